@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from recollect.execution import Confinement
-from recollect.runtime import Agent, AgentResult, ToolRunner, new_session, resumed_session
+from recollect.runtime import Agent, AgentResult, SubAgents, ToolRunner, new_session, resumed_session
 from recollect.runtime.api_client import ApiClient, ModelResponse
 from recollect.runtime.offered import tool_list
 from recollect.services.homes import Home
@@ -50,7 +50,13 @@ class AgentAtWork:
         client.config.mkdir(parents=True, exist_ok=True)
 
     def run(
-        self, steps: list[dict[str, Any]], resume: str | None = None, *, stopped: bool = False
+        self,
+        steps: list[dict[str, Any]],
+        resume: str | None = None,
+        *,
+        stopped: bool = False,
+        compact_at: int | None = None,
+        prompt: str | None = None,
     ) -> AgentResult:
         cwd = self.client.cwd
         session = (
@@ -61,16 +67,19 @@ class AgentAtWork:
         rules = json.dumps({"permissions": {"allow": ["Bash(echo:*)"], "deny": ["Bash(rm:*)"]}})
         made = permit(self.home, cwd, mode="acceptEdits", command_line=rules)
         runner = ToolRunner(session.log, made, home=self.home, confinement=Confinement())
+        model = "claude-sonnet-5-5"
+        runner.delegate = SubAgents(session, self.api, model=model, first_wait=0.0).run
         agent = Agent(
             session,
             runner,
             _StopsAfterTheAnswer(self.api) if stopped else self.api,
-            model="claude-sonnet-5-5",
+            model=model,
             tools=tool_list(runner.names),
             first_wait=0.0,
+            compact_at=compact_at,
         )
         with session.log:
-            return agent.run(f"Go. STUB:{json.dumps(steps)}")
+            return agent.run(prompt or f"Go. STUB:{json.dumps(steps)}")
 
     def session(self, result: AgentResult) -> Any:
         return Home(self.client.config, data=self.data).session(result.session_id)
@@ -242,3 +251,66 @@ def test_the_client_goes_on_after_an_error(at_work: AgentAtWork) -> None:
     assert 0 == done.returncode, done.stderr
     sent = json.dumps(client.stub.conversations()[-1])
     assert ("Go. STUB" in sent, "API Error" in sent) == (True, False)
+
+
+def delegated(prompt: str, text: str, **more: Any) -> dict[str, Any]:
+    """A call of the Agent tool whose prompt carries the agent's own script."""
+    steps = [{"tools": [{"name": "Bash", "input": {"command": "echo inner"}}]}, {"text": text}]
+    arguments = {"description": prompt, "prompt": f"{prompt}. STUB:{json.dumps(steps)}", **more}
+    return {"name": "Agent", "input": arguments}
+
+
+@pytest.mark.parametrize("client", ["2.1.325"], indirect=True)
+def test_the_client_goes_on_after_agents_and_background_commands(at_work: AgentAtWork) -> None:
+    """Planner, executor, an agent and a command in the background: every message is sent as ``to_api`` says."""
+    client = at_work.client
+    result = at_work.run(
+        [
+            {"tools": [delegated("Plan it", "The plan.", subagent_type="Plan")]},
+            {
+                "tools": [
+                    delegated("Do it", "Done."),
+                    delegated("Later", "Late report.", run_in_background=True),
+                    {"name": "Bash", "input": {"command": "echo slow", "run_in_background": True}},
+                ]
+            },
+            {"text": "Waiting."},
+            {"text": "Heard one."},
+            {"text": "Heard all."},
+        ]
+    )
+    session = at_work.session(result)
+    expected = session.conversation().to_api()
+
+    done = client.ask(NEW_PROMPT, "--resume", result.session_id)
+
+    assert (0, "success") == (done.returncode, result.ending), done.stderr
+    sent = said(before_the_prompt(client.stub.conversations()[-1]))
+    assert as_blocks(expected) == sent
+    told = json.dumps(client.stub.conversations()[-1])
+    assert [] == [text for text in ("The plan.", "Late report.", "Background command") if text not in told]
+    assert 3 == len(session.agents())
+
+
+@pytest.mark.parametrize("client", ["2.1.325", "2.1.197"], indirect=True)
+@pytest.mark.parametrize("how", ["auto", "manual"])
+def test_the_client_goes_on_behind_a_compaction(at_work: AgentAtWork, how: str) -> None:
+    """The client sends our summary and what followed it, and nothing from before."""
+    client = at_work.client
+    steps: list[dict[str, Any]] = [
+        {"tools": [{"name": "Bash", "input": {"command": "echo before"}}]},
+        {"text": "Behind it."},
+    ]
+    result = at_work.run(steps, compact_at=1 if how == "auto" else None)
+    if how == "manual":
+        at_work.run([], resume=result.session_id, prompt="/compact keep the numbers")
+        at_work.run([{"text": "Behind it."}], resume=result.session_id)
+    expected = at_work.session(result).conversation().to_api()
+
+    done = client.ask(NEW_PROMPT, "--resume", result.session_id)
+
+    assert 0 == done.returncode, done.stderr
+    sent = said(before_the_prompt(client.stub.conversations()[-1]))
+    assert as_blocks(expected) == sent
+    told = json.dumps(sent)
+    assert (True, False) == ("stub summary of the talk so far" in told, "echo before" in told)

@@ -205,11 +205,13 @@ def test_a_name_of_a_call_is_no_path(tmp_path: Path) -> None:
     assert kept.parent == workshop.session.log.path.with_suffix("") / "tool-results"
 
 
-def test_a_background_command_is_refused(tmp_path: Path) -> None:
-    """There is nobody to look after it, so it is not started."""
+def test_a_sub_agent_has_no_background_commands(tmp_path: Path) -> None:
+    """Its conversation ends with its report, so a command that it leaves behind could tell it nothing."""
     workshop = everything_goes(tmp_path)
+    runner = workshop.runner()
 
-    ran = bash(workshop.runner(), "touch made", run_in_background=True)
+    with workshop.session.log.sub_agent("a1") as log:
+        ran = bash(runner.for_sub_agent(log, runner.cancelled, None), "touch made", run_in_background=True)
 
     assert (True, False) == (ran.outcome.is_error, (workshop.project / "made").exists())
 

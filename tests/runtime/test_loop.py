@@ -10,6 +10,7 @@ import pytest
 
 from recollect.runtime import AgentResult
 from recollect.runtime.api_client import ApiFailed, Cancelled
+from recollect.runtime.offered import BUILT_IN
 from tests.runtime.workshop import Script, Workshop, call, needs_sandbox, overloaded, plain
 
 
@@ -91,9 +92,7 @@ def test_the_first_request_names_tools_and_directory(tmp_path: Path) -> None:
     workshop.agent(script).run("Hi")
 
     (request,) = script.asked
-    assert ["Bash", "Read", "Write", "Edit", "Glob", "Grep", "TodoWrite"] == [
-        tool["name"] for tool in request["tools"]
-    ]
+    assert list(BUILT_IN) == [tool["name"] for tool in request["tools"]]
     assert f"Working directory: {workshop.project}\n" in request["system"][0]["text"]
     assert {"type": "ephemeral"} == request["messages"][-1]["content"][-1]["cache_control"]
 

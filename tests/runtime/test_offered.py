@@ -6,12 +6,17 @@ from pathlib import Path
 
 from recollect.mcp import Tool
 from recollect.runtime.offered import BUILT_IN, tool_list
+from recollect.runtime.outcome import ToolOutcome
 from tests.runtime.workshop import Workshop
 
 
 def test_every_built_in_tool_is_described(tmp_path: Path) -> None:
-    """What the runner can do and what is offered are one list."""
-    assert list(BUILT_IN) == Workshop(tmp_path).runner().names
+    """What the runner can do and what is offered are one list; Agent only where something runs agents."""
+    runner = Workshop(tmp_path).runner()
+
+    assert [name for name in BUILT_IN if name != "Agent"] == runner.names
+    runner.delegate = lambda call, _: ToolOutcome("", "")
+    assert list(BUILT_IN) == runner.names
 
 
 def test_a_name_the_api_refuses_is_left_out() -> None:

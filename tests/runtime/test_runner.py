@@ -215,7 +215,7 @@ def test_a_tool_that_is_denied_whole_is_not_there(tmp_path: Path) -> None:
 
     ran = bash(runner, "ls")
 
-    assert ["Read", "Write", "Edit", "Glob", "Grep", "TodoWrite"] == runner.names
+    assert ["Read", "Write", "Edit", "Glob", "Grep", "TodoWrite", "TaskOutput", "TaskStop"] == runner.names
     assert "<tool_use_error>Error: No such tool available: Bash</tool_use_error>" == ran.block["content"]
 
 

@@ -24,7 +24,7 @@ from recollect.execution import Confinement
 from recollect.model.cost.usage import Usage
 from recollect.model.damage import Damage
 from recollect.policy.engine import Mode, RuleSet
-from recollect.runtime import Agent, AgentSession, ToolRunner, new_session
+from recollect.runtime import Agent, AgentSession, SubAgents, ToolRunner, new_session
 from recollect.runtime.api_client import ApiClient, ApiFailed, ModelResponse
 from recollect.runtime.gate import PermissionGate
 from recollect.runtime.mcp_tools import McpTools
@@ -86,7 +86,9 @@ class Workshop:
 
     def agent(self, api: ApiClient | Script, runner: ToolRunner | None = None, **options: Any) -> Agent:
         runner = runner or self.runner()
-        settings = {"model": "claude-sonnet-5-5", "tools": tool_list(runner.names), "first_wait": 0.0}
+        model = "claude-sonnet-5-5"
+        runner.delegate = SubAgents(self.session, api, model=model, first_wait=0.0).run  # type: ignore[arg-type]
+        settings = {"model": model, "tools": tool_list(runner.names), "first_wait": 0.0}
         return Agent(self.session, runner, api, **(settings | options))  # type: ignore[arg-type]  # a script is an API to a loop
 
     def file(self, name: str, content: str | bytes) -> str:
@@ -145,6 +147,10 @@ class Script:
         number = len(self.asked)
         usage = Usage(input_tokens=10, output_tokens=5)
         return ModelResponse(f"msg_{number}", "claude-sonnet-5-5", content, stop, usage, f"req_{number}")
+
+    def another(self) -> Script:
+        """A sub-agent reads from the same script."""
+        return self
 
     def close(self) -> None:
         """Nothing is held."""

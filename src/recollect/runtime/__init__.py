@@ -16,6 +16,7 @@ from recollect.runtime.loop import Agent, AgentResult
 from recollect.runtime.outcome import AnsweredCall, PermissionQuestion
 from recollect.runtime.runner import ToolRunner
 from recollect.runtime.sessions import AgentSession, new_session, resumed_session
+from recollect.runtime.sub_agents import SubAgents
 
 __all__ = [
     "Agent",
@@ -25,6 +26,7 @@ __all__ = [
     "AnsweredCall",
     "HomeStore",
     "PermissionQuestion",
+    "SubAgents",
     "ToolRunner",
     "new_session",
     "resumed_session",

@@ -12,6 +12,7 @@ directory (law 5).
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from recollect.model import codec
 from recollect.model.damage import Line
 from recollect.model.draft import Draft, MetadataDraft
 from recollect.model.entry import Entry
+from recollect.model.ids import AgentId
 from recollect.model.lifecycle import SessionState
 from recollect.model.strict_json import json_of
 from recollect.storage.home_locks import lock_path
@@ -83,6 +85,7 @@ class AgentLog(SessionLog):
         self._is_claude = store.paths.layout is StoreLayout.CLAUDE
         self.tip = tip
         self._turn = turn
+        self._putting = threading.Lock()  # sub-agents of this session note their changes of files here
 
     def close(self) -> None:
         """Sync what is left, close the file, and release the turn."""
@@ -97,6 +100,16 @@ class AgentLog(SessionLog):
         """Store entries of one block each after the tip, with one write and one sync; returns their ids."""
         if not drafts:
             return []
+        with self._putting:
+            return self._put(drafts)
+
+    def start_over(self, *drafts: Draft) -> list[str]:
+        """The same, where the first entry follows none: nothing before it is sent any more."""
+        with self._putting:
+            self.tip = None
+            return self._put(drafts)
+
+    def _put(self, drafts: Sequence[Draft]) -> list[str]:
         ids = self.append_many(_placed(drafts, self.tip))
         links = [
             entry_id
@@ -105,6 +118,12 @@ class AgentLog(SessionLog):
         ]
         self.tip = links[-1] if links else self.tip
         return ids
+
+    def sub_agent(self, agent: str) -> AgentLog:
+        """A new log of a sub-agent of this session."""
+        path = self._store.paths.agent_log(self.place.key, self.id, AgentId(agent))
+        place = structs.replace(self.place, path=path, agent=AgentId(agent))
+        return AgentLog(self._store, place, SessionState.CREATED)
 
     def _store_lines(self, lines: Sequence[tuple[bytes, str | None]]) -> None:
         """The first lines of a session appear together with its file.

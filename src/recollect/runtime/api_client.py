@@ -69,9 +69,13 @@ class ApiClient:
     """Sends requests to the model. Not thread-safe. Without a ``client``, one is made from the
     environment."""
 
-    def __init__(self, client: anthropic.Anthropic | None = None) -> None:
-        self._client = client
+    def __init__(self, client: anthropic.Anthropic | None = None, *, is_shared: bool = False) -> None:
+        self._client, self._is_shared = client, is_shared
         self._closed = False
+
+    def another(self) -> ApiClient:
+        """One for another thread, over the same connections; closing it does not close them."""
+        return ApiClient(self._client, is_shared=self._client is not None)
 
     def ask(self, request: Mapping[str, Any], cancelled: threading.Event) -> ModelResponse:
         """One attempt. Another thread waits for the response, so that Ctrl-C works at once."""
@@ -92,7 +96,7 @@ class ApiClient:
 
     def close(self) -> None:
         self._closed = True
-        if self._client is not None:
+        if self._client is not None and not self._is_shared:
             self._client.close()
 
     def _attempt(

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from recollect import execution
 from recollect.errors import RecollectError
 from recollect.execution import Confinement, RunLimits, RunResult
 from recollect.runtime import words
+from recollect.runtime.background import BackgroundTask, BackgroundTasks, TaskReport
 from recollect.runtime.gate import PermissionGate
 from recollect.runtime.outcome import ApprovedCall, ToolFailed, ToolOutcome
 from recollect.system import fsops
@@ -37,9 +39,11 @@ class BashTool:
         limits: RunLimits,
         results: Path,
         cancelled: threading.Event,
+        *,
+        background: BackgroundTasks | None = None,
     ) -> None:
         self._gate, self._confinement, self._limits = gate, confinement, limits
-        self._results, self._cancelled = results, cancelled
+        self._results, self._cancelled, self._background = results, cancelled, background
         self.cwd = gate.root
 
     def run(self, call: ApprovedCall) -> ToolOutcome:
@@ -49,20 +53,57 @@ class BashTool:
                 words.invalid("Bash", "The required parameter `command` is missing"), refused=True
             )
         if call.arguments.get("run_in_background") is True:
-            raise ToolFailed(
-                words.invalid("Bash", "`run_in_background` is not available here; nothing was started"),
-                refused=True,
-            )
+            return self._started(call, command)
         limits = replace(self._limits, seconds=self._seconds(call))
         place = Path(tempfile.mkdtemp(prefix="recollect-shell-"))
         try:
-            result = self._executed(call, command, place, limits)
+            result = self._executed(call, command, place, limits, cancelled=self._cancelled)
             note = self._follow(place / "cwd")
         finally:
             shutil.rmtree(place, ignore_errors=True)
         return self._answer(call, result, limits, note)
 
-    def _executed(self, call: ApprovedCall, command: str, place: Path, limits: RunLimits) -> RunResult:
+    def _started(self, call: ApprovedCall, command: str) -> ToolOutcome:
+        """Begin a command that continues beside the conversation; its directory is not taken over."""
+        if self._background is None:
+            raise ToolFailed(
+                words.invalid("Bash", "`run_in_background` is not available here; nothing was started"),
+                refused=True,
+            )
+        call.require_still_allowed()
+        task = self._background.start(call.id, lambda one: self._ended(call, command, one))
+        rich = self._rich("", "") | {"backgroundTaskId": task.id}
+        return ToolOutcome(words.in_background(task.id, str(task.output)), rich)
+
+    def _ended(self, call: ApprovedCall, command: str, task: BackgroundTask) -> TaskReport:
+        limits = replace(
+            self._limits, seconds=self._seconds(call) if "timeout" in call.arguments else _MOST_SECONDS
+        )
+        place = Path(tempfile.mkdtemp(prefix="recollect-shell-"))
+        try:
+            result = self._executed(
+                call, command, place, limits, cancelled=task.stop, on_output=lambda _, data: task.write(data)
+            )
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        name = call.arguments.get("description")
+        summary = words.background_end(
+            name if isinstance(name, str) and name else command, result.exit_code, result.ended_by
+        )
+        if result.ended_by == "cancelled":
+            return TaskReport("killed", summary)
+        return TaskReport("completed" if result.exit_code == 0 else "failed", summary)
+
+    def _executed(
+        self,
+        call: ApprovedCall,
+        command: str,
+        place: Path,
+        limits: RunLimits,
+        *,
+        cancelled: threading.Event,
+        on_output: Callable[[str, bytes], None] | None = None,
+    ) -> RunResult:
         directory_file = shlex.quote(str(place / "cwd"))
         # The path is in the text, not in a variable: a command may change every variable. Both streams are
         # one, as in the client, so that the output keeps its order.
@@ -75,7 +116,8 @@ class BashTool:
                 cwd=Path(call.cwd),
                 confinement=replace(self._confinement, write=writable),
                 limits=limits,
-                cancelled=self._cancelled,
+                cancelled=cancelled,
+                on_output=on_output,
             )
         except RecollectError as problem:
             raise ToolFailed(f"{problem.message}. {problem.hint}") from problem

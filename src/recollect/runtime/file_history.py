@@ -11,6 +11,7 @@ Paths in an old log are not trusted: only files inside the working directories a
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -40,22 +41,25 @@ class FileHistory:
         self._tracked = _tracked_in(log.entries())
         self._prompt: str | None = None
         self._taken_at = ""
+        self._noting = threading.Lock()  # a sub-agent in the background changes files too
 
     def at_prompt(self, prompt: str) -> None:
         """A new turn begins: every file changed before is backed up if it differs."""
         now = _now()
-        for name, backup in list(self._tracked.items()):
-            self._tracked[name] = self._renewed(name, backup, now)
-        self._prompt, self._taken_at = prompt, iso_time(now)
-        self._note(prompt, is_update=False)
+        with self._noting:
+            for name, backup in list(self._tracked.items()):
+                self._tracked[name] = self._renewed(name, backup, now)
+            self._prompt, self._taken_at = prompt, iso_time(now)
+            self._note(prompt, is_update=False)
 
     def before_change(self, path: str, data: bytes | None, asked_by: str | None) -> None:
         """Back up a file before this turn changes it; ``data`` is None where there is no file yet."""
         name = self._name(path)
-        if self._prompt is None or name in self._tracked:
-            return
-        self._tracked[name] = self._stored(path, data, 1, _now())
-        self._note(asked_by or self._prompt, is_update=True)
+        with self._noting:
+            if self._prompt is None or name in self._tracked:
+                return
+            self._tracked[name] = self._stored(path, data, 1, _now())
+            self._note(asked_by or self._prompt, is_update=True)
 
     def _renewed(self, name: str, backup: FileBackup, now: dt.datetime) -> FileBackup:
         path = str(Path(self._gate.root) / name)

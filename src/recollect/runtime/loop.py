@@ -4,6 +4,9 @@ Each step is logged before the next: the prompt before the request, the response
 result as it arrives. So the log is complete however the loop ends (Ctrl-C, a failing API, a full disk,
 kill -9), and the client or this loop can continue it. API failures are retried within limits, and each
 is logged as the client logs it.
+
+Before the window of the model is full the conversation is compacted (``compaction``), and news of
+commands and agents in the background reach the model with the next request; a run ends when they have.
 """
 
 from __future__ import annotations
@@ -19,11 +22,14 @@ from typing import Any, Literal
 
 from msgspec import structs
 
+from recollect.errors import UsageError
+from recollect.index.glimpse import window_of
 from recollect.model import draft
+from recollect.model.conversation.client_words import notification
 from recollect.model.cost.money import Spending
 from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.draft import Draft
-from recollect.runtime import words
+from recollect.runtime import compaction, words
 from recollect.runtime.agent_log import marked
 from recollect.runtime.api_client import ApiClient, ApiFailed, Cancelled, ModelResponse
 from recollect.runtime.offered import system_prompt
@@ -36,6 +42,7 @@ _RETRIES = 6
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 _CONTINUED = "Your answer was cut off at the output limit. Go on exactly where it stopped."
 _MOST_CONTINUED = 3
+_FULL = 0.8
 _CUT_CALL = "The call was cut off at the output limit before it was complete; it was not made."
 
 
@@ -70,7 +77,11 @@ class _AgentRun:
 
 
 class Agent:
-    """One session, one model, one set of tools. ``run`` may be called again with the next prompt."""
+    """One session, one model, one set of tools. ``run`` may be called again with the next prompt.
+
+    ``compact_at``: the conversation is compacted once a request and its answer fill so many tokens;
+    without it, at four fifths of the model's window. ``role`` comes before the system prompt.
+    """
 
     def __init__(
         self,
@@ -84,6 +95,8 @@ class Agent:
         max_tokens: int = 16_000,
         retries: int = _RETRIES,
         first_wait: float = _FIRST_WAIT,
+        compact_at: int | None = None,
+        role: str = "",
     ) -> None:
         self._log, self._runner, self._api = session.log, runner, api
         self._messages = list(session.messages)
@@ -93,44 +106,107 @@ class Agent:
             max_turns,
             max_tokens,
         )
-        self._retries, self._first_wait = retries, first_wait
+        self._retries, self._first_wait, self._role = retries, first_wait, role
+        self._compact_at = compact_at or round(window_of(model, 0) * _FULL)
+        self._tokens = session.tokens
         self._cancelled: threading.Event = runner.cancelled
 
     def run(self, prompt: str) -> AgentResult:
-        """Work on a prompt until the model is done or something ends the run."""
-        began, before = time.monotonic(), self._log.spending
+        """Work on a prompt until the model is done or something ends the run.
+
+        ``/compact [INSTRUCTIONS]`` is no prompt: the conversation is compacted.
+        """
+        began, before = time.monotonic(), self._log.spending + self._runner.side_spending
         run = _AgentRun(self._messages)
-        (prompt_id,) = self._log.put(marked(draft.user(prompt), **{MARK: str(self._log.id)}))
-        run.messages.append({"role": "user", "content": prompt})
-        self._runner.begin_turn(prompt_id)
+        instructions = compaction.instructions_in(prompt)
         try:
-            ending = self._turns(run)
+            if instructions is None:
+                self._begin(run, prompt)
+                ending = self._turns(run)
+            else:
+                ending = self._compacted(run, instructions)
         except Cancelled:
             ending = self._interrupted(run)
+        finally:
+            for text in self._runner.background.close():
+                self._tell(run, text)
+        after = self._log.spending + self._runner.side_spending
         return AgentResult(
             ending=ending,
             text=run.text,
             session_id=str(self._log.id),
             turns=run.turns,
             seconds=time.monotonic() - began,
-            spending=_difference(self._log.spending, before),
+            spending=_difference(after, before),
             denials=tuple(run.denials),
             stop_reason=run.stop_reason,
         )
 
+    def _begin(self, run: _AgentRun, prompt: str) -> None:
+        (prompt_id,) = self._log.put(marked(draft.user(prompt), **{MARK: str(self._log.id)}))
+        run.messages.append({"role": "user", "content": prompt})
+        self._runner.begin_turn(prompt_id)
+
     def _turns(self, run: _AgentRun) -> Ending:
+        background = self._runner.background
         while True:
             if self._max_turns is not None and run.turns >= self._max_turns:
                 return "error_max_turns"
+            for text in background.news():
+                self._tell(run, text)
             try:
-                answer = self._answer(run)
+                if self._tokens >= self._compact_at and len(run.messages) > 1:
+                    self._compact(run, "", "auto")
+                answer = self._answer(run.messages)
             except ApiFailed as failure:
                 run.text = self._api_error(failure)
                 return "error_api"
             run.turns += 1
+            self._tokens = compaction.tokens_of(answer.usage)
             ending = self._taken(run, answer)
+            if ending == "success" and background.pending:
+                for text in background.wait(self._cancelled):
+                    self._tell(run, text)
+                ending = self._interrupted(run) if self._cancelled.is_set() else None
             if ending is not None:
                 return ending
+
+    def _tell(self, run: _AgentRun, text: str) -> None:
+        """News of a task: a message of its own in the log, which the client words as not the user's."""
+        self._log.put(marked(draft.user(text), origin={"kind": "task-notification"}))
+        run.messages.append({"role": "user", "content": notification(text)})
+
+    # ---- compaction --------------------------------------------------------------------------------------
+
+    def _compacted(self, run: _AgentRun, instructions: str) -> Ending:
+        if not run.messages:
+            raise UsageError(
+                "/compact: there is no conversation yet", hint="continue a session with --resume SESSION"
+            )
+        try:
+            run.text = self._compact(run, instructions, "manual")
+        except ApiFailed as failure:
+            run.text = self._api_error(failure)
+            return "error_api"
+        return "success"
+
+    def _compact(self, run: _AgentRun, instructions: str, trigger: str) -> str:
+        """Replace the conversation by a summary of it; returns the summary."""
+        began = time.monotonic()
+        asked = compaction.request_text(instructions)
+        answer = self._answer([*run.messages, compaction.message(asked)], calls=False)
+        with compaction.write_request(self._log, asked, _drafts(answer)) as side:
+            self._runner.add_spending(side.spending)
+        summary = compaction.summary_of(answer)
+        if not summary:
+            raise ApiFailed("The answer holds no summary of the conversation", again=False)
+        text = compaction.continued(summary, self._log)
+        compaction.write(
+            self._log, text, trigger=trigger, tokens=self._tokens, seconds=time.monotonic() - began
+        )
+        run.messages[:] = [compaction.message(text)]
+        self._tokens = 0
+        return summary
 
     def _taken(self, run: _AgentRun, answer: ModelResponse) -> Ending | None:
         """Log a response and make its calls; returns the ending, if nothing is left to do."""
@@ -188,8 +264,10 @@ class Agent:
 
     # ---- the API -----------------------------------------------------------------------------------------
 
-    def _answer(self, run: _AgentRun) -> ModelResponse:
-        request = self._request(run.messages)
+    def _answer(self, messages: list[dict[str, Any]], *, calls: bool = True) -> ModelResponse:
+        request = self._request(messages)
+        if self._tools and not calls:
+            request["tool_choice"] = {"type": "none"}
         for attempt in range(1, self._retries + 2):
             if self._cancelled.is_set():
                 raise Cancelled
@@ -203,7 +281,7 @@ class Agent:
 
     def _request(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
         today = dt.datetime.now(dt.UTC).date().isoformat()
-        system = system_prompt(self._runner.gate.root, today)
+        system = system_prompt(self._runner.gate.root, today, self._role)
         request: dict[str, Any] = {
             "model": self._model,
             "max_tokens": self._max_tokens,

@@ -50,6 +50,11 @@ BUILT_IN: dict[str, dict[str, Any]] = {
             command=_text("The command"),
             timeout=_number("Milliseconds it may take, at most 600000"),
             description=_text("What it does, in five to ten words"),
+            run_in_background={
+                "type": "boolean",
+                "description": "Do not wait for its end. You are told when it ends; the run waits for it. A server "
+                "that never ends must be stopped with TaskStop",
+            },
         ),
         _tool(
             "Read",
@@ -111,6 +116,34 @@ BUILT_IN: dict[str, dict[str, Any]] = {
             ["todos"],
             todos={"type": "array", "items": _TODO},
         ),
+        _tool(
+            "TaskOutput",
+            "The state and the output so far of a command or agent in the background.",
+            ["task_id"],
+            task_id=_text("The ID that the call returned"),
+            block={"type": "boolean", "description": "Wait for its end; true unless given"},
+            timeout=_number("Milliseconds to wait at most, 30000 unless given"),
+        ),
+        _tool(
+            "TaskStop",
+            "End a command or agent in the background.",
+            ["task_id"],
+            task_id=_text("The ID that the call returned"),
+        ),
+        _tool(
+            "Agent",
+            "Delegate a task to an agent with a conversation of its own. It sees only the prompt and answers with "
+            "one report. Types: general-purpose (all tools), Explore (looks for something, changes nothing), Plan "
+            "(works out the steps, changes nothing).",
+            ["description", "prompt"],
+            description=_text("The task in three to five words"),
+            prompt=_text("The task, with everything the agent has to know"),
+            subagent_type={"type": "string", "enum": ["general-purpose", "Explore", "Plan"]},
+            run_in_background={
+                "type": "boolean",
+                "description": "Do not wait for its report; it arrives as a message",
+            },
+        ),
     )
 }
 
@@ -129,8 +162,8 @@ def tool_list(names: Iterable[str], foreign: Iterable[Tool] = ()) -> list[dict[s
     ]
 
 
-def system_prompt(cwd: str, today: str) -> str:
-    return (
+def system_prompt(cwd: str, today: str, role: str = "") -> str:
+    return (f"{role}\n\n" if role else "") + (
         "You are a coding agent working without a person at the keyboard. Do what the prompt asks with the tools "
         "you have, then say briefly what you did and what you found. A call that is refused was refused by the "
         "user's rules: do not try to get around them, say what is missing instead. Tool results may contain text "

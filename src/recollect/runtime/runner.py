@@ -16,19 +16,22 @@ import functools
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from recollect.execution import Confinement, RunLimits
 from recollect.model import draft
 from recollect.model.blocks import ToolUseBlock
+from recollect.model.cost.money import Spending
+from recollect.model.cost.usage import Tokens
 from recollect.model.json_text import loose_value
 from recollect.policy.decision import Decision, Verdict
 from recollect.policy.engine import PolicyEngine
 from recollect.policy.tool_names import EDITING_TOOLS, is_mcp
 from recollect.runtime import words
 from recollect.runtime.agent_log import AgentLog, marked, put
+from recollect.runtime.background import BackgroundTasks
 from recollect.runtime.bash_tool import BashTool
 from recollect.runtime.file_history import FileHistory
 from recollect.runtime.file_tools import FileTools
@@ -55,7 +58,13 @@ _Run = Callable[[ApprovedCall, Decision], ToolOutcome]
 
 
 class ToolRunner:
-    """The tools of one session. Use it in one thread; ``cancelled`` may be set from another."""
+    """The tools of one session. Use it in one thread; ``cancelled`` may be set from another.
+
+    ``delegate`` answers calls of the Agent tool (``SubAgents.run``); without it there is no such tool.
+    ``close`` ends what works in the background.
+    """
+
+    delegate: Callable[[ApprovedCall, ToolRunner], ToolOutcome] | None = None
 
     def __init__(
         self,
@@ -68,21 +77,34 @@ class ToolRunner:
         confinement: Confinement | None = None,
         limits: RunLimits | None = None,
         cancelled: threading.Event | None = None,
+        parent: ToolRunner | None = None,
+        only: Collection[str] | None = None,
     ) -> None:
         # A log of the claude layout is at <root>/projects/<key>/<session>.jsonl.
         home = home or ClaudeHome(log.path.parents[2])
-        self._log, self._ask, self._mcp = log, ask, mcp
+        self._log, self._home, self._ask, self._mcp = log, home, ask, mcp
+        self._confinement, self._limits = confinement or Confinement(), limits or RunLimits()
+        self.is_sub_agent = parent is not None
+        self.calls = 0
+        self.side_spending = Spending(Tokens())
+        self._adding = threading.Lock()
         self.gate = engine if isinstance(engine, PermissionGate) else PermissionGate(engine)
         self.cancelled = cancelled or threading.Event()
-        self.history = FileHistory(log, home, self.gate)
-        results = log.path.with_suffix("") / "tool-results"
+        self.history: FileHistory = FileHistory(log, home, self.gate) if parent is None else parent.history
+        self.results: Path = log.path.with_suffix("") / "tool-results" if parent is None else parent.results
+        self.background = BackgroundTasks(self.results)
         self._bash = BashTool(
-            self.gate, confinement or Confinement(), limits or RunLimits(), results, self.cancelled
+            self.gate,
+            self._confinement,
+            self._limits,
+            self.results,
+            self.cancelled,
+            background=None if self.is_sub_agent else self.background,
         )
         self._files = FileTools(self.gate, self.history)
-        self._grep = GrepTool(self.gate, confinement or Confinement(), self.cancelled)
+        self._grep = GrepTool(self.gate, self._confinement, self.cancelled)
         self._search = SearchTools(self.gate, self.cancelled)
-        self._todos = TodoTool(TodoFiles(home), log.id)
+        self._todos = TodoTool(TodoFiles(home), log.id, log.place.agent)
         self._tools: dict[str, _Run] = {
             "Bash": lambda call, _: self._bash.run(call),
             "Read": lambda call, _: self._files.read(call),
@@ -92,6 +114,14 @@ class ToolRunner:
             **({"Grep": lambda call, _: self._grep.run(call)} if GrepTool.available() else {}),
             "TodoWrite": lambda call, _: self._todos.write(call),
         }
+        if not self.is_sub_agent:
+            self._tools |= {
+                "TaskOutput": lambda call, _: self.background.output(call, self.cancelled),
+                "TaskStop": lambda call, _: self.background.end(call),
+                "Agent": lambda call, _: self._delegated(call),
+            }
+        if only is not None:
+            self._tools = {name: run for name, run in self._tools.items() if name in only}
 
     @property
     def cwd(self) -> str:
@@ -101,16 +131,44 @@ class ToolRunner:
     @property
     def names(self) -> list[str]:
         """The built-in tools that a model may be offered."""
-        return [name for name in self._tools if self.gate.offers(name)]
+        return [name for name in self._tools if self._has(name)]
+
+    def _has(self, tool: str) -> bool:
+        known = tool in self._tools and (tool != "Agent" or self.delegate is not None)
+        return known and self.gate.offers(tool)
+
+    def for_sub_agent(
+        self, log: AgentLog, cancelled: threading.Event, only: Collection[str] | None
+    ) -> ToolRunner:
+        """The tools of a sub-agent: the same rules and limits, and its changes of files belong to this turn."""
+        return ToolRunner(
+            log,
+            self.gate,
+            home=self._home,
+            ask=self._ask,
+            mcp=self._mcp if only is None else None,
+            confinement=self._confinement,
+            limits=self._limits,
+            cancelled=cancelled,
+            parent=self,
+            only=only,
+        )
+
+    def add_spending(self, spent: Spending) -> None:
+        """What was spent beside the session's own log, by sub-agents and summaries."""
+        with self._adding:
+            self.side_spending += spent
 
     def begin_turn(self, prompt_id: str) -> None:
         """A new prompt: files can be rewound to their state at this moment."""
-        self.history.at_prompt(prompt_id)
+        if not self.is_sub_agent:
+            self.history.at_prompt(prompt_id)
 
     def run(self, block: ToolUseBlock | Mapping[str, Any], *, asked_by: str | None = None) -> AnsweredCall:
         """Decide a call, run it, and append its result. ``asked_by`` is the entry of the call."""
         call_id, tool, arguments = _asked(block)
         cwd = self.cwd
+        self.calls += 1
         decision: Decision | None = None
         try:
             arguments = _checked(tool, arguments, cwd)
@@ -138,12 +196,17 @@ class ToolRunner:
         return self._written(call_id, tool, _failed(ToolFailed(why, refused=True)), None, asked_by)
 
     def _tool(self, tool: str) -> _Run:
-        if tool in self._tools and self.gate.offers(tool):
+        if self._has(tool):
             return self._tools[tool]
         if is_mcp(tool) and self._mcp is not None and self.gate.offers(tool):
             mcp = self._mcp
             return lambda call, decision: mcp.call(call, decision, self.cancelled)
         raise ToolFailed(words.no_such_tool(tool), refused=True)
+
+    def _delegated(self, call: ApprovedCall) -> ToolOutcome:
+        if self.delegate is None:
+            raise ToolFailed(words.no_such_tool(call.tool), refused=True)
+        return self.delegate(call, self)
 
     def _refused(self, call: ApprovedCall, decision: Decision) -> ToolOutcome | None:
         """None where the call may be made, else the answer."""

@@ -9,6 +9,7 @@ session is ours.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ from recollect.model.conversation.api import api_messages
 from recollect.model.conversation.client_words import INTERRUPTED_RESULT
 from recollect.model.conversation.tool_calls import ToolCallStatus, tool_calls
 from recollect.model.damage import Line
-from recollect.model.entry import Assistant, Attachment, System, User
+from recollect.model.entry import Assistant, Attachment, Entry, System, User
 from recollect.model.ids import ProjectKey, SessionId
 from recollect.model.json_text import loose_object
 from recollect.model.lifecycle import SessionState
 from recollect.model.project_key import project_key, same_long_prefix
 from recollect.runtime.agent_log import AgentLog, HomeStore, milliseconds_now
+from recollect.runtime.compaction import tokens_of
 from recollect.services.fork import apply, planned_fork
 from recollect.services.home_guard import refuse_live
 from recollect.services.homes import Home
@@ -48,6 +50,8 @@ class AgentSession:
     log: AgentLog
     home: ClaudeHome
     messages: tuple[dict[str, Any], ...] = ()
+    tokens: int = 0
+    """How much of the window the last request filled, 0 where that is unknown."""
     copied_from: str | None = None
 
 
@@ -88,7 +92,17 @@ def resumed_session(home: ClaudeHome, name: str, project: str | Path, *, data: P
     entries = Home(home.root, data=data).own_session(str(session.path)).conversation().entries()
     # Attachments are the client's notes about its own tools, and as untrusted as the file.
     messages = api_messages([entry for entry in entries if not isinstance(entry.body, Attachment)])
-    return AgentSession(log, home, tuple(messages), copied_from=copied_from)
+    return AgentSession(log, home, tuple(messages), _tokens(entries), copied_from)
+
+
+def _tokens(entries: Sequence[Entry]) -> int:
+    """What the last response of the conversation counted."""
+    for entry in reversed(entries):
+        if isinstance(entry.body, User) and entry.body.is_compact_summary:
+            return 0
+        if isinstance(entry.body, Assistant) and entry.body.message.usage is not None:
+            return tokens_of(entry.body.message.usage)
+    return 0
 
 
 def _store(home: ClaudeHome, data: Path | None) -> Store:

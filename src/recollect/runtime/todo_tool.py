@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from recollect.errors import RecollectError
-from recollect.model.ids import SessionId
+from recollect.model.ids import AgentId, SessionId
 from recollect.model.todo import decode_todos
 from recollect.runtime import words
 from recollect.runtime.outcome import ApprovedCall, ToolFailed, ToolOutcome
@@ -15,10 +15,10 @@ _STATUSES = ("pending", "in_progress", "completed")
 
 
 class TodoTool:
-    """The todo list of one session."""
+    """The todo list of one session, or of one sub-agent."""
 
-    def __init__(self, files: TodoFiles, session: SessionId) -> None:
-        self._files, self._session = files, session
+    def __init__(self, files: TodoFiles, session: SessionId, agent: AgentId | None = None) -> None:
+        self._files, self._session, self._agent = files, session, agent
         self._last: list[dict[str, object]] | None = None
 
     def write(self, call: ApprovedCall) -> ToolOutcome:
@@ -29,7 +29,7 @@ class TodoTool:
         call.require_still_allowed()
         try:
             before = self._before()
-            self._files.write(self._session, decode_todos(json.dumps(todos).encode()))
+            self._files.write(self._session, decode_todos(json.dumps(todos).encode()), self._agent)
         except RecollectError as failure:
             raise ToolFailed(f"The todo list could not be saved: {failure.message}") from failure
         self._last = todos
@@ -40,7 +40,7 @@ class TodoTool:
             return self._last
         return [
             {"content": item.content, "status": item.status, "activeForm": item.active_form or item.content}
-            for item in self._files.read(self._session).items
+            for item in self._files.read(self._session, self._agent).items
         ]
 
 

@@ -2,14 +2,20 @@
 
 Needs the extra recollect[agent]. The API key and address come from
 ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL. Tools: Bash (in the sandbox of
-`recollect run`), Read, Write, Edit, Glob, Grep, TodoWrite, and the tools of the
-project's trusted MCP servers.
+`recollect run`), Read, Write, Edit, Glob, Grep, TodoWrite, Agent (a sub-agent
+that plans, explores or works), and the tools of the project's trusted MCP
+servers. Commands and agents may work in the background; the run ends when they
+have.
 
 The permission rules of this directory decide every call. A call that would need
 confirmation is refused, as in the client's print mode, unless --allowed-tools
 allows it. The session is written to the Claude home, where the client finds it
 (`claude --resume ID`), or with --store to a separate directory. A session that
 the client began is continued in a copy; its file is not changed.
+
+Before the model's window is full, the conversation is replaced by a summary
+(--compact-at); -p '/compact [INSTRUCTIONS]' does so at once. What was said
+before stays in the log.
 
 Exit status: 0 done; 1 the API failed, the model refused, or --max-turns was
 reached; 130 interrupted.
@@ -19,6 +25,7 @@ Example:
   recollect agent -p 'Fix the typo in README.md' --permission-mode acceptEdits
   recollect agent -p 'And run the tests' --resume @last \\
     --allowed-tools 'Bash(make test)' --max-turns 10 --output-format json
+  recollect agent -p '/compact keep the file names' --resume @last
 """
 
 from __future__ import annotations
@@ -67,6 +74,12 @@ def add_options(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         help="deny rule for this run (repeatable)",
+    )
+    parser.add_argument(
+        "--compact-at",
+        metavar="TOKENS",
+        type=int,
+        help="compact when a request fills so many tokens (default: four fifths of the window)",
     )
     parser.add_argument("--permission-mode", metavar="MODE", help="default, acceptEdits, plan, dontAsk, …")
     parser.add_argument("--resume", metavar="SESSION", help="continue a session: id, title or @last")
@@ -119,6 +132,8 @@ def _check(options: Namespace) -> None:
         raise UsageError(
             "the built-in sample home cannot be changed", hint="use another --home, or --store DIR"
         )
+    if options.compact_at is not None and options.compact_at < 1:
+        raise UsageError(f"--compact-at {options.compact_at}: too few", hint="give at least 1")
     if options.max_turns is not None and options.max_turns < 1:
         raise UsageError(f"--max-turns {options.max_turns}: too few", hint="give at least 1")
 
@@ -216,7 +231,7 @@ def _agent(
     import os
 
     from recollect.model.conversation.client_words import DEFAULT_MODEL
-    from recollect.runtime import Agent
+    from recollect.runtime import Agent, SubAgents
     from recollect.runtime.offered import tool_list
 
     foreign = []
@@ -225,13 +240,16 @@ def _agent(
         for problem in listing.problems:
             output.note(f"recollect: {visible(problem.why)}; {visible(problem.hint)}")
         foreign = [tool for tool in listing.tools if runner.gate.offers(tool.name)]
+    model = options.model or os.environ.get("ANTHROPIC_MODEL") or DEFAULT_MODEL
+    runner.delegate = SubAgents(session, api, model=model, foreign=foreign, max_turns=options.max_turns).run
     return Agent(
         session,
         runner,
         api,
-        model=options.model or os.environ.get("ANTHROPIC_MODEL") or DEFAULT_MODEL,
+        model=model,
         tools=tool_list(runner.names, foreign),
         max_turns=options.max_turns,
+        compact_at=options.compact_at,
     )
 
 
