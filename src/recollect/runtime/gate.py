@@ -25,6 +25,7 @@ class PermissionGate:
 
     def __init__(self, engine: PolicyEngine | ProjectEngine) -> None:
         self._permit = engine if isinstance(engine, ProjectEngine) else None
+        self.loaded = None if self._permit is None else self._permit.loaded
         self.engine = engine.engine if isinstance(engine, ProjectEngine) else engine
         self.world = self.engine.world
         self._moved: dict[str, PolicyEngine] = {}

@@ -28,7 +28,7 @@ from recollect.errors import NotFound, RecollectError, StorageError, UsageError
 from recollect.model.damage import Damage
 from recollect.model.entry import Entry
 from recollect.model.files.events import FileBackup, backup_name
-from recollect.model.files.history import FileVersion, VersionSource, file_versions
+from recollect.model.files.history import BodyOf, FileVersion, VersionSource, file_versions
 from recollect.model.ids import SessionId
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.logs.reader import LogReader
@@ -61,6 +61,12 @@ def touched_files(
     Without ``bodies`` no backup is opened: their versions have a name and no content, and edits that depend
     on one are unknown.
     """
+    entries = session_entries(home, session)
+    return file_versions(entries, session.first_cwd(), body_of=body_reader(home, session) if bodies else None)
+
+
+def body_reader(home: ClaudeHome, session: SessionFile) -> BodyOf:
+    """Reads the session's backups by name; what cannot be read is None, and in ``home.problems``."""
     owner = session.id
 
     def body_of(name: str) -> bytes | None:
@@ -72,8 +78,7 @@ def touched_files(
             home.note_problem(home.root / _DIRECTORY, problem.message)
             return None
 
-    entries = session_entries(home, session)
-    return file_versions(entries, session.first_cwd(), body_of=body_of if bodies else None)
+    return body_of
 
 
 def session_entries(home: ClaudeHome, session: SessionFile) -> Iterator[Entry]:

@@ -6,10 +6,15 @@ version into --to (default: the current directory), under the file's own name.
 It follows no links and replaces nothing, unless you add --overwrite, which
 saves the old file beside it. Prints the plan; --apply carries it out.
 
+--rewind undoes the file changes of a whole turn and of all later ones: the
+files of the project become what they were before that prompt (default: the
+last prompt that changed files). `recollect undo` takes it back.
+
 Example:
   recollect files @last
   recollect files @last --diff --path app.py
   recollect files 6ada00ba --restore app.py --at 2 --to /tmp/out --apply
+  recollect files @last --rewind --apply
 """
 
 from __future__ import annotations
@@ -24,11 +29,12 @@ from msgspec import UNSET
 
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
-from recollect.cli.terminal.text import counted, size, visible, visible_lines
+from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.model.files.history import FileVersion, diff, version_at
+from recollect.services import rewind
 from recollect.services.documents import parts as documents
-from recollect.services.documents.changes import FileRestorationDocument
+from recollect.services.documents.changes import FileRestorationDocument, RewindDocument
 from recollect.services.session import Session
 from recollect.storage.file_backups import RestoredFile, restore, touched_files
 
@@ -49,11 +55,20 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--overwrite", action="store_true", help="replace an existing file; saves the old one beside it"
     )
+    parser.add_argument(
+        "--rewind",
+        metavar="UUID",
+        nargs="?",
+        const="",
+        help="undo the changes since this prompt (default: the last turn with changes)",
+    )
     plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
     session = open_home(options.homes, options.data).session(options.session)
+    if options.rewind is not None:
+        return _rewind(options, session)
     files = touched_files(session.home, session.file)
     for problem in session.home.problems:
         output.note(f"could not be read: {visible(str(problem.path))}: {visible(str(problem.reason))}")
@@ -121,6 +136,37 @@ def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[documents.FileV
         documents.version_document(number, new, _difference(old, new) if with_diff else UNSET)
         for number, (old, new) in enumerate(zip([None, *found], found, strict=False), 1)
     ]
+
+
+# ---- rewind ----------------------------------------------------------------------------------------------
+
+
+def _rewind(options: Namespace, session: Session) -> int:
+    found = rewind.planned_rewind(session, options.rewind or None)
+    done = rewind.rewind(found, plans.own_data(options)) if options.apply else None
+    undo = plans.command(options, "undo", done.id, "--apply") if done else None
+    if options.json:
+        output.print_json(
+            RewindDocument(
+                session=session.id,
+                prompt=found.prompt,
+                files=found.files,
+                applied=done is not None,
+                undo=undo,
+            )
+        )
+        return 0
+    output.say(f"Before the prompt {found.prompt[:8]}: {shortened(visible(found.text), 70)}")
+    for one in found.files:
+        length = "" if one.bytes is None else f"  {size(one.bytes)}"
+        why = f"  ({visible(one.why)})" if one.why else ""
+        output.say(f"  {one.action:<6}  {visible(one.path)}{length}{why}")
+    if found.plan is None:
+        output.say("Nothing to undo: the files are as they were")
+        return 0
+    words = ["files", session.id, "--rewind", found.prompt, "--apply"]
+    plans.say_end(options, plans.command(options, *words), undo or "")
+    return 0
 
 
 # ---- restore ---------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def add_options(parser: ArgumentParser) -> None:
         "-p", "--prompt", metavar="PROMPT", required=True, help="the task; - reads it from stdin"
     )
     parser.add_argument(
-        "--model", metavar="M", help="the model (default: $ANTHROPIC_MODEL, else the client's)"
+        "--model", metavar="M", help="the model (default: $ANTHROPIC_MODEL, the settings', the client's)"
     )
     parser.add_argument("--max-turns", metavar="N", type=int, help="at most N answers of the model")
     parser.add_argument(
@@ -154,7 +154,7 @@ def _gate(options: Namespace, root: HomeRoot, project: Path) -> PermissionGate:
     rules = {"allow": options.allowed_tools, "deny": options.disallowed_tools}
     settings = json.dumps({"permissions": rules}) if any(rules.values()) else None
     home = ClaudeHome(root.path, root.config_file)
-    made = permit(home, project, mode=options.permission_mode, command_line=settings)
+    made = permit(home, project, mode=options.permission_mode, command_line=settings, with_config=True)
     given = [*options.allowed_tools, *options.disallowed_tools]
     for problem in made.engine.rules.problems:
         if problem.text in given:
@@ -240,7 +240,9 @@ def _agent(
         for problem in listing.problems:
             output.note(f"recollect: {visible(problem.why)}; {visible(problem.hint)}")
         foreign = [tool for tool in listing.tools if runner.gate.offers(tool.name)]
-    model = options.model or os.environ.get("ANTHROPIC_MODEL") or DEFAULT_MODEL
+    model = (
+        options.model or os.environ.get("ANTHROPIC_MODEL") or _configured_model(runner.gate) or DEFAULT_MODEL
+    )
     runner.delegate = SubAgents(session, api, model=model, foreign=foreign, max_turns=options.max_turns).run
     return Agent(
         session,
@@ -251,6 +253,12 @@ def _agent(
         max_turns=options.max_turns,
         compact_at=options.compact_at,
     )
+
+
+def _configured_model(gate: PermissionGate) -> str | None:
+    """The model of the settings; the client's short names ("opus") are not model ids."""
+    named = None if gate.loaded is None else gate.loaded.settings.value("model")
+    return named if isinstance(named, str) and named.startswith("claude-") else None
 
 
 def _stopped_by_interrupt(stack: ExitStack) -> Event:

@@ -1,8 +1,10 @@
 """Show which settings apply in a directory and where they are set; change them.
 
   show [KEY]          values that apply, with their file and line (managed >
-                      command line > local > project > user; lists are merged),
-                      and values that wait until the workspace is trusted
+                      command line > local > project > user > config; lists are
+                      merged), and values that wait until the workspace is
+                      trusted. config is the home's config.json: `recollect
+                      agent` and `recollect run` use it, no client does
   check               values the client would not accept: one wrong type and it
                       ignores the whole file, deny rules included; also rules
                       that do less or allow more than they seem to
@@ -90,7 +92,9 @@ def load(options: Namespace) -> LoadedSettings:
     managed = Path(options.managed) if options.managed else None
     root = settings_home(options.homes)
     home = ClaudeHome(root.path, root.config_file)
-    return settings.loaded(home, options.cwd, command_line=options.settings, managed=managed)
+    return settings.loaded(
+        home, options.cwd, command_line=options.settings, managed=managed, with_config=True
+    )
 
 
 # ---- show ------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Settings in the client's layers: which value is effective, and the file and line it came from.
 
-Layers from the weakest to the strongest: user, project, local, command line, managed. Objects are merged key
+Layers from the weakest to the strongest: config, user, project, local, command line, managed. Objects are merged key
 by key, lists are concatenated without duplicates, and for any other value the strongest layer wins. A layer
 with one fault is ignored as a whole, as in the client.
 
@@ -18,9 +18,9 @@ from typing import Literal, NamedTuple
 from recollect.model.json_places import BadJson, LocatedValue, located
 from recollect.model.settings.schema import Path, SchemaFault, dropped, faults, written_path
 
-Scope = Literal["user", "project", "local", "command line", "managed"]
-"""The values of ``policy.decision.Scope``, weakest first."""
-SCOPES: tuple[Scope, ...] = ("user", "project", "local", "command line", "managed")
+Scope = Literal["config", "user", "project", "local", "command line", "managed"]
+"""The values of ``policy.decision.Scope``, weakest first, after ``config``, which no client reads."""
+SCOPES: tuple[Scope, ...] = ("config", "user", "project", "local", "command line", "managed")
 
 WAITS_FOR_TRUST: frozenset[Path] = frozenset(
     {
@@ -152,6 +152,13 @@ def layer_of(
     found = [_problem(path, root, one, whole_file=True) for one in faults(root.value)]
     found += [_problem(path, root, one, whole_file=False) for one in dropped(root.value)]
     return SettingsLayer(scope, path, root, tuple(found), from_repository, anchor)
+
+
+def checked_layer(scope: Scope, path: str, root: LocatedValue, *, anchor: str) -> SettingsLayer:
+    """A layer of values that are already read; a wrong value is left out, the others count."""
+    wrong = [*faults(root.value), *dropped(root.value)]
+    found = tuple(_problem(path, root, one, whole_file=False) for one in wrong)
+    return SettingsLayer(scope, path, root, found, anchor=anchor)
 
 
 def _problem(

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from recollect.services.archive.archive import ArchiveFailure
 from recollect.services.archive.cleanup import CleanupCandidate
 from recollect.services.fork import ForkPlan
+from recollect.services.rewind import RewoundFile
 from recollect.storage.changes.journal import ChangeState
 
 
@@ -50,6 +51,14 @@ class ForkDocument(ChangeDocument, frozen=True, kw_only=True):
     backups: int
     new: str | None
     path: str | None
+
+
+class RewindDocument(ChangeDocument, frozen=True, kw_only=True):
+    """The file changes of a turn, undone. ``prompt`` is the prompt whose turn, with all later ones, is undone."""
+
+    session: str
+    prompt: str
+    files: list[RewoundFile]
 
 
 class FileRestorationDocument(ChangeDocument, frozen=True, kw_only=True):

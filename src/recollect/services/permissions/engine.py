@@ -76,9 +76,15 @@ def permit(
     trusted: bool | None = None,
     world: World | None = None,
     rules: RuleSet | None = None,
+    with_config: bool = False,
 ) -> ProjectEngine:
-    """The engine for calls in a directory; ``rules`` replace those in the settings."""
-    found = loaded(home, directory, command_line=command_line, managed=managed, trusted=trusted)
+    """The engine for calls in a directory; ``rules`` replace those in the settings.
+
+    ``with_config`` adds the rules of the home's ``config.json``, for our own runs: no client reads it.
+    """
+    found = loaded(
+        home, directory, command_line=command_line, managed=managed, trusted=trusted, with_config=with_config
+    )
     is_trusted = found.project.trusted if trusted is None else trusted
     workspace = Workspace(
         cwd=str(found.directory),

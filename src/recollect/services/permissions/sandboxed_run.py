@@ -74,7 +74,7 @@ def decided(request: RunRequest, home: ClaudeHome) -> Decision:
     """The decision of the rules that apply in the working directory."""
     from recollect.services.permissions.engine import permit
 
-    return permit(home, request.cwd).decide("Bash", {"command": shlex.join(request.argv)})
+    return permit(home, request.cwd, with_config=True).decide("Bash", {"command": shlex.join(request.argv)})
 
 
 def require_permission(request: RunRequest, decision: Decision) -> None:

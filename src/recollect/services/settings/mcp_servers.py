@@ -1,7 +1,7 @@
 """The MCP servers of a project, and whether each may be started, or why not.
 
 Starts nothing and asks nothing: it reads ``.mcp.json`` (the repository's), ``.claude.json`` (the user's, for
-this project and for all) and the lists of disabled servers, and compares each entry with the trust store. The
+this project and for all), a home's ``config.json`` (the user's, for this project; its trust does not count here) and the lists of disabled servers, and compares each entry with the trust store. The
 user's entry for this project takes precedence over the repository's, and that over the user's for all
 projects.
 
@@ -134,6 +134,9 @@ def _collected_sources(root: Path, homes: Sequence[HomeRoot]) -> _ServerSources:
         found.workspace_trusted |= entry.get("hasTrustDialogAccepted") is True
         _disable(found, entry, config.path)
         _take(found, McpDocument(config.path, entry), ServerOrigin.LOCAL)
+    for home in homes:
+        older = read_document(home.path / "config.json")
+        _take(found, McpDocument(older.path, _project_entry(older, root)), ServerOrigin.LOCAL)
     _take(found, read_document(root / ".mcp.json"), ServerOrigin.PROJECT)
     for config, _ in entries:
         _take(found, config, ServerOrigin.USER)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.errors import StorageError, UsageError
 from recollect.model import json_edit
@@ -33,6 +33,7 @@ from recollect.model.settings.settings import (
 from recollect.policy.decision import RuleSource, Verdict
 from recollect.policy.decision import Scope as RuleScope
 from recollect.policy.rules import Rule, RuleProblem, parse_rule
+from recollect.services.settings.config_layer import config_layer
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
 from recollect.storage.config import settings_files
 from recollect.storage.home import ClaudeHome
@@ -70,8 +71,12 @@ class LoadedSettings:
 
     @property
     def unreadable(self) -> list[SettingsLayer]:
-        """Existing files whose deny rules are unknown."""
-        return [layer for layer in self.layers if layer.root is None and layer.problems]
+        """Existing files whose deny rules are unknown; config.json has none."""
+        return [
+            layer
+            for layer in self.layers
+            if layer.root is None and layer.problems and layer.scope != "config"
+        ]
 
 
 def loaded(
@@ -81,8 +86,12 @@ def loaded(
     command_line: str | None = None,
     managed: Path | None = None,
     trusted: bool | None = None,
+    with_config: bool = False,
 ) -> LoadedSettings:
-    """Read all layers for a directory; ``command_line`` is a file or JSON, as for the client's ``--settings``."""
+    """Read all layers for a directory; ``command_line`` is a file or JSON, as for the client's ``--settings``.
+
+    ``with_config``: the home's ``config.json`` too, which no client reads.
+    """
     # Links are followed first: settings and trust belong to the directory, not to a name for it.
     place = Path(os.path.realpath(directory))
     facts = project_facts(home, place)
@@ -92,6 +101,10 @@ def loaded(
         _layer("project", settings_files.project_file(place), place),
         _layer("user", home.settings_file, place),
     ]
+    config = config_layer(home, place) if with_config else None
+    if config is not None:
+        layers.append(config[0])
+        facts = structs.replace(facts, trusted=facts.trusted or config[1])
     if command_line is not None:
         layers.insert(1, _command_line(command_line, place))
     is_trusted = facts.trusted if trusted is None else trusted
@@ -179,6 +192,8 @@ def rules_of(layers: Iterable[SettingsLayer]) -> Iterator[Rule | RuleProblem]:
 
 def _rule_scope(layer: SettingsLayer) -> RuleScope:
     """A local file that the repository could have supplied is treated as the project's (R22)."""
+    if layer.scope == "config":
+        return RuleScope.USER
     return RuleScope.PROJECT if layer.from_repository else RuleScope(layer.scope)
 
 
