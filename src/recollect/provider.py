@@ -14,18 +14,19 @@ of the calls. A message logged again under the same ``uuid`` is stored once. Sub
 session's id and have their own log and todo list. Nothing is ever deleted: ``reset`` moves to the trash.
 
 In a real Claude home it reads and adds, but refuses to change a session that a running client has open
-and to ``reset``. It only creates todo lists; ``TodoFiles`` changes their contents.
+and to ``reset``. A todo list changes together with a message (``todos``), or through ``TodoFiles``.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from recollect.aio import KeyedExecutor, in_thread
+from recollect.model.todo import TodoItem
 from recollect.services.cost.conversation_stats import ConversationStats
 from recollect.services.provider.chat_message import UNKNOWN_MODEL, ChatMessage, utc
 from recollect.services.provider.message_filter import MessageFilter
@@ -67,15 +68,27 @@ class ClaudeStorageProvider:
         message: ChatMessage,
         session_id: str,
         agent_id: str | None = None,
+        *,
+        todos: Sequence[TodoItem] | None = None,
     ) -> str:
         """Store a message and return its uuid, after the sync.
 
         With ``agent_id`` it goes to that sub-agent's log in the same session; the
-        session's own id names the main agent.
+        session's own id names the main agent. With ``todos`` the agent's todo list is
+        replaced in the same step: after a crash both are stored, or neither.
         """
         turn = (session_id, agent_id)
         return await self._turns.run(
-            turn, lambda: self._messages.log(str(project_path), message, session_id, agent_id)
+            turn, lambda: self._messages.log(str(project_path), message, session_id, agent_id, todos)
+        )
+
+    async def get_todos(
+        self, project_path: str | Path, session_id: str, agent_id: str | None = None
+    ) -> tuple[TodoItem, ...]:
+        """The todo list of the main agent, or of a sub-agent."""
+        turn = (session_id, agent_id)
+        return await self._turns.run(
+            turn, lambda: self._messages.todos(str(project_path), session_id, agent_id)
         )
 
     async def get_sessions(self, project_path: str | Path) -> list[SessionInfo]:

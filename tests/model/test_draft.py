@@ -338,7 +338,7 @@ class TestFlatLines:
     """Seed 002: four types, calls and results on lines of their own."""
 
     def test_a_prompt_is_one_line(self) -> None:
-        """A prompt carries its text, time, session and id."""
+        """A prompt carries its text, time, session, id and the version of the format."""
         assert [
             {
                 "type": "user",
@@ -346,6 +346,7 @@ class TestFlatLines:
                 "timestamp": "2026-03-04T05:06:07.089Z",
                 "metadata": {"sessionId": "11111111-2222-4333-8444-555555555555"},
                 "uuid": UUID,
+                "formatVersion": 1,
             }
         ] == flat_of(draft.user("Hello"))
 

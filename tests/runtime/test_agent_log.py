@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recollect.model import draft
-from recollect.runtime.agent_log import marked
+from recollect.storage.store import marked
 from tests.runtime.workshop import Workshop
 
 

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agents": ("recollect.cli.look.agents", "list the sub-agents of a session"),
     "files": ("recollect.cli.look.files", "list, compare and restore versions of files a session touched"),
     "todos": ("recollect.cli.look.todos", "todo lists and tasks with their states"),
+    "history": ("recollect.cli.look.history", "typed prompts, plans and shell environment beside the logs"),
     "export": ("recollect.cli.look.export", "write a session as Markdown, HTML, JSON or JSONL"),
     "resume": ("recollect.cli.look.resume", "find a session and continue it in the client"),
     "fork": ("recollect.cli.keep.fork", "start a new session as a copy of another"),

@@ -317,7 +317,13 @@ def flat_lines(draft: Draft, stamp: Stamp) -> list[bytes]:
         case _:
             raise TypeError(f"{type(draft).__name__} is not a draft")
     return [
-        _read_back(encoded(msgspec.structs.replace(line, uuid=_nth_uuid(stamp.uuid, n))))
+        _read_back(
+            encoded(
+                msgspec.structs.replace(
+                    line, uuid=_nth_uuid(stamp.uuid, n), format_version=flat.FORMAT_VERSION
+                )
+            )
+        )
         for n, line in enumerate(lines)
     ]
 

@@ -1,9 +1,7 @@
 """A session's log as the runtime writes it: one straight chain, with the client's additional fields.
 
-Two things are added to ``SessionLog``. Each entry follows the last one *we* wrote, even if another
-program appended meanwhile, so a result never becomes the child of another program's prompt. And a
-``MarkedDraft`` is a draft with fields that drafts do not define (``toolDenialKind``,
-``isApiErrorMessage``).
+Added to ``SessionLog``: each entry follows the last one *we* wrote, even if another program appended
+meanwhile, so a result never becomes the child of another program's prompt.
 
 ``HomeStore`` is a store whose logs are in a Claude home: the same files, with the locks in our own
 directory (law 5).
@@ -16,35 +14,17 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Raw, structs
+from msgspec import structs
 
-from recollect.model import codec
-from recollect.model.damage import Line
 from recollect.model.draft import Draft, MetadataDraft
-from recollect.model.entry import Entry
 from recollect.model.ids import AgentId
 from recollect.model.lifecycle import SessionState
-from recollect.model.strict_json import json_of
 from recollect.storage.home_locks import lock_path
 from recollect.storage.logs.log import Log
 from recollect.storage.store import LogContext, PlacedDraft, SessionLog, Store
-from recollect.storage.store_layout import StoreLayout
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.refusals import as_storage_error
-
-
-class MarkedDraft(Draft, frozen=True, kw_only=True):
-    """A draft of one line with additional top-level fields."""
-
-    draft: Draft
-    fields: dict[str, Raw]
-
-
-def marked(draft: Draft, **fields: object) -> Draft:
-    """The draft with these fields; without any, the draft itself."""
-    present = {name: json_of(name, value) for name, value in fields.items() if value is not None}
-    return MarkedDraft(draft=draft, fields=present) if present else draft
 
 
 def milliseconds_now() -> dt.datetime:
@@ -82,7 +62,6 @@ class AgentLog(SessionLog):
         turn: FileLock | None = None,
     ) -> None:
         super().__init__(store, place, state)
-        self._is_claude = store.paths.layout is StoreLayout.CLAUDE
         self.tip = tip
         self._turn = turn
         self._putting = threading.Lock()  # sub-agents of this session note their changes of files here
@@ -141,18 +120,10 @@ class AgentLog(SessionLog):
         """Later entries record this directory."""
         self.place = structs.replace(self.place, cwd=cwd)
 
-    def _lines(self, draft: Draft, entry_id: str, parent: str | None, at: dt.datetime) -> list[bytes]:
-        if not isinstance(draft, MarkedDraft):
-            return super()._lines(draft, entry_id, parent, at)
-        lines = super()._lines(draft.draft, entry_id, parent, at)
-        return [_with(line, draft.fields) for line in lines] if self._is_claude else lines
-
 
 def put(log: SessionLog, *drafts: Draft) -> list[str]:
-    """Store entries in any session's log; without marks if the log does not support them."""
-    if isinstance(log, AgentLog):
-        return log.put(*drafts)
-    return log.append_many([draft.draft if isinstance(draft, MarkedDraft) else draft for draft in drafts])
+    """Store entries in any session's log."""
+    return log.put(*drafts) if isinstance(log, AgentLog) else log.append_many(drafts)
 
 
 def _placed(drafts: Sequence[Draft], tip: str | None) -> list[Draft]:
@@ -163,10 +134,3 @@ def _placed(drafts: Sequence[Draft], tip: str | None) -> list[Draft]:
         placed.append(draft if found else PlacedDraft(draft=draft, parent=tip))
         found = found or not isinstance(draft, MetadataDraft)
     return placed
-
-
-def _with(line: bytes, fields: dict[str, Raw]) -> bytes:
-    entry = codec.decode(Line(line))
-    if not isinstance(entry, Entry):
-        raise TypeError("a line we wrote could not be read back")
-    return codec.changed(entry, fields).raw

@@ -16,8 +16,9 @@ from typing import Any
 from recollect.model import draft
 from recollect.model.cost.usage import Usage
 from recollect.model.draft import Draft
-from recollect.runtime.agent_log import AgentLog, marked
+from recollect.runtime.agent_log import AgentLog
 from recollect.runtime.api_client import ModelResponse
+from recollect.storage.store import marked
 
 COMMAND = "/compact"
 _REQUEST = (

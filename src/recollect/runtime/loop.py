@@ -30,11 +30,11 @@ from recollect.model.cost.money import Spending
 from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.draft import Draft
 from recollect.runtime import compaction, words
-from recollect.runtime.agent_log import marked
 from recollect.runtime.api_client import ApiClient, ApiFailed, Cancelled, ModelResponse
 from recollect.runtime.offered import system_prompt
 from recollect.runtime.runner import ToolRunner
 from recollect.runtime.sessions import MARK, AgentSession
+from recollect.storage.store import marked
 
 Ending = Literal["success", "error_max_turns", "error_api", "refusal", "interrupted"]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recollect.policy.decision import Decision
+from recollect.storage.todo_transaction import TodoTransaction
 
 Arguments = Mapping[str, Any]
 
@@ -23,7 +24,8 @@ class ToolFailed(Exception):
 class ToolOutcome:
     """The answer to a call: ``content`` for the model, ``rich`` for people (``toolUseResult``).
 
-    ``marks`` are further fields of the line. ``interrupted`` means a request to stop, not a limit.
+    ``marks`` are further fields of the line. ``interrupted`` means a request to stop, not a limit. ``todos``
+    is a todo list that is stored together with the line.
     """
 
     content: str | list[dict[str, Any]]
@@ -32,6 +34,7 @@ class ToolOutcome:
     denied: bool = False
     interrupted: bool = False
     marks: Mapping[str, object] = field(default_factory=dict)
+    todos: TodoTransaction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from recollect.policy.decision import Decision, Verdict
 from recollect.policy.engine import PolicyEngine
 from recollect.policy.tool_names import EDITING_TOOLS, is_mcp
 from recollect.runtime import words
-from recollect.runtime.agent_log import AgentLog, marked, put
+from recollect.runtime.agent_log import AgentLog, put
 from recollect.runtime.background import BackgroundTasks
 from recollect.runtime.bash_tool import BashTool
 from recollect.runtime.file_history import FileHistory
@@ -50,7 +50,7 @@ from recollect.runtime.search_tools import SearchTools
 from recollect.runtime.todo_tool import TodoTool
 from recollect.services.permissions.engine import ProjectEngine
 from recollect.storage.home import ClaudeHome
-from recollect.storage.store import SessionLog
+from recollect.storage.store import SessionLog, marked
 from recollect.storage.todo_files import TodoFiles
 
 _PATHS = {"Read": "file_path", "Write": "file_path", "Edit": "file_path", "Glob": "path", "Grep": "path"}
@@ -224,7 +224,10 @@ class ToolRunner:
         self, call_id: str, tool: str, outcome: ToolOutcome, decision: Decision | None, asked_by: str | None
     ) -> AnsweredCall:
         result = draft.tool_result(call_id, outcome.content, outcome.is_error, outcome.rich, tool=tool)
-        (entry_id,) = put(self._log, marked(result, sourceToolAssistantUUID=asked_by, **outcome.marks))
+        line = marked(result, sourceToolAssistantUUID=asked_by, **outcome.marks)
+        (entry_id,) = put(self._log, line if outcome.todos is None else outcome.todos.draft(line))
+        if outcome.todos is not None:
+            outcome.todos.finish()
         if isinstance(self._log, AgentLog):
             self._log.move_to(self.cwd)
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id, "content": outcome.content}

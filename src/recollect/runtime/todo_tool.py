@@ -1,4 +1,4 @@
-"""TodoWrite: the whole list is replaced, in the session's own file."""
+"""TodoWrite: the whole list is replaced, in the session's own file, together with the result in the log."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from recollect.model.todo import decode_todos
 from recollect.runtime import words
 from recollect.runtime.outcome import ApprovedCall, ToolFailed, ToolOutcome
 from recollect.storage.todo_files import TodoFiles
+from recollect.storage.todo_transaction import TodoTransaction
 
 _STATUSES = ("pending", "in_progress", "completed")
 
@@ -29,11 +30,12 @@ class TodoTool:
         call.require_still_allowed()
         try:
             before = self._before()
-            self._files.write(self._session, decode_todos(json.dumps(todos).encode()), self._agent)
+            items = decode_todos(json.dumps(todos).encode())
+            change = TodoTransaction(self._files, self._session, items, self._agent)
         except RecollectError as failure:
             raise ToolFailed(f"The todo list could not be saved: {failure.message}") from failure
         self._last = todos
-        return ToolOutcome(words.TODOS_KEPT, {"oldTodos": before, "newTodos": todos})
+        return ToolOutcome(words.TODOS_KEPT, {"oldTodos": before, "newTodos": todos}, todos=change)
 
     def _before(self) -> list[dict[str, object]]:
         if self._last is not None:

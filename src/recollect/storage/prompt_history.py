@@ -88,6 +88,30 @@ def prompts(home: ClaudeHome, *, newest_first: bool = False) -> Iterator[Prompt]
         yield from _prompts_of(home, lines)
 
 
+class SessionPrompts(Struct):
+    """The lines of one session in ``history.jsonl``, as they stand there, and the hashes of its pastes."""
+
+    lines: bytes = b""
+    pastes: tuple[str, ...] = ()
+
+
+def by_session(home: ClaudeHome) -> dict[str, SessionPrompts]:
+    """The prompts of every session; those of early clients name none and are left out."""
+    opened = _opened(home)
+    found: dict[str, SessionPrompts] = {}
+    if opened is None:
+        return found
+    with opened as log:
+        for line in log.lines():
+            prompt = _prompt(line) if isinstance(line, Line) and line.data.strip() else None
+            if prompt is not None and prompt.session_id and isinstance(line, Line):
+                one = found.setdefault(prompt.session_id, SessionPrompts())
+                one.lines += line.data + b"\n"
+                hashes = (paste.content_hash for paste in prompt.pastes if paste.content_hash)
+                one.pastes = tuple(dict.fromkeys((*one.pastes, *hashes)))
+    return found
+
+
 def page(home: ClaudeHome, *, before: int | None = None, limit: int = 50) -> PromptPage:
     """The newest prompts, or those before an earlier page; reads about as much as it returns."""
     if limit < 1:

@@ -20,7 +20,7 @@ BACKUPS, TASKS, TODOS = "file-history", "tasks", "todos"
 TODO_MARK = "-agent-"
 # How many directories of agents lie within one another at most.
 DEEPEST = 5
-_ENVIRONMENTS, _PLANS, _PLAN = "session-env", "plans", ".md"
+_ENVIRONMENTS, _PLANS, _PASTES = "session-env", "plans", "paste-cache"
 # A directory of the project itself: a session of this name would own its notes.
 _MEMORY = "memory"
 
@@ -44,7 +44,7 @@ def is_session_path(parts: Sequence[str], project: str, session: str) -> bool:
 
 def is_own_path(parts: Sequence[str], project: str, session: str) -> bool:
     """Whether a path may be in the archive of this machine: also what else lies in the session's directories,
-    and the plans that its entries name.
+    the plans that its entries name, and the pastes of its prompts.
     """
     if is_session_path(parts, project, session):
         return True
@@ -52,7 +52,8 @@ def is_own_path(parts: Sequence[str], project: str, session: str) -> bool:
         return len(parts) > 3
     if parts[0] in (BACKUPS, TASKS, _ENVIRONMENTS):
         return len(parts) > 2 and parts[1] == session
-    return parts[0] == _PLANS and len(parts) == 2 and parts[1].endswith(_PLAN)
+    named = {_PLANS: ".md", _PASTES: ".txt"}.get(parts[0])
+    return named is not None and len(parts) == 2 and parts[1].endswith(named)
 
 
 def is_flat_agent_log(parts: Sequence[str]) -> bool:

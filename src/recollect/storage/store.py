@@ -30,10 +30,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from recollect.errors import Ambiguous, IdConflict, InvalidId, NotFound, StorageError, UsageError
-from recollect.model.codec import decode
+from recollect.model.codec import changed, decode
 from recollect.model.conversation.conversation import Conversation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node, node_of
@@ -47,6 +47,7 @@ from recollect.model.lifecycle import DEFAULT_LIFE, SessionState, has_expired, m
 from recollect.model.line_views.facts import usage_facts
 from recollect.model.line_views.links import LineLinks, line_links
 from recollect.model.moments import parsed_time
+from recollect.model.strict_json import json_of
 from recollect.storage.config.our_config import price_list
 from recollect.storage.logs.log import Log, SyncPolicy
 from recollect.storage.logs.reader import LogReader, read_lines, without_repeats
@@ -118,6 +119,22 @@ class PlacedDraft(Draft, frozen=True, kw_only=True):
     draft: Draft
     parent: str | UnsetType | None = UNSET
     at: dt.datetime | None = None
+
+
+class MarkedDraft(Draft, frozen=True, kw_only=True):
+    """A draft with further top-level fields (``toolDenialKind``, ``isApiErrorMessage``).
+
+    They stand on its last line, which is the one that completes it. The flat dialect leaves them out.
+    """
+
+    draft: Draft
+    fields: dict[str, Raw]
+
+
+def marked(draft: Draft, **fields: object) -> Draft:
+    """The draft with these fields; without any, the draft itself."""
+    present = {name: json_of(name, value) for name, value in fields.items() if value is not None}
+    return MarkedDraft(draft=draft, fields=present) if present else draft
 
 
 class Store:
@@ -355,13 +372,18 @@ class SessionLog:
         return self.place.path
 
     @property
+    def is_flat(self) -> bool:
+        """Whether it is written in the flat dialect."""
+        return self._store.paths.layout is StoreLayout.FLAT
+
+    @property
     def spending(self) -> Spending:
         """Tokens and cost of the whole session, each response counted once."""
         return self._ledger.total(price_list())
 
     def agent_log(self, agent: str) -> SessionLog:
         """The log of a sub-agent of this session (claude layout)."""
-        if self._store.paths.layout is StoreLayout.FLAT:
+        if self.is_flat:
             raise UsageError("flat layout: has no sub-agents", hint="use a store with layout='claude'")
         agent_id = AgentId(agent)
         path = self._store.paths.agent_log(self.place.key, self.id, agent_id)
@@ -465,6 +487,9 @@ class SessionLog:
         if isinstance(draft, PlacedDraft):
             chosen = parent if isinstance(draft.parent, UnsetType) else draft.parent
             return self._lines(draft.draft, entry_id, chosen, draft.at or at)
+        if isinstance(draft, MarkedDraft):
+            *lines, last = self._lines(draft.draft, entry_id, parent, at)
+            return [*lines, last if self.is_flat else _with(last, draft.fields)]
         stamp = Stamp(
             uuid=entry_id,
             parent_uuid=parent,
@@ -476,8 +501,7 @@ class SessionLog:
             is_sidechain=self.place.agent is not None,
             agent_id=None if self.place.agent is None else str(self.place.agent),
         )
-        is_flat = self._store.paths.layout is StoreLayout.FLAT
-        return flat_lines(draft, stamp) if is_flat else claude_lines(draft, stamp)
+        return flat_lines(draft, stamp) if self.is_flat else claude_lines(draft, stamp)
 
     def _complete(self, entry_id: str, draft: Draft) -> bool:
         """Whether the id is already in the log with the same content; lines missing after a crash are added.
@@ -539,6 +563,13 @@ class SessionLog:
             at = parsed_time(seen.timestamp)
             # A time at the end of the calendar leaves no room for a later one.
             self._last_at = at if at is not None and at.year < _LAST_YEAR else self._last_at
+
+
+def _with(line: bytes, fields: dict[str, Raw]) -> bytes:
+    entry = decode(Line(line))
+    if not isinstance(entry, Entry):
+        raise TypeError("a line we wrote could not be read back")
+    return changed(entry, fields).raw
 
 
 def _words(entry: Entry) -> object:

@@ -140,7 +140,14 @@ class _FlatWriter:
         if uuid:
             self._named.add(uuid)
         self.lines.append(
-            flat.encode(msgspec.structs.replace(line, timestamp=source.body.timestamp, uuid=uuid))
+            flat.encode(
+                msgspec.structs.replace(
+                    line,
+                    timestamp=source.body.timestamp,
+                    uuid=uuid,
+                    format_version=flat.FORMAT_VERSION,
+                )
+            )
         )
         if id(source) not in self._reported:
             self._reported.add(id(source))

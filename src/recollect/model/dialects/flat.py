@@ -2,8 +2,9 @@
 
 ``user`` and ``assistant`` carry ``content``, ``usage``, ``model`` and ``stopReason`` on the line itself;
 ``tool_call`` and ``tool_result`` have lines of their own. The format has no ids and no parents: order is the
-file's. We add one field, ``uuid``, when an entry has one, so that a repeated append can be recognised;
-readers of the format ignore it.
+file's. We add two fields, which readers of the format ignore: ``uuid``, when an entry has one, so that a
+repeated append can be recognised, and ``formatVersion``. A line of a later version than ours is kept but not
+interpreted: what its fields mean may have changed. Lines without one are of the first version.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from recollect.model.dialects.lenient import RawFields, WrongShape, chain_fields
 from recollect.model.entry import ApiMessage, Assistant, Body, RawMessage, ToolCallBody, ToolResultBody, User
 
 _SPOKEN = ("user", "assistant")
+FORMAT_VERSION = 1
 
 
 class FlatUsage(Struct, frozen=True, omit_defaults=False):
@@ -42,6 +44,7 @@ class FlatUser(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="u
     timestamp: str | None = None
     metadata: FlatMetadata | None = None
     uuid: str | None = None
+    format_version: int | None = field(default=None, name="formatVersion")
 
 
 class FlatAssistant(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="assistant"):
@@ -53,6 +56,7 @@ class FlatAssistant(Struct, frozen=True, omit_defaults=True, tag_field="type", t
     model: str | None = None
     stop_reason: str | None = field(default=None, name="stopReason")
     uuid: str | None = None
+    format_version: int | None = field(default=None, name="formatVersion")
 
 
 class FlatToolCall(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="tool_call"):
@@ -63,6 +67,7 @@ class FlatToolCall(Struct, frozen=True, omit_defaults=True, tag_field="type", ta
     timestamp: str | None = None
     tool_call_id: str | None = field(default=None, name="toolCallId")
     uuid: str | None = None
+    format_version: int | None = field(default=None, name="formatVersion")
 
 
 class FlatToolResult(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="tool_result"):
@@ -75,6 +80,7 @@ class FlatToolResult(Struct, frozen=True, omit_defaults=True, tag_field="type", 
     duration_ms: float | int | None = None
     tool_call_id: str | None = field(default=None, name="toolCallId")
     uuid: str | None = None
+    format_version: int | None = field(default=None, name="formatVersion")
 
 
 FlatLine = FlatUser | FlatAssistant | FlatToolCall | FlatToolResult
@@ -92,9 +98,17 @@ def body_of(fields: RawFields) -> Body | None:
     """The meaning of the line; None where its contents do not match its type."""
     reader = _READERS[text_field(fields, "type") or ""]
     try:
-        return reader(fields)
+        return None if _version(fields) > FORMAT_VERSION else reader(fields)
     except (WrongShape, msgspec.ValidationError):
         return None
+
+
+def _version(fields: RawFields) -> int:
+    raw = fields.get("formatVersion")
+    version = 1 if raw is None else msgspec.json.decode(raw)
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise WrongShape("formatVersion: expected a number")
+    return version
 
 
 def encode(line: FlatLine) -> bytes:

@@ -1,7 +1,7 @@
 """Archive sessions, restore them, and find those that the client is about to delete.
 
 All files of a session are archived: its log, sub-agents in both layouts, tool output, file backups, tasks,
-todos, the plans its entries name. For an unchanged session only file metadata is read; for one that grew only
+todos, the shell's environment, the plans its entries name, its prompts in ``history.jsonl`` and their pastes. For an unchanged session only file metadata is read; for one that grew only
 the new bytes. A session that a client has open is archived as it is at that moment; the next addition adds
 the rest.
 """
@@ -9,6 +9,7 @@ the rest.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,7 +23,9 @@ from recollect.services.trash import planned_removal
 from recollect.storage.archive.archive import Archive, ArchiveDescription, ArchiveResult
 from recollect.storage.archive.manifest import Manifest, time_text
 from recollect.storage.changes.journal import AppliedChange
+from recollect.storage.home import ClaudeHome
 from recollect.storage.home_locks import lock_path
+from recollect.storage.prompt_history import SessionPrompts, by_session
 from recollect.storage.trash import TrashBatch
 from recollect.system.lock import FileLock
 from recollect.system.peek import open_regular
@@ -30,6 +33,7 @@ from recollect.system.peek import open_regular
 Progress = Callable[[int, int], None]
 _SLUG = re.compile(rb'"slug"[ \t]*:[ \t]*"([a-z0-9-]{1,120})"')
 _LONGEST_SLUG = 256
+_HASH = re.compile(r"[0-9a-f]{1,64}")
 
 
 class ArchiveFailure(Struct, frozen=True):
@@ -55,7 +59,25 @@ def add(archive: Archive, session: Session, now: dt.datetime) -> ArchiveResult:
         time_text(seen.first_at),
         time_text(seen.last_at),
     )
-    return archive.add(described, list(session_files(session)), now.isoformat())
+    prompts = prompts_of(session)
+    pastes = [session.home.paste_file(EntryId(name)) for name in prompts.pastes if _HASH.fullmatch(name)]
+    files = [*session_files(session), *(path for path in pastes if path.is_file() and not path.is_symlink())]
+    return archive.add(described, files, now.isoformat(), prompts.lines)
+
+
+def prompts_of(session: Session) -> SessionPrompts:
+    """What was typed into a session, from the home's ``history.jsonl``."""
+    try:
+        seen = session.home.history_file.stat()
+    except OSError:
+        return SessionPrompts()
+    return _prompts_at(session.home.root, seen.st_mtime_ns, seen.st_size).get(session.id, SessionPrompts())
+
+
+@functools.lru_cache(maxsize=1)
+def _prompts_at(root: Path, mtime_ns: int, size: int) -> dict[str, SessionPrompts]:
+    """The same for every session of a home, read once for many; time and size tell when to read it again."""
+    return by_session(ClaudeHome(root))
 
 
 def add_all(
@@ -80,7 +102,7 @@ def session_files(session: Session) -> Iterator[Path]:
     """Every regular file that belongs to a session, its log first."""
     for item in planned_removal(session).items:
         yield from _regular_files(item)
-    yield from _plans(session)
+    yield from plan_files(session)
 
 
 def _regular_files(item: Path) -> Iterator[Path]:
@@ -93,7 +115,8 @@ def _regular_files(item: Path) -> Iterator[Path]:
         yield item
 
 
-def _plans(session: Session) -> Iterator[Path]:
+def plan_files(session: Session) -> Iterator[Path]:
+    """The plan documents that a session's entries name, as far as they exist."""
     slugs: dict[bytes, None] = {}
     with open_regular(session.path) as log:
         end = b""

@@ -6,12 +6,14 @@ is synchronous and threads may share it; ``recollect.provider`` is its async int
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.errors import NotFound, UsageError
 from recollect.model.conversation.chain import Load
 from recollect.model.conversation.node import Node
 from recollect.model.ids import AgentId, SessionId
+from recollect.model.todo import TodoItem
 from recollect.services.ancestry import own_way_to, way_to
 from recollect.services.cost.conversation_stats import ConversationStats, SessionLogs, statistics
 from recollect.services.fork import apply as apply_fork
@@ -28,6 +30,7 @@ from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.session_writers import SessionWriters
 from recollect.storage.store import LogContext, Store, StoredSession, TrashedSession
 from recollect.storage.todo_files import TodoFiles
+from recollect.storage.todo_transaction import append_with_todos, settle
 
 
 class MessageStore:
@@ -42,8 +45,15 @@ class MessageStore:
 
     # --- writing -----------------------------------------------------------------------------
 
-    def log(self, project: str, message: ChatMessage, session_id: str, agent_id: str | None) -> str:
-        """Store one message in its log."""
+    def log(
+        self,
+        project: str,
+        message: ChatMessage,
+        session_id: str,
+        agent_id: str | None,
+        todos: Sequence[TodoItem] | None = None,
+    ) -> str:
+        """Store one message in its log, with ``todos`` together with the agent's todo list."""
         what = placed_draft(message)
         place = self._place(project, session_id, agent_id)
         refuse_live(self._home, place.session)
@@ -53,7 +63,16 @@ class MessageStore:
         # failed.
         self._start_todos(place.session, place.agent)
         with self.writers.writing(place) as log:
+            if todos is not None:
+                return append_with_todos(log, self._todos, what, todos, entry_id=message.uuid)
             return log.append(what, entry_id=message.uuid)
+
+    def todos(self, project: str, session_id: str, agent_id: str | None) -> tuple[TodoItem, ...]:
+        """An agent's todo list, after what a crash left undone is finished."""
+        place = self._place(project, session_id, agent_id)
+        with self.writers.writing(place) as log:
+            settle(log, self._todos)
+        return self._todos.read(place.session, place.agent).items
 
     def fork(self, project: str, session_id: str, at: str | None, title: str | None) -> str:
         session = self._sessions.session(project, session_id)

@@ -75,6 +75,21 @@ class Pull:
                 self._kept.save(self._state)
         return self.done
 
+    def one(self, session: str) -> PullResult:
+        """Fetch one session; ``NotFound`` where the remote has none, or not all of it could be fetched."""
+        with self._kept.locked():
+            self._state = self._kept.load()
+            detail = self._remote.session(session)
+            if detail is None:
+                raise NotFound(f"session {session}: not on the server", hint="it may have been deleted there")
+            try:
+                self._session(detail.session, _own_positions(self._state))
+            finally:
+                self._kept.save(self._state)
+        if self.done.problems:
+            raise NotFound(f"session {session}: {self.done.problems[0][1]}", hint="try again later")
+        return self.done
+
     def _session(self, session: RemoteSession, own: dict[tuple[str, str], Position]) -> bool:
         """False if not all of it could be fetched."""
         try:

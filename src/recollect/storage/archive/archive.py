@@ -22,13 +22,21 @@ from msgspec import Struct, structs
 
 from recollect.errors import Ambiguous, DamagedData, NotFound, StorageError, UsageError
 from recollect.model.ids import ProjectKey, SessionId
-from recollect.storage.archive.manifest import ArchivedFile, EarlierVersion, Manifest, decoded, encoded
+from recollect.storage.archive.manifest import (
+    SHARED_PLACES,
+    ArchivedFile,
+    EarlierVersion,
+    Manifest,
+    decoded,
+    encoded,
+)
 from recollect.storage.archive.objects import ObjectStore, StoredObject
-from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
+from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
 from recollect.storage.session_files import log_parts
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.openat import components
+from recollect.system.peek import open_regular
 from recollect.system.whole_files import write_new
 
 Progress = Callable[[int, int], None]
@@ -128,8 +136,10 @@ class Archive:
         finally:
             lock.close()
 
-    def add(self, described: ArchiveDescription, files: Sequence[Path], at: str) -> ArchiveResult:
-        """Archive a session as it is now.
+    def add(
+        self, described: ArchiveDescription, files: Sequence[Path], at: str, prompts: bytes = b""
+    ) -> ArchiveResult:
+        """Archive a session as it is now; ``prompts`` are its lines of the home's ``history.jsonl``.
 
         The caller must hold ``adding``; unchanged files are not read again.
         """
@@ -163,14 +173,46 @@ class Archive:
             tuple(kept),
             earlier,
             is_own=True,
+            prompts=self._prompts(before, prompts),
         )
-        changed = before is None or bool(grown) or manifest.files != before.files or not before.is_own
+        changed = (
+            before is None
+            or bool(grown)
+            or not before.is_own
+            or (manifest.files, manifest.prompts) != (before.files, before.prompts)
+        )
         if changed:
             self.publish(manifest)
             self._discard_superseded(before, manifest)
         return ArchiveResult(
             manifest if changed or before is None else before, new_bytes, before is None, changed
         )
+
+    def _prompts(self, before: Manifest | None, lines: bytes) -> StoredObject | None:
+        """The stored prompts; lines that were taken out of the home's history since are kept."""
+        known = None if before is None else before.prompts
+        if known is not None:
+            old = self._whole(known)
+            lines = lines if lines.startswith(old) else old + _missing_lines(old, lines)
+            if lines == old:
+                return known
+        if not lines:
+            return None
+        temporary = self.root / ".prompts.tmp"
+        try:
+            fsops.replace_file(temporary, lines)
+            return self.objects.store(temporary)
+        except OSError as cause:
+            raise StorageError(
+                "archive", temporary, cause, hint="the archive is unchanged; try again"
+            ) from cause
+        finally:
+            with contextlib.suppress(OSError):
+                fsops.unlink(temporary)
+
+    def _whole(self, stored: StoredObject) -> bytes:
+        with self.objects.reading(stored.sha256) as reader:
+            return b"".join(reader.frame(number) for number in range(len(reader.frames)))
 
     def _archived(self, path: Path, name: str, known: ArchivedFile | None) -> ArchivedFile:
         try:
@@ -306,6 +348,11 @@ class Archive:
         once.
         """
         targets = [(file, home.joinpath(*components(file.path))) for file in manifest.restorable()]
+        targets = [
+            (file, target)
+            for file, target in targets
+            if not (file.path.startswith(SHARED_PLACES) and os.path.lexists(target))
+        ]
         taken = [target for _, target in targets if os.path.lexists(target)]
         if taken:
             raise UsageError(
@@ -315,6 +362,7 @@ class Archive:
         made = fsops.make_directories(home)
         try:
             plan = ChangePlan("restore", manifest.session, home)
+            self._put_prompts_back(plan, manifest, home / "history.jsonl")
             # A client must not find a session whose other files are still missing.
             for file, target in reversed(targets):
                 plan.create(target, self._unpacked(file), mode=file.mode)
@@ -324,6 +372,21 @@ class Archive:
                 with contextlib.suppress(OSError):
                     fsops.remove_directory(directory)
             raise
+
+    def _put_prompts_back(self, plan: ChangePlan, manifest: Manifest, history: Path) -> None:
+        """Add the prompts that the home's history lacks, before its own: they are older."""
+        if manifest.prompts is None or not manifest.is_own:
+            return
+        lines = self._whole(manifest.prompts)
+        if not os.path.lexists(history):
+            plan.create(history, lines)
+            return
+        seen = FileState.at(history)
+        with open_regular(history) as opened:
+            now = opened.read()
+        missing = _missing_lines(now, lines)
+        if missing:
+            plan.replace(history, missing + now, expected=seen)
 
     @property
     def journal(self) -> Path:
@@ -376,6 +439,11 @@ class Archive:
         return manifest
 
 
+def _missing_lines(there: bytes, lines: bytes) -> bytes:
+    known = set(there.splitlines())
+    return b"".join(line + b"\n" for line in lines.splitlines() if line not in known)
+
+
 def _merged(newer: Manifest, older: Manifest) -> Manifest:
     """Two manifests of one session: the newer plus what only the older has."""
     present = {file.stored.sha256 for file in newer.files}
@@ -384,4 +452,6 @@ def _merged(newer: Manifest, older: Manifest) -> Manifest:
         for file in older.files
         if file.stored.sha256 not in present
     )
-    return structs.replace(newer, earlier=(*newer.earlier, *older.earlier, *more))
+    return structs.replace(
+        newer, earlier=(*newer.earlier, *older.earlier, *more), prompts=newer.prompts or older.prompts
+    )

@@ -88,6 +88,7 @@ def _portable(manifest: Manifest) -> Manifest:
         files=tuple(file for file in manifest.files if manifest.may_come_from_elsewhere(file.path)),
         earlier=tuple(one for one in manifest.earlier if manifest.may_come_from_elsewhere(one.path)),
         is_own=False,
+        prompts=None,
     )
 
 

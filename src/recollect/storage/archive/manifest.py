@@ -27,6 +27,8 @@ from recollect.system.openat import components
 FORMAT = 1
 _MOST = 1 << 63
 _DAY = dt.timedelta(days=1)
+# Files that belong to several sessions: one that is there stays.
+SHARED_PLACES = ("plans/", "paste-cache/")
 
 
 class ArchivedFile(Struct, frozen=True):
@@ -49,7 +51,10 @@ class EarlierVersion(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """All of one session. The first file is its log. ``is_own``: it was archived on this machine, from ``home``."""
+    """All of one session. The first file is its log. ``is_own``: it was archived on this machine, from ``home``.
+
+    ``prompts`` are its lines of ``history.jsonl``; an import has none.
+    """
 
     session: str
     project_key: str
@@ -63,6 +68,7 @@ class Manifest(Struct, frozen=True):
     earlier: tuple[EarlierVersion, ...] = ()
     version: int = FORMAT
     is_own: bool = False
+    prompts: StoredObject | None = None
 
     @property
     def log(self) -> ArchivedFile:
@@ -79,7 +85,8 @@ class Manifest(Struct, frozen=True):
 
     def objects(self) -> dict[str, StoredObject]:
         every: tuple[ArchivedFile | EarlierVersion, ...] = (*self.files, *self.earlier)
-        return {one.stored.sha256: one.stored for one in every}
+        stored = [one.stored for one in every] + ([] if self.prompts is None else [self.prompts])
+        return {one.sha256: one for one in stored}
 
     def restorable(self) -> tuple[ArchivedFile, ...]:
         """The files that a restore puts back, with their modes: of an import only those of a session, 0600."""
@@ -122,6 +129,8 @@ def decoded(data: bytes, name: str) -> Manifest:
     every: tuple[ArchivedFile | EarlierVersion, ...] = (*manifest.files, *manifest.earlier)
     for one in every:
         _check_file(manifest, one)
+    if manifest.prompts is not None and not NAME.fullmatch(manifest.prompts.sha256):
+        raise _damaged(name, "it names an impossible object")
     if len({file.path.casefold() for file in manifest.files}) != len(manifest.files):
         raise _damaged(name, "it names a file twice")
     return manifest

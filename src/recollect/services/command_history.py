@@ -1,0 +1,106 @@
+"""What a client keeps beside the logs: typed prompts, plan documents, and the shell environment of sessions.
+
+``history.jsonl`` holds what was typed, in all projects; ``plans/`` the documents of plan mode, which entries
+name by their slug; ``session-env/`` what a session's shell was started with. Read-only. What cannot be read
+is in the ``problems`` of its home.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.errors import UsageError
+from recollect.services.archive.archive import plan_files
+from recollect.services.homes import Home
+from recollect.services.session import Session
+from recollect.storage.prompt_history import Prompt
+from recollect.system.peek import open_regular
+
+_LARGEST = 1 << 20
+
+
+class TypedCommand(Struct, frozen=True):
+    """One line that a person typed: a prompt, a slash command or a ``!`` line."""
+
+    text: str
+    at: dt.datetime | None
+    project: str | None
+    session: str | None
+
+
+class PlanDocument(Struct, frozen=True):
+    """A document of plan mode."""
+
+    name: str
+    path: Path
+    text: str
+
+
+class EnvironmentFile(Struct, frozen=True):
+    """A file of a session's shell environment. Its values are not shown: they may be secret."""
+
+    path: Path
+    bytes: int
+
+
+class CommandHistory(Struct, frozen=True):
+    """The newest commands first; plans and environment of one session, or all plans."""
+
+    commands: list[TypedCommand]
+    plans: list[PlanDocument]
+    environment: list[EnvironmentFile]
+
+
+def command_history(
+    home: Home, session: Session | None = None, *, project: str | None = None, limit: int | None = None
+) -> CommandHistory:
+    """What is kept for one session, or for all; ``project`` is a directory, ``limit`` counts commands."""
+    if limit is not None and limit < 1:
+        raise UsageError(f"limit {limit}: too small", hint="use at least 1")
+    wanted = (one for one in home.prompts() if _fits(one, session, project))
+    newest = sorted(wanted, key=lambda one: one.at or _EARLIEST, reverse=True)
+    commands = [TypedCommand(one.display, one.at, one.project, one.session_id) for one in newest[:limit]]
+    plans = _all_plans(home) if session is None else plan_files(session)
+    return CommandHistory(
+        commands,
+        [PlanDocument(path.stem, path, _text(path)) for path in plans],
+        [] if session is None else list(_environment(session)),
+    )
+
+
+_EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+def _fits(prompt: Prompt, session: Session | None, project: str | None) -> bool:
+    return (session is None or prompt.session_id == session.id) and (
+        project is None or prompt.project == project
+    )
+
+
+def _all_plans(home: Home) -> Iterator[Path]:
+    for one in home.homes:
+        if one.plans_dir.is_dir():
+            found = (path for path in one.plans_dir.glob("*.md") if path.is_file() and not path.is_symlink())
+            yield from islice(sorted(found), 10_000)
+
+
+def _environment(session: Session) -> Iterator[EnvironmentFile]:
+    if session.session_id is None:
+        return
+    place = session.home.session_env_dir(session.session_id)
+    for path in sorted(place.rglob("*")) if place.is_dir() else ():
+        if path.is_file() and not path.is_symlink():
+            yield EnvironmentFile(path, path.stat().st_size)
+
+
+def _text(path: Path) -> str:
+    try:
+        with open_regular(path) as file:
+            return file.read(_LARGEST).decode("utf-8", "replace")
+    except OSError:
+        return ""
