@@ -171,11 +171,18 @@ if TYPE_CHECKING:
     )
     from recollect.services.archive.archive import ArchiveFailure
     from recollect.services.check.check import CheckReport, CheckSummary
+    from recollect.services.command_history import (
+        CommandHistory,
+        EnvironmentFile,
+        PlanDocument,
+        TypedCommand,
+    )
     from recollect.services.cost.price import performance, price
     from recollect.services.cost.session_sums import SessionSum
     from recollect.services.homes import Home
     from recollect.services.list import ListedSession
     from recollect.services.plugins import Exporter, SessionCheck
+    from recollect.services.rewind import RewindReport, RewoundFile
     from recollect.services.search.search import SearchHit, SearchResult
     from recollect.services.secrets.file_scan import SecretFinding
     from recollect.services.secrets.scan import SecretScan
@@ -269,11 +276,13 @@ _ROOMS = {
     ),
     "recollect.services.archive.archive": "ArchiveFailure",
     "recollect.services.check.check": "CheckReport CheckSummary",
+    "recollect.services.command_history": "CommandHistory EnvironmentFile PlanDocument TypedCommand",
     "recollect.services.cost.price": "performance price",
     "recollect.services.cost.session_sums": "SessionSum",
     "recollect.services.homes": "Home",
     "recollect.services.list": "ListedSession",
     "recollect.services.plugins": "Exporter SessionCheck",
+    "recollect.services.rewind": "RewindReport RewoundFile",
     "recollect.services.search.search": "SearchHit SearchResult",
     "recollect.services.secrets.file_scan": "SecretFinding",
     "recollect.services.secrets.scan": "SecretScan",
@@ -349,6 +358,7 @@ __all__ = [
     "CleanupReport",
     "ClientMode",
     "CodeExecutionResultBlock",
+    "CommandHistory",
     "CompactMetadata",
     "Compaction",
     "ContentReplacement",
@@ -370,6 +380,7 @@ __all__ = [
     "Draft",
     "Entry",
     "EntryId",
+    "EnvironmentFile",
     "Exporter",
     "FileHistoryDelta",
     "FileHistoryNote",
@@ -423,6 +434,7 @@ __all__ = [
     "Performance",
     "PermissionMode",
     "PlacedDraft",
+    "PlanDocument",
     "PluginFailed",
     "PrLink",
     "PricedResponse",
@@ -437,6 +449,8 @@ __all__ = [
     "RedactedThinkingBlock",
     "RepairAction",
     "Reset",
+    "RewindReport",
+    "RewoundFile",
     "SearchHit",
     "SearchResult",
     "SecretFinding",
@@ -483,6 +497,7 @@ __all__ = [
     "ToolUseBlock",
     "ToolsUsed",
     "TrashedSession",
+    "TypedCommand",
     "UncertainUsage",
     "UnknownBlock",
     "UnknownBody",

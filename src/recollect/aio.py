@@ -65,8 +65,10 @@ if TYPE_CHECKING:
     from recollect.model.cost.response import PricedResponse
     from recollect.services.actions import ArchiveReport, CleanupReport, MigrationReport, SessionRepair
     from recollect.services.check.check import CheckReport
+    from recollect.services.command_history import CommandHistory
     from recollect.services.list import ListedSession
     from recollect.services.plugins import SessionCheck
+    from recollect.services.rewind import RewindReport
     from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan
     from recollect.services.todos import SessionTodoList, TodoMove
@@ -373,6 +375,16 @@ class AsyncHome:
     ) -> MigrationReport:
         """See ``Home.migrate``."""
         return await in_thread(lambda: self._home.migrate(session, target, cwd=cwd, apply=apply))
+
+    async def history(
+        self, session: str | None = None, *, project: str | Path | None = None, limit: int | None = None
+    ) -> CommandHistory:
+        """See ``Home.history``."""
+        return await in_thread(lambda: self._home.history(session, project=project, limit=limit))
+
+    async def rewind(self, session: str, prompt: str | None = None, *, apply: bool = False) -> RewindReport:
+        """See ``Home.rewind``."""
+        return await in_thread(lambda: self._home.rewind(session, prompt, apply=apply))
 
     async def undo(self, change: str) -> tuple[Path, ...]:
         """See ``Home.undo``."""
@@ -686,6 +698,11 @@ class AsyncSessionLog:
     def state(self) -> SessionState:
         """Created, resumed or active."""
         return self._log.state
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it is written in the flat dialect."""
+        return self._log.is_flat
 
     @property
     def spending(self) -> Spending:

@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Self
 
 from recollect.aio import KeyedExecutor, in_thread
-from recollect.model.todo import TodoItem
+from recollect.model.todo import TodoItem, TodoStatus
 from recollect.services.cost.conversation_stats import ConversationStats
 from recollect.services.provider.chat_message import UNKNOWN_MODEL, ChatMessage, utc
 from recollect.services.provider.message_filter import MessageFilter
@@ -36,7 +36,15 @@ from recollect.storage.logs.log import SyncPolicy
 from recollect.storage.store import Store, StoredSession, TrashedSession
 from recollect.system.locations import data_dir
 
-__all__ = ["UNKNOWN_MODEL", "ChatMessage", "ClaudeStorageProvider", "ConversationStats", "SessionInfo"]
+__all__ = [
+    "UNKNOWN_MODEL",
+    "ChatMessage",
+    "ClaudeStorageProvider",
+    "ConversationStats",
+    "SessionInfo",
+    "TodoItem",
+    "TodoStatus",
+]
 
 
 class ClaudeStorageProvider:

@@ -295,14 +295,14 @@ def test_readers_see_what_became_of_each_call(tmp_path: Path) -> None:
 
 @needs_sandbox
 def test_a_log_of_a_plain_store_is_taken_too(tmp_path: Path) -> None:
-    """``Store().create()`` gives a log that can be written to; only our own further fields are missing."""
+    """``Store().create()`` gives a log that can be written to, with the client's further fields."""
     workshop = Workshop(tmp_path)
     store = Store(tmp_path / "store")
     with store.create(workshop.project) as log:
         ran = ToolRunner(log, workshop.permit.engine).run(call("Bash", {"command": "echo hi"}))
 
         (line,) = [json.loads(one) for one in log.path.read_bytes().splitlines()]
-    assert ([ran.block], False) == (line["message"]["content"], "sandboxed" in line)
+    assert ([ran.block], True) == (line["message"]["content"], "sandboxed" in line)
 
 
 def test_a_settings_file_that_cannot_be_read_turns_an_allow_into_a_no(tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ def test_the_last_turn_is_undone_with_its_sub_agents_and_the_undo_is_undone(tmp_
 
     assert ("Turn two", {"a": b"two\r\n", "b": b"b1"}) == (plan.text, contents(workshop))
     assert {"a": b"three\r\n", "b": b"b1", "c": b"c1"} == after
-    assert change is not None
-    undo.undo(workshop.data, undo.found_change(workshop.data, change.id))
+    assert change.undo is not None
+    undo.undo(workshop.data, undo.found_change(workshop.data, change.undo))
     assert after == contents(workshop)
 
 

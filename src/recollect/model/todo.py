@@ -79,6 +79,7 @@ class TodoItem(Struct, frozen=True):
     odd: bytes = b""
 
     def moved(self, wanted: TodoStatus) -> Self:
+        """The item in another state; ``IllegalTransition`` where that step is not allowed."""
         step = checked_step(f"todo {_excerpt(self.content)}", self.status, TodoStatus(wanted))
         return msgspec.structs.replace(self, status=step)
 

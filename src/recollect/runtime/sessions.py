@@ -38,7 +38,7 @@ from recollect.storage.home_locks import lock_path
 from recollect.storage.logs.reader import read_lines
 from recollect.storage.store import LogContext, Store
 from recollect.storage.todo_files import TodoFiles
-from recollect.storage.todo_transaction import settle
+from recollect.storage.todo_transaction import settle_todos
 from recollect.system.lock import FileLock
 from recollect.system.peek import open_regular
 
@@ -90,7 +90,7 @@ def resumed_session(home: ClaudeHome, name: str, project: str | Path, *, data: P
     leaf = session.conversation().leaf.uuid
     log = AgentLog(_store(home, data), place, SessionState.RESUMED, tip=leaf, turn=turn)
     _close_open_calls(session, log)
-    settle(log, TodoFiles(home))
+    settle_todos(log, TodoFiles(home))
     # Read again: what was just added is part of the conversation.
     entries = Home(home.root, data=data).own_session(str(session.path)).conversation().entries()
     # Attachments are the client's notes about its own tools, and as untrusted as the file.

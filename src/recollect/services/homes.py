@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from recollect.services.actions import ArchiveReport, CleanupReport, MigrationReport, SessionRepair
     from recollect.services.arrow import ArrowColumns
     from recollect.services.check.check import CheckReport
+    from recollect.services.command_history import CommandHistory
     from recollect.services.indexing.access import OpenIndex
     from recollect.services.list import ListedSession
     from recollect.services.plugins import SessionCheck
+    from recollect.services.rewind import RewindReport
     from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan
     from recollect.services.todos import SessionTodoList, TodoMove
@@ -147,6 +149,16 @@ class Home:
         """What was typed into the client, all projects, newest first within each home."""
         for home in self.homes:
             yield from prompts(home, newest_first=True)
+
+    def history(
+        self, session: str | None = None, *, project: str | Path | None = None, limit: int | None = None
+    ) -> CommandHistory:
+        """Typed commands, newest first, plans, and the shell environment of a session; or of all sessions."""
+        from recollect.services.command_history import command_history
+
+        chosen = None if session is None else self.session(session)
+        place = None if project is None else str(project)
+        return command_history(self, chosen, project=place, limit=limit)
 
     def costs(
         self,
@@ -472,6 +484,16 @@ class Home:
         from recollect.services.actions import migrated
 
         return migrated(self.own_session(session), target, self._data, cwd, apply=apply)
+
+    def rewind(self, session: str, prompt: str | None = None, *, apply: bool = False) -> RewindReport:
+        """What undoing the file changes since a prompt would do; with ``apply``, do it.
+
+        Without a prompt, the last turn that changed files. ``RewindReport.undo`` is the change for ``undo``.
+        """
+        from recollect.services.rewind import planned_rewind, rewind
+
+        plan = planned_rewind(self.session(session), prompt)
+        return rewind(plan, self._data if apply else None)
 
     def undo(self, change: str) -> tuple[Path, ...]:
         """Take a change back by its id (``SessionRepair.undo``), byte for byte; gives the files that changed."""

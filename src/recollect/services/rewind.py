@@ -23,7 +23,7 @@ from recollect.model.files.history import FileVersion, VersionSource, file_versi
 from recollect.model.prompts import typed_prompt
 from recollect.services.session import Session
 from recollect.services.undo import journal_at
-from recollect.storage.changes.journal import AppliedChange, ChangePlan
+from recollect.storage.changes.journal import ChangePlan
 from recollect.storage.changes.plan import FileState
 from recollect.storage.file_backups import body_reader, session_entries
 from recollect.system.peek import open_regular
@@ -49,6 +49,16 @@ class RewindPlan(Struct):
     text: str
     files: list[RewoundFile]
     plan: ChangePlan | None
+
+
+class RewindReport(Struct, frozen=True):
+    """A rewind to before ``prompt``, whose text is ``text``. ``undo`` is its change; None for a plan."""
+
+    session: str
+    prompt: str
+    text: str
+    files: tuple[RewoundFile, ...]
+    undo: str | None
 
 
 def planned_rewind(session: Session, prompt: str | None = None) -> RewindPlan:
@@ -80,9 +90,12 @@ def planned_rewind(session: Session, prompt: str | None = None) -> RewindPlan:
     )
 
 
-def rewind(found: RewindPlan, data: Path) -> AppliedChange | None:
-    """Carry out a planned rewind; None if there was nothing to do."""
-    return None if found.plan is None else journal_at(data).apply(found.plan)
+def rewind(found: RewindPlan, data: Path | None) -> RewindReport:
+    """Carry out a planned rewind, kept in the journal of ``data``; without one, only say what it would do."""
+    change = None if found.plan is None or data is None else journal_at(data).apply(found.plan)
+    return RewindReport(
+        found.session, found.prompt, found.text, tuple(found.files), None if change is None else change.id
+    )
 
 
 def _position(

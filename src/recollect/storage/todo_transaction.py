@@ -1,7 +1,7 @@
 """An entry and the todo list it leads to, stored as one.
 
 The list is a field of the entry's own line (``todos``, where clients 2.0 have it), so one durable line holds
-both: that is the commit. Then the list's file is replaced. After a crash in between, ``settle`` replaces the
+both: that is the commit. Then the list's file is replaced. After a crash in between, ``settle_todos`` replaces the
 file from the log, which is the truth. The line also holds the hash of the list before, so a file that
 another program has changed since is never overwritten.
 
@@ -44,7 +44,7 @@ class TodoTransaction:
         return marked(draft, todos=todos, **{_BEFORE: self._before})
 
     def finish(self) -> TodoList:
-        """Replace the list's file. If this fails, ``settle`` does it later."""
+        """Replace the list's file. If this fails, ``settle_todos`` does it later."""
         return self._files.write(self._session, self._items, self._agent)
 
 
@@ -59,14 +59,14 @@ def append_with_todos(
     """Store an entry and a todo list, both or neither; returns the entry's id after the sync."""
     if log.is_flat:
         raise UsageError("flat layout: has no todo lists", hint="use a store with layout='claude'")
-    settle(log, files)
+    settle_todos(log, files)
     change = TodoTransaction(files, log.id, items, log.place.agent)
     stored = log.append(change.draft(draft), entry_id=entry_id)
     change.finish()
     return stored
 
 
-def settle(log: SessionLog, files: TodoFiles) -> bool:
+def settle_todos(log: SessionLog, files: TodoFiles) -> bool:
     """Finish what a crash left between the log and the list's file; whether there was anything."""
     last = _last_change(log)
     if last is None:

@@ -142,26 +142,25 @@ def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[documents.FileV
 
 
 def _rewind(options: Namespace, session: Session) -> int:
-    found = rewind.planned_rewind(session, options.rewind or None)
-    done = rewind.rewind(found, plans.own_data(options)) if options.apply else None
-    undo = plans.command(options, "undo", done.id, "--apply") if done else None
+    planned = rewind.planned_rewind(session, options.rewind or None)
+    found = rewind.rewind(planned, plans.own_data(options) if options.apply else None)
+    undo = plans.command(options, "undo", found.undo, "--apply") if found.undo else None
     if options.json:
-        output.print_json(
-            RewindDocument(
-                session=session.id,
-                prompt=found.prompt,
-                files=found.files,
-                applied=done is not None,
-                undo=undo,
-            )
+        document = RewindDocument(
+            session=session.id,
+            prompt=found.prompt,
+            files=list(found.files),
+            applied=found.undo is not None,
+            undo=undo,
         )
+        output.print_json(document)
         return 0
     output.say(f"Before the prompt {found.prompt[:8]}: {shortened(visible(found.text), 70)}")
     for one in found.files:
         length = "" if one.bytes is None else f"  {size(one.bytes)}"
         why = f"  ({visible(one.why)})" if one.why else ""
         output.say(f"  {one.action:<6}  {visible(one.path)}{length}{why}")
-    if found.plan is None:
+    if planned.plan is None:
         output.say("Nothing to undo: the files are as they were")
         return 0
     words = ["files", session.id, "--rewind", found.prompt, "--apply"]

@@ -30,7 +30,7 @@ from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.session_writers import SessionWriters
 from recollect.storage.store import LogContext, Store, StoredSession, TrashedSession
 from recollect.storage.todo_files import TodoFiles
-from recollect.storage.todo_transaction import append_with_todos, settle
+from recollect.storage.todo_transaction import append_with_todos, settle_todos
 
 
 class MessageStore:
@@ -71,7 +71,7 @@ class MessageStore:
         """An agent's todo list, after what a crash left undone is finished."""
         place = self._place(project, session_id, agent_id)
         with self.writers.writing(place) as log:
-            settle(log, self._todos)
+            settle_todos(log, self._todos)
         return self._todos.read(place.session, place.agent).items
 
     def fork(self, project: str, session_id: str, at: str | None, title: str | None) -> str:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from recollect.errors import UsageError
-from recollect.model.ids import SessionId
 from recollect.services.sync.install import InstalledSession
 from recollect.services.sync.sync import SyncClient, is_server
 from recollect.storage.changes.journal import AppliedChange
@@ -35,7 +34,7 @@ class FetchedSession(NamedTuple):
     change: AppliedChange | None = None
 
 
-def session_of(url: str, address: str) -> SessionId:
+def session_of(url: str, address: str) -> str:
     """The session that an address names on the server of the login."""
     server, wanted = urlsplit(address), urlsplit(url)
     base = server.path.rstrip("/")
@@ -50,7 +49,7 @@ def session_of(url: str, address: str) -> SessionId:
     found = _ID.findall(f"{wanted.path[len(base) :]} {wanted.query} {wanted.fragment}")
     if len(set(found)) != 1:
         raise UsageError("the address names no single session", hint="it ends in /v1/sessions/ID")
-    return SessionId(found[0])
+    return str(found[0])
 
 
 def fetched(
