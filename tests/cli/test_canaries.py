@@ -25,7 +25,19 @@ from tests.small_home import ONE, TWO, call, outcome, prompt, put, reply, said
 
 KINDS = sorted(SAMPLES)[::4][:50]
 CANARIES = {kind: SAMPLES[kind].make(Dice(f"canary {kind}")) for kind in KINDS}
-SHOW = {"show", "tree", "agents", "files", "todos", "search", "watch", "statusline", "list", "resume"}
+SHOW = {
+    "show",
+    "tree",
+    "agents",
+    "files",
+    "todos",
+    "history",
+    "search",
+    "watch",
+    "statusline",
+    "list",
+    "resume",
+}
 KEPT = ("archive", "trash", "undo")
 # What each command is run with; others get ANY. Nothing here goes on for ever or starts a client.
 ARGUMENTS: dict[str, list[list[str]]] = {

@@ -212,6 +212,16 @@ def test_2_2_configuration_names_servers(configured: tuple[ClaudeHome, Path], tm
     assert ("sqlite", "untrusted", home.root / "config.json") == (server.name, server.state, server.source)
 
 
+def test_2_2_configuration_trusts_only_by_a_plain_yes(configured: tuple[ClaudeHome, Path]) -> None:
+    """A text or a number is not consent."""
+    home, project = configured
+    for value in ("true", 1, None):
+        entry = {"hasTrustDialogAccepted": value}
+        (home.root / "config.json").write_text(json.dumps({"projects": {str(project): entry}}))
+
+        assert False is loaded(home, project, managed=project / "none", with_config=True).project.trusted
+
+
 @pytest.mark.parametrize("text", ["{broken", "[]", '{"other": 1}', ""])
 def test_2_2_another_config_json_changes_nothing(configured: tuple[ClaudeHome, Path], text: str) -> None:
     """Other programs have such a file too."""
@@ -338,8 +348,8 @@ def test_3_2_resume_via_url_only_printed(
 @pytest.mark.parametrize(
     ("url", "said_about"),
     [
-        (f"https://evil.example/v1/sessions/{ONE}", "not the server you are logged in to"),
-        (f"http://team.example/v1/sessions/{ONE}", "not the server you are logged in to"),
+        (f"https://evil.example/base/v1/sessions/{ONE}", "not the server you are logged in to"),
+        (f"http://team.example/base/v1/sessions/{ONE}", "not the server you are logged in to"),
         (f"https://team.example/basement/v1/sessions/{ONE}", "not the server you are logged in to"),
         ("https://team.example/base/v1/sessions/", "names no single session"),
         (f"https://team.example/base/{ONE}/{TWO}", "names no single session"),
