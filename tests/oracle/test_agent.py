@@ -285,7 +285,7 @@ def test_the_client_goes_on_after_agents_and_background_commands(at_work: AgentA
     done = client.ask(NEW_PROMPT, "--resume", result.session_id)
 
     assert (0, "success") == (done.returncode, result.ending), done.stderr
-    sent = said(before_the_prompt(client.stub.conversations()[-1]))
+    sent = before_the_prompt(client.stub.conversations()[-1])
     assert as_blocks(expected) == sent
     told = json.dumps(client.stub.conversations()[-1])
     assert [] == [text for text in ("The plan.", "Late report.", "Background command") if text not in told]
