@@ -223,6 +223,27 @@ def test_the_client_rewinds_files_the_agent_changed(at_work: AgentAtWork) -> Non
     assert ("one\ntwo\n", False) == ((client.cwd / "old.txt").read_text(), (client.cwd / "new.txt").exists())
 
 
+@pytest.mark.parametrize("client", ["2.1.325"], indirect=True)
+def test_the_client_rewinds_files_a_sub_agent_changed(at_work: AgentAtWork) -> None:
+    """What an agent below did belongs to the turn: ``--rewind-files`` takes it back too."""
+    client = at_work.client
+    made = client.cwd / "made.txt"
+    inner = [
+        {"tools": [{"name": "Write", "input": {"file_path": str(made), "content": "x"}}]},
+        {"text": "Made."},
+    ]
+    task = {"description": "Make it", "prompt": f"Make it. STUB:{json.dumps(inner)}"}
+    result = at_work.run([{"tools": [{"name": "Agent", "input": task}]}, {"text": "Done."}])
+    assert made.exists()
+    prompt = next(
+        entry.uuid for entry in at_work.session(result).conversation().entries() if entry.kind == "user"
+    )
+
+    at_work.rewind(result.session_id, prompt)
+
+    assert not made.exists()
+
+
 def test_the_client_goes_on_after_an_interruption(at_work: AgentAtWork) -> None:
     """The calls that were not made have their results, and the client sends them and the note behind them."""
     client = at_work.client

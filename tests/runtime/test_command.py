@@ -189,6 +189,7 @@ def test_resuming_sends_what_was_said(person: Person) -> None:
     [
         (("-p", " "), "the prompt is empty"),
         (("-p", "x", "--max-turns", "0"), "--max-turns"),
+        (("-p", "x", "--compact-at", "0"), "--compact-at"),
         (("-p", "x", "--permission-mode", "yolo"), "there is no such mode"),
         (("-p", "x", "--resume", "nothing"), "nothing"),
         (("-p", "x", "--store", "../home/.claude"), "is a Claude home"),
@@ -263,3 +264,32 @@ def wait_for(condition: Any, seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.01)
+
+
+def test_a_session_is_compacted_on_request(person: Person) -> None:
+    """``-p /compact`` prints the summary and leaves the client's two lines; a new session has nothing to compact."""
+    assert 2 == person.run("agent", "-p", "/compact", "--no-mcp")[0]
+    assert [] == person.logs()
+    person.agent([{"text": "First."}])
+
+    code, out, _ = person.run("agent", "-p", "/compact keep it short", "--no-mcp", "--resume", "@last")
+
+    boundary, summary = person.lines()[-2:]
+    assert (0, "1. Primary Request: stub summary of the talk so far.\n") == (code, out)
+    assert ("compact_boundary", True) == (boundary["subtype"], summary["isCompactSummary"])
+
+
+def test_config_json_names_model_and_rules(person: Person) -> None:
+    """The home's ``config.json`` counts for our agent: the model it asks, the calls it may make."""
+    rules = {str(person.project.resolve()): {"allowedTools": ["Write"]}}
+    config = {"userSettings": {"model": "claude-sonnet-5-5"}, "projects": rules}
+    (person.home / ".claude" / "config.json").write_text(json.dumps(config))
+    path = str(person.project / "made.txt")
+
+    person.agent(
+        [{"tools": [{"name": "Write", "input": {"file_path": path, "content": "x"}}]}, {"text": "Done."}]
+    )
+
+    asked = person.stub.requests[-1]
+    assert "claude-sonnet-5-5" == asked.get("body", asked)["model"]
+    assert "x" == Path(path).read_text()
