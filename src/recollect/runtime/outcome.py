@@ -47,7 +47,7 @@ class ApprovedCall:
     cwd: str
     still_allowed: Callable[[], bool]
     asked_by: str | None
-    """The entry that holds the call."""
+    """The entry of the session's log that holds the call; None for a sub-agent's."""
 
     def require_still_allowed(self) -> None:
         """The last check before anything is done (E10, C07)."""

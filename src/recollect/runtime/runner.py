@@ -175,7 +175,9 @@ class ToolRunner:
             run = self._tool(tool)
             made = decision = self.gate.decide(tool, arguments, cwd)
             still = functools.partial(self.gate.still_holds, made, tool, arguments, cwd)
-            call = ApprovedCall(call_id, tool, arguments, cwd, still, asked_by)
+            # Backups are noted in the session's own log, where a sub-agent's entries are not known.
+            named = None if self.is_sub_agent else asked_by
+            call = ApprovedCall(call_id, tool, arguments, cwd, still, named)
             outcome = self._refused(call, made) or run(call, made)
         except ToolFailed as failure:
             outcome = _failed(failure)
