@@ -56,9 +56,11 @@ def store(tmp_path: Path, clock: Clock) -> Store:
 
 
 def written(log: recollect.SessionLog) -> list[dict[str, Any]]:
-    """The lines of a log, without the id that we add."""
+    """The lines of a log, without the id and the version that we add."""
     found = [json.loads(line) for line in log.path.read_bytes().splitlines()]
-    return [{name: value for name, value in one.items() if name != "uuid"} for one in found]
+    return [
+        {name: value for name, value in one.items() if name not in ("uuid", "formatVersion")} for one in found
+    ]
 
 
 def answer(text: str = "Hi!", /, **counts: int) -> recollect.AssistantDraft:

@@ -172,6 +172,20 @@ def test_directory_structure_archived(root: Path, tmp_path: Path) -> None:
     assert ["Q1"] == [one["display"] for one in written(tmp_path / "to" / "history.jsonl")]
 
 
+def test_directory_structure_archived_prompts_stay_here(root: Path, tmp_path: Path) -> None:
+    """A bundle carries no prompts, plans or environment: neither sent along, nor taken from another machine."""
+    session = whole_home(root)
+    recollect.Home(root, data=tmp_path / "data").archive(session.id)
+    bundle, there = tmp_path / "bundle.tar", ["--data", str(tmp_path / "there")]
+    assert 0 == main(["--data", str(tmp_path / "data"), "archive", "export", str(bundle), SESSION])
+    assert 0 == main([*there, "archive", "import", str(bundle)])
+    assert 0 == main([*there, "archive", "restore", SESSION, "--to", str(tmp_path / "to"), "--apply"])
+
+    assert [] == [
+        name for name in ("history.jsonl", "plans", "session-env") if (tmp_path / "to" / name).exists()
+    ]
+
+
 def test_directory_structure_archived_prompts_return_once(root: Path, tmp_path: Path) -> None:
     """Prompts that the history still has are not added again; those it lost come back before the others."""
     whole_home(root)
