@@ -8,10 +8,8 @@ of the client's code that we do not follow.)
 
 from __future__ import annotations
 
+import random
 from typing import Any
-
-from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn
 
 from tests.talk import Fields, assistant, call, link, mark, result, user
 
@@ -19,18 +17,18 @@ TROUBLE = ("none", "branches", "orphan", "circle", "repeat", "root", "mark", "ex
 
 
 class _Talk:
-    def __init__(self, draw: DrawFn) -> None:
-        self.draw = draw
+    def __init__(self, dice: random.Random) -> None:
+        self.dice = dice
         self.lines: list[Fields] = []
         self.ends: list[str] = []
         self.at = 0.0
         self.calls = 0
 
     def chance(self, percent: int) -> bool:
-        return self.draw(st.integers(0, 99)) < percent
+        return self.dice.randrange(100) < percent
 
     def next_id(self) -> str:
-        self.at += self.draw(st.sampled_from([1, 1, 2, 3]))
+        self.at += self.dice.choice([1, 1, 2, 3])
         return f"n{len(self.lines)}"
 
     def add(self, line: Fields) -> str:
@@ -49,7 +47,7 @@ class _Talk:
         if self.chance(85):
             end = self.answer(end)
         if self.chance(15):
-            kind = self.draw(st.sampled_from(["informational", "turn_duration"]))
+            kind = self.dice.choice(["informational", "turn_duration"])
             end = self.add(link(self.next_id(), end, self.at, type="system", subtype=kind, content="note"))
         return end
 
@@ -70,7 +68,7 @@ class _Talk:
         fan_out = self.chance(60)
         asked: list[tuple[str, str]] = []
         end = parent
-        for _ in range(self.draw(st.integers(1, 3))):
+        for _ in range(self.dice.randint(1, 3)):
             self.calls += 1
             end = self.add(assistant(self.next_id(), end, self.at, [call(f"t{self.calls}")], message))
             asked.append((f"t{self.calls}", end))
@@ -81,34 +79,33 @@ class _Talk:
         return self.add(assistant(self.next_id(), end, self.at, "after tools")) if self.chance(80) else end
 
 
-@st.composite
-def conversations(draw: DrawFn, trouble: str) -> list[Fields]:
+def conversation(dice: random.Random, trouble: str) -> list[Fields]:
     """The lines of one log with this kind of trouble."""
-    talk = _Talk(draw)
+    talk = _Talk(dice)
     end: str | None = None
     stops: list[str] = []
-    for turn in range(draw(st.integers(2, 4))):
+    for turn in range(dice.randint(2, 4)):
         if trouble == "root" and turn == 2:
             end = None
         if trouble != "none" and stops and talk.chance(35):
-            end = draw(st.sampled_from(stops))  # the user went back and asked something else
+            end = dice.choice(stops)  # the user went back and asked something else
         end = talk.say(end)
         stops.append(end)
-    return _with_trouble(draw, talk, trouble, stops)
+    return _with_trouble(dice, talk, trouble, stops)
 
 
-def _with_trouble(draw: DrawFn, talk: _Talk, trouble: str, stops: list[str]) -> list[Fields]:
+def _with_trouble(dice: random.Random, talk: _Talk, trouble: str, stops: list[str]) -> list[Fields]:
     lines = talk.lines
     prompts = [line for line in lines if line["type"] == "user" and "tool_result" not in str(line["message"])]
     if trouble == "orphan" and len(prompts) > 1:
-        draw(st.sampled_from(prompts[1:]))["parentUuid"] = "lost"
+        dice.choice(prompts[1:])["parentUuid"] = "lost"
     elif trouble == "circle":
         lines[0]["parentUuid"] = stops[-1]
     elif trouble == "repeat":
-        lines.append(dict(draw(st.sampled_from(prompts))))
+        lines.append(dict(dice.choice(prompts)))
     elif trouble in ("mark", "explicit"):
-        named = draw(st.sampled_from([*stops, str(prompts[0]["uuid"])]))
+        named = dice.choice([*stops, str(prompts[0]["uuid"])])
         lines.append(mark(named, **({"explicit": True} if trouble == "explicit" else {})))
         if talk.chance(40):
-            talk.say(draw(st.sampled_from(stops)))
+            talk.say(dice.choice(stops))
     return lines

@@ -12,6 +12,7 @@ The answers come from the client, never from our own code.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 RECORDS = Path(__file__).resolve().parents[1] / "data" / "client_answers.json"
-IS_ASKED = bool(os.environ.get("RECOLLECT_TORTURE") or os.environ.get("RECOLLECT_RECORD"))
 
 
 def recorded(case: str, given: str, ask: Callable[[], Any]) -> Any:
@@ -35,6 +35,7 @@ def recorded(case: str, given: str, ask: Callable[[], Any]) -> Any:
     return answer
 
 
+@functools.cache
 def _records() -> dict[str, Any]:
     records: dict[str, Any] = json.loads(RECORDS.read_text(encoding="utf-8"))
     return records
@@ -44,3 +45,4 @@ def _write(case: str, record: list[Any]) -> None:
     records = {**(_records() if RECORDS.exists() else {}), case: record}
     rows = [f"{json.dumps(name)}: {json.dumps(records[name])}" for name in sorted(records)]
     RECORDS.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+    _records.cache_clear()

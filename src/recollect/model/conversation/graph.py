@@ -221,16 +221,25 @@ class Graph:
         return next((one for one in self.ancestors(node.uuid) if one.is_message), None)
 
     def _end_below(self, node: Node) -> Node:
-        """Follow the latest child down to a leaf; a link that closes a circle is not followed."""
+        """The leaf below an entry that has the latest time; of equal times the last in the file.
+
+        A link that closes a circle is not followed.
+        """
         if not self.children(node.uuid):
             return node
         seen = {one.uuid for one in self.ancestors(node.uuid)}
-        while True:
-            followers = [one for one in self._followers(node, seen) if one.is_link and not one.is_sidechain]
+        leaves: list[Node] = []
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            followers = [
+                each for each in self._followers(one, seen) if each.is_link and not each.is_sidechain
+            ]
+            seen.update(each.uuid for each in followers)
+            waiting += followers
             if not followers:
-                return node
-            node = max(followers, key=lambda one: one.offset)
-            seen.add(node.uuid)
+                leaves.append(one)
+        return max(leaves, key=lambda leaf: (-1 if leaf.at_ms is None else leaf.at_ms, leaf.offset))
 
     def _followers(self, node: Node, seen: set[str]) -> Iterator[Node]:
         """The entries that follow one.
