@@ -12,11 +12,16 @@ import pytest
 from tests.oracle.client_runner import Client, running_stub
 
 VERSIONS = ("2.0.76", "2.1.197", "2.1.325")
-# A start of a client costs up to two seconds: the daily run asks the oldest and the newest, `make oracle` all.
-DAILY = VERSIONS if os.environ.get("RECOLLECT_TORTURE") else (VERSIONS[0], VERSIONS[-1])
+TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
+# A start of a client takes half a second of the processor, of the oldest one and a half. `make oracle` runs every test
+# with all of them; daily the newest is asked everything, the oldest where a log has a shape that no other test has.
+old_and_new = pytest.mark.parametrize(
+    "client", VERSIONS if TORTURE else (VERSIONS[0], VERSIONS[-1]), indirect=True
+)
+every_client = pytest.mark.parametrize("client", VERSIONS, indirect=True)
 
 
-@pytest.fixture(params=DAILY)
+@pytest.fixture(params=VERSIONS if TORTURE else VERSIONS[-1:])
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
     """A client with a HOME of its own and an API that is only a stub."""
     command = command_of(request.param)

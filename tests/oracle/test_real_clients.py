@@ -26,7 +26,7 @@ from recollect.model.draft import Draft, MetadataDraft, Stamp
 from recollect.model.entry import Entry
 from recollect.model.made_ids import derived_uuid
 from tests.oracle.client_runner import ANSWER, Client
-from tests.oracle.conftest import VERSIONS
+from tests.oracle.conftest import every_client, old_and_new
 
 pytestmark = pytest.mark.slow
 
@@ -112,28 +112,28 @@ TALKS: dict[str, tuple[list[Draft], list[Message]]] = {
     "error result": (
         [
             draft.user("Q"),
-            answer(draft.tool_use("toolu_1", "Bash", {"command": "false"})),
-            draft.tool_result("toolu_1", "Exit code 1", True, "Error: Exit code 1"),
+            answer(draft.tool_use("toolu_4", "Bash", {"command": "false"})),
+            draft.tool_result("toolu_4", "Exit code 1", True, "Error: Exit code 1"),
             answer(draft.text("It failed")),
         ],
         [
             ("user", [said("Q")]),
-            ("assistant", [use("toolu_1", "Bash", command="false")]),
-            ("user", [result("toolu_1", "Exit code 1", is_error=True)]),
+            ("assistant", [use("toolu_4", "Bash", command="false")]),
+            ("user", [result("toolu_4", "Exit code 1", is_error=True)]),
             ("assistant", [said("It failed")]),
         ],
     ),
     "images": (
         [
             draft.user([draft.text("See"), draft.image(PIXEL, "image/png")]),
-            answer(draft.tool_use("toolu_1", "Read", {"file_path": "/p.png"})),
-            draft.tool_result("toolu_1", [draft.image(PIXEL, "image/png")]),
+            answer(draft.tool_use("toolu_5", "Read", {"file_path": "/p.png"})),
+            draft.tool_result("toolu_5", [draft.image(PIXEL, "image/png")]),
             answer(draft.text("A dot")),
         ],
         [
             ("user", [said("See"), PICTURE]),
-            ("assistant", [use("toolu_1", "Read", file_path="/p.png")]),
-            ("user", [result("toolu_1", [PICTURE])]),
+            ("assistant", [use("toolu_5", "Read", file_path="/p.png")]),
+            ("user", [result("toolu_5", [PICTURE])]),
             ("assistant", [said("A dot")]),
         ],
     ),
@@ -171,13 +171,25 @@ def loaded(messages: list[Message]) -> Outcome:
 
 @pytest.mark.parametrize("talk", TALKS)
 def test_a_session_of_ours_is_resumed(client: Client, talk: str) -> None:
-    """Every client sends exactly what we wrote, leaves our bytes alone and goes on from our last line."""
+    """The client sends exactly what we wrote, leaves our bytes alone and goes on from our last line."""
     drafts, messages = TALKS[talk]
     path = client.put(SESSION, written(client, drafts))
 
     assert loaded(messages) == resumed(client, path, SESSION)
 
 
+@every_client
+def test_all_talks_in_one_session_are_resumed(client: Client) -> None:
+    """One after the other in one log: each client sends all of them."""
+    drafts = [one for said_there, _ in TALKS.values() for one in said_there]
+    path = client.put(SESSION, written(client, drafts))
+
+    assert loaded([one for _, messages in TALKS.values() for one in messages]) == resumed(
+        client, path, SESSION
+    )
+
+
+@old_and_new
 def test_a_converted_flat_log_is_resumed(client: Client) -> None:
     """Calls without ids, results out of order, equal and missing times: the session loads all the same."""
     lines: list[dict[str, Any]] = [
@@ -215,6 +227,7 @@ def test_a_converted_flat_log_is_resumed(client: Client) -> None:
     )
 
 
+@old_and_new
 def test_a_converted_events_log_is_resumed(client: Client) -> None:
     """Events become a session: prompt, call, result and answer arrive in order."""
     message = {"role": "assistant", "model": MODEL, "content": [said("One file")]}
@@ -254,7 +267,7 @@ def test_a_session_is_found_by_the_title_we_gave_it(client: Client) -> None:
     assert loaded(messages) == resumed(client, path, "späte fehler")
 
 
-@pytest.mark.parametrize("client", VERSIONS, indirect=True)
+@every_client
 def test_we_and_the_client_take_turns(client: Client) -> None:
     """After the client went on we go on, and after us the client again: one conversation, nothing lost."""
     drafts, messages = TALKS["plain talk"]
@@ -275,6 +288,7 @@ def test_we_and_the_client_take_turns(client: Client) -> None:
     )
 
 
+@old_and_new
 def test_two_blocks_on_one_line_are_loaded_but_repeated_by_2_0_76(client: Client) -> None:
     """Why ``claude_lines`` writes one block a line: 2.0.76 writes such a line again, apart, with other ids."""
     stamp = stamp_of(client, 0, None, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
