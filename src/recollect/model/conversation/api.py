@@ -18,12 +18,13 @@ from recollect.model.conversation.client_words import (
     INTERRUPTED_RESULT,
     MISSING_RESULT,
     NO_CONTENT,
-    NOTES_INSIDE,
-    NOTES_TAGGED,
+    NO_TOOL_LEFT,
     REMINDER,
     REMOVED_CALL,
     REMOVED_RESULT,
     TOOL_LOADED,
+    TOOLS,
+    NotePlace,
     generated_text,
     notification,
     resumed_model,
@@ -35,6 +36,7 @@ from recollect.model.line_views.content import content_line
 
 Json = dict[str, Any]
 _THINKING = frozenset(["thinking", "redacted_thinking"])
+_SERVER_CALLS = frozenset(["server_tool_use", "mcp_tool_use"])
 
 
 class _EntryContribution(Struct):
@@ -46,6 +48,7 @@ class _EntryContribution(Struct):
     note_role: str = "user"
     model: str = ""
     more: list[str | list[Json]] = []  # further parts of a note
+    is_note: bool = False  # a turn of notes alone
 
     @property
     def blocks(self) -> list[Json]:
@@ -57,12 +60,12 @@ class _EntryContribution(Struct):
 
 def api_messages(entries: Sequence[Entry]) -> list[Json]:
     """The messages the client would send before a new prompt, without its filler answers."""
-    tools = _announced_tools(entries)
-    said = [one for entry in entries for one in _said(entry, tools)]
-    said = _with_open_calls_closed(_without_dead_answers(said))
-    model = resumed_model(next((one.model for one in reversed(said) if one.model), ""))
-    turns = _merged(_notes_first(_without_foreign_thinking(said, model)), model)
-    if _ends_in_error(entries) and turns and turns[-1].role == "system":
+    said = [one for entry in entries for one in _said(entry)]
+    in_error = _ends_in_error(entries)
+    said = _with_open_calls_closed(_without_dead_answers(said, in_error=in_error), in_error=in_error)
+    model, place = resumed_model(next((one.model for one in reversed(said) if one.model), ""))
+    turns = _merged(_notes_first(_without_foreign_thinking(said, model)), place)
+    if in_error and turns and turns[-1].role == "system":
         turns.pop()  # no filler answer follows, so these notes go after the new prompt
     _pair_calls(turns)
     return [{"role": turn.role, "content": _final(turn)} for turn in turns]
@@ -71,21 +74,10 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
 # ---- what each entry contributes -------------------------------------------------------------------------
 
 
-def _announced_tools(entries: Sequence[Entry]) -> set[str]:
-    """Tools the client offered by name only; a result may refer to those and no others."""
-    found: set[str] = set()
-    for entry in entries:
-        if isinstance(entry.body, Attachment):
-            note = loose_object(bytes(entry.body.attachment))
-            names = note.get("addedNames") if note.get("type") == "deferred_tools_delta" else None
-            found.update(name for name in names if isinstance(name, str)) if isinstance(names, list) else None
-    return found
-
-
-def _said(entry: Entry, tools: set[str]) -> Iterable[_EntryContribution]:
+def _said(entry: Entry) -> Iterable[_EntryContribution]:
     body = entry.body
     if isinstance(body, User):
-        yield _EntryContribution("user", _of_user(_content_of(entry), tools))
+        yield _EntryContribution("user", _of_user(_content_of(entry)))
     elif isinstance(body, Assistant):
         if not (body.is_api_error_message and body.message.model == SYNTHETIC_MODEL):
             model = body.message.model if body.message.model != SYNTHETIC_MODEL else ""
@@ -105,20 +97,20 @@ def _ends_in_error(entries: Sequence[Entry]) -> bool:
     return isinstance(last, Assistant) and last.is_api_error_message is True
 
 
-def _of_user(content: str | list[Json], tools: set[str]) -> str | list[Json]:
-    """Results keep references to announced tools, and state that those are loaded."""
+def _of_user(content: str | list[Json]) -> str | list[Json]:
+    """Results keep references to the tools that exist, and state that those are loaded."""
     if isinstance(content, str):
         return content
-    blocks = [_with_known_tools(block, tools) for block in content]
+    blocks = [_with_known_tools(block) for block in content]
     loaded = any(_references(block) for block in blocks)
     return [*blocks, _text(TOOL_LOADED)] if loaded else blocks
 
 
-def _with_known_tools(block: Json, tools: set[str]) -> Json:
-    unknown = [part for part in _references(block) if part.get("tool_name") not in tools]
-    return (
-        {**block, "content": [part for part in block["content"] if part not in unknown]} if unknown else block
-    )
+def _with_known_tools(block: Json) -> Json:
+    unknown = [part for part in _references(block) if part.get("tool_name") not in TOOLS]
+    if not unknown:
+        return block
+    return {**block, "content": [part for part in block["content"] if part not in unknown] or [_text(NO_TOOL_LEFT)]}
 
 
 def _references(block: Json) -> list[Json]:
@@ -158,9 +150,12 @@ def _notes(rendered: object, role: str) -> Iterable[_EntryContribution]:
 # ---- answers without effect ------------------------------------------------------------------------------
 
 
-def _without_dead_answers(said: list[_EntryContribution]) -> list[_EntryContribution]:
-    """Drop calls that never got a result, thinking that nothing followed, and blank answers."""
-    open_end = _start_of_open_end(said)
+def _without_dead_answers(said: list[_EntryContribution], *, in_error: bool) -> list[_EntryContribution]:
+    """Drop calls that never got a result, thinking that nothing followed, and blank answers.
+
+    The last calls are kept, unless an API error follows them.
+    """
+    open_end = len(said) if in_error else _start_of_open_end(said)
     answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
     kept = [one for index, one in enumerate(said) if index >= open_end or not _is_unanswered(one, answered)]
     answers = [one for one in kept if one.role == "assistant" and not _is_white_space(one)]
@@ -219,8 +214,10 @@ def _is_result(one: _EntryContribution) -> bool:
     )
 
 
-def _with_open_calls_closed(said: list[_EntryContribution]) -> list[_EntryContribution]:
+def _with_open_calls_closed(said: list[_EntryContribution], *, in_error: bool) -> list[_EntryContribution]:
     """Give the calls of an interrupted last answer a result that says so."""
+    if in_error:
+        return said
     answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
     start = _start_of_open_end(said)
     calls = [call for one in said[start:] if one.role == "assistant" for call in one.of_type("tool_use")]
@@ -252,13 +249,12 @@ def _notes_first(said: list[_EntryContribution]) -> list[_EntryContribution]:
     return [*reversed(waiting), *reversed(ordered)]
 
 
-def _merged(said: list[_EntryContribution], model: str) -> list[_EntryContribution]:
-    inside = model.startswith(NOTES_INSIDE)
+def _merged(said: list[_EntryContribution], place: NotePlace) -> list[_EntryContribution]:
     turns: list[_EntryContribution] = []
     beside: list[str] = []
     for one in said:
-        if one.role == "note" and one.note_role == "system" and not inside:
-            beside.append(_tagged(one, model))
+        if one.role == "note" and one.note_role == "system" and place is not NotePlace.INSIDE:
+            beside.append(_beside_text(one, place))
             continue
         if one.role == "assistant":
             _put_beside(turns, beside)
@@ -275,11 +271,11 @@ def _merged(said: list[_EntryContribution], model: str) -> list[_EntryContributi
     return turns
 
 
-def _tagged(note: _EntryContribution, model: str) -> str:
+def _beside_text(note: _EntryContribution, place: NotePlace) -> str:
     blocks = [block for part in (note.content, *note.more) for block in _as_blocks(part)]
     text = "\n".join(str(block.get("text", "")) for block in blocks)
     bare = text.removeprefix(REMINDER[0]).removesuffix(REMINDER[1])
-    return f"{REMINDER[0]}{bare}{REMINDER[1]}" if model.startswith(NOTES_TAGGED) else bare
+    return f"{REMINDER[0]}{bare}{REMINDER[1]}" if place is NotePlace.BESIDE_TAGGED else bare
 
 
 def _put_beside(turns: list[_EntryContribution], notes: list[str]) -> None:
@@ -290,13 +286,13 @@ def _put_beside(turns: list[_EntryContribution], notes: list[str]) -> None:
 
 
 def _add_answer(turns: list[_EntryContribution], one: _EntryContribution) -> None:
-    """Merge the lines of one answer, also across the results of its calls."""
+    """Merge the lines of one answer, also across notes and the results of its calls."""
     for turn in reversed(turns):
         if turn.role == "assistant":
             if one.message_id is not None and turn.message_id == one.message_id:
                 turn.content = [*turn.blocks, *one.blocks]
                 return
-        elif not _starts_with_result(turn):
+        elif not turn.is_note and not _starts_with_result(turn):
             break
     turns.append(_EntryContribution("assistant", list(one.blocks), one.message_id))
 
@@ -311,6 +307,7 @@ def _add_user(turns: list[_EntryContribution], one: _EntryContribution) -> None:
     if not turns or turns[-1].role != "user":
         turns.append(_EntryContribution("user", one.content))
         return
+    turns[-1].is_note = False
     before, after = turns[-1].blocks, one.blocks
     if before and after and before[-1].get("type") == after[0].get("type") == "text":
         before = [*before[:-1], {**before[-1], "text": f"{before[-1].get('text', '')}\n"}]
@@ -319,7 +316,7 @@ def _add_user(turns: list[_EntryContribution], one: _EntryContribution) -> None:
 
 def _add_note(turns: list[_EntryContribution], note: _EntryContribution) -> None:
     if not turns or turns[-1].role != "user":
-        turns += [_EntryContribution("user", part) for part in (note.content, *note.more)]
+        turns += [_EntryContribution("user", part, is_note=True) for part in (note.content, *note.more)]
         return
     for part in (note.content, *note.more):
         before = list(turns[-1].blocks)
@@ -376,14 +373,16 @@ def _pair_calls(turns: list[_EntryContribution]) -> None:
 
 
 def _keep_first_calls(turn: _EntryContribution, used: set[Any]) -> None:
+    """Of calls with one id keep the first; of the server's calls those with a result."""
     kept: list[Json] = []
-    searched = {block.get("tool_use_id") for block in turn.blocks if "tool_use_id" in block}
-    for block in turn.blocks:
+    blocks = [block for block in turn.blocks if block.get("type") != "tool_result"]
+    finished = {block.get("tool_use_id") for block in blocks if "tool_use_id" in block}
+    for block in blocks:
         if block.get("type") == "tool_use":
             if block.get("id") in used:
                 continue
             used.add(block.get("id"))
-        if block.get("type") == "server_tool_use" and block.get("id") not in searched:
+        if block.get("type") in _SERVER_CALLS and block.get("id") not in finished:
             continue
         kept.append(block)
     turn.content = kept if kept or not turn.blocks else [_own_text(REMOVED_CALL)]

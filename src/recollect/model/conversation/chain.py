@@ -1,9 +1,9 @@
 """Which entries make up the conversation the client would load, in order.
 
-Measured on client 2.1.325. From the leaf the parents are followed to the root, through entries of any type.
-Where a parent is missing, or the path is circular, the walk continues at an entry at most five seconds older.
+Measured on client 2.1.325. From the leaf the parents are followed to the root. Where a parent is missing, of a
+type unknown to the client, or visited before, the walk continues at an entry at most five seconds older.
 Parallel tool calls fan out: each result is a child of its own call, so the lines of the same answer beside
-the chain are collected again. The last compaction hides what is before it, except for the lines it preserved.
+the chain are gathered again. The last compaction hides what is before it, except for the lines it preserved.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class ParentStep(Struct, frozen=True, gc=False):
 
 
 def parent_step(graph: Graph, node: Node, seen: set[str]) -> ParentStep:
-    """The parent of an entry. Non-link types are passed through and added to ``seen``."""
+    """The parent of an entry. Progress lines are passed through and added to ``seen``."""
     name = graph.parent_of(node)
     while name is not None:
-        parent = graph.nodes.get(name)
+        parent = graph.loaded(name)
         if parent is None or parent.uuid in seen:
             return ParentStep(None, name, parent is not None)
         if parent.is_link:
@@ -68,30 +68,48 @@ def _before(graph: Graph, node: Node, seen: set[str]) -> Node | None:
 
 
 def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: Load) -> list[Node]:
-    """Insert the other lines of each answer, and the results of its calls, after its last line."""
-    aside = [node for node in graph.nodes.values() if node.uuid not in seen and not node.is_sidechain]
+    """Insert the other lines of each answer, and the results of its calls, in file order.
+
+    They go between the answer's first line and the end of its span: the results and notes after its last line.
+    """
+    aside = [
+        node
+        for node in graph.nodes.values()
+        if node.uuid not in seen and not node.is_sidechain and node.uuid not in graph.removed
+    ]
     if not aside:
         return chain
     answers = _answers_with_lines(chain, aside)
-    ends = {node.message_id: node.uuid for node in chain if node.message_id in answers}
-    answered = {call for node in chain for call in node.result_ids}
+    ends = {node.message_id: index for index, node in enumerate(chain) if node.message_id in answers}
     strays = _by_call(aside)
     complete: list[Node] = []
-    for node in chain:
+    waiting: list[Node] = []  # lines to insert, the next one last
+    end = 0
+    for index, node in enumerate(chain):
+        while waiting and (index >= end or graph.place(waiting[-1]) < graph.place(node)):
+            complete.append(waiting.pop())
         complete.append(node)
-        if node.message_id in answers and ends.get(node.message_id) == node.uuid:
-            beside = _beside(graph, answers[node.message_id or ""], seen, strays, load)
-            complete += [
-                one for one in beside if not one.result_ids or not answered.issuperset(one.result_ids)
-            ]
-    return complete
+        answer = answers.pop(node.message_id or "", None)
+        if answer is not None:
+            end = max(end, _end_of_span(chain, ends[node.message_id]))
+            waiting += _beside(graph, answer, seen, strays, load)
+            waiting.sort(key=graph.place, reverse=True)
+    return [*complete, *reversed(waiting)]
+
+
+def _end_of_span(chain: list[Node], last: int) -> int:
+    """The index after the results and notes that follow an answer's last line."""
+    end = last + 1
+    while end < len(chain) and (chain[end].result_ids or not chain[end].is_message):
+        end += 1
+    return end
 
 
 def _answers_with_lines(chain: list[Node], aside: list[Node]) -> dict[str, list[Node]]:
     """By message id: the lines of an answer that made calls, or that are not on the chain."""
     answers: dict[str, list[Node]] = {}
     lines = [node for node in chain if node.has_call] + [node for node in aside if node.type == "assistant"]
-    for node in sorted(lines, key=lambda node: node.offset):
+    for node in lines:
         if node.message_id:
             answers.setdefault(node.message_id, []).append(node)
     return answers
@@ -124,7 +142,7 @@ def _beside(
         found[node.uuid] = node
         waiting += [one for one in _followers(graph, node) if not one.result_ids]
     seen.update(found, (node.uuid for node in lines))
-    return sorted(lines, key=_when) + sorted(found.values(), key=_when)
+    return [*lines, *found.values()]
 
 
 def _followers(graph: Graph, node: Node) -> list[Node]:
@@ -142,10 +160,6 @@ def _hangs_off_a_call(graph: Graph, node: Node) -> bool:
 def _calls(entry: Entry | None) -> list[str]:
     message = entry.message if entry is not None else None
     return [block.id for block in message.blocks if isinstance(block, ToolUseBlock)] if message else []
-
-
-def _when(node: Node) -> tuple[int, int]:
-    return node.at_ms or 0, node.offset
 
 
 def after_compaction(chain: list[Node]) -> list[Node]:

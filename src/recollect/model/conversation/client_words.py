@@ -6,6 +6,7 @@ really sent; nothing else uses them.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 
 NO_CONTENT = "(no content)"
@@ -13,6 +14,7 @@ MISSING_RESULT = "[Tool result missing due to internal error]"
 REMOVED_CALL = "[Tool use interrupted]"
 REMOVED_RESULT = "[Orphaned tool result removed due to conversation resume]"
 TOOL_LOADED = "Tool loaded."
+NO_TOOL_LEFT = "[Tool references removed - tools no longer available]"
 INTERRUPTED_RESULT = (
     "[Tool call interrupted: the session ended before this call's result was recorded, so its outcome is "
     "unknown. Check whether it took effect before relying on it or running it again.]"
@@ -28,29 +30,45 @@ _NOT_THE_USER = (
 )
 
 DEFAULT_MODEL = "claude-opus-5-5"
-# Notes reach a model inside the user's message, or beside it with the role "system", with or without tags.
-NOTES_INSIDE = (
-    "claude-sonnet-4-5",
-    "claude-sonnet-4-6",
-    "claude-opus-4-5",
-    "claude-opus-4-6",
-    "claude-opus-4-7",
-    "claude-haiku-4-5",
-)
-NOTES_TAGGED = ("claude-sonnet-5",)
-_OFFERED = (
-    *NOTES_INSIDE,
-    *NOTES_TAGGED,
-    "claude-opus-4-8",
-    "claude-opus-5",
-    DEFAULT_MODEL,
-    "claude-sonnet-5-5",
+
+
+class NotePlace(enum.Enum):
+    """How notes of the role "system" reach a model."""
+
+    INSIDE = "in the user's message"
+    BESIDE = "in a message of their own"
+    BESIDE_TAGGED = "in a message of their own, with tags"
+
+
+# The models that client 2.1.325 continues with; their names are also found inside those of other providers.
+_OFFERED = {
+    "claude-3-5-sonnet": NotePlace.INSIDE,
+    "claude-sonnet-4-5": NotePlace.INSIDE,
+    "claude-sonnet-4-6": NotePlace.INSIDE,
+    "claude-sonnet-5-5": NotePlace.BESIDE,
+    "claude-sonnet-5": NotePlace.BESIDE_TAGGED,
+    "claude-opus-4-5": NotePlace.INSIDE,
+    "claude-opus-4-6": NotePlace.INSIDE,
+    "claude-opus-4-7": NotePlace.INSIDE,
+    "claude-opus-4-8": NotePlace.BESIDE,
+    "claude-opus-5": NotePlace.BESIDE,
+    "claude-haiku-4-5": NotePlace.INSIDE,
+    "claude-haiku-5-5": NotePlace.BESIDE,
+    "claude-fable-5": NotePlace.BESIDE,
+}
+# Tools that exist in every session of client 2.1.325. Those of MCP servers depend on the machine: they count
+# as absent here.
+TOOLS = frozenset(
+    "Agent Bash CronCreate CronDelete CronList DeferredToolPlaceholder Edit EnterWorktree ExitWorktree ListAgents "
+    "Monitor NotebookEdit Read ReportFindings ScheduleWakeup SendMessage Skill Task TaskCreate TaskGet TaskList "
+    "TaskStop TaskUpdate ToolSearch WebFetch WebSearch Workflow Write".split()
 )
 
 
-def resumed_model(model: str) -> str:
+def resumed_model(model: str) -> tuple[str, NotePlace]:
     """The model it continues with: the session's own, or the default where that is no longer offered."""
-    return model if model.startswith(_OFFERED) else DEFAULT_MODEL
+    place = next((place for name, place in _OFFERED.items() if name in model), None)
+    return (model, place) if place is not None else (DEFAULT_MODEL, NotePlace.BESIDE)
 
 
 def notification(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -36,52 +37,39 @@ class _PreservedParts(Struct, rename="camel"):
     preserved_messages: _PreservedMessages | None = None
 
 
-def relinked(nodes: dict[str, Node]) -> dict[str, str]:
-    """New parents of the lines that the last compaction preserved, and of what followed its summary.
-
-    The preserved lines go after the anchor (the summary), and what followed the anchor goes after them.
-    """
-    boundary = next((node for node in reversed(nodes.values()) if node.is_boundary), None)
-    if boundary is None or boundary.compact_metadata is None:
-        return {}
-    try:
-        kept = msgspec.json.decode(boundary.compact_metadata, type=_PreservedParts)
-    except msgspec.ValidationError:
-        return {}
-    anchor, lines = _preserved(nodes, kept)
-    if anchor not in nodes or not lines:
-        return {}
-    links = dict(zip(lines, [anchor, *lines[:-1]], strict=True))
-    own = set(lines)
-    for node in nodes.values():
-        if node.parent == anchor and node.uuid not in own:
-            links[node.uuid] = lines[-1]
-    return links
-
-
 def _preserved(nodes: dict[str, Node], kept: _PreservedParts) -> tuple[str, list[str]]:
+    """The anchor and the lines that go after it; nothing where one of them is missing."""
     named, segment = kept.preserved_messages, kept.preserved_segment
     if named is not None:
-        return named.anchor_uuid or "", [uuid for uuid in named.uuids if uuid in nodes]
+        is_whole = all(uuid in nodes for uuid in named.uuids)
+        return named.anchor_uuid or "", named.uuids if is_whole else []
     if segment is None:
         return "", []
-    lines: list[str] = []
+    lines: dict[str, None] = {}
     current = segment.tail_uuid
     while current in nodes and current not in lines:
-        lines.append(current)
+        lines[current] = None
         if current == segment.head_uuid:
-            return segment.anchor_uuid or "", lines[::-1]
+            return segment.anchor_uuid or "", list(lines)[::-1]
         current = nodes[current].parent
     return "", []
 
 
 class Graph:
-    """Entries of one log and their links."""
+    """Entries of one log and their links.
+
+    ``nodes`` are in file order, each at the place of its first copy and with the links of its last.
+    ``relinked`` are the new parents that the last compaction gave to the lines it preserved and to what
+    followed its summary; ``removed`` is what it hides for good by preserving others.
+    """
 
     def __init__(self, items: Iterable[Node | LeafMark | None]) -> None:
         self.nodes: dict[str, Node] = {}
         self.duplicates: list[str] = []
         self.marks: list[LeafMark] = []
+        self.relinked: dict[str, str] = {}
+        self.removed: set[str] = set()
+        self._first_offsets: dict[str, int] = {}
         self._only_child: dict[str, str] = {}
         self._siblings: dict[str, list[str]] = {}
         for item in items:
@@ -89,7 +77,7 @@ class Graph:
                 self.marks.append(item)
             elif item is not None:
                 self._take(item)
-        self.relinked = relinked(self.nodes)
+        self._preserve()
         for node in self.nodes.values():
             parent = self.parent_of(node)
             if parent is not None:
@@ -97,6 +85,33 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.nodes)} entries>"
+
+    def _take(self, node: Node) -> None:
+        before = self.nodes.get(node.uuid)
+        if before is not None:
+            self.duplicates.append(node.uuid)
+            self._first_offsets.setdefault(node.uuid, before.offset)
+        self.nodes[node.uuid] = node
+
+    def _preserve(self) -> None:
+        """Move the lines that the last compaction preserved behind its summary, and remove the others."""
+        boundary = next((node for node in reversed(self.nodes.values()) if node.is_boundary), None)
+        if boundary is None or boundary.compact_metadata is None:
+            return
+        try:
+            kept = msgspec.json.decode(boundary.compact_metadata, type=_PreservedParts)
+        except msgspec.ValidationError:
+            return
+        anchor, lines = _preserved(self.nodes, kept)
+        if anchor not in self.nodes or not lines:
+            return
+        own = set(lines)
+        self.relinked = dict(zip(lines, [anchor, *lines[:-1]], strict=True))
+        for node in self.nodes.values():
+            if node.parent == anchor and node.uuid not in own:
+                self.relinked[node.uuid] = lines[-1]
+        before = itertools.takewhile(lambda uuid: uuid != boundary.uuid, self.nodes)
+        self.removed = set(before) - own - {anchor}
 
     def _adopt(self, parent: str, child: str) -> None:
         # One list per parent would give the garbage collector one more object per entry to traverse: with
@@ -117,13 +132,16 @@ class Graph:
         """The entry it follows, after a compaction has moved the lines it preserved."""
         return self.relinked.get(node.uuid, node.parent)
 
-    def _take(self, node: Node) -> None:
-        known = len(self.nodes)
-        self.nodes[node.uuid] = node
-        if len(self.nodes) == known:
-            # Removed and added again: the last copy counts, at the position where it was written.
-            self.nodes[node.uuid] = self.nodes.pop(node.uuid)
-            self.duplicates.append(node.uuid)
+    def place(self, node: Node) -> int:
+        """Where its first copy is in the file."""
+        return self._first_offsets.get(node.uuid, node.offset)
+
+    def loaded(self, uuid: str | None) -> Node | None:
+        """The entry as the client has it: none of a type unknown to it, nor what a compaction removed."""
+        node = self.nodes.get(uuid or "")
+        if node is None or not (node.is_link or node.is_bridge) or uuid in self.removed:
+            return None
+        return node
 
     @property
     def roots(self) -> list[Node]:
@@ -168,8 +186,13 @@ class Graph:
 
     @functools.cached_property
     def _by_time(self) -> list[tuple[int, int, str]]:
-        timed = ((node.at_ms, node) for node in self.nodes.values() if node.is_link and not node.is_sidechain)
-        return sorted((at, node.offset, node.uuid) for at, node in timed if at is not None)
+        """By time; of equal times the first in the file is the last here, where ``elder`` looks first."""
+        links = (node for node in self.nodes.values() if self._is_talk(node))
+        timed = ((node.at_ms, -self.place(node), node.uuid) for node in links)
+        return sorted((at, place, uuid) for at, place, uuid in timed if at is not None)
+
+    def _is_talk(self, node: Node) -> bool:
+        return node.is_link and not node.is_sidechain and node.uuid not in self.removed
 
     def elder(self, node: Node, without: set[str]) -> Node | None:
         """The entry, at most five seconds older and nearest in time, that the client joins an orphan to."""
@@ -177,7 +200,7 @@ class Graph:
         if at is None or node.is_sidechain:
             return None
         timeline = self._by_time
-        position = bisect.bisect_right(timeline, (at, 1 << 62, ""))
+        position = bisect.bisect_right(timeline, (at, 1, ""))
         while position > 0:
             position -= 1
             when, _, uuid = timeline[position]
@@ -189,73 +212,95 @@ class Graph:
 
     @functools.cached_property
     def active_leaf(self) -> Node | None:
-        """The end of the conversation according to client 2.1.325; None where it finds no conversation.
-
-        That is the last leaf in the file, unless the last mark names an entry on another branch. A mark
-        further up the same branch counts only if it is explicit and nothing was written after it.
-        """
+        """The end of the conversation according to client 2.1.325; None where it finds no conversation."""
         leaf = self._chosen_leaf()
         # Without a readable time the client says there is no conversation.
         return leaf if leaf is not None and leaf.at_ms is not None else None
 
     def _chosen_leaf(self) -> Node | None:
+        """The latest tip, unless the last mark names an entry on another branch.
+
+        A mark on the same branch counts only if it is explicit and nothing was written after it. A plain mark
+        on a call that was made in parallel, or on its result, is on the same branch.
+        """
         latest, mark = self._latest_tip(), self._last_mark()
         if latest is None or mark is None:
             return latest
         marked = self.nodes[mark.leaf or ""]
-        if any(node.uuid == marked.uuid for node in self.ancestors(latest.uuid)):
+        path = {node.uuid: node for node in self._loaded_ancestors(latest)}
+        if marked.uuid in path:
             return marked if mark.explicit and latest.offset < mark.offset else latest
+        if not mark.explicit and self._is_parallel(marked, path):
+            return latest
         return None if marked.is_sidechain else marked
 
+    def _is_parallel(self, marked: Node, path: dict[str, Node]) -> bool:
+        """Whether it is a call of an answer on the path, the result of one, or a note after such a result."""
+        result = next((one for one in self._loaded_ancestors(marked) if one.is_message), marked)
+        caller = self.loaded(self.parent_of(result)) if result.result_ids else marked
+        if caller is None or not caller.has_call:
+            return False
+        answers = {node.message_id for node in path.values() if node.has_call}
+        return caller.uuid in path or (caller.message_id is not None and caller.message_id in answers)
+
     def _latest_tip(self) -> Node | None:
-        """The end of the branch that the last line of the file is on."""
-        for node in reversed(self.nodes.values()):
-            if not node.is_link or node.is_sidechain:
+        """The latest entry below the last line of the file that belongs to a conversation.
+
+        Lines that follow no message count only where the log has no message at all.
+        """
+        talk = filter(self._is_talk, reversed(self.nodes.values()))
+        lines = sorted(talk, key=lambda node: -node.offset) if self.duplicates else talk
+        silent: Node | None = None
+        known: set[str] = set()
+        for node in lines:
+            if node.uuid in known:
                 continue
-            speaker = self._speaker(node)
-            if speaker is not None:
-                return None if speaker.is_sidechain else self._end_below(node)
-        return None
+            for one in self._loaded_ancestors(node):
+                if one.is_message:
+                    return None if one.is_sidechain else self._latest_below(node)
+                known.add(one.uuid)
+            silent = silent or node
+        return silent
 
     def _speaker(self, node: Node) -> Node | None:
-        return next((one for one in self.ancestors(node.uuid) if one.is_message), None)
+        return next((one for one in self._loaded_ancestors(node) if one.is_message), None)
 
-    def _end_below(self, node: Node) -> Node:
-        """The leaf below an entry that has the latest time; of equal times the last in the file.
+    def _loaded_ancestors(self, node: Node) -> Iterator[Node]:
+        """The entry and its ancestors as far as the client has them."""
+        return itertools.takewhile(lambda one: self.loaded(one.uuid) is not None, self.ancestors(node.uuid))
 
-        A link that closes a circle is not followed.
+    def _latest_below(self, start: Node) -> Node:
+        """Of an entry and all that follow it the one with the latest time, compared as text.
+
+        Of equal times the last in the file; ``start`` itself only where it is later than all the others.
         """
-        if not self.children(node.uuid):
-            return node
-        seen = {one.uuid for one in self.ancestors(node.uuid)}
-        leaves: list[Node] = []
-        waiting = [node]
+        seen = {start.uuid}
+        latest = start
+        waiting = list(self.children(start.uuid))
         while waiting:
-            one = waiting.pop()
-            followers = [
-                each for each in self._followers(one, seen) if each.is_link and not each.is_sidechain
-            ]
-            seen.update(each.uuid for each in followers)
-            waiting += followers
-            if not followers:
-                leaves.append(one)
-        return max(leaves, key=lambda leaf: (-1 if leaf.at_ms is None else leaf.at_ms, leaf.offset))
+            uuid = waiting.pop()
+            node = self.loaded(uuid)
+            if node is None or uuid in seen:
+                continue
+            seen.add(uuid)
+            waiting += self.children(uuid)
+            if self._is_talk(node) and (latest is start or self._is_later(node, latest)):
+                latest = node
+        is_later = (latest.timestamp or "") >= (start.timestamp or "")
+        return latest if is_later else start
 
-    def _followers(self, node: Node, seen: set[str]) -> Iterator[Node]:
-        """The entries that follow one.
-
-        The client drops progress lines: their followers count as its followers.
-        """
-        waiting = [uuid for uuid in self.children(node.uuid) if uuid not in seen]
-        while waiting:
-            follower = self.nodes[waiting.pop()]
-            if follower.type == "progress":
-                seen.add(follower.uuid)
-                waiting += (uuid for uuid in self.children(follower.uuid) if uuid not in seen)
-            else:
-                yield follower
+    def _is_later(self, node: Node, other: Node) -> bool:
+        mine, theirs = node.timestamp or "", other.timestamp or ""
+        return mine > theirs or (mine == theirs and self.place(node) > self.place(other))
 
     def _last_mark(self) -> LeafMark | None:
-        mark = next((mark for mark in reversed(self.marks) if mark.leaf is not None), None)
-        marked = self.nodes.get(mark.leaf or "") if mark is not None else None
-        return mark if marked is not None and marked.is_link and self._speaker(marked) else None
+        """The last mark, where it names an entry. A mark that repeats an explicit one is that one."""
+        marks = (mark for mark in reversed(self.marks) if mark.leaf is not None)
+        mark = next(marks, None)
+        if mark is None:
+            return None
+        marked = self.loaded(mark.leaf)
+        if marked is None or not marked.is_link or self._speaker(marked) is None:
+            return None
+        same = itertools.takewhile(lambda one: one.leaf == mark.leaf, marks)
+        return mark if mark.explicit else next((one for one in same if one.explicit), mark)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from recollect.model.line_views.facts import FactLine
     from recollect.model.line_views.graph_line import GraphLine
 
-# Types the client treats as links of a conversation and as possible ends of one. Through all others,
-# such as progress, it only passes.
+# Types the client treats as links of a conversation and as possible ends of one. It passes through progress
+# lines; what follows a line of any other type is an orphan.
 MESSAGE_TYPES = frozenset(["user", "assistant"])
 LINK_TYPES = frozenset(["user", "assistant", "system", "attachment"])
 _TOOL_IDS = re.compile(rb'"tool_use_id"\s*:\s*"([^"\\]+)"')
@@ -43,6 +43,8 @@ class Node(Struct, frozen=True, gc=False):
     is_compact_summary: bool = False
     # From a compaction boundary: what it preserved, undecoded.
     compact_metadata: bytes | None = None
+    # A message without text or blocks: the client passes through it.
+    is_silent: bool = False
 
     @property
     def at_ms(self) -> int | None:
@@ -53,12 +55,17 @@ class Node(Struct, frozen=True, gc=False):
     @property
     def is_link(self) -> bool:
         """Whether a conversation can end with it."""
-        return self.type in LINK_TYPES
+        return self.type in LINK_TYPES and not self.is_silent
+
+    @property
+    def is_bridge(self) -> bool:
+        """Whether the client only passes through it, to the entry it follows."""
+        return self.type == "progress" or self.is_silent
 
     @property
     def is_message(self) -> bool:
         """Whether it is a message of the user or the model."""
-        return self.type in MESSAGE_TYPES
+        return self.type in MESSAGE_TYPES and not self.is_silent
 
     @property
     def is_shown(self) -> bool:
