@@ -4,7 +4,8 @@ The client does not send what is in the file. It drops answers without content, 
 one result, merges neighbours of one role and renders its own notes into the user's messages. Each step below
 was measured against the real client and is checked against it by ``tests/oracle``.
 
-A few kinds of notes are left out: the client generates their text on resume, and the line does not hold it.
+Some kinds of notes are worded by the client on resume. Of these the list holds what people and tools put into
+them; a block that begins with ``STAND_IN`` names the kind and its data in place of the client's own text.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from recollect.model.conversation.client_words import (
     TOOL_LOADED,
     TOOLS,
     NotePlace,
-    generated_text,
+    is_sent,
     notification,
     resumed_model,
+    worded_note,
 )
 from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
@@ -48,6 +50,7 @@ class _EntryContribution(Struct):
     note_role: str = "user"
     model: str = ""
     more: list[str | list[Json]] = []  # further parts of a note
+    only_inside: bool = False  # a note for models that get notes inside the user's message
     is_note: bool = False  # a turn of notes alone
 
     @property
@@ -61,11 +64,13 @@ class _EntryContribution(Struct):
 def api_messages(entries: Sequence[Entry]) -> list[Json]:
     """The messages the client would send before a new prompt, without its filler answers."""
     said = [one for entry in entries for one in _said(entry)]
-    in_error = _ends_in_error(entries)
+    in_error = _ends_in_error(entries, (User, Assistant))
     said = _with_open_calls_closed(_without_dead_answers(said, in_error=in_error), in_error=in_error)
     model, place = resumed_model(next((one.model for one in reversed(said) if one.model), ""))
+    if place is not NotePlace.INSIDE:
+        said = [one for one in said if not one.only_inside]
     turns = _merged(_notes_first(_without_foreign_thinking(said, model)), place)
-    if in_error and turns and turns[-1].role == "system":
+    if _ends_in_error(entries, (User, Assistant, Attachment)) and turns and turns[-1].role == "system":
         turns.pop()  # no filler answer follows, so these notes go after the new prompt
     _pair_calls(turns)
     return [{"role": turn.role, "content": _final(turn)} for turn in turns]
@@ -86,14 +91,19 @@ def _said(entry: Entry) -> Iterable[_EntryContribution]:
     elif isinstance(body, System) and body.subtype == "local_command":
         yield _EntryContribution("user", body.text)
     elif isinstance(body, Attachment):
+        note = loose_object(bytes(body.attachment))
         if not isinstance(body.rendered, UnsetType):
-            yield from _notes(loose_value(body.rendered), body.rendered_role or "user")
-        elif words := generated_text(loose_object(bytes(body.attachment))):
-            yield _EntryContribution("note", words, note_role="system")
+            if is_sent(note):
+                yield from _notes(loose_value(body.rendered), body.rendered_role or "user")
+        elif (worded := worded_note(note)) is not None:
+            first, *more = worded.parts
+            yield _EntryContribution(
+                "note", first, None, worded.role, more=more, only_inside=worded.only_inside
+            )
 
 
-def _ends_in_error(entries: Sequence[Entry]) -> bool:
-    last = next((one.body for one in reversed(entries) if isinstance(one.body, User | Assistant)), None)
+def _ends_in_error(entries: Sequence[Entry], kinds: tuple[type, ...]) -> bool:
+    last = next((one.body for one in reversed(entries) if isinstance(one.body, kinds)), None)
     return isinstance(last, Assistant) and last.is_api_error_message is True
 
 
@@ -110,7 +120,10 @@ def _with_known_tools(block: Json) -> Json:
     unknown = [part for part in _references(block) if part.get("tool_name") not in TOOLS]
     if not unknown:
         return block
-    return {**block, "content": [part for part in block["content"] if part not in unknown] or [_text(NO_TOOL_LEFT)]}
+    return {
+        **block,
+        "content": [part for part in block["content"] if part not in unknown] or [_text(NO_TOOL_LEFT)],
+    }
 
 
 def _references(block: Json) -> list[Json]:

@@ -80,7 +80,7 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: 
     if not aside:
         return chain
     answers = _answers_with_lines(chain, aside)
-    ends = {node.message_id: index for index, node in enumerate(chain) if node.message_id in answers}
+    ends = {node.message_id or "": index for index, node in enumerate(chain)}
     strays = _by_call(aside)
     complete: list[Node] = []
     waiting: list[Node] = []  # lines to insert, the next one last
@@ -89,9 +89,10 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: 
         while waiting and (index >= end or graph.place(waiting[-1]) < graph.place(node)):
             complete.append(waiting.pop())
         complete.append(node)
-        answer = answers.pop(node.message_id or "", None)
+        name = node.message_id or ""
+        answer = answers.pop(name, None)
         if answer is not None:
-            end = max(end, _end_of_span(chain, ends[node.message_id]))
+            end = max(end, _end_of_span(chain, ends[name]))
             waiting += _beside(graph, answer, seen, strays, load)
             waiting.sort(key=graph.place, reverse=True)
     return [*complete, *reversed(waiting)]
