@@ -73,7 +73,7 @@ def entry_of(node: Node, line: Line) -> Entry | None:
     """The entry of a node, given its line; None where the line has changed since."""
     item = codec.decode(line, LIMITS)
     entry = item.readable if isinstance(item, Damage) else item
-    return entry if entry is not None and entry.uuid == node.uuid else None
+    return entry if entry is not None and (entry.uuid == node.uuid or node.has_odd_key) else None
 
 
 def model_of(latest_first: Iterable[Entry]) -> str:
@@ -81,8 +81,8 @@ def model_of(latest_first: Iterable[Entry]) -> str:
     for entry in latest_first:
         body = entry.body
         if isinstance(body, Assistant) and body.message.model and body.message.model != SYNTHETIC_MODEL:
-            return resumed_model(body.message.model)
-    return resumed_model("")
+            return resumed_model(body.message.model)[0]
+    return resumed_model("")[0]
 
 
 def _entries(nodes: Sequence[Node], line_of: LineOf, largest: int) -> list[Entry] | None:

@@ -69,9 +69,13 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
     model, place = resumed_model(next((one.model for one in reversed(said) if one.model), ""))
     if place is not NotePlace.INSIDE:
         said = [one for one in said if not one.only_inside]
-    turns = _merged(_notes_first(_without_foreign_thinking(said, model)), place)
-    if _ends_in_error(entries, (User, Assistant, Attachment)) and turns and turns[-1].role == "system":
-        turns.pop()  # no filler answer follows, so these notes go after the new prompt
+    last = next((one for one in reversed(said) if one.role != "note"), None)
+    # No filler answer follows an answer or an error: the last notes go after the new prompt.
+    is_answered = _ends_in_error(entries, (User, Assistant, Attachment)) or (
+        last is not None and last.role == "assistant"
+    )
+    said = _notes_first(_without_foreign_thinking(said, model))
+    turns = _merged(said, place, is_answered=is_answered)
     _pair_calls(turns)
     return [{"role": turn.role, "content": _final(turn)} for turn in turns]
 
@@ -262,21 +266,22 @@ def _notes_first(said: list[_EntryContribution]) -> list[_EntryContribution]:
     return [*reversed(waiting), *reversed(ordered)]
 
 
-def _merged(said: list[_EntryContribution], place: NotePlace) -> list[_EntryContribution]:
+def _merged(
+    said: list[_EntryContribution], place: NotePlace, *, is_answered: bool
+) -> list[_EntryContribution]:
     turns: list[_EntryContribution] = []
     beside: list[str] = []
     for one in said:
         if one.role == "note" and one.note_role == "system" and place is not NotePlace.INSIDE:
             beside.append(_beside_text(one, place))
-            continue
-        if one.role == "assistant":
-            _put_beside(turns, beside)
-            _add_answer(turns, one)
+        elif one.role == "assistant":
+            _add_answer(turns, one, beside, place)
         elif one.role == "note":
             _add_note(turns, one)
         else:
             _add_user(turns, one)
-    _put_beside(turns, beside)
+    if not is_answered:
+        _put_beside(turns, beside, place)
     for turn in turns:
         # Only now: the newlines that join the texts of several lines are already there.
         if turn.role == "user" and isinstance(turn.content, list):
@@ -291,23 +296,40 @@ def _beside_text(note: _EntryContribution, place: NotePlace) -> str:
     return f"{REMINDER[0]}{bare}{REMINDER[1]}" if place is NotePlace.BESIDE_TAGGED else bare
 
 
-def _put_beside(turns: list[_EntryContribution], notes: list[str]) -> None:
-    """Notes go after the user's turn; if there is none yet, they wait for the new prompt."""
-    if notes and turns and turns[-1].role == "user":
-        turns.append(_EntryContribution("system", "\n\n".join(notes)))
-        notes.clear()
+def _put_beside(turns: list[_EntryContribution], notes: list[str], place: NotePlace) -> None:
+    """Notes go after the user's turn; where there is none they are one."""
+    if not notes:
+        return
+    text = "\n\n".join(notes)
+    if turns and turns[-1].role == "user":
+        turns.append(_EntryContribution("system", text))
+    else:
+        is_bare = place is NotePlace.BESIDE
+        turns.append(_EntryContribution("user", f"{REMINDER[0]}{text}{REMINDER[1]}" if is_bare else text))
+    notes.clear()
 
 
-def _add_answer(turns: list[_EntryContribution], one: _EntryContribution) -> None:
+def _add_answer(
+    turns: list[_EntryContribution], one: _EntryContribution, notes: list[str], place: NotePlace
+) -> None:
     """Merge the lines of one answer, also across notes and the results of its calls."""
+    begun = _begun_answer(turns, one)
+    if begun is None or turns[-1].role == "user":
+        _put_beside(turns, notes, place)
+    if begun is not None:
+        begun.content = [*begun.blocks, *one.blocks]
+    else:
+        turns.append(_EntryContribution("assistant", list(one.blocks), one.message_id))
+
+
+def _begun_answer(turns: list[_EntryContribution], one: _EntryContribution) -> _EntryContribution | None:
     for turn in reversed(turns):
         if turn.role == "assistant":
             if one.message_id is not None and turn.message_id == one.message_id:
-                turn.content = [*turn.blocks, *one.blocks]
-                return
+                return turn
         elif not turn.is_note and not _starts_with_result(turn):
             break
-    turns.append(_EntryContribution("assistant", list(one.blocks), one.message_id))
+    return None
 
 
 def _starts_with_result(turn: _EntryContribution) -> bool:

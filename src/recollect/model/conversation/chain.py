@@ -84,6 +84,7 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: 
     strays = _by_call(aside)
     complete: list[Node] = []
     waiting: list[Node] = []  # lines to insert, the next one last
+    late: dict[int, list[Node]] = {}
     end = 0
     for index, node in enumerate(chain):
         while waiting and (index >= end or graph.place(waiting[-1]) < graph.place(node)):
@@ -93,8 +94,10 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: 
         answer = answers.pop(name, None)
         if answer is not None:
             end = max(end, _end_of_span(chain, ends[name]))
-            waiting += _beside(graph, answer, seen, strays, load)
-            waiting.sort(key=graph.place, reverse=True)
+            waiting += _beside(graph, answer, seen)
+            late.setdefault(ends[name], []).extend(_found_by_call(graph, answer, seen, strays, load))
+        waiting += late.pop(index, ())
+        waiting.sort(key=graph.place, reverse=True)
     return [*complete, *reversed(waiting)]
 
 
@@ -125,25 +128,35 @@ def _by_call(aside: list[Node]) -> dict[str, list[Node]]:
     return strays
 
 
-def _beside(
+def _beside(graph: Graph, answer: list[Node], seen: set[str]) -> list[Node]:
+    """The other lines of an answer, and what hangs off its calls."""
+    lines = [node for node in answer if node.uuid not in seen]
+    seen.update(node.uuid for node in lines)
+    callers = [node for node in answer if node.has_call]
+    return lines + _reached(graph, [one for node in callers for one in _followers(graph, node)], seen)
+
+
+def _found_by_call(
     graph: Graph, answer: list[Node], seen: set[str], strays: dict[str, list[Node]], load: Load
 ) -> list[Node]:
-    lines = [node for node in answer if node.uuid not in seen]
-    callers = [node for node in answer if node.has_call]
-    waiting = [follower for node in callers for follower in _followers(graph, node)]
-    if strays:
-        waiting += [
-            result for node in callers for call in _calls(load(node)) for result in strays.get(call, ())
-        ]
-    found: dict[str, Node] = {}
+    """The results of an answer's calls that hang elsewhere; they are found by the id of the call."""
+    if not strays:
+        return []
+    calls = (call for node in answer if node.has_call for call in _calls(load(node)))
+    return _reached(graph, [result for call in calls for result in strays.get(call, ())], seen)
+
+
+def _reached(graph: Graph, waiting: list[Node], seen: set[str]) -> list[Node]:
+    """Of these entries, and of the notes that follow them, those that belong to a call."""
+    found: list[Node] = []
     while waiting:
         node = waiting.pop()
-        if node.uuid in seen or node.uuid in found or not _hangs_off_a_call(graph, node):
+        if node.uuid in seen or not _hangs_off_a_call(graph, node):
             continue
-        found[node.uuid] = node
+        seen.add(node.uuid)
+        found.append(node)
         waiting += [one for one in _followers(graph, node) if not one.result_ids]
-    seen.update(found, (node.uuid for node in lines))
-    return [*lines, *found.values()]
+    return found
 
 
 def _followers(graph: Graph, node: Node) -> list[Node]:

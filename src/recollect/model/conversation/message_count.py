@@ -98,14 +98,14 @@ def continued(before: MessageCount, points: Sequence[Point]) -> MessageCount:
             if point.leaf is not None and (point.explicit or point.leaf != leaf):
                 return MessageCount()
             continue
-        if point.uuid in seen or point.uuid in (leaf, bridge):
+        if point.uuid in seen or point.uuid in (leaf, bridge) or point.has_odd_key:
             return MessageCount()
         seen.add(point.uuid)
         if point.is_sidechain:
             continue
         follows = point.parent is not None and point.parent in (leaf, bridge)
         if not point.is_link:
-            bridge = point.uuid if follows else bridge
+            bridge = point.uuid if follows and point.is_bridge else bridge
             continue
         if not follows or point.is_boundary or point.at_ms is None:
             return MessageCount()

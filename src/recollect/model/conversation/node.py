@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, UnsetType
+from msgspec import Raw, Struct, UnsetType
 
 from recollect.model.damage import Line
+from recollect.model.json_text import loose_object
 from recollect.model.line_views.graph_line import graph_line
 from recollect.model.moments import parsed_time
 
@@ -23,11 +24,15 @@ if TYPE_CHECKING:
 # lines; what follows a line of any other type is an orphan.
 MESSAGE_TYPES = frozenset(["user", "assistant"])
 LINK_TYPES = frozenset(["user", "assistant", "system", "attachment"])
+_ODD_KEY = "<"
 _TOOL_IDS = re.compile(rb'"tool_use_id"\s*:\s*"([^"\\]+)"')
 
 
 class Node(Struct, frozen=True, gc=False):
-    """One chain entry. ``type`` is the type named in the line."""
+    """One chain entry. ``type`` is the type named in the line.
+
+    ``uuid`` is its key for the client. Where the line has no id, or one that is not text, it is in brackets.
+    """
 
     uuid: str
     type: str
@@ -51,6 +56,11 @@ class Node(Struct, frozen=True, gc=False):
         """Its time in milliseconds, or None."""
         moment = parsed_time(self.timestamp)
         return None if moment is None else round(moment.timestamp() * 1000)
+
+    @property
+    def has_odd_key(self) -> bool:
+        """Whether its id is missing or not text; several lines without one are one entry."""
+        return self.uuid.startswith(_ODD_KEY)
 
     @property
     def is_link(self) -> bool:
@@ -97,14 +107,21 @@ def point_of(seen: GraphLine | FactLine, line: Line) -> Node | LeafMark | None:
     data = line.data
     if seen.type == "last-prompt":
         return LeafMark(seen.leaf_uuid, seen.explicit is True, line.offset)
-    if seen.uuid is None or seen.type is None:
+    if seen.type is None:
         return None
+    is_silent = seen.type in MESSAGE_TYPES and not _has_content(seen)
+    uuid = seen.uuid
+    if uuid is None:
+        # All lines without an id have one and the same key for the client.
+        if seen.type not in LINK_TYPES or is_silent:
+            return None
+        uuid = f"{_ODD_KEY}null>" if "uuid" in loose_object(data) else f"{_ODD_KEY}no id>"
     return Node(
-        seen.uuid,
+        uuid,
         seen.type,
         line.offset,
         line.length,
-        seen.parent_uuid,
+        seen.parent_uuid or None,
         seen.subtype,
         seen.timestamp,
         seen.is_sidechain is True,
@@ -113,7 +130,16 @@ def point_of(seen: GraphLine | FactLine, line: Line) -> Node | LeafMark | None:
         _result_ids(data) if seen.type == "user" else (),
         seen.is_compact_summary is True,
         None if isinstance(seen.compact_metadata, UnsetType) else bytes(seen.compact_metadata),
+        is_silent,
     )
+
+
+def _has_content(seen: GraphLine | FactLine) -> bool:
+    """Whether a message holds text or a list of blocks."""
+    content = seen.message.content if seen.message is not None else None
+    if isinstance(content, Raw):
+        return memoryview(content)[0] in b'"['
+    return isinstance(content, str | list)
 
 
 def _result_ids(data: bytes) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from recollect.model.line_views.links import LineKey, key_of
+from recollect.model.line_views.links import LineKey, key_of, key_text, parent_text
 from recollect.model.line_views.view import LineView, raw_of, text_of
 
 if TYPE_CHECKING:
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 class MessageId(Struct, frozen=True, gc=False):
-    """The id that all lines of one answer share."""
+    """The id that all lines of one answer share, and the content, undecoded."""
 
     id: str | None = None
+    content: Raw | UnsetType = UNSET
 
 
 class GraphLine(LineKey, rename="camel", frozen=True, gc=False):
@@ -33,17 +34,24 @@ class GraphLine(LineKey, rename="camel", frozen=True, gc=False):
 def _of_entry(entry: Entry) -> GraphLine:
     fields = entry.fields()
     message = fields.get("message")
+    links = {**key_of(entry), "uuid": key_text(fields.get("uuid"))}
+    links["parent_uuid"] = parent_text(fields.get("parentUuid"))
     is_summary, is_explicit = fields.get("isCompactSummary"), fields.get("explicit")
     metadata = fields.get("compactMetadata", UNSET)
     return GraphLine(
-        **key_of(entry),
+        **links,
         subtype=text_of(fields, "subtype"),
-        message=MessageId(text_of(message, "id")) if isinstance(message, dict) else None,
+        message=_message(message) if isinstance(message, dict) else None,
         is_compact_summary=is_summary if isinstance(is_summary, bool) else None,
         compact_metadata=UNSET if metadata is UNSET else raw_of(metadata),
-        leaf_uuid=text_of(fields, "leafUuid"),
+        leaf_uuid=key_text(fields.get("leafUuid")),
         explicit=is_explicit if isinstance(is_explicit, bool) else None,
     )
+
+
+def _message(fields: dict[str, object]) -> MessageId:
+    content = fields.get("content", UNSET)
+    return MessageId(text_of(fields, "id"), UNSET if content is UNSET else raw_of(content))
 
 
 graph_line = LineView(GraphLine, _of_entry)

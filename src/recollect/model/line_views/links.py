@@ -54,6 +54,23 @@ def _as_the_codec_says(entry: Entry, shape: type[LineKey]) -> dict[str, Any]:
     return found
 
 
+def key_text(value: object) -> str | None:
+    """An id as the client compares it: text as it is, another simple value in brackets, as ``<5>``."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return f"<{str(value).lower()}>"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"<{value}>" if isinstance(value, int | float) else "<object>"
+
+
+def parent_text(value: object) -> str | None:
+    """The id of a parent. A line whose parent is 0, false or empty has none; an object names no line."""
+    name = key_text(value) if value else None
+    return "<no line>" if name == "<object>" else name
+
+
 def type_of(entry: Entry) -> str | None:
     """The line's own word for what it is."""
     fields = entry.fields()

@@ -121,4 +121,5 @@ def _may_be_meta(point: Node | LeafMark | None) -> bool:
 def _loaded(reader: LogReader, node: Node) -> Entry | None:
     item = reader.entry_at(node.offset)
     entry = item.readable if isinstance(item, Damage) else item
-    return entry if entry is not None and entry.uuid == node.uuid else None
+    is_same = entry is not None and (entry.uuid == node.uuid or node.has_odd_key)
+    return entry if is_same else None
