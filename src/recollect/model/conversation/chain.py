@@ -151,10 +151,11 @@ def _reached(graph: Graph, waiting: list[Node], seen: set[str]) -> list[Node]:
     found: list[Node] = []
     while waiting:
         node = waiting.pop()
-        if node.uuid in seen or not _hangs_off_a_call(graph, node):
+        if node.uuid not in seen and _hangs_off_a_call(graph, node):
+            seen.add(node.uuid)
+            found.append(node)
+        elif not node.result_ids:
             continue
-        seen.add(node.uuid)
-        found.append(node)
         waiting += [one for one in _followers(graph, node) if not one.result_ids]
     return found
 

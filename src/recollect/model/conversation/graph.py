@@ -36,13 +36,24 @@ class _PreservedParts(Struct, rename="camel"):
     preserved_segment: _PreservedSegment | None = None
     preserved_messages: _PreservedMessages | None = None
 
+    @property
+    def is_any(self) -> bool:
+        """Whether the compaction says that it preserved something."""
+        return self.preserved_segment is not None or self.preserved_messages is not None
 
-def _preserved(nodes: dict[str, Node], kept: _PreservedParts) -> tuple[str, list[str]]:
-    """The anchor and the lines that go after it; nothing where one of them is missing."""
+
+def _parts_of(boundary: Node) -> _PreservedParts:
+    try:
+        return msgspec.json.decode(boundary.compact_metadata or b"{}", type=_PreservedParts)
+    except msgspec.DecodeError:
+        return _PreservedParts()
+
+
+def _preserved(nodes: dict[str, Node], kept: _PreservedParts) -> tuple[str, list[str]] | None:
+    """The anchor and the lines that go after it; None where one of them is missing."""
     named, segment = kept.preserved_messages, kept.preserved_segment
     if named is not None:
-        is_whole = all(uuid in nodes for uuid in named.uuids)
-        return named.anchor_uuid or "", named.uuids if is_whole else []
+        return (named.anchor_uuid or "", named.uuids) if nodes.keys() >= set(named.uuids) else None
     if segment is None:
         return "", []
     lines: dict[str, None] = {}
@@ -52,7 +63,7 @@ def _preserved(nodes: dict[str, Node], kept: _PreservedParts) -> tuple[str, list
         if current == segment.head_uuid:
             return segment.anchor_uuid or "", list(lines)[::-1]
         current = nodes[current].parent
-    return "", []
+    return None
 
 
 class Graph:
@@ -94,24 +105,27 @@ class Graph:
         self.nodes[node.uuid] = node
 
     def _preserve(self) -> None:
-        """Move the lines that the last compaction preserved behind its summary, and remove the others."""
-        boundary = next((node for node in reversed(self.nodes.values()) if node.is_boundary), None)
-        if boundary is None or boundary.compact_metadata is None:
+        """Move the lines that the last compaction preserved behind its summary, and remove the others.
+
+        What followed the summary, or one of the removed, follows the preserved lines. The client does this
+        only in logs where some compaction preserved lines, and where it finds all those of the last one.
+        """
+        boundaries = {node.uuid: _parts_of(node) for node in self.nodes.values() if node.is_boundary}
+        if not any(kept.is_any for kept in boundaries.values()):
             return
-        try:
-            kept = msgspec.json.decode(boundary.compact_metadata, type=_PreservedParts)
-        except msgspec.ValidationError:
+        last, kept = boundaries.popitem()
+        found = _preserved(self.nodes, kept)
+        if found is None:
             return
-        anchor, lines = _preserved(self.nodes, kept)
-        if anchor not in self.nodes or not lines:
-            return
+        anchor, lines = found
         own = set(lines)
+        self.removed = set(itertools.takewhile(lambda uuid: uuid != last, self.nodes)) - own
+        if not lines:
+            return
         self.relinked = dict(zip(lines, [anchor, *lines[:-1]], strict=True))
         for node in self.nodes.values():
-            if node.parent == anchor and node.uuid not in own:
+            if node.uuid not in own and (node.parent == anchor or node.parent in self.removed):
                 self.relinked[node.uuid] = lines[-1]
-        before = itertools.takewhile(lambda uuid: uuid != boundary.uuid, self.nodes)
-        self.removed = set(before) - own - {anchor}
 
     def _adopt(self, parent: str, child: str) -> None:
         # One list per parent would give the garbage collector one more object per entry to traverse: with
@@ -294,8 +308,12 @@ class Graph:
         return mine > theirs or (mine == theirs and self.place(node) > self.place(other))
 
     def _last_mark(self) -> LeafMark | None:
-        """The last mark, where it names an entry. A mark that repeats an explicit one is that one."""
-        marks = (mark for mark in reversed(self.marks) if mark.leaf is not None)
+        """The last mark, where it names an entry. A mark that repeats an explicit one is that one.
+
+        A compaction voids the marks before it.
+        """
+        cut = max((node.offset for node in self.nodes.values() if node.is_boundary), default=-1)
+        marks = (mark for mark in reversed(self.marks) if mark.leaf is not None and mark.offset > cut)
         mark = next(marks, None)
         if mark is None:
             return None
