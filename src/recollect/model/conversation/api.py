@@ -312,12 +312,12 @@ def _put_beside(turns: list[_EntryContribution], notes: list[str], place: NotePl
 def _add_answer(
     turns: list[_EntryContribution], one: _EntryContribution, notes: list[str], place: NotePlace
 ) -> None:
-    """Merge the lines of one answer, also across notes and the results of its calls."""
+    """Merge the lines of one answer without blank text, also across notes and the results of its calls."""
     begun = _begun_answer(turns, one)
     if begun is None or turns[-1].role == "user":
         _put_beside(turns, notes, place)
     if begun is not None:
-        begun.content = [*begun.blocks, *one.blocks]
+        begun.content = [block for block in (*begun.blocks, *one.blocks) if not _is_blank(block)]
     else:
         turns.append(_EntryContribution("assistant", list(one.blocks), one.message_id))
 
@@ -380,7 +380,7 @@ def _results_first(blocks: list[Json]) -> list[Json]:
 
 
 def _without_empty_text(blocks: list[Json]) -> list[Json]:
-    full = [block for block in blocks if not _is_blank(block)]
+    full = [block for block in blocks if block.get("type") != "text" or block.get("text")]
     return full if full or not blocks else [_text(NO_CONTENT)]
 
 

@@ -165,11 +165,11 @@ def _followers(graph: Graph, node: Node) -> list[Node]:
 
 
 def _hangs_off_a_call(graph: Graph, node: Node) -> bool:
-    """A result, or a note from which no other branch continues."""
+    """A result, or a note or a line of the client from which no other branch continues."""
     if node.is_sidechain or node.result_ids:
         return not node.is_sidechain
-    talk_goes_on = any(follower.is_message for follower in _followers(graph, node))
-    return node.type in ("attachment", "system") and not talk_goes_on
+    talk_goes_on = any(one.is_message and not one.is_meta for one in _followers(graph, node))
+    return (node.type in ("attachment", "system") or node.is_meta) and not talk_goes_on
 
 
 def _calls(entry: Entry | None) -> list[str]:

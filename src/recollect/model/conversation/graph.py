@@ -232,33 +232,38 @@ class Graph:
         return leaf if leaf is not None and leaf.at_ms is not None else None
 
     def _chosen_leaf(self) -> Node | None:
-        """The latest tip, unless the last mark names an entry on another branch.
+        """Without marks the latest entry below the last line; with marks that line, or the marked entry.
 
-        A mark on the same branch counts only if it is explicit and nothing was written after it. A plain mark
-        on a call that was made in parallel, or on its result, is on the same branch.
+        The last mark counts where it names an entry on another branch. On the same branch it counts only if
+        it is explicit and nothing was written after it. A plain mark on a call that was made in parallel, or
+        on its result, is on the same branch.
         """
-        latest, mark = self._latest_tip(), self._last_mark()
-        if latest is None or mark is None:
-            return latest
+        last = self._last_line()
+        if last is None or not self.marks:
+            return last and self._latest_below(last)
+        mark = self._last_mark()
+        if mark is None:
+            return last
         marked = self.nodes[mark.leaf or ""]
-        path = {node.uuid: node for node in self._loaded_ancestors(latest)}
+        path = {node.uuid: node for node in self._loaded_ancestors(last)}
         if marked.uuid in path:
-            return marked if mark.explicit and latest.offset < mark.offset else latest
+            return marked if mark.explicit and last.offset < mark.offset else last
         if not mark.explicit and self._is_parallel(marked, path):
-            return latest
+            return last
         return None if marked.is_sidechain else marked
 
     def _is_parallel(self, marked: Node, path: dict[str, Node]) -> bool:
         """Whether it is a call of an answer on the path, the result of one, or a note after such a result."""
-        result = next((one for one in self._loaded_ancestors(marked) if one.is_message), marked)
+        spoken = (one for one in self._loaded_ancestors(marked) if one.is_message and not one.is_meta)
+        result = next(spoken, marked)
         caller = self.loaded(self.parent_of(result)) if result.result_ids else marked
         if caller is None or not caller.has_call:
             return False
         answers = {node.message_id for node in path.values() if node.has_call}
         return caller.uuid in path or (caller.message_id is not None and caller.message_id in answers)
 
-    def _latest_tip(self) -> Node | None:
-        """The latest entry below the last line of the file that belongs to a conversation.
+    def _last_line(self) -> Node | None:
+        """The last line of the file that belongs to a conversation.
 
         Lines that follow no message count only where the log has no message at all.
         """
@@ -271,7 +276,7 @@ class Graph:
                 continue
             for one in self._loaded_ancestors(node):
                 if one.is_message:
-                    return None if one.is_sidechain else self._latest_below(node)
+                    return None if one.is_sidechain else node
                 known.add(one.uuid)
             silent = silent or node
         return silent
@@ -308,17 +313,15 @@ class Graph:
         return mine > theirs or (mine == theirs and self.place(node) > self.place(other))
 
     def _last_mark(self) -> LeafMark | None:
-        """The last mark, where it names an entry. A mark that repeats an explicit one is that one.
+        """The last mark, where it names an entry; a compaction voids the marks before it.
 
-        A compaction voids the marks before it.
+        A mark that repeats an explicit one is that one.
         """
         cut = max((node.offset for node in self.nodes.values() if node.is_boundary), default=-1)
         marks = (mark for mark in reversed(self.marks) if mark.leaf is not None and mark.offset > cut)
         mark = next(marks, None)
-        if mark is None:
-            return None
-        marked = self.loaded(mark.leaf)
-        if marked is None or not marked.is_link or self._speaker(marked) is None:
+        marked = self.loaded(mark.leaf) if mark is not None else None
+        if mark is None or marked is None or not marked.is_link or self._speaker(marked) is None:
             return None
         same = itertools.takewhile(lambda one: one.leaf == mark.leaf, marks)
         return mark if mark.explicit else next((one for one in same if one.explicit), mark)

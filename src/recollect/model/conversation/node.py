@@ -50,6 +50,7 @@ class Node(Struct, frozen=True, gc=False):
     compact_metadata: bytes | None = None
     # A message without text or blocks: the client passes through it.
     is_silent: bool = False
+    is_meta: bool = False
 
     @property
     def at_ms(self) -> int | None:
@@ -89,7 +90,7 @@ class Node(Struct, frozen=True, gc=False):
 
 
 class LeafMark(Struct, frozen=True, gc=False):
-    """A ``last-prompt`` line: where its writer saw the end of the conversation."""
+    """A ``last-prompt`` line that names an end of the conversation, or null."""
 
     leaf: str | None
     explicit: bool
@@ -106,7 +107,8 @@ def point_of(seen: GraphLine | FactLine, line: Line) -> Node | LeafMark | None:
     """The graph node of a decoded line."""
     data = line.data
     if seen.type == "last-prompt":
-        return LeafMark(seen.leaf_uuid, seen.explicit is True, line.offset)
+        is_mark = seen.leaf_uuid is not None or b'"leafUuid"' in data
+        return LeafMark(seen.leaf_uuid, seen.explicit is True, line.offset) if is_mark else None
     if seen.type is None:
         return None
     is_silent = seen.type in MESSAGE_TYPES and not _has_content(seen)
@@ -131,6 +133,7 @@ def point_of(seen: GraphLine | FactLine, line: Line) -> Node | LeafMark | None:
         seen.is_compact_summary is True,
         None if isinstance(seen.compact_metadata, UnsetType) else bytes(seen.compact_metadata),
         is_silent,
+        seen.is_meta is True,
     )
 
 

@@ -26,6 +26,7 @@ class GraphLine(LineKey, rename="camel", frozen=True, gc=False):
     subtype: str | None = None
     message: MessageId | None = None
     is_compact_summary: bool | None = None
+    is_meta: bool | None = None
     compact_metadata: Raw | UnsetType = UNSET
     leaf_uuid: str | None = None
     explicit: bool | None = None
@@ -37,12 +38,14 @@ def _of_entry(entry: Entry) -> GraphLine:
     links = {**key_of(entry), "uuid": key_text(fields.get("uuid"))}
     links["parent_uuid"] = parent_text(fields.get("parentUuid"))
     is_summary, is_explicit = fields.get("isCompactSummary"), fields.get("explicit")
+    is_meta = fields.get("isMeta")
     metadata = fields.get("compactMetadata", UNSET)
     return GraphLine(
         **links,
         subtype=text_of(fields, "subtype"),
         message=_message(message) if isinstance(message, dict) else None,
         is_compact_summary=is_summary if isinstance(is_summary, bool) else None,
+        is_meta=is_meta if isinstance(is_meta, bool) else None,
         compact_metadata=UNSET if metadata is UNSET else raw_of(metadata),
         leaf_uuid=key_text(fields.get("leafUuid")),
         explicit=is_explicit if isinstance(is_explicit, bool) else None,
