@@ -380,7 +380,7 @@ def _results_first(blocks: list[Json]) -> list[Json]:
 
 
 def _without_empty_text(blocks: list[Json]) -> list[Json]:
-    full = [block for block in blocks if block.get("type") != "text" or block.get("text")]
+    full = [block for block in blocks if not _is_blank(block)]
     return full if full or not blocks else [_text(NO_CONTENT)]
 
 
