@@ -68,9 +68,9 @@ def _before(graph: Graph, node: Node, seen: set[str]) -> Node | None:
 
 
 def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: Load) -> list[Node]:
-    """Insert the other lines of each answer, and the results of its calls, in file order.
+    """Insert the other lines of each answer, and what hangs off its calls, in file order.
 
-    They go between the answer's first line and the end of its span: the results and notes after its last line.
+    They go between the answer's first call and the end of its span: the results and notes after its last line.
     """
     aside = [
         node
@@ -79,25 +79,35 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: 
     ]
     if not aside:
         return chain
-    answers = _answers_with_lines(chain, aside)
-    ends = {node.message_id or "": index for index, node in enumerate(chain)}
-    strays = _by_call(aside)
+    answers = _answers(chain, aside)
+    inserted: dict[int, list[Node]] = {}
+    for index, node in enumerate(chain):
+        if node.result_ids:
+            inserted[index] = _reached(graph, [node], seen)
+    for answer in answers:
+        inserted.setdefault(answer.start, []).extend(_beside(graph, answer.lines, seen))
+    strays = _by_call(node for node in aside if node.uuid not in seen)
+    for answer in answers if strays else ():
+        inserted.setdefault(answer.last, []).extend(_found_by_call(graph, answer.lines, seen, strays, load))
+    return _merged(graph, chain, inserted, {answer.start: answer.last for answer in answers})
+
+
+def _merged(
+    graph: Graph, chain: list[Node], inserted: dict[int, list[Node]], spans: dict[int, int]
+) -> list[Node]:
+    """The chain with the lines that may stand after each index, in file order within a span."""
     complete: list[Node] = []
-    waiting: list[Node] = []  # lines to insert, the next one last
-    late: dict[int, list[Node]] = {}
+    waiting: list[Node] = []  # the next one last
     end = 0
     for index, node in enumerate(chain):
         while waiting and (index >= end or graph.place(waiting[-1]) < graph.place(node)):
             complete.append(waiting.pop())
         complete.append(node)
-        name = node.message_id or ""
-        answer = answers.pop(name, None)
-        if answer is not None:
-            end = max(end, _end_of_span(chain, ends[name]))
-            waiting += _beside(graph, answer, seen)
-            late.setdefault(ends[name], []).extend(_found_by_call(graph, answer, seen, strays, load))
-        waiting += late.pop(index, ())
-        waiting.sort(key=graph.place, reverse=True)
+        if index in spans:
+            end = max(end, _end_of_span(chain, spans[index]))
+        if inserted.get(index):
+            waiting += inserted[index]
+            waiting.sort(key=graph.place, reverse=True)
     return [*complete, *reversed(waiting)]
 
 
@@ -109,17 +119,35 @@ def _end_of_span(chain: list[Node], last: int) -> int:
     return end
 
 
-def _answers_with_lines(chain: list[Node], aside: list[Node]) -> dict[str, list[Node]]:
-    """By message id: the lines of an answer that made calls, or that are not on the chain."""
-    answers: dict[str, list[Node]] = {}
-    lines = [node for node in chain if node.has_call] + [node for node in aside if node.type == "assistant"]
-    for node in lines:
-        if node.message_id:
-            answers.setdefault(node.message_id, []).append(node)
-    return answers
+class _AnswerLines(Struct):
+    """The lines of an answer, and where on the chain its first call and its last line are."""
+
+    start: int
+    last: int
+    lines: list[Node]
 
 
-def _by_call(aside: list[Node]) -> dict[str, list[Node]]:
+def _answers(chain: list[Node], aside: list[Node]) -> list[_AnswerLines]:
+    """The answers on the chain that made calls or have lines beside it."""
+    answers: dict[str, _AnswerLines] = {}
+    calling: set[str] = set()
+    for index, node in enumerate(chain):
+        if not node.message_id or node.type != "assistant":
+            continue
+        answer = answers.setdefault(node.message_id, _AnswerLines(index, index, []))
+        answer.last = index
+        answer.lines.append(node)
+        if node.has_call and node.message_id not in calling:
+            calling.add(node.message_id)
+            answer.start = index
+    for node in aside:
+        if node.type == "assistant" and node.is_message and node.message_id in answers:
+            answers[node.message_id].lines.append(node)
+            calling.add(node.message_id)
+    return [answers[name] for name in answers if name in calling]
+
+
+def _by_call(aside: Iterable[Node]) -> dict[str, list[Node]]:
     """Results that are not on the chain, by the call they answer."""
     strays: dict[str, list[Node]] = {}
     for node in aside:
@@ -129,11 +157,12 @@ def _by_call(aside: list[Node]) -> dict[str, list[Node]]:
 
 
 def _beside(graph: Graph, answer: list[Node], seen: set[str]) -> list[Node]:
-    """The other lines of an answer, and what hangs off its calls."""
+    """The other lines of an answer, and what hangs off an answer with calls."""
     lines = [node for node in answer if node.uuid not in seen]
     seen.update(node.uuid for node in lines)
-    callers = [node for node in answer if node.has_call]
-    return lines + _reached(graph, [one for node in callers for one in _followers(graph, node)], seen)
+    if not any(node.has_call for node in answer):
+        return lines
+    return lines + _reached(graph, [one for node in answer for one in _followers(graph, node)], seen)
 
 
 def _found_by_call(
@@ -168,7 +197,8 @@ def _hangs_off_a_call(graph: Graph, node: Node) -> bool:
     """A result, or a note or a line of the client from which no other branch continues."""
     if node.is_sidechain or node.result_ids:
         return not node.is_sidechain
-    talk_goes_on = any(one.is_message and not one.is_meta for one in _followers(graph, node))
+    followers = _followers(graph, node)
+    talk_goes_on = any(one.is_message and not one.is_meta and not one.result_ids for one in followers)
     return (node.type in ("attachment", "system") or node.is_meta) and not talk_goes_on
 
 
