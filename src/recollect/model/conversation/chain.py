@@ -86,7 +86,7 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: 
             inserted[index] = _reached(graph, [node], seen)
     for answer in answers:
         inserted.setdefault(answer.start, []).extend(_beside(graph, answer.lines, seen))
-    strays = _by_call(node for node in aside if node.uuid not in seen)
+    strays = _strays(graph, aside, seen)
     for answer in answers if strays else ():
         inserted.setdefault(answer.last, []).extend(_found_by_call(graph, answer.lines, seen, strays, load))
     return _merged(graph, chain, inserted, {answer.start: answer.last for answer in answers})
@@ -147,13 +147,15 @@ def _answers(chain: list[Node], aside: list[Node]) -> list[_AnswerLines]:
     return [answers[name] for name in answers if name in calling]
 
 
-def _by_call(aside: Iterable[Node]) -> dict[str, list[Node]]:
-    """Results that are not on the chain, by the call they answer."""
+def _strays(graph: Graph, aside: list[Node], seen: set[str]) -> dict[str, list[Node]]:
+    """Results that hang elsewhere, by the call they answer; only of calls without another result."""
     strays: dict[str, list[Node]] = {}
     for node in aside:
-        for call in node.result_ids:
-            strays.setdefault(call, []).append(node)
-    return strays
+        if node.uuid not in seen:
+            for call in node.result_ids:
+                strays.setdefault(call, []).append(node)
+    answered = {call for uuid in seen for call in graph.nodes[uuid].result_ids} if strays else set()
+    return {call: results for call, results in strays.items() if call not in answered}
 
 
 def _beside(graph: Graph, answer: list[Node], seen: set[str]) -> list[Node]:
@@ -190,7 +192,18 @@ def _reached(graph: Graph, waiting: list[Node], seen: set[str]) -> list[Node]:
 
 
 def _followers(graph: Graph, node: Node) -> list[Node]:
-    return [graph.nodes[uuid] for uuid in graph.children(node.uuid)]
+    """The entries that follow one, also behind lines that the client passes through."""
+    found: list[Node] = []
+    passed = {node.uuid}
+    waiting = list(graph.children(node.uuid))
+    while waiting:
+        follower = graph.nodes[waiting.pop()]
+        if not follower.is_bridge:
+            found.append(follower)
+        elif follower.uuid not in passed:
+            passed.add(follower.uuid)
+            waiting += graph.children(follower.uuid)
+    return found
 
 
 def _hangs_off_a_call(graph: Graph, node: Node) -> bool:
