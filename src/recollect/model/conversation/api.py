@@ -10,7 +10,7 @@ them; a block that begins with ``STAND_IN`` names the kind and its data in place
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 from msgspec import Struct, UnsetType
@@ -63,7 +63,8 @@ class _EntryContribution(Struct):
 
 def api_messages(entries: Sequence[Entry]) -> list[Json]:
     """The messages the client would send before a new prompt, without its filler answers."""
-    said = [one for entry in entries for one in _said(entry)]
+    tools = TOOLS | _recorded_tools(entries)
+    said = [one for entry in entries for one in _said(entry, tools)]
     in_error = _ends_in_error(entries, (User, Assistant))
     said = _with_open_calls_closed(_without_dead_answers(said, in_error=in_error), in_error=in_error)
     model, place = resumed_model(next((one.model for one in reversed(said) if one.model), ""))
@@ -83,10 +84,21 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
 # ---- what each entry contributes -------------------------------------------------------------------------
 
 
-def _said(entry: Entry) -> Iterable[_EntryContribution]:
+def _recorded_tools(entries: Sequence[Entry]) -> set[str]:
+    """Tools whose definitions the client stored in the log."""
+    found: set[str] = set()
+    for entry in entries:
+        if isinstance(entry.body, Attachment) and b"deferred_tools_record" in bytes(entry.body.attachment):
+            kept = loose_object(bytes(entry.body.attachment)).get("entries")
+            tools = kept if isinstance(kept, list) else ()
+            found.update(str(tool.get("name")) for tool in tools if isinstance(tool, dict))
+    return found
+
+
+def _said(entry: Entry, tools: Set[str]) -> Iterable[_EntryContribution]:
     body = entry.body
     if isinstance(body, User):
-        yield _EntryContribution("user", _of_user(_content_of(entry)))
+        yield _EntryContribution("user", _of_user(_content_of(entry), tools))
     elif isinstance(body, Assistant):
         if not (body.is_api_error_message and body.message.model == SYNTHETIC_MODEL):
             model = body.message.model if body.message.model != SYNTHETIC_MODEL else ""
@@ -111,17 +123,17 @@ def _ends_in_error(entries: Sequence[Entry], kinds: tuple[type, ...]) -> bool:
     return isinstance(last, Assistant) and last.is_api_error_message is True
 
 
-def _of_user(content: str | list[Json]) -> str | list[Json]:
+def _of_user(content: str | list[Json], tools: Set[str]) -> str | list[Json]:
     """Results keep references to the tools that exist, and state that those are loaded."""
     if isinstance(content, str):
         return content
-    blocks = [_with_known_tools(block) for block in content]
+    blocks = [_with_known_tools(block, tools) for block in content]
     loaded = any(_references(block) for block in blocks)
     return [*blocks, _text(TOOL_LOADED)] if loaded else blocks
 
 
-def _with_known_tools(block: Json) -> Json:
-    unknown = [part for part in _references(block) if part.get("tool_name") not in TOOLS]
+def _with_known_tools(block: Json, tools: Set[str]) -> Json:
+    unknown = [part for part in _references(block) if part.get("tool_name") not in tools]
     if not unknown:
         return block
     return {
@@ -450,11 +462,17 @@ def _final(turn: _EntryContribution) -> str | list[Json]:
 
 
 def _final_answer(blocks: list[Json]) -> list[Json]:
-    """Calls go last; empty text is dropped, or replaced where there is nothing else."""
+    """Calls go last, but not past thinking in an answer that begins with some.
+
+    Empty text is dropped, or replaced where there is nothing else.
+    """
     full = [block for block in blocks if block.get("type") != "text" or block.get("text")]
     if not full:
         return [_own_text(NO_CONTENT)]
+    kinds = [block.get("type") for block in full]
     calls = [block for block in full if block.get("type") == "tool_use"]
+    if calls and kinds[0] in _THINKING and not _THINKING.isdisjoint(kinds[kinds.index("tool_use") :]):
+        return full
     return [*(block for block in full if block.get("type") != "tool_use"), *calls]
 
 

@@ -73,7 +73,7 @@ _OFFERED = {
     "claude-fable-5": NotePlace.BESIDE,
 }
 # Tools that exist in every session of client 2.1.325. Those of MCP servers depend on the machine: they count
-# as absent here.
+# as absent unless the log holds their definitions.
 _TOOL_NAMES = (
     "Agent Bash CronCreate CronDelete CronList DeferredToolPlaceholder Edit EnterWorktree ExitWorktree ListAgents "
     "Monitor NotebookEdit Read ReportFindings ScheduleWakeup SendMessage Skill Task TaskCreate TaskGet TaskList "
