@@ -1,7 +1,8 @@
 """Our list of messages is the list client 2.1.325 sends.
 
 Expected values were recorded from the real client by tools/record_client_messages.py:
-some 240 small logs in full, and every session of the shared samples as digests.
+some 480 small logs in full, and every session of the shared samples as digests. Their names state the
+rule, as docs/design/conversation.md does.
 """
 
 from __future__ import annotations

@@ -51,11 +51,13 @@ def test_roots_leaves_children_and_orphans() -> None:
 
 
 def test_the_last_copy_of_an_id_counts() -> None:
-    """With its links and where it stands; the repeat is told."""
+    """With its links, at the place of the first copy; the repeat is told."""
     graph = graph_of([*PLAIN, user("u1", "x", 9, "again")])
+    again = graph.nodes["u1"]
 
     assert ["u1"] == graph.duplicates
-    assert ("x", "u1") == (graph.nodes["u1"].parent, list(graph.nodes)[-1])
+    assert ("x", "u1", 0) == (again.parent, next(iter(graph.nodes)), graph.place(again))
+    assert again.offset > graph.nodes["a2"].offset
 
 
 def test_circles_are_found_once_and_walked_once() -> None:
@@ -129,7 +131,7 @@ def test_lines_that_are_no_part_of_the_graph() -> None:
     ]
     odd = node_of(Line(b'{"type":"user","uuid":"u","parentUuid":7,"message":{"content":"x"}}'))
     assert isinstance(odd, Node)
-    assert ("u", None) == (odd.uuid, odd.parent)
+    assert ("u", "<7>") == (odd.uuid, odd.parent)
 
 
 def test_work_grows_with_the_number_of_entries_only() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct, UnsetType
 
 from recollect.model.conversation.client_words import (
+    INTERRUPTED,
     INTERRUPTED_RESULT,
     MISSING_RESULT,
     NO_CONTENT,
@@ -70,11 +71,7 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
     model, place = resumed_model(next((one.model for one in reversed(said) if one.model), ""))
     if place is not NotePlace.INSIDE:
         said = [one for one in said if not one.only_inside]
-    last = next((one for one in reversed(said) if one.role != "note"), None)
-    # No filler answer follows an answer or an error: the last notes go after the new prompt.
-    is_answered = _ends_in_error(entries, (User, Assistant, Attachment)) or (
-        last is not None and last.role == "assistant"
-    )
+    is_answered = _ends_in_error(entries, (User, Assistant, Attachment)) or _needs_no_filler(said)
     said = _notes_first(_without_foreign_thinking(said, model))
     turns = _merged(said, place, is_answered=is_answered)
     _pair_calls(turns)
@@ -121,6 +118,17 @@ def _said(entry: Entry, tools: Set[str]) -> Iterable[_EntryContribution]:
 def _ends_in_error(entries: Sequence[Entry], kinds: tuple[type, ...]) -> bool:
     last = next((one.body for one in reversed(entries) if isinstance(one.body, kinds)), None)
     return isinstance(last, Assistant) and last.is_api_error_message is True
+
+
+def _needs_no_filler(said: list[_EntryContribution]) -> bool:
+    """Whether the last thing said is an answer, or that the user interrupted one.
+
+    The client then writes no filler answer, and the last notes go after the new prompt.
+    """
+    last = next((one for one in reversed(said) if one.role != "note"), None)
+    texts = last.of_type("text") if last is not None else []
+    interrupted = bool(texts) and str(texts[-1].get("text")).startswith(INTERRUPTED)
+    return last is not None and (last.role == "assistant" or interrupted)
 
 
 def _of_user(content: str | list[Json], tools: Set[str]) -> str | list[Json]:

@@ -210,9 +210,8 @@ def _hangs_off_a_call(graph: Graph, node: Node) -> bool:
     """A result, or a note or a line of the client from which no other branch continues."""
     if node.is_sidechain or node.result_ids:
         return not node.is_sidechain
-    followers = _followers(graph, node)
-    talk_goes_on = any(one.is_message and not one.is_meta and not one.result_ids for one in followers)
-    return (node.type in ("attachment", "system") or node.is_meta) and not talk_goes_on
+    is_note = node.type in ("attachment", "system") or node.is_meta
+    return is_note and node.uuid not in graph.continued_notes
 
 
 def _calls(entry: Entry | None) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import json
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +22,7 @@ REMOVED_CALL = "[Tool use interrupted]"
 REMOVED_RESULT = "[Orphaned tool result removed due to conversation resume]"
 TOOL_LOADED = "Tool loaded."
 NO_TOOL_LEFT = "[Tool references removed - tools no longer available]"
+INTERRUPTED = "[Request interrupted by user"
 INTERRUPTED_RESULT = (
     "[Tool call interrupted: the session ended before this call's result was recorded, so its outcome is "
     "unknown. Check whether it took effect before relying on it or running it again.]"
@@ -224,8 +224,9 @@ def _texts(value: object) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def _template(text: str) -> Callable[[Note], str]:
-    return lambda note: text.format_map(defaultdict(str, note))
+def _template(text: str, *fields: str) -> Callable[[Note], str | None]:
+    """Words made of fields of the note; none where one is missing."""
+    return lambda note: text.format(*(note[name] for name in fields)) if note.keys() >= set(fields) else None
 
 
 _WORDED: dict[str, Callable[[Note], WordedNote | str | None]] = {
@@ -234,14 +235,14 @@ _WORDED: dict[str, Callable[[Note], WordedNote | str | None]] = {
     "hook_success": _hook_success,
     "hook_additional_context": _hook_context,
     "hook_blocking_error": _hook_error,
-    "hook_stopped_continuation": _template("{hookName} hook stopped continuation: {message}"),
+    "hook_stopped_continuation": _template("{} hook stopped continuation: {}", "hookName", "message"),
     "queued_command": _queued,
     "nested_memory": _memory,
-    "critical_system_reminder": _template("{content}"),
-    "date": _template("Today's date is {date}."),
-    "read_truncation_notice": _template("{banner}"),
-    "token_usage": _template("Token usage: {used}/{total}; {remaining} remaining"),
-    "total_tokens_reminder": _template("{text}"),
+    "critical_system_reminder": _template("{}", "content"),
+    "date": _template("Today's date is {}.", "date"),
+    "read_truncation_notice": _template("{}", "banner"),
+    "token_usage": _template("Token usage: {}/{}; {} remaining", "used", "total", "remaining"),
+    "total_tokens_reminder": _template("{}", "text"),
 }
 # Kinds that the client words at length, and those of them that become two messages.
 _LONG_KINDS = (

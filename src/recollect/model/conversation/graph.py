@@ -199,6 +199,21 @@ class Graph:
             current = self.parent_of(node)
 
     @functools.cached_property
+    def continued_notes(self) -> set[str]:
+        """Notes and lines of the client after which, perhaps after more of them, a prompt or an answer comes."""
+        found: set[str] = set()
+        for node in self.nodes.values():
+            if not node.is_message or node.is_meta or node.result_ids:
+                continue
+            before = self.loaded(self.parent_of(node))
+            while (
+                before is not None and before.uuid not in found and (before.is_meta or not before.is_message)
+            ):
+                found.add(before.uuid)
+                before = self.loaded(self.parent_of(before))
+        return found
+
+    @functools.cached_property
     def _by_time(self) -> list[tuple[int, int, str]]:
         """By time; of equal times the first in the file is the last here, where ``elder`` looks first."""
         links = (node for node in self.nodes.values() if self._is_talk(node))
