@@ -41,7 +41,9 @@ def possible(sent: Messages) -> list[Messages]:
     # The client's own reminders come after what is from the log.
     reminders = [block for block in blocks if _is_new(block) and NEW_PROMPT not in block["text"]]
     found = [_ending_with(messages, waiting)]
-    found += [_ending_with(messages, _first_of(blocks, reminders[: count + 1])) for count in range(len(reminders))]
+    found += [
+        _ending_with(messages, _first_of(blocks, reminders[: count + 1])) for count in range(len(reminders))
+    ]
     filler = {"role": "assistant", "content": [{"type": "text", "text": FILLER}]}
     return [one[:-1] if one and one[-1] == filler else one for one in found] + found
 
@@ -66,7 +68,9 @@ def _without_environment(block: dict[str, Any]) -> dict[str, Any]:
         return block
     if isinstance(content, str):
         return {**block, "content": _OWN_NOTE.split(content, maxsplit=1)[0]}
-    kept = [part for part in content if not (isinstance(part, dict) and _OWN_NOTE.match(part.get("text", "")))]
+    kept = [
+        part for part in content if not (isinstance(part, dict) and _OWN_NOTE.match(part.get("text", "")))
+    ]
     return {**block, "content": kept}
 
 

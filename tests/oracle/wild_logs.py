@@ -15,7 +15,14 @@ from tests.talk import Fields, assistant, call, link, mark, moment, result, user
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
-MODELS = ("claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-sonnet-5-5", "claude-haiku-5-5", "gpt-5")
+MODELS = (
+    "claude-opus-4-8",
+    "claude-opus-5",
+    "claude-sonnet-5",
+    "claude-sonnet-5-5",
+    "claude-haiku-5-5",
+    "gpt-5",
+)
 METADATA: tuple[Fields, ...] = (
     {"type": "mode", "mode": "normal"},
     {"type": "custom-title", "customTitle": "T"},
@@ -70,12 +77,17 @@ class WildLog:
 
     def system(self, parent: str | None, kind: str, **fields: Any) -> Fields:
         name = self.name()
-        return link(name, parent, self.at, type="system", subtype=kind, content="note", level="info", **fields)
+        return link(
+            name, parent, self.at, type="system", subtype=kind, content="note", level="info", **fields
+        )
 
     def note(self, parent: str | None, attachment: Fields, words: str = "", role: str = "system") -> Fields:
         name = self.name()
         shown = (
-            {"rendered": [{"content": f"<system-reminder>\n{words}{name}\n</system-reminder>"}], "renderedRole": role}
+            {
+                "rendered": [{"content": f"<system-reminder>\n{words}{name}\n</system-reminder>"}],
+                "renderedRole": role,
+            }
             if words
             else {}
         )
@@ -100,7 +112,10 @@ class WildLog:
         asked: list[tuple[str, str]] = []
         for _ in range(self.dice.randint(1, 3)):
             self.calls += 1
-            name, before = self.name(), [{"type": "text", "text": f"pre{self.calls}"}] if self.chance(15) else []
+            name, before = (
+                self.name(),
+                [{"type": "text", "text": f"pre{self.calls}"}] if self.chance(15) else [],
+            )
             end = self.add(assistant(name, end, self.at, [*before, call(f"t{self.calls}")], message))
             asked.append((f"t{self.calls}", end))
         for tool, line in asked:
@@ -178,7 +193,9 @@ def attachment_known(log: WildLog) -> None:
                 _hook("hook_success", "Stop", content=f"hk{number}"),
                 _hook("hook_additional_context", "UserPromptSubmit", content=[f"ctx{number}"]),
                 _hook("hook_blocking_error", "Stop", blockingError={"blockingError": "b", "command": "c"}),
-                _named("nested_memory", path="/x/M.md", content={"path": "/x/M.md", "content": f"mem{number}"}),
+                _named(
+                    "nested_memory", path="/x/M.md", content={"path": "/x/M.md", "content": f"mem{number}"}
+                ),
                 _named("critical_system_reminder", content=f"crit{number}"),
                 _named("zork_unknown", content="x"),
                 _named("command_permissions", allowedTools=[]),
@@ -255,7 +272,9 @@ def synthetic(log: WildLog) -> None:
 
 
 def api_error(log: WildLog) -> None:
-    log.into_chain(lambda before: _made_up(log, before["uuid"], "API Error", isApiErrorMessage=True, error="unknown"))
+    log.into_chain(
+        lambda before: _made_up(log, before["uuid"], "API Error", isApiErrorMessage=True, error="unknown")
+    )
 
 
 def api_error_end(log: WildLog) -> None:
@@ -347,7 +366,14 @@ def results_odd(log: WildLog) -> None:
             [{**told, "content": None}],
             [{**told, "content": [{"type": "text", "text": "x"}, IMAGE]}],
             [told, IMAGE],
-            [{**told, "content": [{"type": "tool_reference", "tool_name": log.dice.choice(("WebFetch", "Nope"))}]}],
+            [
+                {
+                    **told,
+                    "content": [
+                        {"type": "tool_reference", "tool_name": log.dice.choice(("WebFetch", "Nope"))}
+                    ],
+                }
+            ],
         ]
         line["message"]["content"] = log.dice.choice(odd)
 
@@ -443,7 +469,9 @@ def sidechain(log: WildLog) -> None:
         name = f"sc{place}.{number}"
         make = user if number % 2 == 0 else assistant
         log.at += 1
-        log.lines.insert(place + number, make(name, parent, log.at, f"S{name}", isSidechain=True, agentId="a1"))
+        log.lines.insert(
+            place + number, make(name, parent, log.at, f"S{name}", isSidechain=True, agentId="a1")
+        )
         parent = name
 
 
@@ -633,7 +661,16 @@ TROUBLES: dict[str, Trouble] = {
         *(server_tools, thinking_odd, models, split_message_ids, reuse_msgid, dup_tool_ids, content_odd),
         *(no_message, image, results_odd, result_to_other, results_gone, results_late, result_elsewhere),
         *(parallel_mixed, interrupted_end, leaf_odd, branch, fork_alt, sidechain, orphan, orphan_far, cycle),
-        *(self_parent, second_root, dup_same, dup_range, dup_changed, children_first, shuffle_lines, keys_odd),
+        *(
+            self_parent,
+            second_root,
+            dup_same,
+            dup_range,
+            dup_changed,
+            children_first,
+            shuffle_lines,
+            keys_odd,
+        ),
         *(ts_shuffled, ts_equal, ts_missing, ts_bad, plain_mark, mark_explicit, marks_many, mark_side),
         *(mark_repeated, boundary, boundary_parented, two_boundaries, preserved_messages, preserved_segment),
     )
@@ -650,7 +687,7 @@ def wild_log(number: int) -> tuple[list[str], list[Fields]]:
     for _ in range(dice.randint(1, 4)):
         end = log.turn(end)
     names = dice.sample(sorted(TROUBLES), dice.choice((1, 1, 1, 2, 2, 3, 4, 5, 6)))
-    names.sort(key=lambda name: (_LAST.index(name) + 1 if name in _LAST else 0))
+    names.sort(key=lambda name: _LAST.index(name) + 1 if name in _LAST else 0)
     for name in names:
         if not log.links:
             break

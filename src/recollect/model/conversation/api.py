@@ -99,7 +99,8 @@ def _said(entry: Entry, tools: Set[str]) -> Iterable[_EntryContribution]:
     elif isinstance(body, Assistant):
         if not (body.is_api_error_message and body.message.model == SYNTHETIC_MODEL):
             model = body.message.model if body.message.model != SYNTHETIC_MODEL else ""
-            blocks = [_of_model(block) for block in _as_blocks(_content_of(entry))]
+            said = _as_blocks(_content_of(entry))
+            blocks = [_of_model(block) for block in said if block.get("type") != "fallback"]
             yield _EntryContribution("assistant", blocks, body.message.id, model=model or "")
     elif isinstance(body, System) and body.subtype == "local_command":
         yield _EntryContribution("user", body.text)
@@ -192,7 +193,7 @@ def _without_dead_answers(said: list[_EntryContribution], *, in_error: bool) -> 
 
     The last calls are kept, unless an API error follows them.
     """
-    open_end = len(said) if in_error else _start_of_open_end(said)
+    open_end = len(said) if in_error else _start_of_open_turn(said)
     answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
     kept = [one for index, one in enumerate(said) if index >= open_end or not _is_unanswered(one, answered)]
     answers = [one for one in kept if one.role == "assistant" and not _is_white_space(one)]
@@ -222,6 +223,16 @@ def _start_of_open_end(said: list[_EntryContribution]) -> int:
     while index and (said[index - 1].message_id == answer or _is_result(said[index - 1])):
         index -= 1
     return index
+
+
+def _start_of_open_turn(said: list[_EntryContribution]) -> int:
+    """Where the turn of an open last answer starts, if a result is in that turn; else where the answer does."""
+    index = start = _start_of_open_end(said)
+    if not any(one.role == "assistant" and one.of_type("tool_use") for one in said[start:]):
+        return start
+    while index and (said[index - 1].role != "user" or _is_result(said[index - 1])):
+        index -= 1
+    return index if any(map(_is_result, said[index:])) else start
 
 
 def _is_unanswered(one: _EntryContribution, answered: set[Any]) -> bool:
@@ -311,8 +322,8 @@ def _merged(
 
 def _beside_text(note: _EntryContribution, place: NotePlace) -> str:
     blocks = [block for part in (note.content, *note.more) for block in _as_blocks(part)]
-    text = "\n".join(str(block.get("text", "")) for block in blocks)
-    bare = text.removeprefix(REMINDER[0]).removesuffix(REMINDER[1])
+    texts = [str(block.get("text", "")) for block in blocks]
+    bare = "\n".join(text.removeprefix(REMINDER[0]).removesuffix(REMINDER[1]) for text in texts)
     return f"{REMINDER[0]}{bare}{REMINDER[1]}" if place is NotePlace.BESIDE_TAGGED else bare
 
 
@@ -375,7 +386,8 @@ def _add_note(turns: list[_EntryContribution], note: _EntryContribution) -> None
         return
     for part in (note.content, *note.more):
         before = list(turns[-1].blocks)
-        if before and before[-1].get("type") == "tool_result":
+        is_text = all(block.get("type") == "text" for block in _as_blocks(part))
+        if is_text and before and before[-1].get("type") == "tool_result":
             before[-1] = _with_note(before[-1], _as_blocks(part))
             turns[-1].content = before
         else:

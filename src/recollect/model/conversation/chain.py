@@ -8,6 +8,7 @@ the chain are gathered again. The last compaction hides what is before it, excep
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
@@ -70,7 +71,8 @@ def _before(graph: Graph, node: Node, seen: set[str]) -> Node | None:
 def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: Load) -> list[Node]:
     """Insert the other lines of each answer, and what hangs off its calls, in file order.
 
-    They go between the answer's first call and the end of its span: the results and notes after its last line.
+    They go between the answer's first line and the end of its span: the results and notes after its last line.
+    A result that hangs elsewhere is found by the id of its call, if that has no other, and goes after that line.
     """
     aside = [
         node
@@ -84,11 +86,16 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: 
     for index, node in enumerate(chain):
         if node.result_ids:
             inserted[index] = _reached(graph, [node], seen)
+    strays = _by_call(aside)
+    answered = {call for node in chain for call in node.result_ids}
     for answer in answers:
-        inserted.setdefault(answer.start, []).extend(_beside(graph, answer.lines, seen))
-    strays = _strays(graph, aside, seen)
-    for answer in answers if strays else ():
-        inserted.setdefault(answer.last, []).extend(_found_by_call(graph, answer.lines, seen, strays, load))
+        beside = _beside(graph, answer.lines, seen)
+        answered.update(call for node in beside for call in node.result_ids)
+        inserted.setdefault(answer.start, []).extend(beside)
+        if strays:
+            calls = [call for node in answer.lines if node.has_call for call in _calls(load(node))]
+            found = [one for call in calls if call not in answered for one in strays.get(call, ())]
+            inserted.setdefault(answer.last, []).extend(_reached(graph, found, seen))
     return _merged(graph, chain, inserted, {answer.start: answer.last for answer in answers})
 
 
@@ -120,7 +127,7 @@ def _end_of_span(chain: list[Node], last: int) -> int:
 
 
 class _AnswerLines(Struct):
-    """The lines of an answer, and where on the chain its first call and its last line are."""
+    """The lines of an answer, and the first and last index on the chain between which others may stand."""
 
     start: int
     last: int
@@ -128,34 +135,40 @@ class _AnswerLines(Struct):
 
 
 def _answers(chain: list[Node], aside: list[Node]) -> list[_AnswerLines]:
-    """The answers on the chain that made calls or have lines beside it."""
+    """The answers on the chain that made calls or have lines beside it.
+
+    What hangs off the only call of an answer comes after that call, and not after the answer's first line.
+    """
     answers: dict[str, _AnswerLines] = {}
-    calling: set[str] = set()
-    for index, node in enumerate(chain):
-        if not node.message_id or node.type != "assistant":
+    places = {node.uuid: index for index, node in enumerate(chain)}
+    for node in itertools.chain(chain, aside):
+        if not node.message_id or node.type != "assistant" or not node.is_message:
+            continue
+        index = places.get(node.uuid)
+        if index is None:
+            if node.message_id in answers:
+                answers[node.message_id].lines.append(node)
             continue
         answer = answers.setdefault(node.message_id, _AnswerLines(index, index, []))
         answer.last = index
         answer.lines.append(node)
-        if node.has_call and node.message_id not in calling:
-            calling.add(node.message_id)
-            answer.start = index
-    for node in aside:
-        if node.type == "assistant" and node.is_message and node.message_id in answers:
-            answers[node.message_id].lines.append(node)
-            calling.add(node.message_id)
-    return [answers[name] for name in answers if name in calling]
+    found = []
+    for answer in answers.values():
+        calls = [node for node in answer.lines if node.has_call]
+        if len(calls) == 1:
+            answer.start = places.get(calls[0].uuid, answer.start)
+        if calls or any(node.uuid not in places for node in answer.lines):
+            found.append(answer)
+    return found
 
 
-def _strays(graph: Graph, aside: list[Node], seen: set[str]) -> dict[str, list[Node]]:
-    """Results that hang elsewhere, by the call they answer; only of calls without another result."""
+def _by_call(aside: list[Node]) -> dict[str, list[Node]]:
+    """Results that are not on the chain, by the call they answer."""
     strays: dict[str, list[Node]] = {}
     for node in aside:
-        if node.uuid not in seen:
-            for call in node.result_ids:
-                strays.setdefault(call, []).append(node)
-    answered = {call for uuid in seen for call in graph.nodes[uuid].result_ids} if strays else set()
-    return {call: results for call, results in strays.items() if call not in answered}
+        for call in node.result_ids:
+            strays.setdefault(call, []).append(node)
+    return strays
 
 
 def _beside(graph: Graph, answer: list[Node], seen: set[str]) -> list[Node]:
@@ -165,16 +178,6 @@ def _beside(graph: Graph, answer: list[Node], seen: set[str]) -> list[Node]:
     if not any(node.has_call for node in answer):
         return lines
     return lines + _reached(graph, [one for node in answer for one in _followers(graph, node)], seen)
-
-
-def _found_by_call(
-    graph: Graph, answer: list[Node], seen: set[str], strays: dict[str, list[Node]], load: Load
-) -> list[Node]:
-    """The results of an answer's calls that hang elsewhere; they are found by the id of the call."""
-    if not strays:
-        return []
-    calls = (call for node in answer if node.has_call for call in _calls(load(node)))
-    return _reached(graph, [result for call in calls for result in strays.get(call, ())], seen)
 
 
 def _reached(graph: Graph, waiting: list[Node], seen: set[str]) -> list[Node]:

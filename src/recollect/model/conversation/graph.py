@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -49,7 +49,7 @@ def _parts_of(boundary: Node) -> _PreservedParts:
         return _PreservedParts()
 
 
-def _preserved(nodes: dict[str, Node], kept: _PreservedParts) -> tuple[str, list[str]] | None:
+def _preserved(nodes: Mapping[str, Node], kept: _PreservedParts) -> tuple[str, list[str]] | None:
     """The anchor and the lines that go after it; None where one of them is missing."""
     named, segment = kept.preserved_messages, kept.preserved_segment
     if named is not None:
@@ -58,7 +58,7 @@ def _preserved(nodes: dict[str, Node], kept: _PreservedParts) -> tuple[str, list
         return "", []
     lines: dict[str, None] = {}
     current = segment.tail_uuid
-    while current in nodes and current not in lines:
+    while current is not None and current in nodes and current not in lines:
         lines[current] = None
         if current == segment.head_uuid:
             return segment.anchor_uuid or "", list(lines)[::-1]
@@ -80,6 +80,7 @@ class Graph:
         self.marks: list[LeafMark] = []
         self.relinked: dict[str, str] = {}
         self.removed: set[str] = set()
+        self._preserved_lines: list[str] = []
         self._first_offsets: dict[str, int] = {}
         self._only_child: dict[str, str] = {}
         self._siblings: dict[str, list[str]] = {}
@@ -114,7 +115,7 @@ class Graph:
         if not any(kept.is_any for kept in boundaries.values()):
             return
         last, kept = boundaries.popitem()
-        found = _preserved(self.nodes, kept)
+        found = _preserved({uuid: node for uuid, node in self.nodes.items() if node.is_link}, kept)
         if found is None:
             return
         anchor, lines = found
@@ -122,6 +123,7 @@ class Graph:
         self.removed = set(itertools.takewhile(lambda uuid: uuid != last, self.nodes)) - own
         if not lines:
             return
+        self._preserved_lines = lines
         self.relinked = dict(zip(lines, [anchor, *lines[:-1]], strict=True))
         for node in self.nodes.values():
             if node.uuid not in own and (node.parent == anchor or node.parent in self.removed):
@@ -243,8 +245,10 @@ class Graph:
     def active_leaf(self) -> Node | None:
         """The end of the conversation according to client 2.1.325; None where it finds no conversation."""
         leaf = self._chosen_leaf()
-        # Without a readable time the client says there is no conversation.
-        return leaf if leaf is not None and leaf.at_ms is not None else None
+        if leaf is None:
+            return None
+        # Where the last message has no readable time the client says there is no conversation.
+        return leaf if (self._speaker(leaf) or leaf).at_ms is not None else None
 
     def _chosen_leaf(self) -> Node | None:
         """Without marks the latest entry below the last line; with marks that line, or the marked entry.
@@ -291,10 +295,15 @@ class Graph:
                 continue
             for one in self._loaded_ancestors(node):
                 if one.is_message:
-                    return None if one.is_sidechain else node
+                    return None if one.is_sidechain else self._after_preserved(node)
                 known.add(one.uuid)
             silent = silent or node
         return silent
+
+    def _after_preserved(self, node: Node) -> Node:
+        """The last of the lines that a compaction moved behind this one, or else the line itself."""
+        lines = self._preserved_lines
+        return self.nodes[lines[-1]] if lines and self.relinked[lines[0]] == node.uuid else node
 
     def _speaker(self, node: Node) -> Node | None:
         return next((one for one in self._loaded_ancestors(node) if one.is_message), None)
