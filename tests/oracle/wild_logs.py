@@ -606,9 +606,9 @@ def mark_repeated(log: WildLog) -> None:
 # ---- compaction ----------------------------------------------------------------------------------------------
 
 
-def _compact(log: WildLog, parent: str | None = None, **kept: Any) -> None:
+def _compact(log: WildLog, parent: str | None = None, kept: Fields | None = None) -> None:
     before = log.last()
-    fields = {"trigger": "auto", "preTokens": 1000, **kept}
+    fields = {"trigger": "auto", "preTokens": 1000, **(kept or {})}
     boundary = log.system(parent, "compact_boundary", logicalParentUuid=before, compactMetadata=fields)
     log.add(boundary)
     name = log.name()
@@ -648,7 +648,7 @@ def preserved_segment(log: WildLog) -> None:
 
 
 def _compact_with(log: WildLog, kind: str, fields: Fields) -> None:
-    _compact(log, **{kind: fields})
+    _compact(log, kept={kind: fields})
     summary = next(line for line in reversed(log.links) if line.get("isCompactSummary"))
     fields["anchorUuid"] = summary["uuid"] if log.chance(90) else log.one(log.links)["uuid"]
 

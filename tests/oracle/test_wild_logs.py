@@ -1,0 +1,37 @@
+"""Random logs with up to six kinds of trouble: our list of messages is the client's."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.oracle.wild_answers import KNOWN_DIFFERENCES, answers, asked, is_same
+from tests.oracle.wild_logs import TROUBLES, wild_log
+
+
+def test_wild_logs_are_loaded_as_the_client_loads_them() -> None:
+    """99 of 100 of 700 logs agree with what the client sent; the others are named with the reason."""
+    rows = answers()
+    differing = {number for number, row in rows.items() if not is_same(number, row)}
+
+    assert KNOWN_DIFFERENCES.keys() == differing
+    assert len(rows) >= 700
+    assert len(differing) <= len(rows) / 100
+
+
+def test_every_kind_of_trouble_is_in_the_record() -> None:
+    """Sixty kinds, alone and up to six at a time."""
+    names = [wild_log(number)[0] for number in answers()]
+
+    assert TROUBLES.keys() == {name for several in names for name in several}
+    assert {1, 2, 3, 4, 5, 6} == {len(several) for several in names}
+    assert len(TROUBLES) >= 50
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("RECOLLECT_TORTURE"), reason="the client is asked in a torture run")
+@pytest.mark.parametrize("number", range(0, 700, 50))
+def test_the_client_still_does_what_is_recorded(number: int) -> None:
+    """One log in fifty is asked again."""
+    assert answers()[number] == asked(number)
