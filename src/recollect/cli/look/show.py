@@ -4,10 +4,12 @@ Messages are printed as they are read, so a long session starts at once; on a
 terminal it goes through $PAGER (less). --offset and --limit count messages; a
 negative offset counts from the end. Damaged lines are listed on stderr at the
 end; everything readable is shown. --api prints the messages that client 2.1.325
-would send to the API on resume. --all-branches, --branch, --before-compaction
-and --agent exclude each other. --performance says of each answer how fast it
-came and how many tokens a dollar bought; only clients before 1.0.24 recorded
-how long an answer took. Changes nothing.
+would send to the API on resume. What begins with "[in the client's own words:"
+stands for a text that the client writes then; it names the kind and the data of
+the note. --all-branches, --branch, --before-compaction and --agent exclude each
+other. --performance says of each answer how fast it came and how many tokens a
+dollar bought; only clients before 1.0.24 recorded how long an answer took.
+Changes nothing.
 
 Example:
   recollect show @last
