@@ -92,7 +92,7 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: 
         beside = _beside(graph, answer.lines, seen)
         answered.update(call for node in beside for call in node.result_ids)
         inserted.setdefault(answer.start, []).extend(beside)
-        if strays:
+        if strays and not _is_answered(graph, answer.lines):
             calls = [call for node in answer.lines if node.has_call for call in _calls(load(node))]
             found = [one for call in calls if call not in answered for one in strays.get(call, ())]
             inserted.setdefault(answer.last, []).extend(_reached(graph, found, seen))
@@ -178,6 +178,12 @@ def _beside(graph: Graph, answer: list[Node], seen: set[str]) -> list[Node]:
     if not any(node.has_call for node in answer):
         return lines
     return lines + _reached(graph, [one for node in answer for one in _followers(graph, node)], seen)
+
+
+def _is_answered(graph: Graph, answer: list[Node]) -> bool:
+    """Whether a result hangs off each call: then no line need be read to look for others."""
+    callers = (node for node in answer if node.has_call)
+    return all(any(one.result_ids for one in _followers(graph, node)) for node in callers)
 
 
 def _reached(graph: Graph, waiting: list[Node], seen: set[str]) -> list[Node]:
