@@ -191,7 +191,7 @@ class Client:
         process = subprocess.Popen(
             [*self._command, "-p", prompt, *options],
             cwd=self.cwd,
-            env=self._environment(),
+            env=environment(self._home, self.stub.address),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -206,20 +206,22 @@ class Client:
             err += f"\nended after {RUN_SECONDS} s"
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
-    def _environment(self) -> dict[str, str]:
-        nowhere = "http://127.0.0.1:9"
-        return {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self._home),
-            "LANG": "C.UTF-8",
-            "ANTHROPIC_API_KEY": "dummy-key",
-            "ANTHROPIC_BASE_URL": self.stub.address,
-            "HTTP_PROXY": nowhere,
-            "HTTPS_PROXY": nowhere,
-            "NO_PROXY": "127.0.0.1",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CODE_TMPDIR": str(self._home / "tmp"),
-            "DISABLE_TELEMETRY": "1",
-            "DISABLE_ERROR_REPORTING": "1",
-            "DISABLE_AUTOUPDATER": "1",
-        }
+
+def environment(home: Path, address: str) -> dict[str, str]:
+    """Everything a client knows of this machine: its own HOME, and the stub's address as its API."""
+    nowhere = "http://127.0.0.1:9"
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "ANTHROPIC_API_KEY": "dummy-key",
+        "ANTHROPIC_BASE_URL": address,
+        "HTTP_PROXY": nowhere,
+        "HTTPS_PROXY": nowhere,
+        "NO_PROXY": "127.0.0.1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_TMPDIR": str(home / "tmp"),
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
