@@ -55,23 +55,29 @@ def diagnosed(source: LogSource) -> Diagnosis:
     scan = source.scan()
     plan = mended(source, scan) if source.log.kind != "agent" and scan.is_mendable else None
     refusal = plan.proof.problems if plan is not None else ()
-    repair = plan if plan is not None and plan.proof.holds and _is_worth_it(scan, plan) else None
+    is_sound = plan is not None and plan.proof.holds and _is_worth_it(scan, plan)
+    repair = plan if is_sound else None
+    violations = (*scan.violations, *(plan.found if plan is not None else ()))
     findings = tuple(
-        _finding(source, scan, number, violation, repair) for number, violation in enumerate(scan.violations)
+        _finding(source, scan, violation, repair, is_mended=repair is not None and number in repair.mended)
+        for number, violation in enumerate(violations)
     )
-    return Diagnosis(scan, findings, scan.counts, repair, refusal)
+    counts = scan.counts + Counter(one.code for one in violations[len(scan.violations) :])
+    return Diagnosis(scan, findings, counts, repair, refusal)
 
 
 def _is_worth_it(scan: LogScan, plan: LogRepair) -> bool:
     """Whether it fixes a finding that repairs are for, not only what changes as a side effect."""
-    return any(CODES[scan.violations[number].code].is_mendable for number in plan.mended)
+    return any(
+        number >= len(scan.violations) or CODES[scan.violations[number].code].is_mendable
+        for number in plan.mended
+    )
 
 
 def _finding(
-    source: LogSource, scan: LogScan, number: int, violation: RuleViolation, repair: LogRepair | None
+    source: LogSource, scan: LogScan, violation: RuleViolation, repair: LogRepair | None, *, is_mended: bool
 ) -> Finding:
     rule, log, line = CODES[violation.code], source.log, scan.line_number(violation)
-    is_mended = repair is not None and number in repair.mended
     return Finding(
         violation.code,
         rule.severity,

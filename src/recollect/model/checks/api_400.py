@@ -1,204 +1,161 @@
 """What would be sent on resume, checked against the rules whose violation the API answers with a permanent
 400.
 
-The list comes from ``model/conversation/api.py``, after everything that client 2.1.325 repairs by itself. A
-violation found here recurs at every prompt until the log is repaired. Each finding quotes the API's message,
-so that a user who has seen that message can search for it.
+The list comes from ``model/conversation/api.py``, after everything that client 2.1.325 repairs by itself: it
+pairs every call with one result and uses every id once, so those rules cannot be violated. A violation found
+here recurs at every prompt until the log is repaired. Each finding quotes the API's message, so that a user
+who has seen that message can search for it.
+
+Sound, and never reported: empty thinking with a signature, which the API returns where the display of
+thinking is omitted, and empty text inside a tool result.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 from msgspec import Struct
 
 from recollect.model.checks import RuleViolation, images
-from recollect.model.entry import Entry
+from recollect.model.entry import Assistant, Entry, User
+from recollect.model.json_text import content_of
 
 Json = dict[str, Any]
 _NOT_OF_USERS = frozenset(["thinking", "redacted_thinking", "tool_use"])
-_NOT_OF_MODELS = frozenset(["tool_result", "image"])
+_NOT_OF_MODELS = frozenset(["image"])
+ID_FIELDS = {"tool_use": "id", "tool_result": "tool_use_id"}
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
-_SHOWS_ITS_THINKING = re.compile(r"claude-(?:3-|(?:sonnet|haiku)-4|opus-4(?:-[0156])?(?:-\d{8})?$)")
 
 
-# Further violations in one conversation are counted, not located.
-_MOST_PLACES = 500
+class BlockRefusal(Struct, frozen=True):
+    """A block that the API refuses. ``message`` is what the API says after the place of the block.
 
+    ``key`` is the same for the block in a line and in the list, where the client has merged texts.
+    """
 
-class _ApiRefusal(Struct, frozen=True):
     code: str
     message: str
-    block: Json | None = None
-    call: str | None = None
+    key: str = ""
 
 
-def api_faults(messages: Sequence[Json], entries: Sequence[Entry], model: str) -> Iterator[RuleViolation]:
+def api_faults(messages: Sequence[Json], entries: Sequence[Entry]) -> Iterator[RuleViolation]:
     """Every rule that the messages break, placed at the entry that breaks it."""
-    places = _BlockSources(entries)
-    for refused in _refusals(messages, model):
-        entry = places.of(refused)
+    refused = list(_refusals(messages))
+    places = _places(entries) if refused else {}
+    for role, place, refusal in refused:
+        waiting = places.get((role, refusal.code, refusal.key))
+        entry = waiting.popleft() if waiting else None
         offset, uuid = (entry.offset, entry.uuid) if entry is not None else (None, None)
-        what = f"the API answers 400: {refused.message}"
-        yield RuleViolation(refused.code, what, offset, uuid, subject=refused.call or "")
+        what = f"the API answers 400: {place}{refusal.message}"
+        yield RuleViolation(refusal.code, what, offset, uuid, subject=refusal.key)
 
 
-def _refusals(messages: Sequence[Json], model: str) -> Iterator[_ApiRefusal]:
-    conversation = [one for one in messages if one["role"] != "system"]
-    called: set[Any] = set()
-    for number, one in enumerate(conversation):
-        blocks = _blocks(one)
-        if all(map(is_empty_text, blocks)) and (one["role"] == "user" or not blocks):
-            text = f"messages.{number}: user messages must have non-empty content"
-            yield _ApiRefusal("api-empty-content", text, blocks[0] if blocks else None)
-        before = _ids(conversation[number - 1], "tool_use", "id") if number else []
-        following = conversation[number + 1] if number + 1 < len(conversation) else None
-        yield from _pairing(one, number, before, following, called)
+def _refusals(messages: Sequence[Json]) -> Iterator[tuple[str, str, BlockRefusal]]:
+    for number, one in enumerate(one for one in messages if one["role"] != "system"):
+        role, blocks = one["role"], _blocks(one["content"])
+        if is_blank(role, blocks):
+            yield role, f"messages.{number}", _EMPTY_CONTENT
         for index, block in enumerate(blocks):
-            if misplaced(one["role"], block):
-                kind, who = block.get("type"), one["role"]
-                text = (
-                    f"messages.{number}.content.{index}: `{kind}` blocks are not allowed in `{who}` messages"
-                )
-                yield _ApiRefusal("api-misplaced-block", text, block)
-                continue
-            # Empty text of the user is left out by the client where it has something else to send (measured).
-            if one["role"] != "user" or block.get("type") != "text":
-                yield from _of_block(block, f"messages.{number}.content.{index}", model)
+            for refusal in block_refusals(role, block):
+                yield role, f"messages.{number}.content.{index}", refusal
 
 
-def is_call_id(name: object) -> bool:
-    return isinstance(name, str) and _CALL_ID.match(name) is not None
+_EMPTY_CONTENT = BlockRefusal("api-empty-content", ": user messages must have non-empty content")
 
 
-def misplaced(role: object, block: Json) -> bool:
-    """Whether a block is of a kind that only the other role may send."""
-    return block.get("type") in (_NOT_OF_USERS if role == "user" else _NOT_OF_MODELS)
+def is_blank(role: str, blocks: Sequence[Json]) -> bool:
+    """Whether nothing is said: an answer without blocks, or a message of the user with only blank text."""
+    return all(map(is_empty_text, blocks)) and (role == "user" or not blocks)
 
 
 def is_empty_text(block: Json) -> bool:
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
-def shows_its_thinking(model: str) -> bool:
-    """Whether a model returns its thinking as text. For such a model, missing text means it was removed."""
-    return _SHOWS_ITS_THINKING.match(model) is not None
+def is_misplaced(role: str, block: Json) -> bool:
+    """Whether a block is of a kind that only the other role may send."""
+    return block.get("type") in (_NOT_OF_USERS if role == "user" else _NOT_OF_MODELS)
 
 
-def _blocks(message: Json) -> list[Json]:
-    content = message["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+def is_call_id(name: object) -> bool:
+    return isinstance(name, str) and _CALL_ID.match(name) is not None
 
 
-def _ids(message: Json, kind: str, name: str) -> list[Any]:
-    return [block.get(name) for block in _blocks(message) if block.get("type") == kind]
-
-
-def _pairing(
-    one: Json, number: int, before: list[Any], following: Json | None, called: set[Any]
-) -> Iterator[_ApiRefusal]:
-    # If no user turn follows, the client inserts one with a result that says "missing" (measured).
-    is_closed = following is None or following["role"] != "user"
-    answers = [] if following is None else _ids(following, "tool_result", "tool_use_id")
-    for name in _ids(one, "tool_use", "id"):
-        if name in called:
-            yield _ApiRefusal("api-repeated-call", "messages: `tool_use` ids must be unique", call=str(name))
-        called.add(name)
-        if name not in answers and not is_closed:
-            text = f"messages.{number}: `tool_use` ids were found without `tool_result` blocks immediately after: "
-            yield _ApiRefusal("api-unpaired-call", text + str(name)[:60], call=str(name))
-        if not is_call_id(name):
-            text = f"messages.{number}: tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
-            yield _ApiRefusal("api-bad-call-id", text, call=str(name))
-    results = _ids(one, "tool_result", "tool_use_id")
-    for position, name in enumerate(results):
-        if name not in before or name in results[:position]:
-            text = (
-                f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {str(name)[:60]}"
-            )
-            yield _ApiRefusal("api-unpaired-result", text, call=str(name))
-
-
-def _of_block(block: Json, place: str, model: str) -> Iterator[_ApiRefusal]:
-    kind = block.get("type")
-    if is_empty_text(block):
-        yield _ApiRefusal("api-empty-text", f"{place}: text content blocks must be non-empty", block)
-    elif kind == "thinking" and not block.get("signature"):
-        yield _ApiRefusal("api-unsigned-thinking", f"{place}.thinking.signature: Field required", block)
-    elif kind == "thinking" and not block.get("thinking") and shows_its_thinking(model):
-        text = f"{place}.thinking: each thinking block must contain thinking"
-        yield _ApiRefusal("api-emptied-thinking", text, block)
-    elif kind == "redacted_thinking" and not block.get("data"):
-        yield _ApiRefusal("api-emptied-thinking", f"{place}.redacted_thinking.data: Field required", block)
+def block_refusals(role: str, block: Json) -> Iterator[BlockRefusal]:
+    """Why the API refuses a block of a message."""
+    kind = str(block.get("type"))
+    if is_misplaced(role, block):
+        text = f": `{kind}` blocks are not allowed in `{role}` messages"
+        yield BlockRefusal("api-misplaced-block", text, kind)
+        return
+    # Blank text of the user is left out by the client where it has something else to send (measured).
+    if role != "user" and is_empty_text(block):
+        yield BlockRefusal("api-empty-text", ": text content blocks must be non-empty")
+    field = ID_FIELDS.get(kind)
+    if field is not None and not is_call_id(block.get(field)):
+        text = f".{kind}.{field}: String should match pattern '^[a-zA-Z0-9_-]+$'"
+        yield BlockRefusal("api-bad-call-id", text, str(block.get(field)))
+    if kind in ("thinking", "redacted_thinking"):
+        yield from _of_thinking(kind, block)
     elif kind == "image":
-        yield from _of_image(block, place)
+        yield from _of_image(block)
     elif kind == "tool_result" and isinstance(block.get("content"), list):
         for index, part in enumerate(block["content"]):
-            if isinstance(part, dict):
-                yield from _of_block(part, f"{place}.tool_result.content.{index}", model)
+            if isinstance(part, dict) and part.get("type") == "image":
+                for refusal in _of_image(part):
+                    text = f".tool_result.content.{index}{refusal.message}"
+                    yield BlockRefusal(refusal.code, text, refusal.key)
 
 
-def _of_image(block: Json, place: str) -> Iterator[_ApiRefusal]:
+def _of_thinking(kind: str, block: Json) -> Iterator[BlockRefusal]:
+    if kind == "redacted_thinking":
+        if not block.get("data"):
+            yield BlockRefusal("api-emptied-thinking", ".redacted_thinking.data: Field required")
+    elif not block.get("signature"):
+        text = ".thinking.signature: Field required"
+        yield BlockRefusal("api-unsigned-thinking", text, str(block.get("thinking")))
+    elif not isinstance(block.get("thinking"), str):
+        yield BlockRefusal("api-emptied-thinking", ".thinking.thinking: Field required")
+
+
+def _of_image(block: Json) -> Iterator[BlockRefusal]:
     reason = images.refusal(block)
     if reason is None:
         return
     source = block.get("source")
     data = source.get("data") if isinstance(source, dict) else None
     if not isinstance(data, str) or not data.strip():
-        text = f"{place}.image.source.base64: image cannot be empty"
-        yield _ApiRefusal("api-empty-image", text, block)
+        yield BlockRefusal("api-empty-image", ".image.source.base64: image cannot be empty")
     elif len(data) > images.MOST_BYTES:
         sizes = f"{len(data)} bytes > {images.MOST_BYTES} bytes"
-        text = f"{place}.image.source.base64: image exceeds 5 MB maximum: {sizes}"
-        yield _ApiRefusal("api-oversize-image", text, block)
+        text = f".image.source.base64: image exceeds 5 MB maximum: {sizes}"
+        yield BlockRefusal("api-oversize-image", text, str(len(data)))
     else:
-        text = f"{place}.image.source.base64.data: At least one of the image dimensions exceed max allowed size: 8000 pixels"
-        yield _ApiRefusal("api-oversize-image", f"{text} ({reason})", block)
+        size = "At least one of the image dimensions exceed max allowed size: 8000 pixels"
+        text = f".image.source.base64.data: {size} ({reason})"
+        yield BlockRefusal("api-oversize-image", text, str(len(data)))
 
 
-class _BlockSources:
-    """Maps a block of the list to the entry it came from; the client merges several entries into one message.
-
-    Refusals come in conversation order, so each search starts where the last one ended.
-    """
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self._entries = entries
-        self._next = 0
-        self._lookups = 0
-
-    def of(self, refused: _ApiRefusal) -> Entry | None:
-        """The entry that holds the block or the id. Equal blocks are assigned to successive entries."""
-        self._lookups += 1
-        if self._lookups > _MOST_PLACES:
-            return None
-        total = len(self._entries)
-        for number in chain(range(self._next, total), range(self._next)):
-            entry = self._entries[number]
-            if refused.block is not None and _holds(entry, refused.block):
-                self._next = number + 1
-                return entry
-            if refused.block is None and refused.call is not None and refused.call.encode() in entry.raw:
-                return entry
-        return None
-
-
-def _holds(entry: Entry, block: Json) -> bool:
-    kind = block.get("type")
-    if kind != "text" and str(kind).encode() not in entry.raw:
-        return False
-    message = entry.fields().get("message")
-    content = message.get("content") if isinstance(message, dict) else None
+def _blocks(content: object) -> list[Json]:
     if isinstance(content, str):
-        return kind == "text" and content == block.get("text")
-    return isinstance(content, list) and any(_is_or_holds(one, block) for one in content)
+        return [{"type": "text", "text": content}]
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _is_or_holds(one: object, block: Json) -> bool:
-    if one == block:
-        return True
-    inner = one.get("content") if isinstance(one, dict) else None
-    return isinstance(inner, list) and block in inner
+def _places(entries: Sequence[Entry]) -> dict[tuple[str, str, str], deque[Entry]]:
+    """The entries that hold refused blocks, in order; the client merges several entries into one message."""
+    places: dict[tuple[str, str, str], deque[Entry]] = {}
+    for entry in entries:
+        if not isinstance(entry.body, User | Assistant):
+            continue
+        role = "user" if isinstance(entry.body, User) else "assistant"
+        blocks = _blocks(content_of(entry.fields()))
+        if role == "assistant" and all(map(is_empty_text, blocks)):
+            continue  # the client leaves it out
+        found = [refusal for block in blocks for refusal in block_refusals(role, block)]
+        for refusal in [*found, *([_EMPTY_CONTENT] if is_blank(role, blocks) else [])]:
+            places.setdefault((role, refusal.code, refusal.key), deque()).append(entry)
+    return places

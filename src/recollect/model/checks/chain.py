@@ -2,37 +2,40 @@
 
 The path from the active leaf to the root is walked as client 2.1.325 walks it. A missing parent on that path
 is an error only where history is lost by it: the client joins an orphan to an entry at most five seconds
-older, and entries before the last compaction are not sent anyway.
+older, and entries before the last compaction are not sent anyway. Behind a cut the walk goes on where the
+history should go on, so that every cut is found, not only the last; ``RuleViolation.parent`` names that entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from recollect.model.checks import RuleViolation
 from recollect.model.conversation.chain import parent_step
 from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import Node
+from recollect.model.conversation.node import LeafMark, Node
 from recollect.model.damage import Line
 from recollect.model.entry import Assistant, Dialect, Entry, Kind, UnknownShapeBody, User
 from recollect.model.ids import is_uuid
 
-_How = Literal["parent", "root", "joined", "cut", "boundary"]
+_ANY_TIME = "2000-01-01T00:00:00.000Z"
 
 
-NO_PARENT = "an answer that names no parent"
+class ChainWalk(Struct):
+    """The path from the active leaf: the entries on it, the cuts, and where the client jumps.
 
+    ``begins_at`` is the offset of the compaction before which nothing is sent; 0 where there is none.
+    ``passed`` are ids that could not be followed.
+    """
 
-class ChainBreak(Struct, frozen=True):
-    """Where the walk could not follow a parent: the entry, where the client continues, and the missing id."""
-
-    node: Node
-    how: _How
-    broken_at: str | None = None
-    is_circle: bool = False
+    walked: dict[str, Node] = field(default_factory=dict)
+    cuts: list[RuleViolation] = field(default_factory=list)
+    joined: list[tuple[Node, str]] = field(default_factory=list)
+    circles: list[Node] = field(default_factory=list)
+    passed: set[str] = field(default_factory=set)
+    begins_at: int = 0
 
 
 def id_fault(entry: Entry) -> RuleViolation | None:
@@ -61,30 +64,24 @@ def duplicate_fault(first: Line, again: Line, uuid: str) -> RuleViolation:
     )
 
 
-def link_faults(graph: Graph) -> Iterator[RuleViolation]:
+def link_faults(graph: Graph, walk: ChainWalk) -> Iterator[RuleViolation]:
     """Every link problem of a session's log."""
-    breaks, walked = _walk(graph)
-    cut = _cut(graph, breaks, walked)
-    if cut is not None:
-        yield cut
-    known = {cut.uuid} if cut is not None else set()
+    yield from walk.cuts
+    known = {cut.uuid for cut in walk.cuts}
     around = {uuid for circle in graph.cycles for uuid in circle}
-    for one in breaks:
-        if one.how == "joined" and not one.is_circle:
-            yield _missing(
-                one.node, one.broken_at, "the client joins it to an entry at most five seconds older"
-            )
-        elif one.is_circle and one.node.uuid not in known | around:
+    for node in walk.circles:
+        if node.uuid not in known | around:
             what = "the path to the root returns to an entry that was already visited"
-            yield RuleViolation("circle", what, one.node.offset, one.node.uuid)
-    known |= {one.node.uuid for one in breaks if one.how == "joined"}
-    passed = {one.broken_at for one in breaks}
+            yield RuleViolation("circle", what, node.offset, node.uuid)
+    for node, name in walk.joined:
+        yield _missing(node, name, "the client joins it to an entry at most five seconds older")
+    known |= {node.uuid for node, _ in walk.joined}
     for orphan in graph.orphans:
-        # Non-link entries are only passed through; the entry that follows them has the finding.
-        if orphan.uuid not in known and (orphan.is_link or orphan.parent not in passed):
+        # Entries that are only passed through have no finding; the entry that follows them has it.
+        if orphan.uuid not in known and (orphan.is_link or orphan.parent not in walk.passed):
             yield _missing(orphan, orphan.parent)
-    yield from circles(graph)
-    yield from _second_roots(graph, walked)
+    yield from circles(graph, known)
+    yield from _second_roots(graph, walk)
 
 
 def orphan_faults(graph: Graph) -> Iterator[RuleViolation]:
@@ -93,53 +90,55 @@ def orphan_faults(graph: Graph) -> Iterator[RuleViolation]:
         yield _missing(orphan, orphan.parent)
 
 
-def circles(graph: Graph) -> Iterator[RuleViolation]:
-    """Entries that are their own ancestors."""
+def circles(graph: Graph, known: set[str | None] | None = None) -> Iterator[RuleViolation]:
+    """Entries that are their own ancestors, except where an entry of the circle is ``known`` as a cut."""
     for circle in graph.cycles:
+        if known and not known.isdisjoint(circle):
+            continue
         first = min((graph.nodes[uuid] for uuid in circle), key=lambda node: node.offset)
         what = "an entry follows itself" if len(circle) == 1 else f"{len(circle)} entries in a circle"
         yield RuleViolation("circle", what, first.offset, first.uuid)
 
 
 def _missing(orphan: Node, name: str | None, how: str = "") -> RuleViolation:
-    what = broken_link(name, is_circle=False)
+    what = _broken_link(name, is_circle=False)
     return RuleViolation("missing-parent", f"{what}; {how}" if how else what, orphan.offset, orphan.uuid)
 
 
 # ---- the path the client takes ---------------------------------------------------------------------------
 
 
-def _walk(graph: Graph) -> tuple[list[ChainBreak], dict[str, Node]]:
-    """From the active leaf back to where the history that is sent begins."""
-    breaks: list[ChainBreak] = []
-    walked: dict[str, Node] = {}
+def walk_of(graph: Graph, lost: Mapping[str, str]) -> ChainWalk:
+    """From the active leaf back to where the history begins; ``lost`` has the parents of lost entries."""
+    walk = ChainWalk()
     seen: set[str] = set()
     current = graph.active_leaf
     while current is not None:
-        walked[current.uuid] = current
+        walk.walked[current.uuid] = current
         seen.add(current.uuid)
         if current.is_boundary:
-            breaks.append(ChainBreak(current, "boundary"))
+            walk.begins_at = current.offset
             break
         step = parent_step(graph, current, seen)
         following = step.parent
         if step.broken_at is not None:
             following = graph.elder(current, seen)
-            how: _How = "cut" if following is None else "joined"
-            breaks.append(ChainBreak(current, how, step.broken_at, step.is_circle))
-        elif following is None:
-            breaks.append(ChainBreak(current, "root"))
+            if following is None:
+                cut = _fault("history-cut", _broken_link(step.broken_at, is_circle=step.is_circle), current)
+                following = _cut(graph, walk, current, cut, _named(graph, current, lost, seen))
+            elif not step.is_circle:
+                walk.joined.append((current, step.broken_at))
+            if step.is_circle:
+                walk.circles.append(current)
+            walk.passed.add(step.broken_at)
+        elif following is None and _begins_with_an_answer(walk):
+            cut = _fault("unlinked-answer", "an answer that names no parent", current)
+            following = _cut(graph, walk, current, cut, None)
         current = following
-    return breaks, walked
+    return walk
 
 
-def is_answer(node: Node) -> bool:
-    """Whether it answers something, so that no conversation can begin with it."""
-    return node.type == "assistant" or bool(node.result_ids)
-
-
-def broken_link(name: str | None, *, is_circle: bool) -> str:
-    """Why the history stops at an entry. Check and repair share this text."""
+def _broken_link(name: str | None, *, is_circle: bool) -> str:
     return (
         "it follows itself in a circle"
         if is_circle
@@ -147,36 +146,47 @@ def broken_link(name: str | None, *, is_circle: bool) -> str:
     )
 
 
-def _cut(graph: Graph, breaks: Sequence[ChainBreak], walked: dict[str, Node]) -> RuleViolation | None:
-    """Where the history that is sent begins too late; None where it begins where it should."""
-    if not breaks or breaks[-1].how in ("joined", "boundary"):
+def _begins_with_an_answer(walk: ChainWalk) -> bool:
+    """No conversation begins with an answer; a prompt that follows nothing begins a new one."""
+    begins = next((node for node in reversed(walk.walked.values()) if node.is_message), None)
+    return begins is not None and (begins.type == "assistant" or bool(begins.result_ids))
+
+
+def _fault(code: str, why: str, node: Node) -> RuleViolation:
+    return RuleViolation(code, f"{why}: nothing before it is sent on resume", node.offset, node.uuid)
+
+
+def _cut(graph: Graph, walk: ChainWalk, node: Node, cut: RuleViolation, named: Node | None) -> Node | None:
+    """Note that nothing before an entry is sent, if there is something; returns where the history goes on."""
+    if not any(_is_before(one, node, walk) and one.is_message for one in graph.nodes.values()):
         return None
-    last = breaks[-1]
-    begins = next((node for node in reversed(walked.values()) if node.is_message), None)
-    if begins is None or not _is_something_before(graph, last.node, walked):
-        return None
-    if last.how == "cut":
-        code, why = "history-cut", broken_link(last.broken_at, is_circle=last.is_circle)
-    elif is_answer(begins):
-        code, why = "unlinked-answer", NO_PARENT
-    else:
-        return None  # a prompt that follows nothing is a new conversation
-    return RuleViolation(
-        code, f"{why}: nothing before it is sent on resume", last.node.offset, last.node.uuid
-    )
+    earlier = (one for one in reversed(graph.nodes.values()) if one.is_link and _is_before(one, node, walk))
+    # A line that a compaction put there does not go by its own link: another link would not help.
+    following = None if node.uuid in graph.relinked else named or next(earlier, None)
+    walk.cuts.append(structs.replace(cut, parent=following.uuid if following is not None else None))
+    return following
 
 
-def _is_something_before(graph: Graph, node: Node, walked: dict[str, Node]) -> bool:
-    return any(
-        one.is_message and not one.is_sidechain and one.offset < node.offset and one.uuid not in walked
-        for one in graph.nodes.values()
-    )
+def _is_before(one: Node, node: Node, walk: ChainWalk) -> bool:
+    return one.offset < node.offset and not one.is_sidechain and one.uuid not in walk.walked
 
 
-def _second_roots(graph: Graph, walked: dict[str, Node]) -> Iterator[RuleViolation]:
+def _named(graph: Graph, node: Node, lost: Mapping[str, str], seen: set[str]) -> Node | None:
+    """The entry that an orphan's lost parent followed, where what is left of that one says so."""
+    name, passed = node.parent or "", 0
+    while name in lost and passed < len(lost):
+        name, passed = lost[name], passed + 1
+    named = graph.nodes.get(name)
+    is_usable = named is not None and named.is_link and not named.is_sidechain and named.uuid not in seen
+    return named if is_usable else None
+
+
+def _second_roots(graph: Graph, walk: ChainWalk) -> Iterator[RuleViolation]:
+    """Other conversations; what a compaction hides belongs to the one that is resumed."""
     for root in graph.roots:
         is_talk = root.type == "user" and not root.is_sidechain and not root.is_compact_summary
-        if is_talk and walked and root.uuid not in walked and graph.children(root.uuid):
+        is_other = root.uuid not in walk.walked and root.offset >= walk.begins_at
+        if is_talk and is_other and walk.walked and graph.children(root.uuid):
             yield RuleViolation(
                 "second-root", "a conversation that is not resumed begins here", root.offset, root.uuid
             )
@@ -203,10 +213,15 @@ def conversation_fault(graph: Graph, size: int, *, is_sent: bool) -> RuleViolati
     end = own[-1]
     if leaf is not None:
         return RuleViolation("nothing-said", "the client says there is no conversation", end.offset, end.uuid)
-    why = (
-        "its last entry has no readable time"
-        if end.at_ms is None
-        else "its last entry belongs to a sub-agent"
-    )
+    timeless = Graph(_timed(graph)).active_leaf
+    end = timeless or end
+    why = "its last entry has no readable time" if timeless else "its last entry belongs to a sub-agent"
     what = f"the client says there is no conversation: {why}"
     return RuleViolation("session-not-found", what, end.offset, end.uuid)
+
+
+def _timed(graph: Graph) -> Iterator[Node | LeafMark]:
+    """The same graph as if every entry had a time."""
+    for node in graph.nodes.values():
+        yield node if node.at_ms is not None else structs.replace(node, timestamp=_ANY_TIME)
+    yield from graph.marks

@@ -1,5 +1,4 @@
-"""What the client would send on resuming a log: the entries, the messages, the model, and the history behind
-them.
+"""What the client would send on resuming a log: the entries, the messages, and the history behind them.
 
 A check asks this about the log as it is, a repair about the log as it would be. A conversation is held in
 memory as a whole and takes three to four times its bytes. Above ``LARGEST_CONVERSATION`` its texts are
@@ -10,7 +9,7 @@ large, nothing is built.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -19,12 +18,10 @@ from recollect.model import codec
 from recollect.model.checks.shortened import LONG_LINE, shortened
 from recollect.model.conversation.api import api_messages
 from recollect.model.conversation.chain import after_compaction, chain_to
-from recollect.model.conversation.client_words import resumed_model
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
-from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.damage import Damage, Limits, Line
-from recollect.model.entry import Assistant, Entry, System
+from recollect.model.entry import Entry, System
 
 Json = dict[str, Any]
 LineOf = Callable[[Node], Line]
@@ -44,11 +41,6 @@ class ResumedLog(Struct, frozen=True):
     history: tuple[str, ...] = ()
     entries: Sequence[Entry] | None = ()
     messages: Sequence[Json] = ()
-
-    @property
-    def model(self) -> str:
-        """The model the client continues with."""
-        return model_of(reversed(self.entries or ()))
 
 
 def resumed_log(graph: Graph, line_of: LineOf, *, is_bounded: bool = True) -> ResumedLog:
@@ -74,15 +66,6 @@ def entry_of(node: Node, line: Line) -> Entry | None:
     item = codec.decode(line, LIMITS)
     entry = item.readable if isinstance(item, Damage) else item
     return entry if entry is not None and (entry.uuid == node.uuid or node.has_odd_key) else None
-
-
-def model_of(latest_first: Iterable[Entry]) -> str:
-    """The model the client continues with after these entries."""
-    for entry in latest_first:
-        body = entry.body
-        if isinstance(body, Assistant) and body.message.model and body.message.model != SYNTHETIC_MODEL:
-            return resumed_model(body.message.model)[0]
-    return resumed_model("")[0]
 
 
 def _entries(nodes: Sequence[Node], line_of: LineOf, largest: int) -> list[Entry] | None:

@@ -20,14 +20,16 @@ from recollect.model import codec
 from recollect.model.checks import CODES, RuleViolation
 from recollect.model.checks.api_400 import api_faults
 from recollect.model.checks.chain import (
+    ChainWalk,
     circles,
     conversation_fault,
     duplicate_fault,
     id_fault,
     link_faults,
     orphan_faults,
+    walk_of,
 )
-from recollect.model.checks.lines import line_faults, tail_fault
+from recollect.model.checks.lines import DamagedLine, examined, line_faults, torn
 from recollect.model.checks.resumed import LARGEST_CONVERSATION, LIMITS, LineOf, ResumedLog, resumed_log
 from recollect.model.checks.times import time_faults
 from recollect.model.checks.tools import ToolTrace, tool_faults
@@ -38,6 +40,8 @@ from recollect.model.entry import Entry
 
 # At most this many violations of one rule are kept; the rest are only counted.
 MOST_KEPT = 10_000
+# Damage that hides bytes from the client; other damage is only unusual, or too large for us.
+_PASSED_OVER = frozenset([DamageCode.INVALID_JSON, DamageCode.GLUED, DamageCode.NUL_RUN])
 
 
 class LogIdentity(Struct, frozen=True):
@@ -131,6 +135,8 @@ class _Scanner:
         self._is_foreign = False
         self._first: dict[str, Node] = {}
         self._again: list[tuple[Node, Node]] = []
+        self._damaged: list[DamagedLine] = []
+        self._without_id: list[RuleViolation] = []
 
     def violations(
         self, lines: Iterator[Line | Damage], tail: Line | None, size: int
@@ -143,6 +149,9 @@ class _Scanner:
         yield from self._duplicates()
         graph = Graph(self._points)
         yield from time_faults(graph)
+        is_resumed = self._log.kind != "agent" and not self._is_foreign
+        walk = walk_of(graph, self._half_links()) if is_resumed else ChainWalk()
+        yield from self._damages(graph, walk.begins_at)
         if self._log.kind == "agent":
             yield from orphan_faults(graph)
             yield from circles(graph)
@@ -155,8 +164,8 @@ class _Scanner:
         if self._is_foreign:
             yield from tool_faults(self._tools, None)
             return
-        yield from link_faults(graph)
-        yield from self._conversation(graph, size)
+        yield from link_faults(graph, walk)
+        yield from self._conversation(graph, walk, size)
 
     # ---- lines -------------------------------------------------------------------------------
 
@@ -167,10 +176,9 @@ class _Scanner:
             yield RuleViolation("oversize-line", f"{len(line.data):,} bytes in one line", line.offset)
         if isinstance(item, Damage):
             self.damaged += 1
-            yield from line_faults(item)
-        entry = _as_the_client_reads(item)
-        if entry is not None and isinstance(line, Line):
-            yield from self._take_entry(line, entry, is_damaged=isinstance(item, Damage))
+            yield from self._take_damage(item)
+        elif item is not None and isinstance(line, Line):
+            yield from self._take_entry(line, item)
 
     def _take_tail(self, tail: Line) -> Iterator[RuleViolation]:
         """Like the client, read what follows the last newline if it is a whole entry."""
@@ -179,27 +187,64 @@ class _Scanner:
             item = item.readable or item  # what follows a whole entry is not finished
         self.starts.append(tail.offset)
         self.lines += 1
-        fault = tail_fault(tail, item, is_open=self._log.is_open)
-        if fault is not None:
-            yield fault
-        self.damaged += isinstance(item, Damage) and not self._log.is_open
-        entry = _as_the_client_reads(item)
-        if entry is not None:
-            yield from self._take_entry(tail, entry, is_damaged=isinstance(item, Damage))
+        if isinstance(item, Entry):
+            what = f"the last line, {len(tail.data)} bytes, has no newline"
+            yield RuleViolation("missing-final-newline", what, tail.offset, item.uuid)
+            yield from self._take_entry(tail, item)
+        elif item is not None and self._log.is_open:
+            what = f"{len(tail.data)} bytes without newline so far"
+            yield RuleViolation("being-written", what, tail.offset)
+        elif item is not None:
+            self.damaged += 1
+            yield from self._take_damage(item, is_tail=True)
 
-    def _take_entry(self, line: Line, entry: Entry, *, is_damaged: bool) -> Iterator[RuleViolation]:
+    def _take_damage(self, item: Damage, *, is_tail: bool = False) -> Iterator[RuleViolation]:
+        """Damage is judged once the graph is known; what the client reads of it is taken now."""
+        if item.code not in _PASSED_OVER:
+            yield RuleViolation(item.code.value, item.detail, item.offset)
+            if item.readable is not None:
+                yield from self._take_entry(Line(item.data, item.offset), item.readable, is_damaged=True)
+            return
+        read, damaged = examined(item, item.data)
+        self._damaged.append(torn(item, damaged) if is_tail else damaged)
+        entry = codec.decode(read, LIMITS) if read is not None else None
+        if read is not None and isinstance(entry, Entry):
+            yield from self._take_entry(read, entry)
+
+    def _take_entry(self, line: Line, entry: Entry, *, is_damaged: bool = False) -> Iterator[RuleViolation]:
         if not is_damaged and (entry.notices or entry.kind.value.startswith("unknown")):
             yield from line_faults(entry)
         self._tools.take(entry)
         self._is_foreign |= entry.dialect.value != "claude"
         fault = id_fault(entry)
-        if fault is not None:
+        if fault is not None and fault.code == "missing-id":
+            self._without_id.append(fault)
+        elif fault is not None:
             yield fault
         own = (None, self._log.session)
         if self._log.kind != "agent" and entry.uuid and entry.session_id not in own:
             what = f"it names session {str(entry.session_id)[:60]!r}"
             yield RuleViolation("other-session-id", what, entry.offset, entry.uuid)
         self._link(node_of(line))
+
+    def _half_links(self) -> dict[str, str]:
+        """The parents of half entries, by their ids."""
+        return {one.half: one.half_parent for one in self._damaged if one.half and one.half_parent}
+
+    def _damages(self, graph: Graph, begins_at: int) -> Iterator[RuleViolation]:
+        """Damaged lines: an error where a message of the conversation is lost with one."""
+        if not self._damaged:
+            return
+        known = frozenset(graph.nodes)
+        orphans = {node.parent: node for node in graph.orphans if node.parent}
+        following = sorted((node.offset, node.uuid) for node in graph.nodes.values() if node.is_link)
+        for one in self._damaged:
+            position = bisect_right(following, (one.offset, "\U0010ffff"))
+            after = graph.nodes[following[position][1]] if position < len(following) else None
+            # Nothing can be recognised, but the next entry follows one that is not in the log.
+            is_gap = not one.lost and after is not None and after.parent in orphans
+            is_loss = is_gap or one.holds_a_message(known, frozenset(orphans))
+            yield one.violation(is_loss=is_loss and self._log.kind != "agent" and one.offset >= begins_at)
 
     def _link(self, point: Node | LeafMark | None) -> None:
         if point is None:
@@ -224,7 +269,7 @@ class _Scanner:
 
     # ---- the conversation --------------------------------------------------------------------
 
-    def _conversation(self, graph: Graph, size: int) -> Iterator[RuleViolation]:
+    def _conversation(self, graph: Graph, walk: ChainWalk, size: int) -> Iterator[RuleViolation]:
         """Problems of the conversation that would be resumed."""
         self.resumed = resumed = resumed_log(graph, self._line_of)
         if resumed.leaf is not None and resumed.entries is None:
@@ -234,12 +279,13 @@ class _Scanner:
             return
         sent = resumed.entries if resumed.leaf is not None else None
         yield from tool_faults(self._tools, sent, resumed.messages)
-        yield from api_faults(resumed.messages, resumed.entries or (), resumed.model)
+        yield from api_faults(resumed.messages, resumed.entries or ())
+        sent_at = {entry.offset for entry in sent or ()}
+        yield from (
+            one
+            for one in self._without_id
+            if one.offset not in sent_at and (one.offset or 0) >= walk.begins_at
+        )
         fault = conversation_fault(graph, size, is_sent=bool(resumed.messages))
         if fault is not None:
             yield fault
-
-
-def _as_the_client_reads(item: Entry | Damage | None) -> Entry | None:
-    """The entry, or what the client reads of a damaged line."""
-    return item.readable if isinstance(item, Damage) else item

@@ -11,16 +11,17 @@ the file.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
 from recollect.model import codec
+from recollect.model.checks.lines import LinePart
 from recollect.model.checks.resumed import LIMITS
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node, node_of
-from recollect.model.damage import Damage, Line
+from recollect.model.damage import Damage, DamageCode, Line
 from recollect.model.entry import Entry
 from recollect.model.json_text import loose_object
 
@@ -54,7 +55,6 @@ class RepairRow(Struct):
     length: int
     data: bytes | None = None
     reason: str = ""
-    is_unreadable: bool = False
 
 
 class RepairDraft:
@@ -85,9 +85,11 @@ class RepairDraft:
         return data[:-1] if data.endswith(b"\n") else data
 
     def entry(self, number: int) -> Entry | None:
-        """The entry of a row, as far as it can be read."""
+        """The entry of a row, as far as the client reads it as one."""
         item = codec.decode(Line(self.text(number), number), LIMITS)
-        return item.readable if isinstance(item, Damage) else item
+        if not isinstance(item, Damage):
+            return item
+        return item.readable if item.code is DamageCode.INVALID_UTF8 else None
 
     def line_of(self, node: Node) -> Line:
         """The line of a node of ``graph``."""
@@ -104,9 +106,8 @@ class RepairDraft:
         return self._graph
 
     def _points(self) -> Iterator[Node | LeafMark | None]:
-        for number, row in enumerate(self.rows):
-            if not row.is_unreadable:
-                yield node_of(Line(self.text(number), number))
+        for number in range(len(self.rows)):
+            yield node_of(Line(self.text(number), number))
 
     def output(self) -> Iterator[bytes]:
         """The lines of the result, each with its newline."""
@@ -115,10 +116,25 @@ class RepairDraft:
 
     # ---- changing ----------------------------------------------------------------------------
 
-    def keep(self, line: int, offset: int, length: int, *, is_unreadable: bool = False) -> None:
+    def keep(self, line: int, offset: int, length: int) -> None:
         """Keep a span of the original as an unchanged row."""
         self._graph = None
-        self.rows.append(RepairRow(line, offset, length, is_unreadable=is_unreadable))
+        self.rows.append(RepairRow(line, offset, length))
+
+    def split(self, number: int, parts: Sequence[LinePart], code: str, why: str) -> None:
+        """Make a row of each entry of a row, and set the rest aside."""
+        self._graph = None
+        row = self.rows[number]
+        self.act(code, number, why)
+        newline = row.length - sum(part.length for part in parts)
+        made: list[RepairRow] = []
+        for index, part in enumerate(parts):
+            length = part.length + (newline if index == len(parts) - 1 else 0)
+            if part.is_entry:
+                made.append(RepairRow(row.line, row.offset + part.start, length))
+            else:
+                self.drop(row.line, row.offset + part.start, length, code)
+        self.rows[number : number + 1] = made
 
     def drop(self, line: int, offset: int, length: int, reason: str) -> None:
         """Set a span of the original aside."""
@@ -129,12 +145,12 @@ class RepairDraft:
         row = self.rows[number]
         self.actions.append(RepairAction(code, row.line, row.offset, why, uuid))
 
-    def change(self, number: int, changes: Mapping[str, object], code: str, why: str) -> None:
-        """Replace top-level fields of a row; every other field keeps its exact JSON."""
+    def change(self, number: int, changes: Mapping[str, object], code: str, why: str) -> bool:
+        """Replace top-level fields of a row, if it is an entry; every other field keeps its exact JSON."""
         entry = self.entry(number)
-        if entry is None:
-            return
-        self.rewrite(number, with_fields(entry, changes), code, why, entry.uuid)
+        if entry is not None:
+            self.rewrite(number, with_fields(entry, changes), code, why, entry.uuid)
+        return entry is not None
 
     def rewrite(self, number: int, data: bytes, code: str, why: str, uuid: str | None = None) -> None:
         """Give a row other bytes; the original ones are set aside."""
@@ -151,11 +167,6 @@ class RepairDraft:
         place = near.offset if number < len(self.rows) else near.offset + near.length
         self.rows.insert(number, RepairRow(near.line, place, 0, data))
         self.act(code, number, why, uuid)
-
-    def move(self, number: int, before: int) -> None:
-        """Move a row before an earlier one."""
-        self._graph = None
-        self.rows.insert(before, self.rows.pop(number))
 
     def remove(self, numbers: set[int]) -> None:
         """Remove rows from the result and set their bytes aside."""

@@ -1,28 +1,25 @@
-"""From the lines of a log to the plan of its repair.
+"""From the errors of a log to the plan of its repair.
 
-Times, links, calls and content depend on one another (a repaired link brings calls into the conversation), so
-they are repaired in rounds until one changes nothing. A second repair of the result therefore changes nothing
-either.
+Errors depend on one another: a recovered line or a mended link brings entries into the conversation that have
+errors of their own. So the log is repaired in rounds, each of which fixes what the rules of ``check`` find in
+the result of the one before, until they find nothing that can be fixed. A second repair of the result
+therefore changes nothing, and errors that only a later round finds are findings of the log as well.
 """
 
 from __future__ import annotations
 
-import datetime as dt
+from bisect import bisect_right
 from collections import Counter
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from recollect.model import codec
-from recollect.model.checks.resumed import LIMITS
+from recollect.model.checks import CODES, RuleViolation
 from recollect.model.checks.scan import LogScan, LogSource
-from recollect.model.damage import Damage, Line
-from recollect.model.repair.calls import mend_calls
-from recollect.model.repair.content import mend_content
+from recollect.model.damage import Damage
 from recollect.model.repair.draft import RepairAction, RepairDraft, SetAsideBytes
-from recollect.model.repair.lines import take_lines
-from recollect.model.repair.order import fill_times, links_of_chain, mend_links
-from recollect.model.repair.proof import RepairProof, proved, scan_of, still_owed, unchanged
+from recollect.model.repair.fixes import fix_errors
+from recollect.model.repair.proof import RepairProof, proved, scan_of, unchanged, violation_key
 
 _ROUNDS = 12
 
@@ -30,7 +27,8 @@ _ROUNDS = 12
 class LogRepair(Struct, frozen=True):
     """The plan of a repair: what is done to which line, what is set aside, and the proof of the result.
 
-    ``mended`` are the violations that it fixes, by their index in the scan of the log.
+    ``found`` are errors that only show once others are fixed. ``mended`` are the violations that it fixes, by
+    their index in those of the scan, followed by ``found``.
     """
 
     draft: RepairDraft
@@ -38,6 +36,7 @@ class LogRepair(Struct, frozen=True):
     set_aside: tuple[SetAsideBytes, ...]
     notes: tuple[str, ...]
     proof: RepairProof
+    found: tuple[RuleViolation, ...]
     mended: frozenset[int]
     bytes_before: int
     bytes_kept: int
@@ -47,27 +46,55 @@ class LogRepair(Struct, frozen=True):
 
 def mended(source: LogSource, before: LogScan) -> LogRepair:
     """Plan the repair of a log from its scan."""
-    draft = RepairDraft(source.read, source.size)
-    take_lines(draft, source.lines(), source.end)
-    mend_until_sound(draft, source.written)
-    after = scan_of(draft, source.log)
-    history = before.resumed.history
-    if len(after.resumed.history) < still_owed(draft, history, after.resumed.history):
-        draft = RepairDraft(source.read, source.size)
-        take_lines(draft, source.lines(), source.end)
-        _keep_history(draft, as_read(source))
-        mend_until_sound(draft, source.written)
+    draft = as_read(source)
+    after, found = _mend_in_rounds(draft, source, before)
+    leaf = before.resumed.leaf
+    if leaf is not None and len(after.resumed.history) < len(before.resumed.history):
+        mark = {"type": "last-prompt", "leafUuid": leaf.uuid, "sessionId": source.log.session}
+        why = "recovered lines start a shorter branch; the longer one is still resumed"
+        draft.insert(len(draft.rows), msgspec.json.encode(mark), "leaf-kept", why, leaf.uuid)
         after = scan_of(draft, source.log)
     draft.notes += _repeats(draft)
-    return summed(draft, *proved(draft, before, after))
+    proof, gone = proved(draft, before, found, after)
+    return summed(draft, proof, found, gone)
+
+
+def _mend_in_rounds(
+    draft: RepairDraft, source: LogSource, before: LogScan
+) -> tuple[LogScan, tuple[RuleViolation, ...]]:
+    """Fix errors until none is left that can be fixed; the last scan, and the errors found on the way."""
+    scan = before
+    known = {violation_key(one, before.line_number(one) or 0) for one in before.violations}
+    found: list[RuleViolation] = []
+    for _ in range(_ROUNDS):
+        errors = [one for one in scan.violations if CODES[one.code].is_mendable and one.offset is not None]
+        rows = [_row(before, one) if scan is before else one.offset or 0 for one in errors]
+        for number, error in zip(rows, errors, strict=True):
+            row = draft.rows[number]
+            key = violation_key(error, row.line)
+            if key not in known:
+                known.add(key)
+                found.append(structs.replace(error, offset=row.offset))
+        if not fix_errors(draft, zip(rows, errors, strict=True), source.written):
+            return scan, tuple(found)
+        scan = scan_of(draft, source.log)
+    draft.notes.append(f"problems remain after {_ROUNDS} rounds: repair the result again")
+    return scan, tuple(found)
+
+
+def _row(scan: LogScan, violation: RuleViolation) -> int:
+    """The row of a violation in a draft whose rows are the lines of the log."""
+    return max(0, bisect_right(scan.starts, violation.offset or 0) - 1)
 
 
 def untouched(source: LogSource, before: LogScan) -> LogRepair:
     """The plan that changes nothing."""
-    return summed(as_read(source), unchanged(before), frozenset())
+    return summed(as_read(source), unchanged(before), (), frozenset())
 
 
-def summed(draft: RepairDraft, proof: RepairProof, mended: frozenset[int]) -> LogRepair:
+def summed(
+    draft: RepairDraft, proof: RepairProof, found: tuple[RuleViolation, ...], mended: frozenset[int]
+) -> LogRepair:
     """The plan of a finished draft."""
     kept, aside, after = draft.sums()
     return LogRepair(
@@ -76,6 +103,7 @@ def summed(draft: RepairDraft, proof: RepairProof, mended: frozenset[int]) -> Lo
         tuple(draft.set_aside()),
         tuple(draft.notes),
         proof,
+        found,
         mended,
         draft.size,
         kept,
@@ -85,47 +113,15 @@ def summed(draft: RepairDraft, proof: RepairProof, mended: frozenset[int]) -> Lo
 
 
 def as_read(source: LogSource) -> RepairDraft:
-    """The log as the client reads it now: lines that are not exactly one entry are absent."""
+    """The log as it is: one row for each line."""
     draft = RepairDraft(source.read, source.size)
     number = 0
     for number, line in enumerate(source.lines(), 1):
-        draft.keep(number, line.offset, line.length, is_unreadable=_is_lost(line))
-    tail = source.tail
-    if tail is not None:
-        draft.keep(number + 1, source.end, source.size - source.end, is_unreadable=_is_lost(tail))
+        length = line.length if isinstance(line, Damage) else len(line.data) + 1
+        draft.keep(number, line.offset, length)
+    if source.end < source.size:
+        draft.keep(number + 1, source.end, source.size - source.end)
     return draft
-
-
-def _is_lost(line: Line | Damage) -> bool:
-    item = codec.decode(line, LIMITS) if isinstance(line, Line) else line
-    return isinstance(item, Damage) and item.readable is None
-
-
-def mend_until_sound(draft: RepairDraft, now: dt.datetime) -> None:
-    """Repair times, links, calls and content in rounds until one changes nothing."""
-    for _ in range(_ROUNDS):
-        if not (fill_times(draft, now) | mend_links(draft) | mend_calls(draft) | mend_content(draft)):
-            return
-    draft.notes.append(f"problems remain after {_ROUNDS} rounds: repair the result again")
-
-
-def _keep_history(draft: RepairDraft, old: RepairDraft) -> None:
-    """If recovered lines lead to a shorter history, keep the history that was resumed so far."""
-    leaf = old.graph().active_leaf
-    if leaf is None:
-        return
-    nodes = draft.graph().nodes
-    links = links_of_chain(old, old.graph(), leaf)
-    for uuid, (parent, code, _) in links.items():
-        if uuid in nodes and nodes[uuid].parent != parent:
-            why = f"follows {parent}, as the client joins it now: its own parent leads to a shorter history"
-            draft.change(nodes[uuid].offset, {"parentUuid": parent}, code, why)
-    now = draft.graph().active_leaf
-    entry = draft.load(nodes[leaf.uuid]) if leaf.uuid in nodes else None
-    if entry is not None and (now is None or now.uuid != leaf.uuid):
-        mark = {"type": "last-prompt", "leafUuid": leaf.uuid, "sessionId": entry.session_id}
-        why = "recovered lines start a shorter branch; the longer one is still resumed"
-        draft.insert(len(draft.rows), msgspec.json.encode(mark), "leaf-kept", why, leaf.uuid)
 
 
 def _repeats(draft: RepairDraft) -> list[str]:

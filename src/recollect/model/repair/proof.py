@@ -7,7 +7,7 @@ history; such a repair is neither recommended nor made.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ from recollect.model.repair.draft import RepairDraft
 
 # Findings about the whole log; the entry they are placed at does not matter.
 _ONE_A_LOG = frozenset(["session-not-found", "nothing-said", "no-conversation"])
-_Key = tuple[str, str, str]
+ViolationKey = tuple[str, str, str]
 
 
 class RepairProof(Struct, frozen=True):
@@ -54,14 +54,17 @@ def unchanged(before: LogScan) -> RepairProof:
     return RepairProof(messages, messages, history, history)
 
 
-def proved(draft: RepairDraft, before: LogScan, after: LogScan) -> tuple[RepairProof, frozenset[int]]:
-    """The proof, and which violations are fixed, by their index in ``before.violations``."""
+def proved(
+    draft: RepairDraft, before: LogScan, found: Sequence[RuleViolation], after: LogScan
+) -> tuple[RepairProof, frozenset[int]]:
+    """The proof, and which violations are fixed, by their index in those of ``before`` and then ``found``."""
     left = Counter(
-        _key(one, draft.rows[one.offset].line if one.offset is not None else 0) for one in after.violations
+        violation_key(one, draft.rows[one.offset].line if one.offset is not None else 0)
+        for one in after.violations
     )
     mended: set[int] = set()
-    for number, violation in enumerate(before.violations):
-        key = _key(violation, before.line_number(violation) or 0)
+    for number, violation in enumerate((*before.violations, *found)):
+        key = violation_key(violation, before.line_number(violation) or 0)
         if left[key]:
             left[key] -= 1
         else:
@@ -75,32 +78,27 @@ def proved(draft: RepairDraft, before: LogScan, after: LogScan) -> tuple[RepairP
         len(old.history),
         len(now.history),
         tuple(uuid for uuid in now.history if uuid not in known),
-        (*_shorter(draft, old.history, now.history), *(f"{one.code}: {one.what}" for one in new)),
+        (*_shorter(old.history, now.history), *(f"{one.code}: {one.what}" for one in new)),
     )
     return proof, frozenset(mended)
 
 
-def _key(violation: RuleViolation, line: int) -> _Key:
+def violation_key(violation: RuleViolation, line: int) -> ViolationKey:
     """The identity of a violation before and after; lines may move, entries keep their id."""
     if violation.code in _ONE_A_LOG:
         return violation.code, "", ""
     return violation.code, violation.uuid or (f"line {line}" if line else ""), violation.subject
 
 
-def _is_new_error(violation: RuleViolation, draft: RepairDraft, left: Counter[_Key], before: LogScan) -> bool:
+def _is_new_error(
+    violation: RuleViolation, draft: RepairDraft, left: Counter[ViolationKey], before: LogScan
+) -> bool:
     if CODES[violation.code].severity is not Severity.ERROR or before.counts[violation.code] > MOST_KEPT:
         return False
     line = draft.rows[violation.offset].line if violation.offset is not None else 0
-    return left[_key(violation, line)] > 0
+    return left[violation_key(violation, line)] > 0
 
 
-def _shorter(draft: RepairDraft, before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[str]:
-    owed = still_owed(draft, before, after)
-    if len(after) < owed:
-        yield f"the history would have {len(after)} messages, and has {owed}"
-
-
-def still_owed(draft: RepairDraft, before: tuple[str, ...], after: tuple[str, ...]) -> int:
-    """The minimum length of the history: all of it except lines of thinking that the API refuses."""
-    removed = {action.uuid for action in draft.actions if action.code == "thinking-removed"} - set(after)
-    return sum(uuid not in removed for uuid in before)
+def _shorter(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[str]:
+    if len(after) < len(before):
+        yield f"the history would have {len(after)} messages, and has {len(before)}"

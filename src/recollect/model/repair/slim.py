@@ -16,9 +16,9 @@ import msgspec
 from msgspec import UnsetType
 
 from recollect.model.checks.resumed import resumed_log
+from recollect.model.conversation.graph import Graph
 from recollect.model.entry import Entry, Kind, User
 from recollect.model.json_text import loose_value
-from recollect.model.repair.content import relink_around
 from recollect.model.repair.draft import RepairDraft, with_fields
 
 PROGRESS, REQUESTS, COPIES = "progress", "request-records", "result-copies"
@@ -47,7 +47,7 @@ def _lighten(draft: RepairDraft, kinds: Collection[str]) -> dict[str, int]:
     leaving: set[int] = set()
     links: set[str] = set()
     for number, row in enumerate(draft.rows):
-        entry = None if row.is_unreadable else draft.entry(number)
+        entry = draft.entry(number)
         kind = _kind(entry)
         if entry is None or kind is None or kind not in kinds:
             continue
@@ -62,9 +62,29 @@ def _lighten(draft: RepairDraft, kinds: Collection[str]) -> dict[str, int]:
         draft.act("slimmed", number, draft.rows[number].reason)
     if links:
         graph = draft.graph()
-        relink_around(draft, graph, links & graph.nodes.keys())
+        _relink_around(draft, graph, links & graph.nodes.keys())
     draft.remove(leaving)
     return saved
+
+
+def _relink_around(draft: RepairDraft, graph: Graph, leaving: set[str]) -> None:
+    """Relink everything that follows, or marks, a removed entry to the nearest earlier one that stays."""
+
+    def stays(name: str | None) -> str | None:
+        seen: set[str] = set()
+        while name in leaving and name not in seen:
+            seen.add(name)
+            name = graph.nodes[name].parent
+        return None if name in leaving else name
+
+    for node in graph.nodes.values():
+        if node.parent in leaving and node.uuid not in leaving:
+            parent = stays(node.parent)
+            draft.change(node.offset, {"parentUuid": parent}, "relinked", f"now follows {parent}")
+    for mark in graph.marks:
+        if mark.leaf in leaving:
+            leaf = stays(mark.leaf)
+            draft.change(mark.offset, {"leafUuid": leaf}, "relinked", f"now marks {leaf}")
 
 
 def _kind(entry: Entry | None) -> str | None:

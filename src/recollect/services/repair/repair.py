@@ -176,7 +176,7 @@ def _relabelled(plan: RepairPlan, new: SessionId) -> Iterator[bytes]:
 
 
 def _relabelled_line(draft: RepairDraft, number: int, session: str, new: SessionId) -> bytes:
-    entry = None if draft.rows[number].is_unreadable else draft.entry(number)
+    entry = draft.entry(number)
     if entry is None:
         return draft.text(number)
     changes: dict[str, object] = {"sessionId": str(new)}

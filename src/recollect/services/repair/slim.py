@@ -17,4 +17,4 @@ def with_slimming(plan: RepairPlan) -> RepairPlan:
     """The same plan with slimming added; the messages that would be sent stay the same."""
     before = plan.mending
     draft, saved = slimmed(before.draft)
-    return structs.replace(plan, mending=summed(draft, before.proof, before.mended), what="slim", saved=saved)
+    return structs.replace(plan, mending=summed(draft, before.proof, before.found, before.mended), what="slim", saved=saved)
