@@ -16,7 +16,7 @@ from collections import Counter
 from msgspec import Struct
 
 from recollect.model.checks import CODES, REPAIR, CheckRule, RuleViolation
-from recollect.model.checks.scan import LogIdentity, LogScan, LogSource
+from recollect.model.checks.scan import MOST_KEPT, LogIdentity, LogScan, LogSource
 from recollect.model.findings import Finding
 from recollect.model.repair.actions import ACTIONS
 from recollect.model.repair.plan import LogRepair, mended
@@ -55,23 +55,21 @@ def diagnosed(source: LogSource) -> Diagnosis:
     scan = source.scan()
     plan = mended(source, scan) if source.log.kind != "agent" and scan.is_mendable else None
     refusal = plan.proof.problems if plan is not None else ()
-    is_sound = plan is not None and plan.proof.holds and _is_worth_it(scan, plan)
+    is_sound = plan is not None and plan.proof.holds and _is_worth_it(plan)
     repair = plan if is_sound else None
-    violations = (*scan.violations, *(plan.found if plan is not None else ()))
+    violations = scan.violations if repair is None else repair.violations
     findings = tuple(
         _finding(source, scan, violation, repair, is_mended=repair is not None and number in repair.mended)
         for number, violation in enumerate(violations)
     )
-    counts = scan.counts + Counter(one.code for one in violations[len(scan.violations) :])
-    return Diagnosis(scan, findings, counts, repair, refusal)
+    # Of a rule that is violated very often the scan kept only the first violations.
+    more = {code: count - MOST_KEPT for code, count in scan.counts.items() if count > MOST_KEPT}
+    return Diagnosis(scan, findings, Counter(one.code for one in violations) + Counter(more), repair, refusal)
 
 
-def _is_worth_it(scan: LogScan, plan: LogRepair) -> bool:
+def _is_worth_it(plan: LogRepair) -> bool:
     """Whether it fixes a finding that repairs are for, not only what changes as a side effect."""
-    return any(
-        number >= len(scan.violations) or CODES[scan.violations[number].code].is_mendable
-        for number in plan.mended
-    )
+    return any(CODES[plan.violations[number].code].is_mendable for number in plan.mended)
 
 
 def _finding(

@@ -109,9 +109,14 @@ def _missing(orphan: Node, name: str | None, how: str = "") -> RuleViolation:
 
 
 def walk_of(graph: Graph, lost: Mapping[str, str]) -> ChainWalk:
-    """From the active leaf back to where the history begins; ``lost`` has the parents of lost entries."""
+    """From the active leaf back to where the history begins; ``lost`` has the parents of lost entries.
+
+    Where the client finds no end for lack of a time, from the end that it would find with one.
+    """
     walk = ChainWalk()
     seen: set[str] = set()
+    if graph.active_leaf is None:
+        graph = Graph(_timed(graph))
     current = graph.active_leaf
     while current is not None:
         walk.walked[current.uuid] = current

@@ -92,8 +92,8 @@ class RepairDraft:
         return item.readable if item.code is DamageCode.INVALID_UTF8 else None
 
     def line_of(self, node: Node) -> Line:
-        """The line of a node of ``graph``."""
-        return Line(self.text(node.offset), node.offset)
+        """The line of a node, without what the client passes over at its end."""
+        return Line(self.text(node.offset)[: node.length - 1], node.offset)
 
     def load(self, node: Node) -> Entry | None:
         """The entry of a node of ``graph``."""
@@ -109,10 +109,18 @@ class RepairDraft:
         for number in range(len(self.rows)):
             yield node_of(Line(self.text(number), number))
 
+    @property
+    def has_tail(self) -> bool:
+        """Whether the last row is the unchanged end of a log that does not end in a newline."""
+        last = self.rows[-1] if self.rows else None
+        is_end = last is not None and last.data is None and last.offset + last.length == self.size
+        return is_end and self.read(self.size - 1, 1) != b"\n"
+
     def output(self) -> Iterator[bytes]:
-        """The lines of the result, each with its newline."""
+        """The lines of the result, each with its newline; an unchanged end without one stays as it is."""
+        without = len(self.rows) - 1 if self.has_tail else None
         for number in range(len(self.rows)):
-            yield self.text(number) + b"\n"
+            yield self.text(number) + (b"" if number == without else b"\n")
 
     # ---- changing ----------------------------------------------------------------------------
 
@@ -209,7 +217,7 @@ class RepairDraft:
 
     @property
     def output_size(self) -> int:
-        return sum(map(self._emitted, self.rows))
+        return sum(map(self._emitted, self.rows)) - self.has_tail
 
     def _aside_spans(self) -> list[tuple[int, int]]:
         return [(span.offset, span.length) for span in self.set_aside()]

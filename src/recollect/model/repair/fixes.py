@@ -7,7 +7,7 @@ An error names a line; its fix changes that line, splits it, or sets it aside. S
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from recollect.model.checks import RuleViolation
 from recollect.model.checks.lines import parts_of
@@ -21,11 +21,15 @@ _SPLIT = {"nul-run": "nul-trimmed", "glued-objects": "glued-split"}
 _SET_ASIDE = {"nul-run": "nul-trimmed", "torn-tail": "torn-tail"}
 
 
-def fix_errors(draft: RepairDraft, errors: Iterable[tuple[int, RuleViolation]], written: dt.datetime) -> bool:
-    """Fix the errors, each given with the number of its row; True if anything changed."""
+def fix_errors(draft: RepairDraft, errors: Sequence[tuple[int, RuleViolation]], written: dt.datetime) -> bool:
+    """Fix the errors, each given with the number of its row; True if anything changed.
+
+    Damaged lines come first and alone: with what they hold, other errors may be none.
+    """
+    lines = [one for one in errors if one[1].code in _LINES]
     is_changed = False
     # From the end, so that the rows before a split one keep their numbers.
-    for number, error in sorted(errors, key=lambda one: -one[0]):
+    for number, error in sorted(lines or errors, key=lambda one: -one[0]):
         if error.code in _LINES:
             _recover(draft, number, error)
             is_changed = True

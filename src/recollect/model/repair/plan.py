@@ -3,7 +3,8 @@
 Errors depend on one another: a recovered line or a mended link brings entries into the conversation that have
 errors of their own. So the log is repaired in rounds, each of which fixes what the rules of ``check`` find in
 the result of the one before, until they find nothing that can be fixed. A second repair of the result
-therefore changes nothing, and errors that only a later round finds are findings of the log as well.
+therefore changes nothing, and errors that only a later round finds are findings of the log as well. What is
+said about the conversation without being an error is said about the mended one.
 """
 
 from __future__ import annotations
@@ -22,13 +23,27 @@ from recollect.model.repair.fixes import fix_errors
 from recollect.model.repair.proof import RepairProof, proved, scan_of, unchanged, violation_key
 
 _ROUNDS = 12
+# These depend on what is resumed: behind a cut they cannot be judged.
+_ABOUT_THE_CONVERSATION = frozenset(
+    [
+        "missing-parent",
+        "circle",
+        "second-root",
+        "open-call",
+        "call-without-result",
+        "duplicate-result",
+        "result-cut-off",
+        "result-not-reached",
+        "result-not-sent",
+    ]
+)
 
 
 class LogRepair(Struct, frozen=True):
     """The plan of a repair: what is done to which line, what is set aside, and the proof of the result.
 
-    ``found`` are errors that only show once others are fixed. ``mended`` are the violations that it fixes, by
-    their index in those of the scan, followed by ``found``.
+    ``violations`` are those of the log, with the errors that only show once others are fixed. ``mended`` are
+    those that the repair fixes, by their index.
     """
 
     draft: RepairDraft
@@ -36,7 +51,7 @@ class LogRepair(Struct, frozen=True):
     set_aside: tuple[SetAsideBytes, ...]
     notes: tuple[str, ...]
     proof: RepairProof
-    found: tuple[RuleViolation, ...]
+    violations: tuple[RuleViolation, ...]
     mended: frozenset[int]
     bytes_before: int
     bytes_kept: int
@@ -55,13 +70,27 @@ def mended(source: LogSource, before: LogScan) -> LogRepair:
         draft.insert(len(draft.rows), msgspec.json.encode(mark), "leaf-kept", why, leaf.uuid)
         after = scan_of(draft, source.log)
     draft.notes += _repeats(draft)
-    proof, gone = proved(draft, before, found, after)
-    return summed(draft, proof, found, gone)
+    violations = _judged(draft, before, found, after)
+    proof, gone = proved(draft, before, violations, after)
+    return summed(draft, proof, violations, gone)
+
+
+def _judged(
+    draft: RepairDraft, before: LogScan, found: list[RuleViolation], after: LogScan
+) -> tuple[RuleViolation, ...]:
+    """The violations of the log; those about the conversation as the mended one shows them."""
+    own = [one for one in before.violations if one.code not in _ABOUT_THE_CONVERSATION]
+    shown = [
+        one if one.offset is None else structs.replace(one, offset=draft.rows[one.offset].offset)
+        for one in after.violations
+        if one.code in _ABOUT_THE_CONVERSATION
+    ]
+    return (*own, *found, *shown)
 
 
 def _mend_in_rounds(
     draft: RepairDraft, source: LogSource, before: LogScan
-) -> tuple[LogScan, tuple[RuleViolation, ...]]:
+) -> tuple[LogScan, list[RuleViolation]]:
     """Fix errors until none is left that can be fixed; the last scan, and the errors found on the way."""
     scan = before
     known = {violation_key(one, before.line_number(one) or 0) for one in before.violations}
@@ -75,11 +104,11 @@ def _mend_in_rounds(
             if key not in known:
                 known.add(key)
                 found.append(structs.replace(error, offset=row.offset))
-        if not fix_errors(draft, zip(rows, errors, strict=True), source.written):
-            return scan, tuple(found)
+        if not fix_errors(draft, list(zip(rows, errors, strict=True)), source.written):
+            return scan, found
         scan = scan_of(draft, source.log)
     draft.notes.append(f"problems remain after {_ROUNDS} rounds: repair the result again")
-    return scan, tuple(found)
+    return scan, found
 
 
 def _row(scan: LogScan, violation: RuleViolation) -> int:
@@ -89,11 +118,11 @@ def _row(scan: LogScan, violation: RuleViolation) -> int:
 
 def untouched(source: LogSource, before: LogScan) -> LogRepair:
     """The plan that changes nothing."""
-    return summed(as_read(source), unchanged(before), (), frozenset())
+    return summed(as_read(source), unchanged(before), before.violations, frozenset())
 
 
 def summed(
-    draft: RepairDraft, proof: RepairProof, found: tuple[RuleViolation, ...], mended: frozenset[int]
+    draft: RepairDraft, proof: RepairProof, violations: tuple[RuleViolation, ...], mended: frozenset[int]
 ) -> LogRepair:
     """The plan of a finished draft."""
     kept, aside, after = draft.sums()
@@ -103,7 +132,7 @@ def summed(
         tuple(draft.set_aside()),
         tuple(draft.notes),
         proof,
-        found,
+        violations,
         mended,
         draft.size,
         kept,

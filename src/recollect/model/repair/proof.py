@@ -44,8 +44,10 @@ class RepairProof(Struct, frozen=True):
 
 def scan_of(draft: RepairDraft, log: LogIdentity) -> LogScan:
     """What ``check`` would find in the result. Offsets are row numbers."""
-    lines = (Line(draft.text(number), number) for number in range(len(draft.rows)))
-    return scanned(lines, None, draft.line_of, draft.output_size, log)
+    ended = len(draft.rows) - draft.has_tail
+    lines = (Line(draft.text(number), number) for number in range(ended))
+    tail = Line(draft.text(ended), ended) if draft.has_tail else None
+    return scanned(lines, tail, draft.line_of, draft.output_size, log)
 
 
 def unchanged(before: LogScan) -> RepairProof:
@@ -55,21 +57,24 @@ def unchanged(before: LogScan) -> RepairProof:
 
 
 def proved(
-    draft: RepairDraft, before: LogScan, found: Sequence[RuleViolation], after: LogScan
+    draft: RepairDraft, before: LogScan, violations: Sequence[RuleViolation], after: LogScan
 ) -> tuple[RepairProof, frozenset[int]]:
-    """The proof, and which violations are fixed, by their index in those of ``before`` and then ``found``."""
-    left = Counter(
-        violation_key(one, draft.rows[one.offset].line if one.offset is not None else 0)
-        for one in after.violations
-    )
+    """The proof, and which of the violations are fixed, by their index."""
+    left = Counter(keys_of(after, draft))
     mended: set[int] = set()
-    for number, violation in enumerate((*before.violations, *found)):
+    for number, violation in enumerate(violations):
         key = violation_key(violation, before.line_number(violation) or 0)
         if left[key]:
             left[key] -= 1
         else:
             mended.add(number)
-    new = [one for one in after.violations if _is_new_error(one, draft, left, before)]
+    new = [
+        one
+        for one, key in zip(after.violations, keys_of(after, draft), strict=True)
+        if left[key] > 0
+        and CODES[one.code].severity is Severity.ERROR
+        and before.counts[one.code] <= MOST_KEPT
+    ]
     old, now = before.resumed, after.resumed
     known = set(old.history)
     proof = RepairProof(
@@ -83,20 +88,19 @@ def proved(
     return proof, frozenset(mended)
 
 
+def keys_of(after: LogScan, draft: RepairDraft) -> list[ViolationKey]:
+    """The identities of the violations of a result."""
+    return [
+        violation_key(one, draft.rows[one.offset].line if one.offset is not None else 0)
+        for one in after.violations
+    ]
+
+
 def violation_key(violation: RuleViolation, line: int) -> ViolationKey:
     """The identity of a violation before and after; lines may move, entries keep their id."""
     if violation.code in _ONE_A_LOG:
         return violation.code, "", ""
     return violation.code, violation.uuid or (f"line {line}" if line else ""), violation.subject
-
-
-def _is_new_error(
-    violation: RuleViolation, draft: RepairDraft, left: Counter[ViolationKey], before: LogScan
-) -> bool:
-    if CODES[violation.code].severity is not Severity.ERROR or before.counts[violation.code] > MOST_KEPT:
-        return False
-    line = draft.rows[violation.offset].line if violation.offset is not None else 0
-    return left[violation_key(violation, line)] > 0
 
 
 def _shorter(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[str]:

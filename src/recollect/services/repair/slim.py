@@ -17,4 +17,5 @@ def with_slimming(plan: RepairPlan) -> RepairPlan:
     """The same plan with slimming added; the messages that would be sent stay the same."""
     before = plan.mending
     draft, saved = slimmed(before.draft)
-    return structs.replace(plan, mending=summed(draft, before.proof, before.found, before.mended), what="slim", saved=saved)
+    mending = summed(draft, before.proof, before.violations, before.mended)
+    return structs.replace(plan, mending=mending, what="slim", saved=saved)
