@@ -13,7 +13,7 @@ from recollect.model.checks import CODES, REPAIR
 from recollect.model.diagnosis import Diagnosis
 from recollect.model.findings import Finding, Severity
 from tests.model.repair.damaged import damaged_log
-from tests.model.repair.mended_bytes import diagnosis_of, output, planned
+from tests.model.repair.mended_bytes import diagnosis_of, output
 from tests.model.repair.wild import wild_log
 from tests.talk import assistant, encoded, link, user
 
@@ -41,9 +41,14 @@ def agree(data: bytes, name: object, session: str = "s") -> Diagnosis:
     errors = Counter(key(one) for one in after.findings if one.severity is Severity.ERROR)
     proof = diagnosis.repair.proof
 
-    # What is marked is gone, and something of it is what repairs are for.
+    # Only errors are marked; what is marked is gone, and something of it is what repairs are for.
+    assert {one.severity for one in marked} == {Severity.ERROR}, name
     assert {one: left[one] for one in mended} == {one: before[one] - mended[one] for one in mended}, name
     assert any(CODES[one.code].is_mendable for one in marked), name
+    named = {one.line for one in diagnosis.findings if one.severity is Severity.ERROR}
+    kept = iter(output(diagnosis.repair).split(b"\n"))
+    lines = enumerate(data.split(b"\n"), 1)
+    assert [number for number, line in lines if number not in named and line not in kept] == [], name
     # No error is new, and a second repair has nothing to do.
     assert not {one: count for one, count in errors.items() if not before[one]}, name
     assert after.repair is None, name
@@ -61,7 +66,7 @@ def test_a_diagnosis_comes_true(made: Callable[[int], bytes], group: int) -> Non
     seeds = range(group * LOGS // GROUPS, (group + 1) * LOGS // GROUPS)
     found = [agree(made(seed), seed) for seed in seeds]
 
-    assert sum(one.repair is not None for one in found) > len(found) / 2
+    assert sum(one.repair is not None for one in found) > len(found) / 3
     assert sum(bool(one.refusal) for one in found) <= len(found) / 20
 
 
@@ -113,15 +118,6 @@ def test_nothing_is_recommended_for_a_branch_that_is_left() -> None:
     ]
 
 
-def test_an_action_alone_is_no_repair() -> None:
-    """Empty text beside a prompt is left out by the client: the plan would take it out, nothing asks for it."""
-    blocks = [{"type": "text", "text": "Q"}, {"type": "text", "text": " "}]
-    data = encoded([user("q1", None, 0, blocks), assistant("a1", "q1", 1, "A1")])
-
-    assert ["empty-text"] == [action.code for action in planned(data).actions]
-    assert agree(data, "empty text").repair is None
-
-
 def test_an_agents_log_is_not_repaired() -> None:
     """No client resumes it by itself."""
     from msgspec import structs
@@ -131,9 +127,6 @@ def test_an_agents_log_is_not_repaired() -> None:
     from tests.model.repair.mended_bytes import source_of
 
     source = structs.replace(source_of(encoded(TALK) + b"{\n"), log=LogIdentity("s", "x", "a1", "agent"))
-    (finding,) = [one for one in diagnosed(source).findings if one.code == "invalid-json"]
+    (finding,) = [one for one in diagnosed(source).findings if one.severity is not Severity.INFO]
 
-    assert (None, "nothing to do: the client does not resume a sub-agent's log") == (
-        finding.repair,
-        finding.fix,
-    )
+    assert ("skipped-bytes", None, "nothing to do") == (finding.code, finding.repair, finding.fix)

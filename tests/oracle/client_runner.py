@@ -191,7 +191,7 @@ class Client:
         process = subprocess.Popen(
             [*self._command, "-p", prompt, *options],
             cwd=self.cwd,
-            env=environment(self._home, self.stub.address),
+            env=self._environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -205,6 +205,9 @@ class Client:
             out, err = process.communicate()
             err += f"\nended after {RUN_SECONDS} s"
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def _environment(self) -> dict[str, str]:
+        return environment(self._home, self.stub.address)
 
 
 def environment(home: Path, address: str) -> dict[str, str]:

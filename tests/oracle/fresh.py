@@ -176,3 +176,68 @@ _OWN: dict[str, Callable[[Any], Any]] = {
     "compacted_fork": _compacted_fork,
     "empty_shapes": _empty_shapes,
 }
+
+
+# ---- the record ------------------------------------------------------------------------------------------
+
+VERSIONS = ("2.0.76", "2.1.197", "2.1.325")
+RECORD = Path(__file__).resolve().parents[1] / "data" / "fresh_logs.jsonl"
+_RECORDED = (
+    "tools",
+    "parallel",
+    "subagent",
+    "mcp",
+    "api_error",
+    "resume",
+    "compact",
+    "slash",
+    "hooks",
+    "stream_input",
+    "interrupted",
+    "killed_and_resumed",
+    "queued_prompts",
+    "compacted_fork",
+    "empty_shapes",
+)
+# Records of requests and the client's own words: long, and of no effect on what is checked.
+_LEFT_OUT = frozenset(["api-request", "api-request-blob", "api-request-shape"])
+_LONGEST = 60
+
+
+def recorded_logs() -> dict[tuple[str, str], dict[str, bytes]]:
+    """Logs of fresh sessions, by version and scenario, then by their path below ``projects``."""
+    homes: dict[tuple[str, str], dict[str, bytes]] = {}
+    for row in map(json.loads, RECORD.read_text(encoding="utf-8").splitlines()):
+        data = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in row["lines"])
+        homes.setdefault((row["version"], row["scenario"]), {})[row["path"]] = data.encode()
+    return homes
+
+
+def record(root: Path) -> None:
+    """Write the record: the logs of all versions, with long texts cut short."""
+    rows = []
+    for version in VERSIONS:
+        for scenario, config in write_sessions(version, root / version, _RECORDED):
+            for log in sorted((config / "projects").rglob("*.jsonl")):
+                work = str(root / version / scenario / "work")
+                lines = [_shortened(json.loads(line), work) for line in log.read_bytes().splitlines()]
+                path = "-srv-app/" + "/".join(log.relative_to(config / "projects").parts[1:])
+                kept = [line for line in lines if line.get("type") not in _LEFT_OUT]
+                rows.append({"version": version, "scenario": scenario, "path": path, "lines": kept})
+    text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+    RECORD.write_text(text, encoding="utf-8")
+
+
+def _shortened(value: Any, work: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(work, "/srv/app")[:_LONGEST]
+    if isinstance(value, list):
+        return [_shortened(one, work) for one in value]
+    if isinstance(value, dict):
+        dropped = ("rendered", "systemPrompt", "toolUseResult", "addedNames", "addedLines")
+        return {name: _shortened(one, work) for name, one in value.items() if name not in dropped}
+    return value
+
+
+if __name__ == "__main__":
+    record(Path(sys.argv[1]))

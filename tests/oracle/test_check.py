@@ -1,7 +1,6 @@
 """`recollect check` against client 2.1.325: where it says error the client loses or fails, where it does not it resumes all.
 
-The stub takes everything, so what the API itself would refuse is judged here on the messages
-that really arrived, by rules written down a second time.
+What goes wrong is judged by ``trouble.py``. Damage that is planted in generated logs is asked about too.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +16,15 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from recollect.model.checks import CODES
 from recollect.model.findings import Severity
 from recollect.services.check.check import check
 from recollect.services.homes import Home
+from tests.model.checks.planted import ENDS, PLANTS, planted
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.conftest import command_of
 from tests.oracle.recorded import recorded
+from tests.oracle.trouble import trouble_with
 from tests.oracle.what_is_sent import NEW_PROMPT
 from tests.talk import Fields, assistant, call, encoded, link, result, user
 
@@ -153,6 +154,14 @@ FAMILIES: dict[str, Family] = {
     "empty block of the user": Family(encoded(talk(("user", [text(""), text("x")]), ("answer", "k")))),
     "empty answer": Family(encoded(talk(("user", "q"), ("answer", [])))),
     "empty result": Family(encoded(tool_talk(result("toolu_1", "")))),
+    "empty text in a result": Family(encoded(tool_talk(result("toolu_1", [text("")])))),
+    "empty thinking with a signature": Family(
+        encoded(talk(("user", "q"), ("answer", [{**THOUGHT, "thinking": ""}, text("k")])))
+    ),
+    "title glued to an entry": Family(
+        replaced(1, PLAIN.splitlines()[1] + b'{"type":"tag","tag":"x","sessionId":"s"}', gap=1)
+    ),
+    "text that is no entry": Family(PLAIN + b"<<<<<<< HEAD\n"),
     # history is lost
     "orphan after a minute": Family(changed(2, gap=60, parentUuid=uuid(99)), {"history-cut"}),
     "no parents": Family(encoded([{**one, "parentUuid": None} for one in talk()]), {"unlinked-answer"}),
@@ -182,13 +191,12 @@ FAMILIES: dict[str, Family] = {
         ),
         {"api-empty-text"},
     ),
-    "empty text in a result": Family(encoded(tool_talk(result("toolu_1", [text("")]))), {"api-empty-text"}),
     "unsigned thinking": Family(
         encoded(talk(("user", "q"), ("answer", [{"type": "thinking", "thinking": "hm"}, text("k")]))),
         {"api-unsigned-thinking"},
     ),
     "emptied thinking": Family(
-        encoded(talk(("user", "q"), ("answer", [{**THOUGHT, "thinking": ""}, text("k")]))),
+        encoded(talk(("user", "q"), ("answer", [{"type": "thinking", "signature": "s"}, text("k")]))),
         {"api-emptied-thinking"},
     ),
     "empty image": Family(
@@ -228,17 +236,13 @@ def test_an_error_is_a_loss_and_no_error_is_none(
     findings = check(home, [home.session(SESSION)], data=tmp_path / "data").findings
     errors = {one.code for one in findings if one.severity == Severity.ERROR}
     given = family.log.decode("latin-1") + repr(family.words)
-    trouble = recorded(f"check: {name}", given, lambda: met(family, request.getfixturevalue("client")))
+    trouble = recorded(
+        f"check: {name}",
+        given,
+        lambda: trouble_with(request.getfixturevalue("client"), SESSION, family.log, family.words),
+    )
 
     assert (family.errors, bool(family.errors)) == (errors, bool(trouble)), trouble
-
-
-def met(family: Family, client: Client) -> list[str]:
-    """What goes wrong when the client resumes this log."""
-    client.put(SESSION, []).write_bytes(family.log)
-    outcome = client.ask(NEW_PROMPT, "--resume", SESSION)
-    talks = client.stub.conversations()
-    return list(_trouble(talks[0] if talks else None, outcome.returncode, family.words))
 
 
 @pytest.mark.parametrize("with_rival", [False, True])
@@ -258,41 +262,22 @@ def test_an_empty_log_captures_continue(with_rival: bool, client: Client, tmp_pa
     assert (with_rival, with_rival) == ("captures-continue" in codes, is_lost)
 
 
-# ---- what the API would say ------------------------------------------------------------------------------
+PLAIN_SHAPES = ("plain", "compacted", "branched")
 
 
-def _trouble(sent: list[dict[str, Any]] | None, code: int, words: tuple[str, ...]) -> Iterator[str]:
-    if sent is None or code != 0:
-        yield f"the client failed with {code}"
-    if sent is None:
-        return
-    whole = json.dumps(sent)
-    yield from (f"{word} was not sent" for word in words if word not in whole)
-    open_calls: set[str] = set()
-    for message in (one for one in sent if one["role"] != "system"):
-        content = message["content"]
-        blocks = [text(content)] if isinstance(content, str) else content
-        results = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
-        if results != open_calls:
-            yield f"calls {sorted(open_calls)} and results {sorted(results)}"
-        open_calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
-        for block in blocks:
-            yield from _refused(block)
+@pytest.mark.parametrize("name", [*PLANTS, *ENDS])
+@pytest.mark.parametrize("shape", PLAIN_SHAPES)
+def test_planted_damage_is_an_error_where_the_client_loses_by_it(
+    shape: str, name: str, request: pytest.FixtureRequest
+) -> None:
+    """Every kind of damage, in several shapes of logs: errors are reported exactly where the client has trouble."""
+    log = planted(shape, [name])
+    has_errors = any(CODES[code].severity == Severity.ERROR for code in log.codes)
+    given = log.data.decode("latin-1") + repr(log.words)
+    trouble = recorded(
+        f"planted: {shape}, {name}",
+        given,
+        lambda: trouble_with(request.getfixturevalue("client"), SESSION, log.data, tuple(log.words)),
+    )
 
-
-def _refused(block: dict[str, Any]) -> Iterator[str]:
-    kind = block["type"]
-    if kind == "text" and not block["text"].strip():
-        yield "empty text"
-    if kind == "thinking" and not (block.get("signature") and block.get("thinking")):
-        yield "thinking without text or signature"
-    if kind == "tool_use" and not re.fullmatch("[a-zA-Z0-9_-]+", block["id"]):
-        yield "bad id"
-    if kind == "image":
-        data = block["source"]["data"]
-        width = struct.unpack(">I", base64.b64decode(data)[16:20])[0] if 0 < len(data) < 1000 else 0
-        if not data or len(data) > 5 * 2**20 or width > 8000:
-            yield "image"
-    if kind == "tool_result" and isinstance(block.get("content"), list):
-        for part in block["content"]:
-            yield from _refused(part)
+    assert has_errors == bool(trouble), trouble

@@ -139,7 +139,7 @@ def resumed(client: Client, session: str) -> tuple[int, list[dict[str, Any]]]:
 
 def refused(sent: list[dict[str, Any]]) -> list[str]:
     """The rules of the API that these messages break."""
-    return [one.code for one in api_faults(sent, [], "")]
+    return [one.code for one in api_faults(sent, [])]
 
 
 def missing(sent: list[dict[str, Any]], words: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from recollect.model.checks.scan import LogIdentity
-from tests.talk import Fields, assistant, call, encoded, link, mark, result, user
+from tests.talk import Fields, assistant, call, encoded, link, mark, moment, result, user
 
 SESSION = "5f0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c22"
 GAP = 20
@@ -316,7 +316,8 @@ def _aside(turn_lines: Callable[[Log, int], list[Fields]], *codes: str) -> Plant
 
 
 def _parent(log: Log, turn: int) -> str | None:
-    return _prompt(log, turn)[2]["parentUuid"]
+    parent: str | None = _prompt(log, turn)[2]["parentUuid"]
+    return parent
 
 
 def _renamed(log: Log, turn: int) -> set[str]:
@@ -326,7 +327,10 @@ def _renamed(log: Log, turn: int) -> set[str]:
 
 
 def _no_id(log: Log, turn: int) -> set[str]:
-    del _prompt(log, turn)[2]["uuid"]
+    line = _prompt(log, turn)[2]
+    # The client would join what follows to it if it were less than five seconds older.
+    line["timestamp"] = moment(log.at(turn, -7))
+    del line["uuid"]
     return {"missing-id", "history-cut"}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.model.checks.chain import link_faults
+from recollect.model.checks.chain import link_faults, walk_of
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import node_of
 from recollect.model.damage import Line
@@ -15,7 +15,8 @@ def faults(*lines: Fields) -> list[tuple[str, str | None]]:
     for line in encoded(list(lines)).splitlines():
         points.append(node_of(Line(line, offset)))
         offset += len(line) + 1
-    return [(one.code, one.uuid) for one in link_faults(Graph(points))]
+    graph = Graph(points)
+    return [(one.code, one.uuid) for one in link_faults(graph, walk_of(graph, {}))]
 
 
 FIRST = [user("u1", None, 0, "Q1"), assistant("a1", "u1", 1, "A1")]
@@ -23,8 +24,8 @@ LATE = [user("u2", "lost", 60, "Q2"), assistant("a2", "u2", 61, "A2")]
 
 
 def test_an_orphan_on_the_way_to_the_root_cuts_the_history() -> None:
-    """What stands before it is another conversation now."""
-    assert [("history-cut", "u2"), ("second-root", "u1")] == faults(*FIRST, *LATE)
+    """What stands before it is not another conversation: it is where this one began."""
+    assert [("history-cut", "u2")] == faults(*FIRST, *LATE)
 
 
 def test_an_orphan_that_the_client_joins_cuts_nothing() -> None:
@@ -47,9 +48,7 @@ def test_an_orphan_before_a_compaction_cuts_nothing() -> None:
     cut = link("b", "a2", 62, type="system", subtype="compact_boundary", content="x")
     after = [user("u3", "b", 63, "summary", isCompactSummary=True), assistant("a3", "u3", 64, "A3")]
 
-    assert [("missing-parent", "u2")] == [
-        one for one in faults(*FIRST, *LATE, cut, *after) if one[0] != "second-root"
-    ]
+    assert [("missing-parent", "u2")] == faults(*FIRST, *LATE, cut, *after)
 
 
 def test_an_orphan_on_another_branch_cuts_nothing() -> None:
@@ -68,9 +67,7 @@ def test_a_new_beginning_is_no_cut() -> None:
 
 def test_an_answer_that_follows_nothing_is_one() -> None:
     """No client begins with an answer."""
-    assert [("unlinked-answer", "a2"), ("second-root", "u1")] == faults(
-        *FIRST, assistant("a2", None, 61, "A2")
-    )
+    assert [("unlinked-answer", "a2")] == faults(*FIRST, assistant("a2", None, 61, "A2"))
 
 
 def test_a_log_whose_links_are_whole() -> None:
@@ -79,3 +76,18 @@ def test_a_log_whose_links_are_whole() -> None:
     branches = [user("u2", "p", 3, "left"), user("u3", "p", 4, "right"), assistant("a3", "u3", 5, "A")]
 
     assert [] == faults(*FIRST, note, *branches)
+
+
+def test_every_cut_is_found_not_only_the_last() -> None:
+    """Behind a cut the walk goes on with the entry that the orphan should follow, and finds the next."""
+    later = [user("u3", "gone", 120, "Q3"), assistant("a3", "u3", 121, "A3")]
+
+    assert [("history-cut", "u3"), ("history-cut", "u2")] == faults(*FIRST, *LATE, *later)
+
+
+def test_what_a_compaction_hides_is_no_other_conversation() -> None:
+    """The root before the boundary belongs to the conversation that is resumed."""
+    cut = link("b", None, 62, type="system", subtype="compact_boundary", content="x", logicalParentUuid="a1")
+    after = [user("u3", "b", 63, "summary", isCompactSummary=True), assistant("a3", "u3", 64, "A3")]
+
+    assert [] == faults(*FIRST, cut, *after)

@@ -19,9 +19,6 @@ ERRORS = {
     "session-not-found",
     "unlinked-answer",
     "nothing-said",
-    "api-unpaired-call",
-    "api-unpaired-result",
-    "api-repeated-call",
     "api-bad-call-id",
     "api-misplaced-block",
     "api-empty-text",
@@ -38,7 +35,7 @@ ERRORS = {
 
 
 def test_what_counts_as_an_error() -> None:
-    """Data or the resumption of a session is at stake."""
+    """It stops a resume, or cuts what is resumed; or it is about a home and of that weight."""
     assert {code for code, rule in CODES.items() if rule.severity == Severity.ERROR} == ERRORS
 
 
@@ -74,3 +71,13 @@ def test_the_rules_of_the_seeds_are_in_the_table() -> None:
     }
 
     assert {code for codes in asked.values() for code in codes} <= CODES.keys()
+
+
+def test_only_errors_have_a_repair() -> None:
+    """A repair touches nothing that check does not call an error."""
+    assert {rule.severity for rule in CODES.values() if rule.is_mendable} == {Severity.ERROR}
+
+
+def test_every_row_says_what_the_client_does_and_how_that_is_known() -> None:
+    """One line each; the reference page is made from them."""
+    assert not [code for code, rule in CODES.items() if not rule.client or not rule.proof]

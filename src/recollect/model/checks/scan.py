@@ -11,7 +11,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -87,7 +87,10 @@ class LogSource(Struct, frozen=True):
 
 
 class LogScan(Struct, frozen=True):
-    """What the rules found in one log. ``starts`` are the offsets of its lines."""
+    """What the rules found in one log. ``starts`` are the offsets of its lines.
+
+    ``half_links`` are the parents of half entries, by their ids.
+    """
 
     violations: tuple[RuleViolation, ...]
     counts: Counter[str]
@@ -95,6 +98,7 @@ class LogScan(Struct, frozen=True):
     damaged: int
     starts: array[int]
     resumed: ResumedLog
+    half_links: dict[str, str]
 
     def line_number(self, violation: RuleViolation) -> int | None:
         """The line of a violation, from 1; None where it is about the whole log."""
@@ -109,23 +113,33 @@ class LogScan(Struct, frozen=True):
 
 
 def scanned(
-    lines: Iterator[Line | Damage], tail: Line | None, line_of: LineOf, size: int, log: LogIdentity
+    lines: Iterator[Line | Damage],
+    tail: Line | None,
+    line_of: LineOf,
+    size: int,
+    log: LogIdentity,
+    *,
+    half_links: Mapping[str, str] | None = None,
 ) -> LogScan:
-    """Apply every rule to the lines of a log; ``tail`` is what follows its last newline."""
-    scan = _Scanner(line_of, log)
+    """Apply every rule to the lines of a log; ``tail`` is what follows its last newline.
+
+    ``half_links`` are known from half entries that are no longer in the lines.
+    """
+    scan = _Scanner(line_of, log, half_links or {})
     kept: list[RuleViolation] = []
     counts: Counter[str] = Counter()
     for violation in scan.violations(lines, tail, size):
         counts[violation.code] += 1
         if counts[violation.code] <= MOST_KEPT:
             kept.append(violation)
-    return LogScan(tuple(kept), counts, scan.lines, scan.damaged, scan.starts, scan.resumed)
+    return LogScan(tuple(kept), counts, scan.lines, scan.damaged, scan.starts, scan.resumed, scan.half_links)
 
 
 class _Scanner:
     """One pass over a log: problems of single lines, and what the rules about the whole log need."""
 
-    def __init__(self, line_of: LineOf, log: LogIdentity) -> None:
+    def __init__(self, line_of: LineOf, log: LogIdentity, half_links: Mapping[str, str]) -> None:
+        self.half_links = dict(half_links)
         self._line_of, self._log = line_of, log
         self.lines = self.damaged = 0
         self.starts = array("Q")
@@ -150,7 +164,7 @@ class _Scanner:
         graph = Graph(self._points)
         yield from time_faults(graph)
         is_resumed = self._log.kind != "agent" and not self._is_foreign
-        walk = walk_of(graph, self._half_links()) if is_resumed else ChainWalk()
+        walk = walk_of(graph, self.half_links) if is_resumed else ChainWalk()
         yield from self._damages(graph, walk.begins_at)
         if self._log.kind == "agent":
             yield from orphan_faults(graph)
@@ -207,6 +221,8 @@ class _Scanner:
             return
         read, damaged = examined(item, item.data)
         self._damaged.append(torn(item, damaged) if is_tail else damaged)
+        if damaged.half and damaged.half_parent:
+            self.half_links[damaged.half] = damaged.half_parent
         entry = codec.decode(read, LIMITS) if read is not None else None
         if read is not None and isinstance(entry, Entry):
             yield from self._take_entry(read, entry)
@@ -226,10 +242,6 @@ class _Scanner:
             what = f"it names session {str(entry.session_id)[:60]!r}"
             yield RuleViolation("other-session-id", what, entry.offset, entry.uuid)
         self._link(node_of(line))
-
-    def _half_links(self) -> dict[str, str]:
-        """The parents of half entries, by their ids."""
-        return {one.half: one.half_parent for one in self._damaged if one.half and one.half_parent}
 
     def _damages(self, graph: Graph, begins_at: int) -> Iterator[RuleViolation]:
         """Damaged lines: an error where a message of the conversation is lost with one."""

@@ -63,12 +63,14 @@ def mended(source: LogSource, before: LogScan) -> LogRepair:
     """Plan the repair of a log from its scan."""
     draft = as_read(source)
     after, found = _mend_in_rounds(draft, source, before)
+    if not draft.actions:
+        return untouched(source, before)
     leaf = before.resumed.leaf
     if leaf is not None and len(after.resumed.history) < len(before.resumed.history):
         mark = {"type": "last-prompt", "leafUuid": leaf.uuid, "sessionId": source.log.session}
         why = "recovered lines start a shorter branch; the longer one is still resumed"
         draft.insert(len(draft.rows), msgspec.json.encode(mark), "leaf-kept", why, leaf.uuid)
-        after = scan_of(draft, source.log)
+        after = scan_of(draft, source.log, before)
     draft.notes += _repeats(draft)
     violations = _judged(draft, before, found, after)
     proof, gone = proved(draft, before, violations, after)
@@ -106,7 +108,7 @@ def _mend_in_rounds(
                 found.append(structs.replace(error, offset=row.offset))
         if not fix_errors(draft, list(zip(rows, errors, strict=True)), source.written):
             return scan, found
-        scan = scan_of(draft, source.log)
+        scan = scan_of(draft, source.log, before)
     draft.notes.append(f"problems remain after {_ROUNDS} rounds: repair the result again")
     return scan, found
 

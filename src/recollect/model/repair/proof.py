@@ -42,12 +42,12 @@ class RepairProof(Struct, frozen=True):
         return not self.problems
 
 
-def scan_of(draft: RepairDraft, log: LogIdentity) -> LogScan:
-    """What ``check`` would find in the result. Offsets are row numbers."""
+def scan_of(draft: RepairDraft, log: LogIdentity, before: LogScan) -> LogScan:
+    """What ``check`` would find in the result of a log with that scan. Offsets are row numbers."""
     ended = len(draft.rows) - draft.has_tail
     lines = (Line(draft.text(number), number) for number in range(ended))
     tail = Line(draft.text(ended), ended) if draft.has_tail else None
-    return scanned(lines, tail, draft.line_of, draft.output_size, log)
+    return scanned(lines, tail, draft.line_of, draft.output_size, log, half_links=before.half_links)
 
 
 def unchanged(before: LogScan) -> RepairProof:
@@ -59,14 +59,14 @@ def unchanged(before: LogScan) -> RepairProof:
 def proved(
     draft: RepairDraft, before: LogScan, violations: Sequence[RuleViolation], after: LogScan
 ) -> tuple[RepairProof, frozenset[int]]:
-    """The proof, and which of the violations are fixed, by their index."""
+    """The proof, and which of the errors are fixed, by their index in ``violations``."""
     left = Counter(keys_of(after, draft))
     mended: set[int] = set()
     for number, violation in enumerate(violations):
         key = violation_key(violation, before.line_number(violation) or 0)
         if left[key]:
             left[key] -= 1
-        else:
+        elif CODES[violation.code].severity is Severity.ERROR:
             mended.add(number)
     new = [
         one

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,17 +87,23 @@ def check(
     with_plugins: bool = False,
     rules: Sequence[SessionCheck] = (),
     progress: Progress | None = None,
+    known: Mapping[Path, Diagnosis] | None = None,
 ) -> CheckReport:
     """Check these sessions with their sub-agents; by default all of them and the homes themselves.
 
     ``with_plugins`` adds the checks of other packages (``services/plugins.py``), ``rules`` the caller's own.
+    ``known`` has diagnoses that were made already, by the path of the log.
     """
     chosen = list(home.sessions()) if sessions is None else list(sessions)
     report = _FindingCollector()
     logs = list(_logs(home, chosen)) if sessions is None else list(_own_logs(chosen))
     total, done, live = sum(log.size for _, log in logs), 0, home.live_ids()
     for session, log in logs:
-        _check_log(report, session, log, is_open=session in live)
+        diagnosis = known.get(log.path) if known else None
+        if diagnosis is not None:
+            report.add_log(diagnosis, log)
+        else:
+            _check_log(report, session, log, is_open=session in live)
         done += log.size
         if progress is not None:
             progress(done, total)
@@ -160,7 +166,11 @@ class _FindingCollector:
         self._by_severity: Counter[str] = Counter()
         self._groups: dict[str, int] = {}
 
-    def add_log(self, diagnosis: Diagnosis) -> None:
+    def add_log(self, diagnosis: Diagnosis, log: LogFile) -> None:
+        self.logs += 1
+        self.lines += diagnosis.scan.lines
+        self.damaged += diagnosis.scan.damaged
+        self.bytes += log.size
         by_code: dict[str, list[Finding]] = {}
         for finding in diagnosis.findings:
             by_code.setdefault(finding.code, []).append(finding)
@@ -205,7 +215,6 @@ class _FindingCollector:
 
 def _check_log(report: _FindingCollector, session: str, log: LogFile, *, is_open: bool) -> None:
     identity = identity_of(session, log, is_open=is_open)
-    report.logs += 1
     try:
         with OpenLog(log.path, LIMITS) as opened:
             diagnosis = diagnosed(log_source(opened, identity))
@@ -213,8 +222,6 @@ def _check_log(report: _FindingCollector, session: str, log: LogFile, *, is_open
         rule = CODES["unreadable"]
         where = (identity.path, identity.session or None, identity.agent)
         report.add(Finding("unreadable", rule.severity, problem.message, rule.fix, *where))
+        report.logs += 1
         return
-    report.add_log(diagnosis)
-    report.lines += diagnosis.scan.lines
-    report.damaged += diagnosis.scan.damaged
-    report.bytes += log.size
+    report.add_log(diagnosis, log)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import re
 import shlex
 import stat
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 WITHIN_DAYS = 7
 _LARGEST = 16 << 20
+_HEAD = 16 << 10
+_VERSION = re.compile(rb'"version"\s*:\s*"([0-9.]+)')
+_WARMUP = re.compile(rb'"content"\s*:\s*"Warmup"')
 
 
 def home_findings(
@@ -100,17 +104,29 @@ def _continued(
     latest = home.latest_session(cwd) if cwd is not None else None
     if latest is None or not latest.empty or latest.file.path.parent != project.path:
         return
-    others = sum(log.size > 0 for log in logs if log.path != latest.file.path)
-    if others:
+    others = [log for log in logs if log.path != latest.file.path and log.size > 0]
+    if others and not _is_of_an_old_client(max(others, key=lambda log: log.mtime_ns)):
         what = f"{latest.content.value}, and the newest log here: `claude --continue` starts with no history"
         yield _finding("captures-continue", what, latest.file.path, str(latest.file.id))
+
+
+def _is_of_an_old_client(log: SessionFile) -> bool:
+    """Whether the client that wrote it goes by the times in the logs: 2.0.76 leaves empty files and skips them."""
+    version = _VERSION.search(_head(log.path))
+    return version is not None and version.group(1).startswith((b"0.", b"1.", b"2.0."))
 
 
 def _agents(home: ClaudeHome, project: ProjectDir, known: set[str]) -> Iterator[Finding]:
     for agent in home.project_agents(project):
         owner = agent.owner()
-        if owner is None or str(owner) not in known:
+        if (owner is None or str(owner) not in known) and not _is_warmup(agent):
             yield _stray_agent(agent, owner)
+
+
+def _is_warmup(agent: AgentFile) -> bool:
+    """Whether client 2.0 made it to warm up its cache; it does so before a session has a log."""
+    first = _head(agent.path).partition(b"\n")[0]
+    return _WARMUP.search(first) is not None
 
 
 def _stray_agent(agent: AgentFile, owner: str | None) -> Finding:
@@ -164,6 +180,15 @@ def _content(file: Path) -> bytes | OSError | None:
         return None
     except OSError as cause:
         return cause
+
+
+def _head(file: Path) -> bytes:
+    """The beginning of a log; empty where it cannot be read."""
+    try:
+        with open_regular(file) as opened:
+            return opened.read(_HEAD)
+    except (OSError, ValueError):
+        return b""
 
 
 def _is_object(data: bytes) -> bool:

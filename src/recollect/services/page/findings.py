@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 
 from recollect.errors import Busy, RecollectError
-from recollect.model.checks import CODES
 from recollect.services.check.check import check
 from recollect.services.documents.encoding import encoded
 from recollect.services.documents.findings import (
@@ -72,17 +71,19 @@ def _encoded_document(request: tuple[str, str, str]) -> Iterator[bytes]:
 
 
 def _document(home: Home, session: Session, data: Path) -> FindingsDocument:
-    checked = check(home, [session], data=data, with_secrets=False)
-    # If no finding can be repaired there is no plan, and the log is not read again.
-    is_mendable = any(CODES[code].is_mendable for code in checked.summary.by_code)
-    plan = _repair(session) if is_mendable else None
-    return FindingsDocument(checked.findings[:_FINDINGS], len(checked.findings), checked.summary, plan)
-
-
-def _repair(session: Session) -> PageRepairPlanDocument | None:
-    """The plan; None if none can be made."""
+    """The log is diagnosed once: for the plan of its repair, and for the findings."""
     try:
         with planned_repair(session) as plan:
-            return PageRepairPlanDocument(**page_repair_members(plan))
+            diagnosis = plan.diagnosis
+            repair = PageRepairPlanDocument(**page_repair_members(plan))
     except RecollectError:
-        return None
+        checked = check(home, [session], data=data, with_secrets=False)
+        return FindingsDocument(checked.findings[:_FINDINGS], len(checked.findings), checked.summary, None)
+    checked = check(home, [session], data=data, with_secrets=False, known={session.path: diagnosis})
+    is_planned = plan.is_needed or bool(diagnosis.refusal)
+    return FindingsDocument(
+        checked.findings[:_FINDINGS],
+        len(checked.findings),
+        checked.summary,
+        repair if is_planned else None,
+    )

@@ -1,0 +1,162 @@
+"""`check` never cries wolf: what it says about sessions fresh from a client, about real logs, and about planted damage."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import structs
+
+from recollect.model.diagnosis import Diagnosis, diagnosed
+from recollect.model.findings import Severity
+from recollect.services.check.check import check
+from recollect.services.homes import Home
+from tests.model.checks.planted import ENDS, PLANTS, SESSION, SHAPES, Log, planted, sound
+from tests.model.repair.mended_bytes import output, source_of
+from tests.oracle.client_runner import Client, running_stub
+from tests.oracle.fresh import SHARED, VERSIONS, is_possible, program_of, recorded_logs, write_sessions
+from tests.oracle.rates.rate import Rate
+from tests.oracle.trouble import trouble_with
+
+COMBINED = 1000
+
+
+def measure() -> Iterator[Rate]:
+    """Every rate that can be measured on this machine."""
+    with tempfile.TemporaryDirectory() as place:
+        yield _recorded(Path(place))
+        if is_possible():
+            yield from _fresh(Path(place))
+    yield from _planted()
+    if (SHARED / "corpus").is_dir():
+        yield _corpus()
+
+
+def matters(root: Path) -> list[str]:
+    """The errors and warnings of a home."""
+    home = Home(root, data=root.parent / "data")
+    report = check(home, data=root.parent / "data", with_secrets=False)
+    return [
+        f"{one.severity} {one.code} in {one.session}, line {one.line}: {one.what}"
+        for one in report.findings
+        if one.severity is not Severity.INFO
+    ]
+
+
+# ---- fresh sessions --------------------------------------------------------------------------------------
+
+
+def recorded_findings(place: Path) -> Iterator[tuple[str, list[str]]]:
+    """The errors and warnings of each recorded home."""
+    for (version, scenario), logs in recorded_logs().items():
+        root = place / f"{version}-{scenario}"
+        for name, data in logs.items():
+            path = root / "projects" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            path.chmod(0o600)
+        yield f"{version} {scenario}", matters(root)
+
+
+def _recorded(place: Path) -> Rate:
+    found = dict(recorded_findings(place))
+    wrong = [f"{name}: {one}" for name, findings in found.items() for one in findings]
+    clean = sum(not findings for findings in found.values())
+    return Rate("recorded fresh homes without finding", clean, len(found), 1, tuple(wrong))
+
+
+def _fresh(place: Path) -> Iterator[Rate]:
+    for version in VERSIONS:
+        if program_of(version) is None:
+            continue
+        clean, wrong, total = 0, [], 0
+        for scenario, config in write_sessions(version, place / version):
+            found = matters(config)
+            total += 1
+            clean += not found
+            wrong += [f"{scenario}: {one}" for one in found]
+        yield Rate(f"scenarios fresh from {version} without finding", clean, total, 1, tuple(wrong))
+
+
+# ---- planted damage --------------------------------------------------------------------------------------
+
+
+def diagnosis_of(log: Log) -> Diagnosis:
+    return diagnosed(structs.replace(source_of(log.data, SESSION), log=log.identity))
+
+
+def combined(count: int, seed: int = 0) -> Iterator[tuple[str, list[str], Log]]:
+    """Logs with two or three kinds of damage."""
+    rng = random.Random(seed)
+    for number in range(count):
+        shape = rng.choice([*SHAPES])
+        names = rng.sample([*PLANTS], rng.choice([2, 3]))
+        if rng.random() < 0.3:
+            names[-1] = rng.choice([*ENDS])
+        yield shape, names, planted(shape, names, number)
+
+
+def singles() -> Iterator[tuple[str, list[str], Log]]:
+    """Every kind of damage in every shape, and the sound shapes."""
+    for shape in SHAPES:
+        yield shape, [], sound(shape)
+        for name in [*PLANTS, *ENDS]:
+            yield shape, [name], planted(shape, [name])
+
+
+def touched(log: Log, diagnosis: Diagnosis) -> list[int]:
+    """The lines that a repair changes although no error names them."""
+    if diagnosis.repair is None:
+        return []
+    named = {one.line for one in diagnosis.findings if one.severity is Severity.ERROR}
+    left = iter(output(diagnosis.repair).split(b"\n"))
+    lines = enumerate(log.data.split(b"\n"), 1)
+    return [number for number, line in lines if number not in named and line not in left]
+
+
+def _planted() -> Iterator[Rate]:
+    exact = total = reported = expected = right = mends = sound_mends = 0
+    wrong: list[str] = []
+    for shape, names, log in [*singles(), *combined(COMBINED)]:
+        diagnosis = diagnosis_of(log)
+        found = set(diagnosis.counts)
+        total += 1
+        exact += found == log.codes
+        reported, expected, right = (
+            reported + len(found),
+            expected + len(log.codes),
+            right + len(found & log.codes),
+        )
+        if found != log.codes:
+            wrong.append(f"{shape}, {names}: missing {log.codes - found}, false {found - log.codes}")
+        mends += diagnosis.repair is not None
+        sound_mends += diagnosis.repair is not None and not touched(log, diagnosis)
+    yield Rate("planted logs: exactly the planted codes", exact, total, 1, tuple(wrong))
+    yield Rate("planted logs: precision of codes", right, reported, 1)
+    yield Rate("planted logs: recall of codes", right, expected, 1)
+    yield Rate("repairs that touch only lines with errors", sound_mends, mends, 1)
+
+
+# ---- the corpus ------------------------------------------------------------------------------------------
+
+
+def _corpus() -> Rate:
+    """Errors on real logs: an error counts as explained where the client has trouble with that log."""
+    errors: list[tuple[Path, str]] = []
+    for root in sorted((SHARED / "corpus").iterdir()):
+        for log in sorted(root.glob("projects/**/*.jsonl")):
+            found = diagnosed(source_of(log.read_bytes(), log.stem)).findings
+            errors += [(log, one.code) for one in found if one.severity is Severity.ERROR]
+    explained, wrong = 0, []
+    if not errors:
+        return Rate("errors on the real corpus explained", 1, 1, 1, ("there is none",))
+    program = program_of("2.1.325") if is_possible() else None
+    with running_stub() as stub, tempfile.TemporaryDirectory() as place:
+        client = Client("2.1.325", [str(program)], Path(place), stub) if program is not None else None
+        for log, code in errors:
+            trouble = trouble_with(client, SESSION, log.read_bytes(), ()) if client else []
+            explained += bool(trouble)
+            wrong.append(f"{log.name}: {code}: {'; '.join(trouble) or 'the client was not asked'}")
+    return Rate("errors on the real corpus explained", explained, len(errors), 1, tuple(wrong))
