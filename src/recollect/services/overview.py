@@ -21,7 +21,7 @@ from msgspec import Struct
 from recollect.errors import RecollectError
 from recollect.index import catalogue
 from recollect.model.checks import CODES
-from recollect.model.findings import Finding
+from recollect.model.findings import Finding, Severity
 from recollect.services.archive.expiry import ExpirySummary, expiring
 from recollect.services.check.home_checks import WITHIN_DAYS, quick_findings
 from recollect.services.indexing.access import OpenIndex
@@ -248,10 +248,11 @@ def _findings(log: SessionFile | AgentFile, codes: Counter[str]) -> list[Finding
     found = []
     for code, count in codes.items():
         rule = CODES["unreadable" if code == _UNREADABLE else code]
-        # Whether a repair mends it only a diagnosis tells; `check` makes one.
+        # Whether a message is lost, and whether a repair mends it, only a diagnosis tells; `check` makes one.
+        severity = rule.severity if code == _UNREADABLE else Severity.WARNING
         fix = rule.fix if code == _UNREADABLE else f"recollect check {(session or log.path.stem)[:8]}"
         what = "the log cannot be read" if code == _UNREADABLE else f"{count:,} line{'s' * (count > 1)}"
-        found.append(Finding(code, rule.severity, what, fix, str(log.path), session, agent))
+        found.append(Finding(code, severity, what, fix, str(log.path), session, agent))
     return found
 
 

@@ -171,7 +171,10 @@ def test_what_is_archived_is_not_lost(own_home: Path, capsys: pytest.CaptureFixt
 def test_findings_are_the_damage_seen_and_what_concerns_homes(
     own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A damaged line, a settings file the client would ignore, a session about to go; worded as `check` does."""
+    """A damaged line, a settings file the client would ignore, a session about to go.
+
+    Only `check` tells that no message is lost with the line.
+    """
     home = make_home(own_home / ".claude")
     home.chmod(0o700)
     aged(home, SESSION, 25)
@@ -180,7 +183,7 @@ def test_findings_are_the_damage_seen_and_what_concerns_homes(
 
     assert {"invalid-json", "ignored-settings", "expiring"} == {one["code"] for one in found}
     damaged = next(one for one in found if one["code"] == "invalid-json")
-    assert ("error", OTHER, "1 line", f"recollect check {OTHER[:8]}") == (
+    assert ("warning", OTHER, "1 line", f"recollect check {OTHER[:8]}") == (
         damaged["severity"],
         damaged["session"],
         damaged["what"],
@@ -188,7 +191,7 @@ def test_findings_are_the_damage_seen_and_what_concerns_homes(
     )
     main(["check", "--no-secrets", "--json"])
     checked = {one["code"] for one in json.loads(capsys.readouterr().out)["findings"]}
-    assert {"invalid-json", "ignored-settings", "expiring"} <= checked
+    assert {"skipped-bytes", "ignored-settings", "expiring"} <= checked
 
 
 def test_the_sample_is_nobodys_home(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,12 +25,14 @@ def run(*words: str, homes: tuple[str, ...] = ()) -> int:
 
 
 def damaged(home: Path) -> None:
-    """Two sessions: the newer has odd ids, the older is cut, and holds another conversation."""
+    """Two sessions: the newer has odd ids and a number for a line, the older is cut."""
     late = {"timestamp": "2026-11-15T12:00:00.000Z"}
     cut = [*TALK[:2], {**TALK[2], **late, "parentUuid": uuid_of(99)}, {**TALK[3], **late}]
     older = put(home, ONE, cut)
     newer = put(home, TWO, [])
-    newer.write_bytes(lines(TALK).replace(uuid_of(2).encode(), b"two").replace(ONE.encode(), TWO.encode()))
+    newer.write_bytes(
+        lines(TALK).replace(uuid_of(2).encode(), b"two").replace(ONE.encode(), TWO.encode()) + b"42\n"
+    )
     for number, log in enumerate((older, newer)):
         log.chmod(0o600)
         stamp = 2_000_000_000 + number
@@ -60,7 +62,7 @@ def test_its_json(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert "recollect repair 3f2a9c1e" == finding["fix"]
     assert {"offset", "what", "path"} <= finding.keys()
-    assert {"sessions": 2, "logs": 2, "lines": 8, "valid": 8, "damaged": 0}.items() <= document[
+    assert {"sessions": 2, "logs": 2, "lines": 9, "valid": 8, "damaged": 1}.items() <= document[
         "summary"
     ].items()
     assert {"error": 1, "warning": 1, "info": 1} == document["summary"]["by_severity"]
@@ -74,7 +76,7 @@ def test_newest_session_first_and_most_severe_first(
     run("--json")
     found = [(one["session"][:4], one["code"]) for one in shown(capsys)["findings"]]
 
-    assert [("5b1d", "invalid-id"), ("3f2a", "history-cut"), ("3f2a", "second-root")] == found
+    assert [("5b1d", "not-an-object"), ("5b1d", "invalid-id"), ("3f2a", "history-cut")] == found
 
 
 def test_what_people_see(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +95,7 @@ def test_what_people_see(own_home: Path, capsys: pytest.CaptureFixture[str]) -> 
     ] == text[3:7]
     assert all(len(line) <= 80 for line in text)
     assert text[-2].endswith("4 lines, 4 valid, 0 damaged.")
-    assert "1 error, 0 warnings, 1 remark." == text[-1]
+    assert "1 error, 0 warnings, 0 remarks." == text[-1]
 
 
 def test_the_fix_repeats_the_global_options(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
