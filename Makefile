@@ -32,6 +32,7 @@ check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up t
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/build_cli_reference.py --check
+	$(BIN)/python tools/build_check_reference.py --check
 	$(BIN)/python tools/build_api_reference.py --check
 	$(BIN)/python tools/build_page_types.py --check
 	$(BIN)/python tools/build_price_table.py --check
@@ -61,6 +62,7 @@ prices: $(DEV)  ## regenerate the price table from the installed genai-prices
 
 docs: $(DEV)  ## regenerate the reference pages and the types of the page
 	$(BIN)/python tools/build_cli_reference.py
+	$(BIN)/python tools/build_check_reference.py
 	$(BIN)/python tools/build_api_reference.py
 	$(BIN)/python tools/build_page_types.py
 

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 from recollect.cli.main import COMMANDS
-from tools import build_api_reference
+from recollect.model.checks import CODES
+from tools import build_api_reference, build_check_reference
 from tools.build_cli_reference import PAGE, reference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -16,6 +17,12 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_the_cli_reference_is_what_help_says() -> None:
     """``make docs`` writes it; this fails when a help text changed without it."""
     assert reference() == PAGE.read_text(encoding="utf-8")
+
+
+def test_the_reference_of_codes_is_what_the_table_says() -> None:
+    """``make docs`` writes it; every code that a repair may mend says what the repair does."""
+    assert build_check_reference.reference() == build_check_reference.PAGE.read_text(encoding="utf-8")
+    assert build_check_reference.REPAIRS.keys() == {code for code, rule in CODES.items() if rule.is_mendable}
 
 
 def test_the_library_reference_is_what_docstrings_say() -> None:

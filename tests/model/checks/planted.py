@@ -10,11 +10,14 @@ import base64
 import json
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from recollect.model.checks.scan import LogIdentity
+from recollect.model.diagnosis import Diagnosis
+from recollect.model.findings import Severity
+from tests.model.repair.mended_bytes import output
 from tests.talk import Fields, assistant, call, encoded, link, mark, moment, result, user
 
 SESSION = "5f0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c22"
@@ -609,3 +612,24 @@ def planted(shape: str, names: list[str], seed: int = 0) -> Log:
         if name in ENDS:
             log.codes |= ENDS[name](log)
     return log
+
+
+def combined(count: int, seed: int = 0) -> Iterator[tuple[str, list[str], Log]]:
+    """Logs with two or three kinds of damage."""
+    rng = random.Random(seed)
+    for number in range(count):
+        shape = rng.choice([*SHAPES])
+        names = rng.sample([*PLANTS], rng.choice([2, 3]))
+        if rng.random() < 0.3:
+            names[-1] = rng.choice([*ENDS])
+        yield shape, names, planted(shape, names, number)
+
+
+def touched(log: Log, diagnosis: Diagnosis) -> list[int]:
+    """The lines that a repair changes although no error names them."""
+    if diagnosis.repair is None:
+        return []
+    named = {one.line for one in diagnosis.findings if one.severity is Severity.ERROR}
+    left = iter(output(diagnosis.repair).split(b"\n"))
+    lines = enumerate(log.data.split(b"\n"), 1)
+    return [number for number, line in lines if number not in named and line not in left]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +12,8 @@ from recollect.model.diagnosis import Diagnosis, diagnosed
 from recollect.model.findings import Severity
 from recollect.services.check.check import check
 from recollect.services.homes import Home
-from tests.model.checks.planted import ENDS, PLANTS, SESSION, SHAPES, Log, planted, sound
-from tests.model.repair.mended_bytes import output, source_of
+from tests.model.checks.planted import ENDS, PLANTS, SESSION, SHAPES, Log, combined, planted, sound, touched
+from tests.model.repair.mended_bytes import source_of
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.fresh import SHARED, VERSIONS, is_possible, program_of, recorded_logs, write_sessions
 from tests.oracle.rates.rate import Rate
@@ -87,33 +86,12 @@ def diagnosis_of(log: Log) -> Diagnosis:
     return diagnosed(structs.replace(source_of(log.data, SESSION), log=log.identity))
 
 
-def combined(count: int, seed: int = 0) -> Iterator[tuple[str, list[str], Log]]:
-    """Logs with two or three kinds of damage."""
-    rng = random.Random(seed)
-    for number in range(count):
-        shape = rng.choice([*SHAPES])
-        names = rng.sample([*PLANTS], rng.choice([2, 3]))
-        if rng.random() < 0.3:
-            names[-1] = rng.choice([*ENDS])
-        yield shape, names, planted(shape, names, number)
-
-
 def singles() -> Iterator[tuple[str, list[str], Log]]:
     """Every kind of damage in every shape, and the sound shapes."""
     for shape in SHAPES:
         yield shape, [], sound(shape)
         for name in [*PLANTS, *ENDS]:
             yield shape, [name], planted(shape, [name])
-
-
-def touched(log: Log, diagnosis: Diagnosis) -> list[int]:
-    """The lines that a repair changes although no error names them."""
-    if diagnosis.repair is None:
-        return []
-    named = {one.line for one in diagnosis.findings if one.severity is Severity.ERROR}
-    left = iter(output(diagnosis.repair).split(b"\n"))
-    lines = enumerate(log.data.split(b"\n"), 1)
-    return [number for number, line in lines if number not in named and line not in left]
 
 
 def _planted() -> Iterator[Rate]:

@@ -2,8 +2,9 @@
 
 Without a session: checks all sessions and the homes themselves (settings,
 permissions of files, sessions about to be deleted). Each finding has a stable
-code, a location (file, line, byte) and a recommended fix. An error means lost
-data, or a session that cannot be resumed with its history. Changes nothing.
+code, a location (file, line, byte) and a recommended fix. An error stops a
+resume or cuts what is resumed; what the client repairs itself is no error.
+Changes nothing. docs/reference/checks.md says what each code means.
 Installed packages may add checks; their codes are NAME/code.
 
 Exit status: 0 no errors or warnings, 1 errors or warnings, 4 a file cannot be

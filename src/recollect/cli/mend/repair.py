@@ -1,9 +1,9 @@
 """Repair a session that the client cannot resume or that the API refuses.
 
 Prints a plan: the findings of `recollect check` it fixes, what happens to which
-line, and how many messages the client resumes before and after. The result is
-checked with the same rules: a repair that would add an error or shorten the
-history is refused.
+line, and how many messages the client resumes before and after. Only lines that
+`check` calls an error are touched. The result is checked with the same rules: a
+repair that would add an error or shorten the history is refused.
 
 --apply carries out the plan, by default on a copy beside the original;
 --in-place changes the session itself, unless a client has it open. Removed or

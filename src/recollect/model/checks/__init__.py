@@ -37,6 +37,8 @@ _RESUMED = "2.1.325 resumed such a log"
 _ALL = "2.0.76, 2.1.197 and 2.1.325 resumed such logs"
 _SENT = "2.1.325 sent it; the API documents the refusal"
 _OURS = "not about the client"
+_UNSEEN = "not measured"
+_FRESH = "seen on homes fresh from 2.0.76, 2.1.197 and 2.1.325"
 
 
 class CheckRule(Struct, frozen=True):
@@ -129,13 +131,15 @@ CODES: dict[str, CheckRule] = {
         _WARNING, "JSON, but not an object", "passes over it; 2.1.197 fails at `null`", _ALL
     ),
     "invalid-utf8": CheckRule(_WARNING, "bytes that are not UTF-8", "reads replacement characters", _RESUMED),
-    "oversize-line": CheckRule(_WARNING, "a line too long to be parsed by recollect", "reads it", _OURS),
-    "too-deep": CheckRule(_WARNING, "a line nested too deeply to be parsed by recollect", "reads it", _OURS),
+    "oversize-line": CheckRule(_WARNING, "a line too long to be parsed by recollect", "reads it", _UNSEEN),
+    "too-deep": CheckRule(
+        _WARNING, "a line nested too deeply to be parsed by recollect", "reads it", _UNSEEN
+    ),
     "unknown-shape": CheckRule(
         _WARNING, "a known type with unexpected contents", "passes over its contents", _RESUMED, source="002"
     ),
     "unknown-type": CheckRule(
-        _INFO, "a type of line that recollect does not know", "keeps to what it knows", _OURS, source="002"
+        _INFO, "a type of line that recollect does not know", "keeps to what it knows", _UNSEEN, source="002"
     ),
     "lone-surrogate": CheckRule(_INFO, "half a surrogate pair", "reads a replacement character", _RESUMED),
     "byte-order-mark": CheckRule(_INFO, "the log starts with a byte order mark", "reads it", _RESUMED),
@@ -221,7 +225,7 @@ CODES: dict[str, CheckRule] = {
         _INFO, "the log holds no conversation, only other lines", 'says "No conversation found"', _RESUMED
     ),
     "empty-log": CheckRule(
-        _INFO, "the log is empty", "2.0.76 leaves such files behind itself", _ALL, "recollect rm {session}"
+        _INFO, "the log is empty", "2.0.76 leaves such files behind itself", _FRESH, "recollect rm {session}"
     ),
     "foreign-name": CheckRule(_INFO, "the name of the log is not a UUID", "never lists it", _RESUMED),
     # times
@@ -311,14 +315,14 @@ CODES: dict[str, CheckRule] = {
         _ERROR,
         "it cannot be read at all",
         "cannot read it either",
-        _OURS,
+        _UNSEEN,
         "check its permissions and the disk",
     ),
     "orphan-agent": CheckRule(
-        _WARNING, "a sub-agent's log whose session is gone", "does not look at it", _OURS
+        _WARNING, "a sub-agent's log whose session is gone", "does not look at it", _UNSEEN
     ),
-    "orphan-todos": CheckRule(_INFO, "todos of a session that is gone", "does not look at them", _OURS),
-    "orphan-tasks": CheckRule(_INFO, "tasks of a session that is gone", "does not look at them", _OURS),
+    "orphan-todos": CheckRule(_INFO, "todos of a session that is gone", "does not look at them", _UNSEEN),
+    "orphan-tasks": CheckRule(_INFO, "tasks of a session that is gone", "does not look at them", _UNSEEN),
     "path-collision": CheckRule(
         _WARNING,
         "sessions of several directories share one project folder",
@@ -334,13 +338,13 @@ CODES: dict[str, CheckRule] = {
         "mend {path}",
     ),
     "unreadable-config": CheckRule(
-        _ERROR, "the client's global config is not JSON", "starts as if it were new", _OURS, "mend {path}"
+        _ERROR, "the client's global config is not JSON", "starts as if it were new", _UNSEEN, "mend {path}"
     ),
     "open-mode": CheckRule(
         _WARNING,
         "other users of this machine may read it",
         "creates its files for one user",
-        _ALL,
+        _FRESH,
         "chmod go-rwx {path}",
     ),
     "expiring": CheckRule(
