@@ -102,12 +102,6 @@ FAMILIES: dict[str, tuple[Callable[[Entries], bytes], list[str], str]] = {
         WORDS,
         "fails",
     ),
-    "lost result": (
-        plain(lambda entries: without(entries, 5, 4)),
-        ["toolu_1", "was lost", *(word for word in WORDS if word != "R-one")],
-        "loses",
-    ),
-    "orphan result": (plain(lambda entries: without(entries, 4, 3)), WORDS, "loses"),
     "empty image": (with_blocks(3, said("Q-two"), EMPTY_IMAGE), WORDS, "refused"),
     "empty text": (
         with_blocks(2, said(" \n"), said("A-one"), {"type": "text", "text": "\t"}),
@@ -173,9 +167,9 @@ def test_a_damaged_session_is_whole_after_repair(client: Client, tmp_path: Path,
 
 
 @pytest.mark.parametrize("client", ["2.0.76"], indirect=True)
-@pytest.mark.parametrize("family", ["glued", "orphan", "lost result", "orphan result"])
+@pytest.mark.parametrize("family", ["glued", "orphan", "torn inside"])
 def test_an_old_client_resumes_the_repaired_session_too(client: Client, tmp_path: Path, family: str) -> None:
-    """2.0.76 joins no orphans and pairs nothing by itself."""
+    """2.0.76 joins no orphans by itself."""
     damage, words, _ = FAMILIES[family]
     log = client.put(ONE, [])
     log.write_bytes(damage(entries_for(client)))
