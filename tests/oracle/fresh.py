@@ -201,6 +201,7 @@ _RECORDED = (
 )
 # Records of requests and the client's own words: long, and of no effect on what is checked.
 _LEFT_OUT = frozenset(["api-request", "api-request-blob", "api-request-shape"])
+_DROPPED = frozenset(["rendered", "toolUseResult", "usage", "modelUsage", "requestRef"])
 _LONGEST = 60
 
 
@@ -219,7 +220,7 @@ def record(root: Path) -> None:
     for version in VERSIONS:
         for scenario, config in write_sessions(version, root / version, _RECORDED):
             for log in sorted((config / "projects").rglob("*.jsonl")):
-                work = str(root / version / scenario / "work")
+                work = str(root / version / scenario)
                 lines = [_shortened(json.loads(line), work) for line in log.read_bytes().splitlines()]
                 path = "-srv-app/" + "/".join(log.relative_to(config / "projects").parts[1:])
                 kept = [line for line in lines if line.get("type") not in _LEFT_OUT]
@@ -234,9 +235,13 @@ def _shortened(value: Any, work: str) -> Any:
     if isinstance(value, list):
         return [_shortened(one, work) for one in value]
     if isinstance(value, dict):
-        dropped = ("rendered", "systemPrompt", "toolUseResult", "addedNames", "addedLines")
-        return {name: _shortened(one, work) for name, one in value.items() if name not in dropped}
+        return {name: _part(name, one, work) for name, one in value.items() if name not in _DROPPED}
     return value
+
+
+def _part(name: str, value: Any, work: str) -> Any:
+    """The client's notes are recorded by their kind alone."""
+    return {"type": value["type"]} if name == "attachment" else _shortened(value, work)
 
 
 if __name__ == "__main__":
