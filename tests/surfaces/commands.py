@@ -118,7 +118,7 @@ def _shown(case: Case, name: str) -> Record | None:
 
 
 def _checked(case: Case, names: Sequence[str]) -> Records:
-    codes = {code.value for code in DamageCode}
+    codes = {*(code.value for code in DamageCode), "skipped-bytes"}
     findings = case.document("check", "--no-secrets", "--limit", "0")["findings"]
     found = Counter(one["session"] for one in findings if one["code"] in codes and not one["agent"])
     return {name: {"damaged": found[name]} for name in names}
