@@ -147,6 +147,12 @@ def far_orphan() -> bytes:
     return lines([*TALK[:2], *late])
 
 
+def without_id() -> bytes:
+    """The talk, ten minutes between its lines, with an answer that has no id."""
+    spread = [{**one, "timestamp": _at(10 * number)} for number, one in enumerate(TALK)]
+    return lines([{k: v for k, v in one.items() if k != "uuid" or one is not spread[1]} for one in spread])
+
+
 def with_agent_of(root: Path, owner: str) -> None:
     sound(root)
     agent = root / "projects" / "-srv-app" / f"agent-{AGENT}.jsonl"
@@ -240,7 +246,7 @@ CASES: dict[str, Callable[[Path], None]] = {
     "crlf": raw(lines(TALK).replace(b"\n", b"\r\n")),
     "being-written": with_open_tail,
     "invalid-id": raw(lines(TALK).replace(uuid_of(2).encode(), b"two")),
-    "missing-id": raw(without(1, "uuid")),
+    "missing-id": raw(without_id()),
     "duplicate-id": entries({**TALK[3], "extra": 1}),
     "repeated-entry": entries(TALK[3]),
     "missing-parent": raw(moved(2, parentUuid=uuid_of(99))),

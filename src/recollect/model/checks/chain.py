@@ -15,7 +15,7 @@ from msgspec import Struct, field, structs
 from recollect.model.checks import RuleViolation
 from recollect.model.conversation.chain import parent_step
 from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import LeafMark, Node
+from recollect.model.conversation.node import MESSAGE_TYPES, LeafMark, Node
 from recollect.model.damage import Line
 from recollect.model.entry import Assistant, Dialect, Entry, Kind, UnknownShapeBody, User
 from recollect.model.ids import is_uuid
@@ -207,7 +207,7 @@ def conversation_fault(graph: Graph, size: int, *, is_sent: bool) -> RuleViolati
     """
     if size == 0:
         return RuleViolation("empty-log", "the file has no bytes")
-    messages = [node for node in graph.nodes.values() if node.is_message]
+    messages = [node for node in graph.nodes.values() if node.type in MESSAGE_TYPES]
     own = [node for node in messages if not node.is_sidechain]
     if not own:
         only = "sub-agent lines" if messages else "lines other than messages"
@@ -216,7 +216,7 @@ def conversation_fault(graph: Graph, size: int, *, is_sent: bool) -> RuleViolati
     if leaf is not None and is_sent:
         return None
     end = own[-1]
-    if leaf is not None:
+    if leaf is not None or not any(node.is_message for node in own):
         return RuleViolation("nothing-said", "the client says there is no conversation", end.offset, end.uuid)
     timeless = Graph(_timed(graph)).active_leaf
     end = timeless or end
