@@ -539,7 +539,7 @@ def _torn(log: Log) -> set[str]:
 
 def _torn_title(log: Log) -> set[str]:
     log.changed.append(lambda data: data + b'{"type":"custom-title","custo')
-    return {"skipped-bytes"}
+    return {"unfinished-line"}
 
 
 def _no_newline(log: Log) -> set[str]:

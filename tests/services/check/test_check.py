@@ -234,6 +234,7 @@ CASES: dict[str, Callable[[Path], None]] = {
     "nul-run": raw(lines(TALK[:2]) + b"\0" * 100 + lines(TALK[2:])),
     "skipped-bytes": raw(lines(TALK[:2]) + b"{nonsense}\n" + lines(TALK[2:])),
     "torn-tail": raw(lines(TALK) + lines(TALK)[:50]),
+    "unfinished-line": raw(lines(TALK) + b'{"type":"mode","mo'),
     "missing-final-newline": raw(lines(TALK)[:-1]),
     "not-an-object": raw(lines(TALK) + b"null\n"),
     "invalid-utf8": raw(lines(TALK).replace(b"A1", b"A\xff")),

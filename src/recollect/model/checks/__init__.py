@@ -121,6 +121,12 @@ CODES: dict[str, CheckRule] = {
         "passes over them; all messages are sent",
         _RESUMED,
     ),
+    "unfinished-line": CheckRule(
+        _WARNING,
+        "bytes after the last newline of a log that no client has open, which hold no message",
+        "passes over them; all messages are sent",
+        _RESUMED,
+    ),
     "missing-final-newline": CheckRule(
         _INFO,
         "the last entry has no newline",

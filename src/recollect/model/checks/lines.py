@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.model import codec
 from recollect.model.checks import RuleViolation
@@ -71,6 +71,7 @@ class DamagedLine(Struct, frozen=True):
     is_half_message: bool = False
     half: str | None = None
     half_parent: str | None = None
+    harmless_code: str = "skipped-bytes"
 
     def holds_a_message(self, known: frozenset[str], missing: frozenset[str]) -> bool:
         """Whether a message is lost, given the ids in the log and those that are named but not there."""
@@ -79,7 +80,7 @@ class DamagedLine(Struct, frozen=True):
         return self.half in missing or (self.is_half_message and self.half not in known)
 
     def violation(self, *, is_loss: bool) -> RuleViolation:
-        return RuleViolation(self.code if is_loss else "skipped-bytes", self.what, self.offset)
+        return RuleViolation(self.code if is_loss else self.harmless_code, self.what, self.offset)
 
 
 def _is_lost_message(entry: Entry, known: frozenset[str]) -> bool:
@@ -143,9 +144,7 @@ def torn(tail: Damage, damaged: DamagedLine) -> DamagedLine:
         else f"the last {tail.length - 1} bytes are half an entry"
     )
     code = damaged.code if is_nul else "torn-tail"
-    return DamagedLine(
-        code, what, tail.offset, damaged.lost, damaged.is_half_message, damaged.half, damaged.half_parent
-    )
+    return structs.replace(damaged, code=code, what=what, harmless_code="unfinished-line")
 
 
 # ---- the parts of a line ---------------------------------------------------------------------------------
