@@ -173,7 +173,8 @@ def _cut(graph: Graph, walk: ChainWalk, node: Node, cut: RuleViolation, named: N
 
 
 def _is_before(one: Node, node: Node, walk: ChainWalk) -> bool:
-    return one.offset < node.offset and not one.is_sidechain and one.uuid not in walk.walked
+    is_open = not one.is_sidechain and not one.has_odd_key and one.uuid not in walk.walked
+    return is_open and one.offset < node.offset
 
 
 def _named(graph: Graph, node: Node, lost: Mapping[str, str], seen: set[str]) -> Node | None:

@@ -44,7 +44,6 @@ _SIDECHAIN = re.compile(rb'"isSidechain"\s*:\s*true')
 _STARTS_TRIED = 64
 _SEARCHED = 1 << 20
 _SPACE = " \t\r\0\ufeff"
-_BLANK = b" \t\r"
 _MESSAGES = (User, Assistant, ToolCallBody, ToolResultBody)
 _decoder = json.JSONDecoder()
 
@@ -106,17 +105,16 @@ def line_faults(item: Entry) -> Iterator[RuleViolation]:
             yield RuleViolation("unknown-type", f"type {body.type_name!r}", item.offset, item.uuid)
 
 
-def examined(damage: Damage, data: bytes) -> tuple[Line | None, DamagedLine]:
-    """What the client reads of a damaged line, and what it passes over."""
-    parts = [part for part in parts_of(data) if part.is_entry]
-    is_read = bool(parts) and not data[: parts[0].start].strip(_BLANK)
-    read = Line(data[parts[0].start : parts[0].start + parts[0].length], damage.offset) if is_read else None
+def examined(damage: Damage) -> DamagedLine:
+    """What the client passes over in a damaged line; ``damage.readable`` is what it reads of it."""
+    parts = [part for part in parts_of(damage.data) if part.is_entry]
+    is_read = damage.readable is not None
     lost = tuple(
         item
         for part in parts[is_read:]
-        if isinstance(item := codec.decode(Line(data[part.start : part.start + part.length])), Entry)
+        if isinstance(item := codec.decode(Line(damage.data[part.start : part.start + part.length])), Entry)
     )
-    return read, _damaged(damage, b"" if lost or is_read else data, lost)
+    return _damaged(damage, b"" if lost or is_read else damage.data, lost)
 
 
 def _damaged(damage: Damage, half: bytes, lost: tuple[Entry, ...]) -> DamagedLine:

@@ -214,18 +214,16 @@ class _Scanner:
 
     def _take_damage(self, item: Damage, *, is_tail: bool = False) -> Iterator[RuleViolation]:
         """Damage is judged once the graph is known; what the client reads of it is taken now."""
-        if item.code not in _PASSED_OVER:
+        if item.code in _PASSED_OVER:
+            damaged = examined(item)
+            self._damaged.append(torn(item, damaged) if is_tail else damaged)
+            if damaged.half and damaged.half_parent:
+                self.half_links[damaged.half] = damaged.half_parent
+        else:
             yield RuleViolation(item.code.value, item.detail, item.offset)
-            if item.readable is not None:
-                yield from self._take_entry(Line(item.data, item.offset), item.readable, is_damaged=True)
-            return
-        read, damaged = examined(item, item.data)
-        self._damaged.append(torn(item, damaged) if is_tail else damaged)
-        if damaged.half and damaged.half_parent:
-            self.half_links[damaged.half] = damaged.half_parent
-        entry = codec.decode(read, LIMITS) if read is not None else None
-        if read is not None and isinstance(entry, Entry):
-            yield from self._take_entry(read, entry)
+        if item.readable is not None:
+            is_whole = item.code in _PASSED_OVER
+            yield from self._take_entry(Line(item.data, item.offset), item.readable, is_damaged=not is_whole)
 
     def _take_entry(self, line: Line, entry: Entry, *, is_damaged: bool = False) -> Iterator[RuleViolation]:
         if not is_damaged and (entry.notices or entry.kind.value.startswith("unknown")):

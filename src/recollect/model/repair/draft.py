@@ -21,7 +21,7 @@ from recollect.model.checks.lines import LinePart
 from recollect.model.checks.resumed import LIMITS
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node, node_of
-from recollect.model.damage import Damage, DamageCode, Line
+from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
 from recollect.model.json_text import loose_object
 
@@ -87,13 +87,11 @@ class RepairDraft:
     def entry(self, number: int) -> Entry | None:
         """The entry of a row, as far as the client reads it as one."""
         item = codec.decode(Line(self.text(number), number), LIMITS)
-        if not isinstance(item, Damage):
-            return item
-        return item.readable if item.code is DamageCode.INVALID_UTF8 else None
+        return item.readable if isinstance(item, Damage) else item
 
     def line_of(self, node: Node) -> Line:
-        """The line of a node, without what the client passes over at its end."""
-        return Line(self.text(node.offset)[: node.length - 1], node.offset)
+        """The line of a node, with what the client passes over at its end."""
+        return Line(self.text(node.offset), node.offset)
 
     def load(self, node: Node) -> Entry | None:
         """The entry of a node of ``graph``."""

@@ -17,7 +17,6 @@ from msgspec import Struct, structs
 
 from recollect.model.checks import CODES, RuleViolation
 from recollect.model.checks.scan import LogScan, LogSource
-from recollect.model.damage import Damage
 from recollect.model.repair.draft import RepairAction, RepairDraft, SetAsideBytes
 from recollect.model.repair.fixes import fix_errors
 from recollect.model.repair.proof import RepairProof, proved, scan_of, unchanged, violation_key
@@ -148,8 +147,7 @@ def as_read(source: LogSource) -> RepairDraft:
     draft = RepairDraft(source.read, source.size)
     number = 0
     for number, line in enumerate(source.lines(), 1):
-        length = line.length if isinstance(line, Damage) else len(line.data) + 1
-        draft.keep(number, line.offset, length)
+        draft.keep(number, line.offset, line.length)
     if source.end < source.size:
         draft.keep(number + 1, source.end, source.size - source.end)
     return draft
