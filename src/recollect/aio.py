@@ -463,6 +463,10 @@ class AsyncSession:
         """Its title, in the client's order: custom, generated, last prompt, first prompt."""
         return await in_thread(lambda: self._session.title)
 
+    async def continued_in(self) -> str | None:
+        """The session that took over, when this one was sent to the background."""
+        return await in_thread(lambda: self._session.continued_in)
+
     async def cwd(self) -> str:
         """The directory it worked in, by its own entries."""
         return await in_thread(lambda: self._session.cwd)

@@ -44,14 +44,14 @@ def test_odd_lines_the_client_accepts_are_seen(line: bytes) -> None:
         b'"x"',
         b"\0\0\0",
         USER[:-3],
-        USER + USER,
+        b"x" + USER,
         b'{"a":NaN}',
         b"{" * 9,
         b'{"a":' * 99999,
     ],
 )
 def test_what_the_client_does_not_read_as_an_object_is_not_seen(line: bytes) -> None:
-    """Other values, torn and glued lines, NaN, nesting without end."""
+    """Other values, torn lines, text before an object, NaN, nesting without end."""
     assert line_links(line) is None
 
 

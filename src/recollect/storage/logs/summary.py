@@ -35,15 +35,9 @@ from recollect.model.titles import title_of
 from recollect.storage.logs.reader import LineBlock, OpenLog
 
 _WINDOW = 64 * 1024
-_METADATA = (
-    Kind.CUSTOM_TITLE,
-    Kind.AI_TITLE,
-    Kind.TAG,
-    Kind.LAST_PROMPT,
-    Kind.SUMMARY,
-    Kind.CONTINUED_IN,
-    Kind.BRIDGE_SESSION,
-)
+_REPEATED = (Kind.CUSTOM_TITLE, Kind.AI_TITLE, Kind.TAG, Kind.LAST_PROMPT, Kind.SUMMARY)
+# Links to other sessions stand near the end where there are any: they are looked for as far back as the rest.
+_METADATA = (*_REPEATED, Kind.CONTINUED_IN, Kind.BRIDGE_SESSION)
 _BRANCH = re.compile(rb'"gitBranch"[ \t]*:[ \t]*"[^"]')
 _MAIN_LINE = re.compile(rb'"isSidechain"[ \t]*:[ \t]*false')
 _CHAIN_KINDS = frozenset(
@@ -239,7 +233,7 @@ class _SummaryTail:
 
     @property
     def _satisfied(self) -> bool:
-        found_all = len(self.metadata) == len(_METADATA) and bool(self.origin.git_branch)
+        found_all = all(kind in self.metadata for kind in _REPEATED) and bool(self.origin.git_branch)
         return found_all and self.has_main_line and self.origin.at is not None
 
     def _take_last_link(self, block: LineBlock, log: OpenLog) -> None:
