@@ -354,11 +354,18 @@ def _add_answer(
 
 
 def _begun_answer(turns: list[_EntryContribution], one: _EntryContribution) -> _EntryContribution | None:
+    """The answer that a line continues: behind notes, or behind other answers and results, not behind both."""
+    note = other = False
     for turn in reversed(turns):
         if turn.role == "assistant":
             if one.message_id is not None and turn.message_id == one.message_id:
                 return turn
-        elif not turn.is_note and not _starts_with_result(turn):
+            other = True
+        elif turn.is_note:
+            note = True
+        elif not _starts_with_result(turn):
+            break
+        if note and other:
             break
     return None
 

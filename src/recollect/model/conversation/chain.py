@@ -208,7 +208,7 @@ def _followers(graph: Graph, node: Node) -> list[Node]:
     while waiting:
         follower = graph.nodes[waiting.pop()]
         if not follower.is_bridge:
-            found.append(follower)
+            found += [follower] if follower.uuid not in graph.removed else []
         elif follower.uuid not in passed:
             passed.add(follower.uuid)
             waiting += graph.children(follower.uuid)
