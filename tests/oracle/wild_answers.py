@@ -21,7 +21,6 @@ from tests.talk import encoded
 RECORD = Path(__file__).resolve().parents[1] / "data" / "wild_answers.json"
 # Logs that differ, with the reason.
 KNOWN_DIFFERENCES = {
-    312: "a result that answers a later call is moved behind that call",
     525: "a note after a result whose call is gone is not gathered",
     615: "a result written long before its answer stands before a note inside that answer",
     648: "of two results for one call the one that hangs off a note is taken",

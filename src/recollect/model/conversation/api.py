@@ -263,15 +263,21 @@ def _is_result(one: _EntryContribution) -> bool:
 
 
 def _with_open_calls_closed(said: list[_EntryContribution], *, in_error: bool) -> list[_EntryContribution]:
-    """Give the calls of an interrupted last answer a result that says so."""
+    """Give the calls of an interrupted last answer a result that says so, or one that stands before them."""
     if in_error:
         return said
-    answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
     start = _start_of_open_end(said)
-    calls = [call for one in said[start:] if one.role == "assistant" for call in one.of_type("tool_use")]
-    missing = [
-        _result(call.get("id"), INTERRUPTED_RESULT) for call in calls if call.get("id") not in answered
-    ]
+    results = {
+        block.get("tool_use_id"): (index, block)
+        for index, one in enumerate(said)
+        for block in one.of_type("tool_result")
+    }
+    missing = []
+    for index, one in enumerate(said[start:], start):
+        for call in one.of_type("tool_use") if one.role == "assistant" else ():
+            place, found = results.get(call.get("id"), (-1, _result(call.get("id"), INTERRUPTED_RESULT)))
+            if place < index:
+                missing.append(found)
     return [*said, _EntryContribution("user", missing)] if missing else said
 
 

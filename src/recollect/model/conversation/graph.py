@@ -103,6 +103,8 @@ class Graph:
         if before is not None:
             self.duplicates.append(node.uuid)
             self._first_offsets.setdefault(node.uuid, before.offset)
+            if before.is_link and not node.is_link:
+                return  # to the client such a line is no copy
         self.nodes[node.uuid] = node
 
     def _preserve(self) -> None:
