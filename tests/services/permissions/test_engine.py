@@ -84,6 +84,14 @@ def test_the_mode_of_an_untrusted_project_is_not_taken(place: Place) -> None:
     assert (Mode.DEFAULT, Mode.ACCEPT_EDITS) == (before, here(place).engine.mode)
 
 
+@pytest.mark.parametrize("mode", [Mode.DONT_ASK, Mode.PLAN])
+def test_a_mode_that_narrows_counts_before_the_project_is_trusted(place: Place, mode: Mode) -> None:
+    """As deny rules do."""
+    place.shared({"permissions": {"defaultMode": mode.value}})
+
+    assert here(place).engine.mode is mode
+
+
 def test_no_project_switches_all_questions_off(place: Place) -> None:
     """The client ignores bypassPermissions in a project's settings, trusted or not."""
     place.shared({"permissions": {"defaultMode": "bypassPermissions"}})

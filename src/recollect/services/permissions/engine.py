@@ -184,7 +184,14 @@ def _mode(found: LoadedSettings, given: str | None) -> Mode:
 
 
 def _default_mode(found: LoadedSettings) -> object:
-    """The mode of the settings. A directory cannot switch all questions off: the client ignores that there."""
+    """The mode of the settings. A directory cannot switch all questions off: the client ignores that there.
+
+    A mode of an untrusted project counts at once where it only narrows.
+    """
+    waiting = [one.value for one in found.settings.waiting if one.path == ("permissions", "defaultMode")]
+    stronger = [one for one in found.settings.of("permissions", "defaultMode") if one.origin.scope != "user"]
+    if not stronger and waiting and waiting[0] in (Mode.DONT_ASK, Mode.PLAN):
+        return waiting[0]
     for setting in found.settings.of("permissions", "defaultMode"):
         from_directory = setting.origin.scope in ("project", "local")
         return None if from_directory and setting.value == Mode.BYPASS else setting.value
