@@ -8,6 +8,7 @@ possible (again), and its undo too.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -15,6 +16,7 @@ import shutil
 import signal
 import stat
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -92,6 +94,20 @@ class Calls:
 
 def end_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def never_returning() -> Iterator[None]:
+    """For a forked child: it ends here. An error that got out would let it go on as a second test runner."""
+    code = 1
+    try:
+        yield
+        code = 0
+    except BaseException:  # noqa: BLE001 - shown, and then this process ends
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 calls = Calls(end_process)

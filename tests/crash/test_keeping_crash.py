@@ -30,7 +30,7 @@ from recollect.storage.archive.bundle import export_bundle, import_bundle
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.home import ClaudeHome
 from recollect.storage.migrations.registry import step_named
-from tests.crash.change_loop import LOOKING, Calls, end_process
+from tests.crash.change_loop import LOOKING, Calls, end_process, never_returning
 from tests.services.test_trash import put_far_apart
 from tests.small_home import ONE, TALK, TWO, lines, prompt, put
 from tests.storage.migrations.old_sessions import (
@@ -143,14 +143,16 @@ def killed_at(work: Callable[[], object], nth: int, how: str) -> tuple[int, list
     counted, told = os.pipe()
     child = os.fork()
     if child == 0:
-        calls = Calls(end_process)
-        calls.watch(setattr)
-        calls.arm(nth, how)
-        work()
-        calls.disarm()
-        changing = [number for number, name in enumerate(calls.names, 1) if name not in (*LOOKING, "pread")]
-        os.write(told, json.dumps(changing).encode())
-        os._exit(0)
+        with never_returning():
+            calls = Calls(end_process)
+            calls.watch(setattr)
+            calls.arm(nth, how)
+            work()
+            calls.disarm()
+            changing = [
+                number for number, name in enumerate(calls.names, 1) if name not in (*LOOKING, "pread")
+            ]
+            os.write(told, json.dumps(changing).encode())
     os.close(told)
     _, status = os.waitpid(child, 0)
     made = os.read(counted, 1 << 16)
