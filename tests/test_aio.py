@@ -17,8 +17,8 @@ from recollect.model.conversation.conversation import Conversation
 from recollect.model.entry import Entry
 from recollect.model.lifecycle import SessionState
 from recollect.services.homes import Home
+from recollect.services.library.walk import Walk
 from recollect.services.session import Session
-from recollect.services.walk import Walk
 from recollect.storage.logs.aio_reader import streamed
 from recollect.storage.logs.loader import ConversationLoader
 from recollect.storage.logs.reader import LogReader

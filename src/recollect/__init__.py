@@ -158,17 +158,6 @@ if TYPE_CHECKING:
     from recollect.model.project_key import project_key
     from recollect.model.repair.draft import RepairAction
     from recollect.model.search.snippet import Snippet
-    from recollect.services.actions import (
-        ArchivedCopy,
-        ArchiveReport,
-        CleanupReport,
-        MigrationReport,
-        SessionRepair,
-        archive,
-        check,
-        repair,
-        scan,
-    )
     from recollect.services.archive.archive import ArchiveFailure
     from recollect.services.check.check import CheckReport, CheckSummary
     from recollect.services.command_history import (
@@ -180,15 +169,26 @@ if TYPE_CHECKING:
     from recollect.services.cost.price import performance, price
     from recollect.services.cost.session_sums import SessionSum
     from recollect.services.homes import Home
+    from recollect.services.library.actions import (
+        ArchivedCopy,
+        ArchiveReport,
+        CleanupReport,
+        MigrationReport,
+        SessionRepair,
+        archive,
+        check,
+        repair,
+        scan,
+    )
+    from recollect.services.library.plugins import Exporter, SessionCheck
+    from recollect.services.library.walk import Walk
     from recollect.services.list import ListedSession
-    from recollect.services.plugins import Exporter, SessionCheck
     from recollect.services.rewind import RewindReport, RewoundFile
     from recollect.services.search.search import SearchHit, SearchResult
     from recollect.services.secrets.file_scan import SecretFinding
     from recollect.services.secrets.scan import SecretScan
     from recollect.services.session import ActiveBranch, AgentCost, Compaction, Session, SessionCounts
     from recollect.services.todos import SessionTodo, SessionTodoList, TodoMove
-    from recollect.services.walk import Walk
     from recollect.services.watch import ActiveBlock, WatchedSession, WatchSnapshot
     from recollect.storage.home import (
         AgentFile,
@@ -271,7 +271,7 @@ _ROOMS = {
     "recollect.model.project_key": "project_key",
     "recollect.model.repair.draft": "RepairAction",
     "recollect.model.search.snippet": "Snippet",
-    "recollect.services.actions": (
+    "recollect.services.library.actions": (
         "ArchiveReport ArchivedCopy CleanupReport MigrationReport SessionRepair archive check repair scan"
     ),
     "recollect.services.archive.archive": "ArchiveFailure",
@@ -281,14 +281,14 @@ _ROOMS = {
     "recollect.services.cost.session_sums": "SessionSum",
     "recollect.services.homes": "Home",
     "recollect.services.list": "ListedSession",
-    "recollect.services.plugins": "Exporter SessionCheck",
+    "recollect.services.library.plugins": "Exporter SessionCheck",
     "recollect.services.rewind": "RewindReport RewoundFile",
     "recollect.services.search.search": "SearchHit SearchResult",
     "recollect.services.secrets.file_scan": "SecretFinding",
     "recollect.services.secrets.scan": "SecretScan",
     "recollect.services.session": "ActiveBranch AgentCost Compaction Session SessionCounts",
     "recollect.services.todos": "SessionTodo SessionTodoList TodoMove",
-    "recollect.services.walk": "Walk",
+    "recollect.services.library.walk": "Walk",
     "recollect.services.watch": "ActiveBlock WatchSnapshot WatchedSession",
     "recollect.storage.home": (
         "AgentFile ClaudeHome HomeTotals LatestSession LogContent ProjectDir SessionFile TaskFile TodoFile"

@@ -42,9 +42,9 @@ from recollect.model.entry import Entry
 from recollect.model.ids import SessionId
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState
 from recollect.services.homes import Home as SyncHome
+from recollect.services.library.walk import Walk
 from recollect.services.session import ActiveBranch, AgentCost, Branches, Compaction, SessionCounts
 from recollect.services.session import Session as SyncSession
-from recollect.services.walk import Walk
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.logs.aio_log import AsyncLog
 from recollect.storage.logs.aio_reader import AsyncConversationLoader, AsyncLogReader, async_follow, streamed
@@ -63,11 +63,16 @@ from recollect.system.thread_hop import in_thread
 if TYPE_CHECKING:
     from recollect.model.cost.report import CostReport
     from recollect.model.cost.response import PricedResponse
-    from recollect.services.actions import ArchiveReport, CleanupReport, MigrationReport, SessionRepair
     from recollect.services.check.check import CheckReport
     from recollect.services.command_history import CommandHistory
+    from recollect.services.library.actions import (
+        ArchiveReport,
+        CleanupReport,
+        MigrationReport,
+        SessionRepair,
+    )
+    from recollect.services.library.plugins import SessionCheck
     from recollect.services.list import ListedSession
-    from recollect.services.plugins import SessionCheck
     from recollect.services.rewind import RewindReport
     from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan

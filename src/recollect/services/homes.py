@@ -19,9 +19,9 @@ from recollect.errors import Ambiguous, InvalidId, NotFound, StorageError
 from recollect.model import timespan
 from recollect.model.cost.money import Spending
 from recollect.model.ids import SessionId
+from recollect.services.library.walk import Walk
 from recollect.services.projects import ProjectFilter
 from recollect.services.session import AgentCost, Branches, Session, check_branches
-from recollect.services.walk import Walk
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
 from recollect.storage.logs.conversation_cache import ConversationCache
@@ -33,13 +33,18 @@ if TYPE_CHECKING:
     from recollect.model.conversation.tool_calls import ToolCall
     from recollect.model.cost.report import CostReport
     from recollect.model.cost.response import PricedResponse
-    from recollect.services.actions import ArchiveReport, CleanupReport, MigrationReport, SessionRepair
-    from recollect.services.arrow import ArrowColumns
     from recollect.services.check.check import CheckReport
     from recollect.services.command_history import CommandHistory
     from recollect.services.indexing.access import OpenIndex
+    from recollect.services.library.actions import (
+        ArchiveReport,
+        CleanupReport,
+        MigrationReport,
+        SessionRepair,
+    )
+    from recollect.services.library.arrow import ArrowColumns
+    from recollect.services.library.plugins import SessionCheck
     from recollect.services.list import ListedSession
-    from recollect.services.plugins import SessionCheck
     from recollect.services.rewind import RewindReport
     from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan
@@ -311,7 +316,7 @@ class Home:
         Sessions that only the archive still has come last, unless ``archived`` is false. What a fork
         copied stands in both sessions: ``uuid`` tells. A log that cannot be read ends the walk with its error.
         """
-        from recollect.services import arrow
+        from recollect.services.library import arrow
 
         check_branches(branches)
         return Walk(
@@ -331,8 +336,8 @@ class Home:
 
         ``agents`` adds the calls of sub-agents. What a fork copied stands in both sessions: ``id`` tells.
         """
-        from recollect.services import arrow
-        from recollect.services.messages import session_tool_calls
+        from recollect.services.library import arrow
+        from recollect.services.library.messages import session_tool_calls
 
         return Walk(
             "tool calls",
@@ -359,7 +364,7 @@ class Home:
         the first one is asked for, and stays open until the last one, or ``close``. Nothing is held in memory;
         where there is no index, the usage of all responses is. ``since`` and ``until`` are those of ``costs``.
         """
-        from recollect.services import arrow
+        from recollect.services.library import arrow
 
         def walked() -> Generator[PricedResponse, None, None]:
             from recollect.services.cost.report import responses
@@ -432,7 +437,7 @@ class Home:
         keeps the original in the undo journal. Raises ``Busy`` where a client has the session open and
         ``DamagedData`` where the result would not be sound.
         """
-        from recollect.services.actions import session_repair
+        from recollect.services.library.actions import session_repair
 
         return session_repair(self.own_session(session), self._data, apply=apply, in_place=in_place)
 
@@ -469,7 +474,7 @@ class Home:
 
         Old are those whose last entry is older than ``days``; a log without an entry is as old as its file.
         """
-        from recollect.services.actions import cleaned_up
+        from recollect.services.library.actions import cleaned_up
 
         return cleaned_up(self, self._data, days, project, apply=apply)
 
@@ -481,7 +486,7 @@ class Home:
         All or none stay done. ``cwd`` is where a flat log was made. Raises ``UsageError`` where a step cannot be
         done, ``DamagedData`` where the result would not say the same.
         """
-        from recollect.services.actions import migrated
+        from recollect.services.library.actions import migrated
 
         return migrated(self.own_session(session), target, self._data, cwd, apply=apply)
 
@@ -503,7 +508,7 @@ class Home:
 
     def archive(self, *sessions: str) -> ArchiveReport:
         """Put these sessions into the archive, or without any all of them. The homes are only read."""
-        from recollect.services.actions import archived
+        from recollect.services.library.actions import archived
 
         chosen = [self.own_session(name) for name in sessions] or list(self.sessions())
         return archived(chosen, self._data, dt.datetime.now(dt.UTC))
@@ -520,7 +525,7 @@ class Home:
             yield from self.archived_only(project)
 
     def _session_columns(self) -> ArrowColumns[Session]:
-        from recollect.services import arrow
+        from recollect.services.library import arrow
 
         return arrow.session_columns({row.keys["session"]: row for row in self.costs("session").rows})
 

@@ -198,7 +198,7 @@ class Session:
         ``branches="active"`` is the conversation the client would load, ``"all"`` every message of the log, in
         the order of the log. ``agents`` adds what sub-agents said, after the session's own messages.
         """
-        from recollect.services.messages import session_messages
+        from recollect.services.library.messages import session_messages
 
         check_branches(branches)
         return session_messages(self, branches, agents=agents)

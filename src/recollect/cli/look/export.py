@@ -114,7 +114,7 @@ def _check(options: Namespace) -> None:
             "export: no session was named", hint="for example: recollect export @last --output talk.md"
         )
     if options.format not in _FORMATS:
-        from recollect.services.plugins import exporter_names
+        from recollect.services.library.plugins import exporter_names
 
         others = exporter_names()
         if options.format not in others:
@@ -197,7 +197,7 @@ def _flat(session: Session, options: Namespace, damage: _Look) -> _ExportContent
 
 def _other(session: Session, options: Namespace, damage: _Look) -> _ExportContent:
     """A format that another package brings."""
-    from recollect.services.plugins import exported
+    from recollect.services.library.plugins import exported
 
     return _ExportContent(exported(options.format, session), export.Redactor.texts, findings=damage)
 

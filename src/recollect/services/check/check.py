@@ -31,7 +31,7 @@ from recollect.storage.logs.reader import OpenLog
 from recollect.system.locations import data_dir
 
 if TYPE_CHECKING:
-    from recollect.services.plugins import SessionCheck
+    from recollect.services.library.plugins import SessionCheck
 
 Progress = Callable[[int, int], None]
 MOST_OF_A_CODE = 50
@@ -91,7 +91,7 @@ def check(
 ) -> CheckReport:
     """Check these sessions with their sub-agents; by default all of them and the homes themselves.
 
-    ``with_plugins`` adds the checks of other packages (``services/plugins.py``), ``rules`` the caller's own.
+    ``with_plugins`` adds the checks of other packages (``services/library/plugins.py``), ``rules`` the caller's own.
     ``known`` has diagnoses that were made already, by the path of the log.
     """
     chosen = list(home.sessions()) if sessions is None else list(sessions)
@@ -122,7 +122,7 @@ def _other_findings(
     """What the caller's own rules and the checks of other packages say."""
     if not rules and not with_plugins:
         return
-    from recollect.services.plugins import rule_findings, session_checks
+    from recollect.services.library.plugins import rule_findings, session_checks
 
     checks = session_checks() if with_plugins else []
     for session in sessions:

@@ -12,7 +12,7 @@ import pytest
 
 from recollect import Home, PluginFailed, Severity
 from recollect.cli.main import main
-from recollect.services.plugins import exported, exporter_names
+from recollect.services.library.plugins import exported, exporter_names
 from tests.small_home import ONE, TALK, put
 
 Install = Callable[[str, str], None]

@@ -312,7 +312,7 @@ def test_other_packages_read_the_table(home: Home, package: str) -> None:
 
 def test_without_pyarrow_the_extra_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A typed error that says how to get it."""
-    from recollect.services import arrow
+    from recollect.services.library import arrow
 
     def missing(name: str) -> Any:
         raise ImportError(name)

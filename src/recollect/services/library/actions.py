@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from recollect.services.check.check import CheckReport
     from recollect.services.homes import Home
-    from recollect.services.plugins import SessionCheck
+    from recollect.services.library.plugins import SessionCheck
     from recollect.services.secrets.scan import SecretScan
 
 

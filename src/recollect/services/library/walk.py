@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from recollect.services.arrow import ArrowColumns
+    from recollect.services.library.arrow import ArrowColumns
 
 Item = TypeVar("Item")
 
@@ -49,12 +49,12 @@ class Walk(Iterator[Item], Generic[Item]):
 
         Money stands in two columns: ``pico_usd`` as whole numbers and ``usd`` as exact decimals.
         """
-        from recollect.services.arrow import table_of
+        from recollect.services.library.arrow import table_of
 
         return table_of(self, self._columns())
 
     def to_batches(self, rows: int = 10_000) -> Iterator[Any]:
         """The same as ``pyarrow.RecordBatch``es of at most ``rows`` rows, for more than fits into memory."""
-        from recollect.services.arrow import batches_of
+        from recollect.services.library.arrow import batches_of
 
         return batches_of(self, self._columns(), rows)
