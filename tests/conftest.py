@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import gc
+import itertools
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -12,6 +14,11 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Where the environment forbids to keep compiled modules, each of the hundreds of programs that tests start would compile
+# all of recollect: ten times the start. They are kept beside the source, and git ignores them.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # One profile for all machines: example counts, never wall time, decide when a property test ends.
 settings.register_profile(
@@ -87,9 +94,12 @@ def _guard(event: str, arguments: tuple[object, ...]) -> None:
             raise PermissionError(errno.EACCES, "a test touched the real home", os.fsdecode(path))
 
 
+_INSIDE_REAL_HOMES = tuple(home + os.sep for home in REAL_HOMES)
+
+
 def _is_real(path: str) -> bool:
     """By whole names: the caches that tests fetch programs into stand beside ours, and begin like it."""
-    return any(path == real or path.startswith(real + os.sep) for real in REAL_HOMES)
+    return path in REAL_HOMES or path.startswith(_INSIDE_REAL_HOMES)
 
 
 sys.addaudithook(_guard)
@@ -104,10 +114,34 @@ os.environ["SSL_CERT_FILE"] = str(Path(__file__).resolve().parent / "data" / "no
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each test gets its directories.
+
+    Numbered by a counter, and apart: to find a free number pytest lists every directory of the run, which took more
+    time than most tests do.
+    """
+    root = tmp_path_factory.getbasetemp() / "t"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def tmp_path(places: Path, request: pytest.FixtureRequest) -> Path:
+    """As pytest's own: a new directory for each test, kept for three runs."""
+    place = places / f"{re.sub(r'[^a-zA-Z0-9_]', '_', request.node.name)[:20]}{next(_numbers)}"
+    place.mkdir(mode=0o700)
+    return place
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_home(places: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """HOME, the XDG directories and CLAUDE_CONFIG_DIR point into a fresh directory, for every test."""
-    home = tmp_path_factory.mktemp("home")
+    home = places / f"home{next(_numbers)}"
+    home.mkdir(mode=0o700)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "xdg-config"))
