@@ -13,6 +13,7 @@ from tests.surfaces.homes import HomeCase, cases
 from tests.surfaces.record import FIELDS, Records, Surface, differences
 
 _NEWEST = 5
+_LISTS = {"list", "list --no-index", "list --json --no-index", "page: list"}
 
 
 def _surfaces(case: Case, known: Records) -> Iterator[Surface]:
@@ -37,6 +38,15 @@ def test_every_surface_says_what_the_library_says(home: HomeCase, tmp_path: Path
     found = [line for surface in asked for line in differences(known, surface)]
 
     assert not found, "\n".join(found)
-    assert list(commands.listed(case))[:_NEWEST] == commands.newest(case)
+    order = list(commands.listed(case))
+    assert order[:_NEWEST] == commands.newest(case)
+    for surface in asked:
+        if surface.name in _LISTS:
+            assert list(surface.records) == [name for name in order if name in surface.records], surface.name
+        if (
+            surface.name == "team page: list"
+        ):  # a push does not carry the times of files, which decide between equals
+            shown, told = ([known[name]["last_at"] for name in names] for names in (surface.records, order))
+            assert shown == [at for name, at in zip(order, told, strict=True) if name in surface.records]
     # A fact that fewer surfaces show than before would no longer be compared.
     assert all(sum(field in surface.fields for surface in asked) >= 5 for field in FIELDS)

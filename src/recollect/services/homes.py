@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
-import os
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     )
     from recollect.services.library.arrow import ArrowColumns
     from recollect.services.library.plugins import SessionCheck
-    from recollect.services.list import ListedSession
+    from recollect.services.list import ListedSession, ListQuery
     from recollect.services.rewind import RewindReport
     from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan
@@ -100,12 +99,8 @@ class Home:
 
         wanted = None if project is None else ProjectFilter(project)
         archive = Archive(self._data / "archive")
-        roots = {os.path.realpath(home.root) for home in self.homes}
-        present = {(log.path.parent.name, log.path.stem) for home in self.homes for log in home.sessions()}
-        for name in sorted(set(archive.names()) - present):
-            manifest = archive.known(*name)
-            if manifest is None or os.path.realpath(manifest.home) not in roots:
-                continue
+        logs = (str(log.path) for home in self.homes for log in home.sessions())
+        for manifest, _ in archive.only_here((home.root for home in self.homes), logs):
             session = ArchivedSession(archive, manifest, cache=self.cache)
             if wanted is None or wanted.fits(_cwd(session)):
                 yield session
@@ -246,7 +241,9 @@ class Home:
             return contextlib.nullcontext(OpenIndex(roots, index_path(roots, self.index_cache)))
         return open_index(roots, cache=self.index_cache)
 
-    def listed(self, _opened: OpenIndex | None = None) -> list[ListedSession]:
+    def listed(
+        self, _opened: OpenIndex | None = None, _query: ListQuery | None = None
+    ) -> list[ListedSession]:
         """Every session as a list shows it, last spoken in first, with what only the archive has.
 
         Counts and sums are not looked up. An index that is there is brought up to date and read; none is built.
@@ -254,7 +251,7 @@ class Home:
         from recollect.services.indexing.at_hand import known_index
         from recollect.services.list import ListQuery, listed
 
-        query = ListQuery(with_counts=False, with_usage=False)
+        query = _query or ListQuery(with_counts=False, with_usage=False)
         roots = [home.root for home in self.homes]
         with contextlib.ExitStack() as held:
             opener = known_index(roots, self.index_cache) if self._with_index else self._index(roots)

@@ -795,7 +795,7 @@ export interface SessionListDocument {
   facets?: FacetsDocument
 }
 
-/** One session of the page's list. Null means not known yet; ``person`` is set on a team server. */
+/** One session of the page's list. Null means not known yet; ``person`` is set on a team server. ``is_archive_only``: its log is no longer in a home, so it does not expire. */
 export interface SessionRowDocument {
   id: string
   project: string
@@ -817,6 +817,7 @@ export interface SessionRowDocument {
   damaged: number | null
   expires_at: string | null
   is_archived: boolean
+  is_archive_only: boolean
   is_indexed: boolean
   person?: string | null
 }

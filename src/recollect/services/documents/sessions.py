@@ -14,7 +14,10 @@ Facet = list[tuple[str, int]]
 
 
 class SessionRowDocument(Struct, frozen=True, kw_only=True):
-    """One session of the page's list. Null means not known yet; ``person`` is set on a team server."""
+    """One session of the page's list. Null means not known yet; ``person`` is set on a team server.
+
+    ``is_archive_only``: its log is no longer in a home, so it does not expire.
+    """
 
     id: str
     project: str
@@ -36,6 +39,7 @@ class SessionRowDocument(Struct, frozen=True, kw_only=True):
     damaged: int | None
     expires_at: dt.datetime | None
     is_archived: bool
+    is_archive_only: bool
     is_indexed: bool
     person: str | UnsetType | None = UNSET
 

@@ -32,7 +32,9 @@ from recollect.services.export.html_frame import words_of
 from recollect.services.export.html_message import MessageWriter
 from recollect.services.export.html_source import ExportAgents, ExportSource
 from recollect.services.homes import Home
+from recollect.services.list import ListedSession, ListQuery
 from recollect.services.page.conversation import ViewMessages
+from recollect.services.projects import ProjectFilter
 from recollect.services.session import Session
 from recollect.system import fsops
 
@@ -69,16 +71,20 @@ class ExportTarget(Struct, frozen=True):
     up: str = ""
 
 
-class ExportSummary(Struct):
-    """A session's row in an index."""
+class ExportSize(Struct):
+    """What was written of a session."""
 
-    title: str
-    last_at: dt.datetime | None
-    messages: int
-    agents: int
-    spending: Spending
     files: int = 0
     bytes: int = 0
+
+
+class ProjectRow(Struct, frozen=True):
+    """A session in the index of a project, as every list shows it. ``problem`` says why it has no pages."""
+
+    listed: ListedSession
+    title: str = ""
+    spending: Spending = Spending()
+    problem: str = ""
 
 
 # ---- targets ---------------------------------------------------------------------------------------------
@@ -125,8 +131,8 @@ def export_session(
         place = ExportTarget(
             stage / name, stage / (_pages_beside(target).name if is_file(target) else "pages")
         )
-        summary = _write(source, place)
-        done.files, done.bytes = summary.files, summary.bytes
+        written = _write(source, place)
+        done.files, done.bytes = written.files, written.bytes
         if is_file(target):
             _publish_file(place, target, force=force)
         else:
@@ -150,15 +156,28 @@ def export_project(
     if is_file(target):
         raise UsageError(f"{target}: a project is a directory of pages", hint="name a new directory")
     check_target(target)
-    sessions = [*home.sessions(project), *home.archived_only(project)]
+    sessions = home.listed(_query=ListQuery(in_project=ProjectFilter(project).fits))
     if not sessions:
         raise NotFound(f"project {project!r}: it has no sessions", hint="`recollect list` shows directories")
     done = HtmlExport(target, problems=[], damage=[])
     with _staged(target) as stage:
-        rows: dict[str, ExportSummary | str] = {}
-        for number, session in enumerate(sessions, 1):
-            name = _file_name(session, rows)
-            rows[name] = _project_session(ExportSource(session, redactor, whole=whole), stage, name, done)
+        archived = {(one.id, str(one.path)): one for one in home.archived_only(project)}
+        rows: dict[str, ProjectRow] = {}
+        for number, one in enumerate(sessions, 1):
+            name = _file_name(one.id, rows)
+            try:
+                session = archived[one.id, one.path] if one.is_archived else home.at(one)
+            except NotFound as gone:
+                done.problems.append((one.id, gone.message))
+                rows[name] = ProjectRow(one, problem=gone.message)
+                continue
+            source = ExportSource(session, redactor, whole=whole)
+            rows[name] = _project_session(
+                one,
+                source,
+                ExportTarget(stage / f"{name}.html", stage / f"{name}-pages", up="index.html"),
+                done,
+            )
             if progress is not None:
                 progress(number, len(sessions))
         index = _pieces(_project_page(project if redactor is None else redactor.text(project), rows))
@@ -168,26 +187,30 @@ def export_project(
     return done
 
 
-def _project_session(source: ExportSource, stage: Path, name: str, done: HtmlExport) -> ExportSummary | str:
-    """Write one session of a project; returns the reason if it cannot be read."""
+def _project_session(
+    one: ListedSession, source: ExportSource, place: ExportTarget, done: HtmlExport
+) -> ProjectRow:
+    """Write one session of a project; the row says why if it cannot be read."""
     try:
-        summary = _write(
-            source, ExportTarget(stage / f"{name}.html", stage / f"{name}-pages", up="index.html")
-        )
+        written = _write(source, place)
     except RecollectError as problem:
         why = source.text(problem.message)
-        done.problems.append((source.session.id, why))
-        return why
+        done.problems.append((one.id, why))
+        return ProjectRow(one, problem=why)
     done.files, done.bytes, done.sessions = (
-        done.files + summary.files,
-        done.bytes + summary.bytes,
+        done.files + written.files,
+        done.bytes + written.bytes,
         done.sessions + 1,
     )
-    return summary
+    used = one.used
+    spent = source.cost.spending  # what only the archive has is not summed up without an index
+    if used is not None:
+        spent = Spending(used.tokens, used.pico_usd, frozenset(used.unpriced))
+    return ProjectRow(one, _title(source), spent)
 
 
-def _file_name(session: Session, taken: Mapping[str, object]) -> str:
-    stem = _ODD.sub("_", session.id)[:100] or "_"
+def _file_name(session: str, taken: Mapping[str, object]) -> str:
+    stem = _ODD.sub("_", session)[:100] or "_"
     return next(one for one in _numbered(stem) if one not in taken and one != "index")
 
 
@@ -202,22 +225,16 @@ def _numbered(stem: str) -> Iterator[str]:
 # ---- one session -----------------------------------------------------------------------------------------
 
 
-def _write(source: ExportSource, place: ExportTarget) -> ExportSummary:
+def _write(source: ExportSource, place: ExportTarget) -> ExportSize:
     message_view, agents = source.message_view(), ExportAgents(source)
-    summary = ExportSummary(
-        _title(source),
-        source.session.glance.last_at,
-        len(message_view),
-        len(agents.numbers),
-        source.cost.spending,
-    )
+    written = ExportSize()
     size = sum(node.length for group in message_view.groups for node in group) + agents.bytes
     if size <= ONE_PAGE_BYTES and len(message_view) <= ONE_PAGE_MESSAGES:
-        summary.bytes = export.fill(place.file, _pieces(_single(source, message_view, agents, place.up)))
-        summary.files = 1
+        written.bytes = export.fill(place.file, _pieces(_single(source, message_view, agents, place.up)))
+        written.files = 1
     else:
-        _PagedExport(source, message_view, agents, place, summary).write()
-    return summary
+        _PagedExport(source, message_view, agents, place, written).write()
+    return written
 
 
 def _title(source: ExportSource) -> str:
@@ -344,10 +361,10 @@ class _PagedExport:
         message_view: ViewMessages,
         agents: ExportAgents,
         place: ExportTarget,
-        summary: ExportSummary,
+        written: ExportSize,
     ) -> None:
         self._source, self._message_view, self._agents = source, message_view, agents
-        self._place, self._session_summary = place, summary
+        self._place, self._written = place, written
         self._senders: dict[str, str] = {}
         self._now = ""
 
@@ -428,7 +445,7 @@ class _PagedExport:
 
     def _index(self, pages: list[_ExportPage], agents: list[tuple[str, str, int]]) -> Iterator[str]:
         where = quote(self._place.pages.name)
-        yield html_frame.head(self._session_summary.title)
+        yield html_frame.head(_title(self._source))
         yield html_frame.navigation([(quote(self._place.up), "All sessions")]) if self._place.up else ""
         yield from _summary(self._source, self._message_view, self._agents)
         yield "<main>\n<h2>Pages</h2>\n"
@@ -443,8 +460,8 @@ class _PagedExport:
         yield html_frame.foot(_made_by(self._source))
 
     def _fill(self, path: Path, pieces: Iterable[str]) -> None:
-        self._session_summary.bytes += export.fill(path, _pieces(pieces))
-        self._session_summary.files += 1
+        self._written.bytes += export.fill(path, _pieces(pieces))
+        self._written.files += 1
 
 
 def _page_row(page: _ExportPage, where: str) -> str:
@@ -476,12 +493,12 @@ def page_ranges(message_view: ViewMessages) -> list[range]:
 # ---- a project -------------------------------------------------------------------------------------------
 
 
-def _project_page(project: str, rows: Mapping[str, ExportSummary | str]) -> Iterator[str]:
-    summaries = [row for row in rows.values() if isinstance(row, ExportSummary)]
-    total = sum((row.spending for row in summaries), Spending())
+def _project_page(project: str, rows: Mapping[str, ProjectRow]) -> Iterator[str]:
+    written = [row for row in rows.values() if not row.problem]
+    total = sum((row.spending for row in written), Spending())
     yield html_frame.head(f"Sessions of {project}")
     yield f"<h1>Sessions of {text_html(project)}</h1>\n"
-    yield html_frame.facts([("Sessions", f"{len(summaries):,}"), ("Used", html_frame.spent(total))])
+    yield html_frame.facts([("Sessions", f"{len(written):,}"), ("Used", html_frame.spent(total))])
     yield "<main>\n<table><thead><tr><th>Session</th><th>Last message</th><th>Messages</th><th>Agents</th>"
     yield "<th>Cost</th></tr></thead>\n<tbody>\n"
     for name, row in rows.items():
@@ -492,13 +509,15 @@ def _project_page(project: str, rows: Mapping[str, ExportSummary | str]) -> Iter
     )
 
 
-def _project_line(name: str, row: ExportSummary | str) -> str:
-    if isinstance(row, str):
-        return f'<tr><td>{text_html(name)}</td><td class="bad">{text_html(row)}</td></tr>\n'
-    numbers = [f"{row.messages:,}", f"{row.agents:,}", html_frame.money(row.spending)]
+def _project_line(name: str, row: ProjectRow) -> str:
+    if row.problem:
+        return f'<tr><td>{text_html(name)}</td><td class="bad">{text_html(row.problem)}</td></tr>\n'
+    one = row.listed
+    numbers = [f"{one.messages or 0:,}", f"{one.agents:,}", html_frame.money(row.spending)]
     cells = "".join(f'<td class="number">{text_html(one)}</td>' for one in numbers)
     link = f'<a href="{quote(name)}.html">{text_html(row.title)}</a>'
-    return f"<tr><td>{link}</td><td>{html_frame.when(row.last_at)}</td>{cells}</tr>\n"
+    mark = ' <span class="note">archived</span>' if one.is_archived else ""
+    return f"<tr><td>{link}{mark}</td><td>{html_frame.when(one.last_at)}</td>{cells}</tr>\n"
 
 
 # ---- files -----------------------------------------------------------------------------------------------

@@ -20,16 +20,9 @@ def archived_logs(archive: Path, homes: Sequence[Path], there: Collection[str]) 
     """The logs of sessions that are no longer in the homes; ``there`` are the paths that are."""
     if not (archive / "sessions").is_dir():
         return
-    roots = {os.path.realpath(home): os.fspath(home) for home in homes}
     kept = Archive(archive)
-    present = {tuple(path.rsplit("/", 2)[-2:]) for path in there}
-    for project, session in kept.names():
-        if (project, f"{session}.jsonl") in present:
-            continue
-        manifest = kept.known(project, session)
-        home = roots.get(os.path.realpath(manifest.home)) if manifest is not None else None
-        if manifest is not None and home is not None:
-            yield from _placed(kept, manifest, home)
+    for manifest, home in kept.only_here(homes, there):
+        yield from _placed(kept, manifest, os.fspath(home))
 
 
 def _placed(archive: Archive, manifest: Manifest, home: str) -> Iterator[ScannedLog]:

@@ -55,6 +55,7 @@ class PageBackend:
         self.lock = threading.RLock()
         self._words = tuple(words)
         self._listed: tuple[float, list[Session]] = (0.0, [])
+        self._archived_only: tuple[list[Session], list[Session]] | None = None
         self._glances: OrderedDict[str, tuple[int, int, LogSummary | None]] = OrderedDict()
 
     def command(self, *words: str) -> str:
@@ -76,10 +77,24 @@ class PageBackend:
                 self._listed = (now + max(_LISTED_SECONDS, 10 * (now - begun)), found)
             return found
 
+    def archived_only(self, sessions: list[Session]) -> list[Session]:
+        """What only the archive still has; ``sessions`` are those in the homes. The same list as long as they are."""
+        with self.lock:
+            if self._archived_only is None or self._archived_only[0] is not sessions:
+                archive = archive_at(self.data)
+                logs = (mark_of(one)[0] for one in sessions)
+                found = archive.only_here(self.roots, logs) if archive.root.is_dir() else ()
+                self._archived_only = (
+                    sessions,
+                    [ArchivedSession(archive, manifest) for manifest, _ in found],
+                )
+            return self._archived_only[1]
+
     def changed(self) -> None:
         """Drop the cached list after a change."""
         with self.lock:
             self._listed = (0.0, [])
+            self._archived_only = None
 
     def session(self, name: str) -> Session:
         """A session by its full id, the newest of several copies. Archived sessions are found too."""

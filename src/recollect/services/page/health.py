@@ -93,7 +93,7 @@ def _by_kind(scanned: SecretScan) -> list[documents.SecretKindDocument]:
 
 
 def health_document(desk: PageBackend, listed: SessionList, secrets: SecretJob) -> documents.HealthDocument:
-    rows = listed.rows()
+    rows = [row for row in listed.rows() if not row.session.is_archived]
     kept = {row.id: listed.is_archived(row.session) for row in rows}
     return documents.HealthDocument(
         expiring=_expiring(desk, listed, rows, kept),
@@ -110,13 +110,14 @@ def _expiring(
     desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow], kept: dict[str, bool]
 ) -> documents.ExpiringDocument:
     end = dt.datetime.now(dt.UTC) + dt.timedelta(days=WITHIN_DAYS)
-    soon = sorted((row for row in rows if row.expires_at <= end), key=lambda row: row.expires_at)
-    missing = [row for row in soon if not kept[row.id]]
+    dated = [(row.expires_at, row) for row in rows if row.expires_at is not None]
+    soon = sorted((pair for pair in dated if pair[0] <= end), key=lambda pair: pair[0])
+    missing = [row for _, row in soon if not kept[row.id]]
     return documents.ExpiringDocument(
         within_days=WITHIN_DAYS,
         sessions=[
-            documents.ExpiringSessionDocument(row.id, listed.title(row.session), row.expires_at, kept[row.id])
-            for row in soon[:_MOST]
+            documents.ExpiringSessionDocument(row.id, listed.title(row.session), at, kept[row.id])
+            for at, row in soon[:_MOST]
         ],
         total=len(soon),
         not_archived=len(missing),

@@ -84,7 +84,7 @@ class SessionRow(Struct):
     agents: int | None
     used: SessionSum | None
     is_live: bool
-    expires_at: dt.datetime
+    expires_at: dt.datetime | None  # None if only the archive has it
 
     @property
     def id(self) -> str:
@@ -149,8 +149,8 @@ class SessionList:
         groups: dict[str, list[SessionRow]] = {}
         for row in self.rows():
             groups.setdefault(row.cwd, []).append(row)
-        found = [self._project(cwd, rows) for cwd, rows in groups.items()]
-        return sorted(found, key=lambda one: one.last_at, reverse=True)
+        ordered = sorted(groups.items(), key=lambda pair: max(map(newest_first, pair[1])), reverse=True)
+        return [self._project(cwd, rows) for cwd, rows in ordered]
 
     def row(self, session: Session) -> SessionRow:
         return self._made([session], self._indexed(), self._desk.home.live_ids())[0]
@@ -160,15 +160,19 @@ class SessionList:
         # Requests wait while rows are built: built twice at once, they would take twice as long.
         with self._making:
             sessions = self._desk.sessions(any_age=any_age)
+            archived = self._desk.archived_only(sessions)
             indexed, live = self._indexed(), self._desk.home.live_ids()
             known = self._rows
             # Lists and index data are replaced when something changes, never modified.
             if known is None or known[0] is not sessions or known[1] is not indexed or known[2] != live:
-                known = self._rows = (sessions, indexed, live, self._made(sessions, indexed, live))
+                made = self._made([*sessions, *archived], indexed, live)
+                known = self._rows = (sessions, indexed, live, made)
             return known[3]
 
     def is_archived(self, session: Session) -> bool:
         """Whether the archive has the current state of its log."""
+        if session.is_archived:
+            return True
         key = mark_of(session)
         if not self._archived.get(key):
             self._archived[key] = self._looked_up(session)
@@ -232,8 +236,8 @@ class SessionList:
             *_counts(known),
             indexed.agents.get(session.id, 0) if known is not None else None,
             indexed.used.get(session.id, NOTHING_USED) if known is not None else None,
-            session.id in live,
-            modified + keep,
+            session.id in live and not session.is_archived,
+            None if session.is_archived else modified + keep,
         )
 
     def _described(
@@ -297,6 +301,7 @@ class SessionList:
             damaged=row.damaged,
             expires_at=row.expires_at,
             is_archived=self.is_archived(row.session),
+            is_archive_only=row.session.is_archived,
             is_indexed=row.spent is not None,
         )
 
@@ -309,7 +314,7 @@ class SessionList:
             sessions=len(rows),
             bytes=sum(mark_of(row.session)[1] for row in rows),
             first_at=min(firsts, default=None),
-            last_at=max(row.shown_at for row in rows),
+            last_at=max(rows, key=newest_first).shown_at,
             cost_usd=None if unpriced else exact(sum(row.pico_usd or 0 for row in rows)),
             unpriced=unpriced,
             live=sum(row.is_live for row in rows),
@@ -376,7 +381,8 @@ def _fits_state(row: SessionRow, query: SessionQuery) -> bool:
         return False
     if query.max_cost is not None and cost > query.max_cost:
         return False
-    soon = row.expires_at <= dt.datetime.now(dt.UTC) + dt.timedelta(days=WITHIN_DAYS)
+    end = dt.datetime.now(dt.UTC) + dt.timedelta(days=WITHIN_DAYS)
+    soon = row.expires_at is not None and row.expires_at <= end
     asked = ((query.damaged, bool(row.damaged)), (query.expiring, soon), (query.live, row.is_live))
     return all(want is None or want == have for want, have in asked)
 
@@ -394,9 +400,14 @@ def _counted(names: Iterable[str | None]) -> list[tuple[str, int]]:
     return Counter(name for name in names if name).most_common(_FACETS)
 
 
-# A file without a conversation is last, however new it is.
+def newest_first(row: SessionRow) -> tuple[bool, dt.datetime, int, str, str]:
+    """The order of the catalogue: a file without a conversation is last, however new it is."""
+    path, _, mtime_ns = mark_of(row.session)
+    return row.last_at is not None, row.last_at or _EPOCH, mtime_ns, row.id, path
+
+
 _ORDERS: dict[str, Callable[[SessionRow], Any]] = {
-    "last": lambda row: (row.last_at is not None, row.shown_at, row.id),
+    "last": newest_first,
     "first": lambda row: (row.first_at or row.shown_at, row.id),
     "cost": lambda row: (row.pico_usd or 0, row.shown_at),
     "bytes": lambda row: (mark_of(row.session)[1], row.id),

@@ -118,6 +118,19 @@ class Archive:
         except (DamagedData, StorageError):
             return None
 
+    def only_here(self, homes: Iterable[Path], logs: Iterable[str]) -> Iterator[tuple[Manifest, Path]]:
+        """Sessions whose log is no longer in the home that it came from, each with that home.
+
+        ``logs`` are the paths of the logs in the homes. Only manifests of other sessions are opened.
+        """
+        roots = {os.path.realpath(home): home for home in homes}
+        present = {tuple(path.rsplit("/", 2)[-2:]) for path in logs}
+        for project, session in self.names():
+            manifest = None if (project, f"{session}.jsonl") in present else self.known(project, session)
+            home = None if manifest is None else roots.get(os.path.realpath(manifest.home))
+            if manifest is not None and home is not None:
+                yield manifest, home
+
     def log_path(self, manifest: Manifest, file: ArchivedFile | None = None) -> Path:
         """A compressed log; log readers accept it like any other."""
         return self.objects.path((file or manifest.log).stored.sha256)
