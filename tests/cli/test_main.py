@@ -38,7 +38,9 @@ def test_every_command_has_help_with_an_example(command: str, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["overviw"], 2, "did you mean `recollect overview`?"),
+        (["overviw"], 2, "unknown command 'overviw': did you mean overview?"),
+        (["lsit"], 2, "unknown command 'lsit': did you mean list?"),
+        (["--color", "pink", "list"], 2, "write auto, always or never"),
         (["\x1b[2J"], 2, "unknown command"),
         (["--home"], 2, "needs a directory"),
         (["--home", "/no/such/place"], 3, "no such directory"),

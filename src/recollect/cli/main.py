@@ -13,9 +13,8 @@ TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
-    from typing import NoReturn
 
-# Command -> (module, one line for the help). The order is the order of the help.
+# Command -> (module, one line for the help). The package of the module is its group in the help.
 COMMANDS: dict[str, tuple[str, str]] = {
     "overview": ("recollect.cli.look.overview", "what is on this machine (the default command)"),
     "list": ("recollect.cli.look.list", "list sessions, newest first"),
@@ -65,8 +64,28 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "team": ("recollect.cli.team.team", "what a team's sessions cost, from the team server"),
     "admin": ("recollect.cli.team.admin", "manage organisations, members and tokens of a team server"),
 }
+GROUPS = {
+    "look": "Look at sessions",
+    "spend": "Know what they cost",
+    "keep": "Keep, name, move and remove them",
+    "mend": "Mend what is damaged",
+    "secrets": "Find and remove credentials",
+    "rules": "Rules: permissions, settings, tools",
+    "team": "Share them in a team",
+    "shell": "The shell",
+}
+# Words that people type, and what they mean.
+ALIASES: dict[str, list[str]] = {
+    "ls": ["list"],
+    "find": ["search"],
+    "doctor": ["check"],
+    "daily": ["cost", "--by", "day"],
+    "weekly": ["cost", "--by", "week"],
+    "monthly": ["cost", "--by", "month"],
+    "help": ["--help"],
+}
 _DEFAULT = "overview"
-_WITH_VALUE = ("--home", "--data")
+_WITH_VALUE = ("--home", "--data", "--color")
 
 HELP = """usage: recollect [--home DIR]... [--data DIR] [COMMAND] [OPTION]...
 
@@ -75,13 +94,16 @@ Read, search, price, repair and archive your coding-agent sessions.
 Commands that read change nothing. Commands that change something print a plan
 and do nothing until you add --apply. Without a command: an overview.
 
-Commands:
 {commands}
+
+Also understood: {aliases}.
 
 Global options, before or after the command:
   --home DIR     use this Claude home instead of this machine's (repeatable);
                  :sample is a small example home that ships with recollect
   --data DIR     recollect's data directory (default: $XDG_DATA_HOME/recollect)
+  --color WHEN   auto (the default), always or never; NO_COLOR and FORCE_COLOR
+                 are honoured
   --version      print the version
   -h, --help     print this text; `recollect COMMAND --help`: one command
 
@@ -128,9 +150,14 @@ def _make_streams_safe() -> None:
 
 def _dispatch(arguments: list[str]) -> int:
     options, rest = _global_options(arguments)
+    if options["--color"]:
+        _choose_colour(options["--color"][-1])
     if rest[:1] in (["-h"], ["--help"]):
-        print(help_text(), end="")
-        return 0
+        named_for_help = [word for word in rest[1:] if not word.startswith("-")]
+        if not named_for_help:
+            _print_help()
+            return 0
+        rest = [*ALIASES.get(named_for_help[0], named_for_help)[:1], "--help"]
     if rest[:1] == ["--version"]:
         from recollect import __version__
 
@@ -160,18 +187,33 @@ def _global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[st
         elif name not in _WITH_VALUE:
             rest.append(word)
         else:
-            options[name].append(_directory(name, value if equals else next(waiting, "")))
-    if rest[:1] == ["--json"] and rest[1:2] and rest[1] in COMMANDS:
+            options[name].append(_value(name, value if equals else next(waiting, "")))
+    if rest[:1] == ["--json"] and rest[1:2] and (rest[1] in COMMANDS or rest[1] in ALIASES):
         rest[:2] = [rest[1], "--json"]
+    if rest[:1] and rest[0] in ALIASES:
+        rest[:1] = ALIASES[rest[0]]
     return options, rest
 
 
-def _directory(name: str, value: str) -> str:
+def _value(name: str, value: str) -> str:
     if not value or value == "--":
         from recollect.errors import UsageError
 
-        raise UsageError(f"{name}: needs a directory", hint=f"write {name} DIR")
+        what = "auto, always or never" if name == "--color" else "a directory"
+        raise UsageError(
+            f"{name}: needs {what}", hint=f"write {name} {'WHEN' if name == '--color' else 'DIR'}"
+        )
     return value
+
+
+def _choose_colour(choice: str) -> None:
+    from recollect.cli.terminal import output
+
+    if choice not in output.COLOUR_CHOICES:
+        from recollect.errors import UsageError
+
+        raise UsageError(f"--color {choice}: no such choice", hint="write auto, always or never")
+    output.choose_colour(choice)
 
 
 def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> int:
@@ -194,58 +236,50 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
 
 
 def command_parser(command: str) -> ArgumentParser:
-    import argparse
     import importlib
 
+    from recollect.cli.terminal.parsers import CommandParser
+
     module = importlib.import_module(COMMANDS[command][0])
-
-    class CommandParser(argparse.ArgumentParser):
-        def error(self, message: str) -> NoReturn:
-            from recollect.cli.terminal.text import visible
-
-            super().error(visible(message))
-
-    class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
-        def __init__(self, prog: str) -> None:
-            # Without a width, argparse imports shutil to find one, even if no help is printed.
-            super().__init__(prog, width=_columns() - 2)
-
-        def _format_action_invocation(self, action: argparse.Action) -> str:
-            """``-o, --output FILE`` as in Python 3.13, so that every version generates the same reference."""
-            if not action.option_strings or action.nargs == 0:
-                return super()._format_action_invocation(action)
-            value = self._format_args(action, self._get_default_metavar_for_optional(action))
-            return f"{', '.join(action.option_strings)} {value}"
-
-    parser = CommandParser(
-        prog=f"recollect {command}",
-        description=module.__doc__,
-        formatter_class=CommandHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = CommandParser(f"recollect {command}", module.__doc__ or "")
     module.add_options(parser)
     return parser
 
 
-def _columns() -> int:
-    try:
-        return int(os.environ.get("COLUMNS", "")) or os.get_terminal_size().columns
-    except (ValueError, OSError):
-        return 80
+def group_of(command: str) -> str:
+    """The package of a command's module: what people want from it."""
+    return COMMANDS[command][0].split(".")[-2]
 
 
 def help_text() -> str:
     longest = max(map(len, COMMANDS))
-    lines = [f"  {name:<{longest}}   {about}" for name, (_, about) in COMMANDS.items()]
-    return HELP.format(commands="\n".join(lines))
+    parts = []
+    for group, title in GROUPS.items():
+        names = [name for name in COMMANDS if group_of(name) == group]
+        if names:
+            parts.append(
+                "\n".join([f"{title}:", *(f"  {name:<{longest}}  {COMMANDS[name][1]}" for name in names)])
+            )
+    return HELP.format(commands="\n\n".join(parts), aliases=", ".join(ALIASES))
+
+
+def _print_help() -> None:
+    text = help_text()
+    if sys.stdout.isatty():
+        from recollect.cli.terminal import output
+
+        if output.terminal_size()[0] < 80:
+            from recollect.cli.terminal.layout import reflowed
+
+            text = reflowed(text, output.terminal_size()[0])
+    print(text, end="")
 
 
 def _unknown_command(command: str) -> int:
-    import difflib
+    from recollect.cli.terminal.text import near_miss
 
-    near = difflib.get_close_matches(command, COMMANDS, 1)
-    hint = f"did you mean `recollect {near[0]}`?" if near else "`recollect --help` lists the commands"
-    return _failed(f"unknown command {command!a}", hint, 2)
+    near = near_miss(command, [*COMMANDS, *ALIASES])
+    return _failed(f"unknown command {command!a}{near}", "`recollect --help` lists the commands", 2)
 
 
 def _failed(message: str, hint: str, code: int) -> int:
@@ -257,7 +291,6 @@ def _failed(message: str, hint: str, code: int) -> int:
 
 def _reader_went_away() -> int:
     """``recollect | head`` is not an error. Keeps Python from failing in its last flush."""
-    import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -47,19 +47,6 @@ class HomeSummary(Struct, frozen=True):
     bytes: int = 0
 
 
-class SessionSummary(Struct, frozen=True):
-    """A line of the list of newest sessions."""
-
-    id: str
-    title: str
-    cwd: str
-    last_at: dt.datetime | None
-    modified_at: dt.datetime
-    bytes: int
-    live: bool
-    archived: bool = False
-
-
 class DamageSummary(Struct, frozen=True):
     """Lines that could not be read, in the logs that were looked at."""
 
@@ -85,7 +72,7 @@ class Overview(Struct, frozen=True):
     sessions: int
     agents: int
     bytes: int
-    newest: tuple[SessionSummary, ...]
+    newest: tuple[ListedSession, ...]
     damage: DamageSummary
     problems: tuple[str, ...]
     expiring: ExpirySummary
@@ -139,7 +126,7 @@ def overview(
         sessions=len(sessions),
         agents=sum(one.summary.agents for one in found),
         bytes=sum(log.size for log in logs),
-        newest=tuple(_summary(one) for one in listed(homes, opened, query, data=ours).sessions),
+        newest=tuple(listed(homes, opened, query, data=ours).sessions),
         damage=damage,
         problems=tuple(problems),
         expiring=_expiring(looked_after, ours, moment),
@@ -163,7 +150,8 @@ def _is_looked_after(home: HomeSummary) -> bool:
 def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> ExpirySummary:
     soon = expiring(homes, data, now, WITHIN_DAYS)
     lost = sum(not one.is_archived for one in soon)
-    return ExpirySummary(WITHIN_DAYS, len(soon), lost, soon[0].expires_at if soon else None)
+    overdue = sum(one.expires_at <= now for one in soon)
+    return ExpirySummary(WITHIN_DAYS, len(soon), lost, soon[0].expires_at if soon else None, overdue)
 
 
 def _scan(home: ClaudeHome, root: HomeRoot) -> _HomeScan:
@@ -180,19 +168,6 @@ def _scan(home: ClaudeHome, root: HomeRoot) -> _HomeScan:
     size = sum(log.size for log in logs)
     summary = HomeSummary(root.path, root.origin, True, projects, len(sessions), len(agents), size)
     return _HomeScan(home, summary, sessions, logs)
-
-
-def _summary(one: ListedSession) -> SessionSummary:
-    return SessionSummary(
-        id=one.id,
-        title=one.title,
-        cwd=one.cwd,
-        last_at=one.last_at,
-        modified_at=one.modified_at,
-        bytes=one.bytes,
-        live=one.is_live,
-        archived=one.is_archived,
-    )
 
 
 def _known_damage(opened: OpenIndex, logs: Sequence[SessionFile | AgentFile]) -> DamageSummary:

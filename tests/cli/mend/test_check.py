@@ -68,15 +68,15 @@ def test_its_json(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {"error": 1, "warning": 1, "info": 1} == document["summary"]["by_severity"]
 
 
-def test_newest_session_first_and_most_severe_first(
-    own_home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The order of the groups is the order of ``list``."""
+def test_errors_first_whatever_the_limit(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Findings of one severity come in the order of ``list``; a limit never hides an error behind a remark."""
     damaged(own_home / ".claude")
     run("--json")
     found = [(one["session"][:4], one["code"]) for one in shown(capsys)["findings"]]
 
-    assert [("5b1d", "not-an-object"), ("5b1d", "invalid-id"), ("3f2a", "history-cut")] == found
+    assert [("3f2a", "history-cut"), ("5b1d", "not-an-object"), ("5b1d", "invalid-id")] == found
+    run("--json", "--limit", "1")
+    assert ["history-cut"] == [one["code"] for one in shown(capsys)["findings"]]
 
 
 def test_what_people_see(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +94,8 @@ def test_what_people_see(own_home: Path, capsys: pytest.CaptureFixture[str]) -> 
         "             to link the entry to one that is in the log",
     ] == text[3:7]
     assert all(len(line) <= 80 for line in text)
-    assert text[-2].endswith("4 lines, 4 valid, 0 damaged.")
+    assert text[-3].endswith("4 lines, 4 valid, 0 damaged.")
+    assert "  errors: 1 history-cut" == text[-2]
     assert "1 error, 0 warnings, 0 remarks." == text[-1]
 
 
@@ -122,7 +123,21 @@ def test_limit_says_that_there_is_more(own_home: Path, capsys: pytest.CaptureFix
     damaged(own_home / ".claude")
     run("--limit", "1")
 
-    assert "1 of 3 findings; --limit 0 shows all\n" == capsys.readouterr().err
+    assert "1 of 3 findings are listed, the worst first; --limit 0 lists all\n" == capsys.readouterr().err
+
+
+def test_the_figures_add_up(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Findings that are only counted are named, so that listed and counted ones give the sum of the codes."""
+    torn = put(own_home / ".claude", ONE, TALK)
+    torn.write_bytes(torn.read_bytes() + b"{torn\n" * 70)
+    run(ONE, "--limit", "20")
+    seen = capsys.readouterr()
+    listed = sum(line.startswith("  warning ") for line in seen.out.splitlines())
+
+    assert "  warnings: 70 skipped-bytes" in seen.out
+    assert 20 == listed
+    assert "20 of 50 findings are listed" in seen.err
+    assert "20 more of the same kinds in the same logs are only counted" in seen.err
 
 
 def test_remarks_alone_are_no_failure(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,7 @@ export interface CheckSummary {
   bytes: number
   by_code: Record<string, number>
   by_severity: Record<string, number>
+  kinds: Record<string, Record<string, number>>
 }
 
 /** An old session, and the reason if it stays. */

@@ -28,7 +28,8 @@ from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
 from recollect.cli.terminal.plans import own_cache, own_data
-from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
+from recollect.cli.terminal.session_rows import session_rows
+from recollect.cli.terminal.text import counted, visible
 from recollect.errors import UsageError
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import index_at_hand
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from recollect.services.repositories import RepositoryGroup
 
 _SHOWN = 30
-_TITLE_COLUMNS = 44
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -145,29 +145,8 @@ def _heading(group: RepositoryGroup) -> str:
 
 
 def _say(sessions: list[ListedSession], now: dt.datetime) -> None:
-    for session in sessions:
-        output.say(session_line(session, now))
-
-
-def session_line(session: ListedSession, now: dt.datetime) -> str:
-    """A session as one line of a list."""
-    title = padded(shortened(visible(session.title) or "(no title)", _TITLE_COLUMNS), _TITLE_COLUMNS)
-    marks = [output.styled("live", "green")] if session.is_live else []
-    marks += [output.styled("archived", "dim")] if session.is_archived else []
-    marks += [counted(session.agents, "agent")] if session.agents else []
-    marks += [f"#{visible(session.tag)}"] if session.tag else []
-    marks += [f"continued in {visible(session.continued_in[:8])}"] if session.continued_in else []
-    where = visible(session.cwd) or visible(Path(session.path).parent.name)
-    return "  ".join(
-        [
-            output.styled(padded(visible(session.id[:8]), 8), "cyan"),
-            f"{ago(session.shown_at, now):>13}",
-            f"{size(session.bytes):>8}",
-            title,
-            where,
-            *marks,
-        ]
-    )
+    for row in session_rows(sessions, now):
+        output.say(row)
 
 
 def _remark(roots: Sequence[HomeRoot], found: SessionListResult, is_filtered: bool, *, is_told: bool) -> None:

@@ -20,18 +20,17 @@ from collections.abc import Iterator
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample
-from recollect.cli.terminal.plans import own_cache, own_data
-from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
+from recollect.cli.terminal.layout import labelled
+from recollect.cli.terminal.plans import command, own_cache, own_data
+from recollect.cli.terminal.session_rows import session_rows
+from recollect.cli.terminal.text import counted, size, visible
 from recollect.model.cost.money import dollars
 from recollect.model.findings import Finding, Severity
 from recollect.services.cost.recent import RecentCosts, recent_costs
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import index_at_hand
-from recollect.services.overview import LOOK_SECONDS, Overview, SessionSummary, overview
+from recollect.services.overview import LOOK_SECONDS, Overview, overview
 from recollect.system.locations import HomeRoot
-
-_TITLE_COLUMNS = 44
-_FINDINGS = 5
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -62,6 +61,10 @@ def run(options: Namespace) -> int:
         _explain_sample(missing)
     for line in _lines(answer, spent, now):
         output.say(line)
+    about, step = _next_step(options, answer)
+    output.say()
+    output.say(output.styled(about, "dim"))
+    output.say(output.styled(f"Next: {step}", "dim"))
     return 0
 
 
@@ -82,32 +85,40 @@ def _explain_sample(missing: list[HomeRoot]) -> None:
 
 
 def _lines(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[str]:
+    room = output.columns()
+    for label, style, text in _facts(answer, spent):
+        yield from labelled(output.styled(label, style) if label else "", text, room)
+    if answer.newest:
+        yield ""
+        yield output.styled("Newest sessions", "bold")
+        yield from session_rows(answer.newest, now, indent="  ")
+
+
+def _facts(answer: Overview, spent: RecentCosts) -> Iterator[tuple[str, str, str]]:
+    """Label, its style, and what is to be said."""
     for home in answer.homes:
         state = "" if home.exists else output.styled("  does not exist", "red")
-        yield f"{output.styled('Home', 'bold')}      {visible(str(home.path))}  ({home.origin}){state}"
+        yield "Home", "bold", f"{visible(str(home.path))}  ({home.origin}){state}"
     holds = [
         counted(answer.projects, "project"),
         counted(answer.sessions, "session"),
         counted(answer.agents, "sub-agent"),
         size(answer.bytes),
     ]
-    yield f"{output.styled('Holds', 'bold')}     {', '.join(holds)}"
-    yield f"{output.styled('Cost', 'bold')}      {_cost(spent)}"
-    yield f"{output.styled('Expiry', 'bold')}    {_expiry(answer)}"
-    yield f"{output.styled('Damage', 'bold')}    {_damage(answer)}"
-    yield from _findings(answer)
-    yield from (f"{output.styled('Problem', 'yellow')}   {visible(problem)}" for problem in answer.problems)
-    if answer.newest:
-        yield ""
-        yield output.styled("Newest sessions", "bold")
-        yield from (_session(session, now) for session in answer.newest)
-    yield ""
-    yield output.styled(_next_step(answer), "dim")
+    yield "Holds", "bold", ", ".join(holds)
+    yield "Cost", "bold", _cost(spent)
+    yield "Expiry", "bold", _expiry(answer)
+    yield "Damage", "bold", _damage(answer)
+    for number, text in enumerate(_findings(answer)):
+        yield "" if number else "Findings", "bold", text
+    for problem in answer.problems:
+        yield "Problem", "yellow", visible(problem)
 
 
 def _cost(spent: RecentCosts) -> str:
     amounts = ((spent.today, "today"), (spent.last_7_days, "in 7 days"), (spent.last_30_days, "in 30 days"))
     parts = [f"{dollars(amount)} {when}" for amount, when in amounts]
+    parts += [] if spent.all_time is None else [f"{dollars(spent.all_time)} in all"]
     if spent.unpriced:
         parts.append(f"without {', '.join(map(visible, spent.unpriced))} (no price)")
     if spent.uncertain:
@@ -119,24 +130,22 @@ def _expiry(answer: Overview) -> str:
     soon = answer.expiring
     if not soon.sessions:
         return f"no session expires within {soon.within_days} days"
-    first = f", the first on {soon.first_at:%Y-%m-%d}" if soon.first_at else ""
+    first = f", the first on {soon.first_at:%Y-%m-%d}" if soon.first_at and not soon.overdue else ""
     return output.styled(str(soon), "red" if soon.not_archived else "dim") + first
 
 
 def _findings(answer: Overview) -> Iterator[str]:
-    """Findings about the homes themselves; damage and expiry have their own lines."""
+    """Findings about the homes themselves, one line a kind, the worst first; damage and expiry have their own lines."""
     at_large = [one for one in answer.findings if one not in answer.damage.findings]
-    shown = [one for one in at_large if not one.code.startswith("expiring")]
-    for number, one in enumerate(shown[:_FINDINGS]):
-        label = output.styled("Findings", "bold") + "  " if number == 0 else " " * 10
-        yield label + _finding(one)
-    if len(shown) > _FINDINGS:
-        yield " " * 10 + f"and {len(shown) - _FINDINGS:,} more"
-
-
-def _finding(one: Finding) -> str:
-    style = {Severity.ERROR: "red", Severity.WARNING: "yellow"}.get(one.severity, "dim")
-    return output.styled(one.code, style) + f": {visible(one.what)}, in {visible(one.path)}"
+    kinds: dict[str, list[Finding]] = {}
+    for one in sorted(at_large, key=lambda one: list(Severity).index(one.severity)):
+        if not one.code.startswith("expiring"):
+            kinds.setdefault(one.code, []).append(one)
+    for code, found in kinds.items():
+        style = {Severity.ERROR: "red", Severity.WARNING: "yellow"}.get(found[0].severity, "dim")
+        more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+        what = f"{visible(found[0].what)}, in {visible(found[0].path)}{more}"
+        yield f"{output.styled(code, style)}: {what}"
 
 
 def _damage(answer: Overview) -> str:
@@ -151,25 +160,17 @@ def _damage(answer: Overview) -> str:
     return output.styled(f"{counted(damage.lines, 'line')} in {logs}: {codes}", "red") + f" ({scope})"
 
 
-def _session(session: SessionSummary, now: dt.datetime) -> str:
-    when = ago(session.last_at or session.modified_at, now)
-    title = shortened(visible(session.title) or "(no title)", _TITLE_COLUMNS)
-    live = output.styled(" live", "green") if session.live else ""
-    live += output.styled(" archived", "dim") if session.archived else ""
-    identity = output.styled(visible(session.id[:8]), "cyan")
-    place = visible(session.cwd)
-    return (
-        f"  {identity}  {when:>10}  {size(session.bytes):>8}  {padded(title, _TITLE_COLUMNS)}  {place}{live}"
-    )
-
-
-def _next_step(answer: Overview) -> str:
+def _next_step(options: Namespace, answer: Overview) -> tuple[str, str]:
+    """What there is to do, and the command that does it."""
     if answer.expiring.not_archived:
-        return "Next: recollect archive add --all saves sessions the client will delete."
+        return "The client will delete sessions that are not archived.", command(
+            options, "archive", "add", "--all"
+        )
     if answer.damage.lines:
-        return f"First damaged log: {visible(str(answer.damage.logs[0]))}"
+        first = visible(str(answer.damage.logs[0].stem))
+        return f"First damaged log: {first}", command(options, "check", answer.damage.logs[0].stem[:8])
     if not answer.damage.complete:
-        return "Next: recollect overview --full reads every byte."
+        return "Not every byte was read.", command(options, "overview", "--full")
     if any(one.severity is not Severity.INFO for one in answer.findings):
-        return "Next: recollect check explains the findings and how to fix them."
-    return "Next: recollect cost, recollect search WORDS, recollect --help."
+        return "The findings are explained, with how to fix them, by:", command(options, "check")
+    return "More: recollect search WORDS, recollect resume, recollect --help", command(options, "cost")

@@ -27,11 +27,11 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.findings import finding_lines, fix_lines
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.plans import command, own_data
-from recollect.cli.terminal.text import counted, size, visible, wrapped
+from recollect.cli.terminal.text import counted, shortened, size, visible, wrapped
 from recollect.errors import UsageError
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
-from recollect.services.check.check import CheckReport, CheckSummary, check
+from recollect.services.check.check import CheckSummary, check
 from recollect.services.documents.findings import CheckRuleDocument, CheckRulesDocument
 from recollect.services.homes import Home
 
@@ -74,14 +74,15 @@ def run(options: Namespace) -> int:
             with_plugins=not options.no_plugins,
             progress=progress,
         )
-    chosen = [_typed(options, one) for one in checked.findings if _is_wanted(options, one)]
+    chosen = [_typed(options, one) for one in checked.findings if _fits(options, one.severity, one.code)]
     if options.json:
         limit = options.limit or None
         output.print_json(replace(checked, findings=chosen[:limit]))
         return checked.exit_code
     limit = (_SHOWN if options.limit is None else options.limit) or len(chosen)
     _say_findings(home, chosen[:limit])
-    _say_summary(checked, len(chosen), min(limit, len(chosen)))
+    _say_summary(checked.summary)
+    _say_rest(options, checked.summary, chosen[:limit], len(chosen))
     return checked.exit_code
 
 
@@ -109,9 +110,9 @@ def _list_codes(options: Namespace) -> int:
     return 0
 
 
-def _is_wanted(options: Namespace, finding: Finding) -> bool:
+def _fits(options: Namespace, severity: Severity, code: str) -> bool:
     worst = _ORDER.index(Severity(options.severity)) if options.severity else len(_ORDER)
-    return (not options.code or finding.code in options.code) and _ORDER.index(finding.severity) <= worst
+    return (not options.code or code in options.code) and _ORDER.index(severity) <= worst
 
 
 def _typed(options: Namespace, finding: Finding) -> Finding:
@@ -127,7 +128,7 @@ def _say_findings(home: Home, findings: Sequence[Finding]) -> None:
         if finding.session != group:
             group = finding.session
             session = titles.get(group or "")
-            title = visible(session.title)[:60] if session is not None else ""
+            title = shortened(visible(session.title), 60) if session is not None else ""
             name = f"{visible(group[:8])}  {title}".rstrip() if group else "Homes"
             output.say(output.styled(name, "bold"))
         _say(finding)
@@ -142,15 +143,32 @@ def _say(finding: Finding) -> None:
         output.say(line)
 
 
-def _say_summary(checked: CheckReport, found: int, shown: int) -> None:
-    summary: CheckSummary = checked.summary
+def _say_summary(summary: CheckSummary) -> None:
     looked = f"{counted(summary.sessions, 'session')}, {counted(summary.logs, 'log')}, {size(summary.bytes)}"
     lines = f"{counted(summary.lines, 'line')}, {summary.valid:,} valid, {summary.damaged:,} damaged"
-    counts = ", ".join(f"{counted(summary.by_severity.get(one.value, 0), _NOUN[one])}" for one in _ORDER)
     output.say(f"{looked}: {lines}.")
+    for severity in _ORDER:
+        codes = [
+            f"{count:,} {visible(code)}" for code, count in summary.kinds.get(severity.value, {}).items()
+        ]
+        if codes:
+            output.say(f"  {_NOUN[severity]}s: {', '.join(codes)}")
+    counts = ", ".join(counted(summary.by_severity.get(one.value, 0), _NOUN[one]) for one in _ORDER)
     output.say(f"{counts}.")
-    if found > shown:
-        output.note(f"{shown:,} of {found:,} findings; --limit 0 shows all")
+
+
+def _say_rest(options: Namespace, summary: CheckSummary, shown: Sequence[Finding], listed: int) -> None:
+    """What is counted above and not listed, so that the figures add up."""
+    counted_in_all = sum(
+        count
+        for severity, kinds in summary.kinds.items()
+        for code, count in kinds.items()
+        if _fits(options, Severity(severity), code)
+    )
+    if listed > len(shown):
+        output.note(f"{len(shown):,} of {listed:,} findings are listed, the worst first; --limit 0 lists all")
+    if counted_in_all > listed:
+        output.note(f"{counted_in_all - listed:,} more of the same kinds in the same logs are only counted")
 
 
 _NOUN = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "remark"}

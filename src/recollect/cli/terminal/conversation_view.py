@@ -291,6 +291,4 @@ def _prose(text: str) -> list[str]:
 
 
 def _columns() -> int:
-    import shutil
-
-    return max(20, min(shutil.get_terminal_size().columns, 100))
+    return min(output.terminal_size()[0], 100)

@@ -1,4 +1,8 @@
-"""Output of commands: answers to stdout, notes to stderr, colour only on a terminal."""
+"""Output of commands: answers to stdout, notes to stderr; colour and layout for a terminal only.
+
+Whether there is colour, and how wide a row may be, is decided here for all commands. A row for a
+terminal is broken between words where it is too long; a pipe gets it as it is.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +10,70 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TextIO
 
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
+COLOUR_CHOICES = ("auto", "always", "never")
+_FORCED: list[str] = []  # the value of --color
+
+
+def choose_colour(choice: str) -> None:
+    """What ``--color`` asks for; it beats the environment."""
+    _FORCED[:] = [] if choice == "auto" else [choice]
+
+
 def coloured() -> bool:
-    """Whether stdout is a terminal and colour is not turned off (``NO_COLOR``, ``TERM=dumb``)."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """``--color``, else ``NO_COLOR``, else ``FORCE_COLOR``, else whether stdout is a terminal that knows colours."""
+    if _FORCED:
+        return _FORCED[0] == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def styled(text: str, style: str) -> str:
     return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if coloured() else text
 
 
+def columns() -> int | None:
+    """Columns of the terminal that stdout is; None if it is none: a pipe gets whole rows."""
+    return terminal_size()[0] if sys.stdout.isatty() else None
+
+
+def terminal_size() -> tuple[int, int]:
+    """Columns and rows: ``COLUMNS`` and ``LINES``, else what the terminal says, else 80 and 24."""
+    try:
+        known = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    except (ValueError, OSError):
+        known = os.terminal_size((80, 24))
+    given = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
+    wide, high = (int(text) if text.isdecimal() else 0 for text in given)
+    return max(wide or known.columns or 80, 20), max(high or known.lines or 24, 5)
+
+
 def say(text: str = "") -> None:
-    """Print a line of the answer."""
-    print(text)
+    """Print a row of the answer; on a terminal, one that is too long is broken between words."""
+    print(_fitted(text, sys.stdout))
 
 
 def note(text: str) -> None:
     """Print a remark on stderr, outside the answer."""
-    print(text, file=sys.stderr)
+    print(_fitted(text, sys.stderr), file=sys.stderr)
+
+
+def _fitted(text: str, stream: TextIO) -> str:
+    if not stream.isatty():
+        return text
+    room = terminal_size()[0]
+    if len(text) * 2 <= room:  # no character is wider than two columns
+        return text
+    from recollect.cli.terminal.layout import fitted
+
+    return "\n".join(row for line in text.split("\n") for row in fitted(line, room))
 
 
 def json_bytes(value: object) -> bytes:
@@ -93,6 +140,6 @@ def _bar(label: str) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(label), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(stderr=True, no_color=not coloured()), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from recollect.cli.terminal import output
+
 
 @contextmanager
 def paged(*, enabled: bool = True) -> Iterator[Callable[[str], None]]:
@@ -32,7 +34,7 @@ def paged(*, enabled: bool = True) -> Iterator[Callable[[str], None]]:
             raise AssertionError("stdin was asked for")
 
         def write(text: str) -> None:
-            pipe.write(text + "\n")
+            pipe.write(_fitted(text) + "\n")
             pipe.flush()
 
         try:
@@ -49,8 +51,18 @@ def paged(*, enabled: bool = True) -> Iterator[Callable[[str], None]]:
 
 def _straight(text: str) -> None:
     # Flush at once, so that a reader of the pipe does not wait for a long session.
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(_fitted(text) + "\n")
     sys.stdout.flush()
+
+
+def _fitted(text: str) -> str:
+    """Text broken between words where the terminal would break it anywhere. A pipe gets it as it is."""
+    room = output.columns()
+    if room is None:
+        return text
+    from recollect.cli.terminal.layout import fitted
+
+    return "\n".join(row for line in text.split("\n") for row in fitted(line, room, is_text=True))
 
 
 def _give_up(close: Callable[[], None]) -> None:

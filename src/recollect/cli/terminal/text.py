@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import unicodedata
+from collections.abc import Iterable
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
@@ -38,26 +39,66 @@ def width(text: str) -> int:
     """Terminal columns that a text takes."""
     if text.isascii():
         return len(text)
-    return sum(_columns(character) for character in text)
+    return sum(map(columns_of, text))
 
 
-def _columns(character: str) -> int:
-    if unicodedata.combining(character):
+def columns_of(character: str) -> int:
+    """Columns of one character: marks take none, Chinese characters and most emoji two."""
+    code = ord(character)
+    if code < 0x300:
+        return 1
+    if unicodedata.category(character) in ("Mn", "Me"):
+        # A selector turns a narrow sign into an emoji of two columns.
+        return 1 if code == 0xFE0F else 0
+    if 0x1160 <= code < 0x1200:  # vowels and finals of Korean syllables
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def shortened(text: str, columns: int) -> str:
     """Text cut to a number of columns, with an ellipsis if something was cut."""
-    if width(text) <= columns:
-        return text
-    kept, used = [], 1
-    for character in text:
-        used += _columns(character)
+    return text if width(text) <= columns else _head(text, columns - 1).rstrip() + "…"
+
+
+def shortened_path(path: str, columns: int) -> str:
+    """A path without its middle: where it begins, and above all its last names, are what people look for."""
+    if width(path) <= columns:
+        return path
+    if columns < 8:
+        return "…" + _tail(path, columns - 1)
+    tail = _tail(path, (columns - 1) * 2 // 3)
+    place = tail.find("/")
+    if 0 <= place < len(tail) // 2:
+        tail = tail[place:]
+    return _head(path, columns - 1 - width(tail)) + "…" + tail
+
+
+def _head(text: str, columns: int) -> str:
+    """As many characters from the start as fit, with the marks that belong to the last."""
+    used = 0
+    for place, character in enumerate(text):
+        used += columns_of(character)
+        if used > columns:
+            return text[:place]
+    return text
+
+
+def _tail(text: str, columns: int) -> str:
+    """As many from the end as fit; never begins with a mark of a character that was cut."""
+    used, start = 0, len(text)
+    for place in range(len(text) - 1, -1, -1):
+        used += columns_of(text[place])
         if used > columns:
             break
-        kept.append(character)
-    return "".join(kept).rstrip() + "…"
+        if columns_of(text[place]):
+            start = place
+    return text[start:]
+
+
+def split_at(text: str, columns: int) -> tuple[str, str]:
+    """What fits, and the rest; at least one character fits."""
+    head = _head(text, columns) or text[:1]
+    return head, text[len(head) :]
 
 
 def wrapped(text: str, first: str = "", rest: str = "", columns: int = 80) -> list[str]:
@@ -103,3 +144,11 @@ def ago(moment: dt.datetime, now: dt.datetime) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 session``, ``12,345 sessions``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def near_miss(given: str, known: Iterable[str]) -> str:
+    """``: did you mean list?`` for a word that is nearly one of the known; else nothing."""
+    import difflib  # slow to import, and only needed where something is wrong
+
+    near = difflib.get_close_matches(given, list(known), 1)
+    return f": did you mean {near[0]}?" if near else ""

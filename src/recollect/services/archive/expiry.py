@@ -58,16 +58,26 @@ def retention_days(home: ClaudeHome) -> float:
 
 
 class ExpirySummary(Struct, frozen=True):
-    """How many sessions the client deletes within this many days, and how many of them are not archived."""
+    """How many sessions the client deletes within this many days, and how many of them are not archived.
+
+    ``overdue`` are those whose time is up: the client deletes them when it starts next.
+    """
 
     within_days: int
     sessions: int = 0
     not_archived: int = 0
     first_at: dt.datetime | None = None
+    overdue: int = 0
 
     def __str__(self) -> str:
-        verb = "session expires" if self.sessions == 1 else "sessions expire"
-        return f"{self.sessions:,} {verb} within {self.within_days} days, {self.not_archived:,} of them not archived"
+        soon = self.sessions - self.overdue
+        verb = "session expires" if soon == 1 else "sessions expire"
+        parts = [f"{soon:,} {verb} within {self.within_days} days"] if soon or not self.overdue else []
+        if self.overdue:
+            late = "session is overdue" if self.overdue == 1 else "sessions are overdue"
+            them = "it" if self.overdue == 1 else "them"
+            parts.insert(0, f"{self.overdue:,} {late}: Claude's next start may delete {them}")
+        return f"{'; '.join(parts)}, {self.not_archived:,} of them not archived"
 
 
 def expiring(

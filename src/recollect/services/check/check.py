@@ -60,10 +60,11 @@ class CheckSummary(Struct, frozen=True):
     bytes: int
     by_code: dict[str, int]
     by_severity: dict[str, int]
+    kinds: dict[str, dict[str, int]]  # by severity, then by code: they add up to the other two
 
 
 class CheckReport(Struct, frozen=True):
-    """The findings: by session, the newest first, the most severe first; those about a home come last."""
+    """The findings: errors first, then warnings, then remarks; of each by session, those about a home last."""
 
     findings: list[Finding]
     summary: CheckSummary
@@ -162,8 +163,7 @@ class _FindingCollector:
     def __init__(self) -> None:
         self.logs = self.lines = self.damaged = self.bytes = 0
         self._findings: list[tuple[int, int, Finding]] = []
-        self._by_code: Counter[str] = Counter()
-        self._by_severity: Counter[str] = Counter()
+        self._kinds: Counter[tuple[Severity, str]] = Counter()
         self._groups: dict[str, int] = {}
 
     def add_log(self, diagnosis: Diagnosis, log: LogFile) -> None:
@@ -182,21 +182,27 @@ class _FindingCollector:
             if more > 0:
                 what = f"{listed[-1].what} (and {more:,} more such lines)"
                 listed[-1] = structs.replace(listed[-1], what=what)
-                self._by_code[code] += more
-                self._by_severity[listed[-1].severity.value] += more
+                self._kinds[listed[-1].severity, code] += more
             for finding in listed:
                 self.add(finding)
 
     def add(self, finding: Finding) -> None:
-        self._by_code[finding.code] += 1
-        self._by_severity[finding.severity.value] += 1
+        self._kinds[finding.severity, finding.code] += 1
         group = (
             self._groups.setdefault(finding.session or "", len(self._groups)) if finding.session else 1 << 60
         )
-        self._findings.append((group, _WEIGHT[finding.severity], finding))
+        self._findings.append((_WEIGHT[finding.severity], group, finding))
 
     def checked(self, sessions: int) -> CheckReport:
         ordered = sorted(self._findings, key=lambda one: one[:2])
+        by_code, by_severity = Counter[str](), Counter[str]()
+        kinds: dict[str, dict[str, int]] = {}
+        for (severity, code), count in sorted(
+            self._kinds.items(), key=lambda one: (_WEIGHT[one[0][0]], -one[1])
+        ):
+            by_code[code] += count
+            by_severity[severity.value] += count
+            kinds.setdefault(severity.value, {})[code] = count
         summary = CheckSummary(
             sessions,
             self.logs,
@@ -204,8 +210,9 @@ class _FindingCollector:
             self.lines - self.damaged,
             self.damaged,
             self.bytes,
-            dict(sorted(self._by_code.items())),
-            dict(self._by_severity),
+            dict(sorted(by_code.items())),
+            dict(by_severity),
+            kinds,
         )
         return CheckReport([finding for _, _, finding in ordered], summary)
 

@@ -242,7 +242,8 @@ def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> Iter
     lost = [one for one in soon if not one.is_archived]
     if not soon:
         return
-    what = str(ExpirySummary(WITHIN_DAYS, len(soon), len(lost)))
+    overdue = sum(one.expires_at <= now for one in soon)
+    what = str(ExpirySummary(WITHIN_DAYS, len(soon), len(lost), overdue=overdue))
     first = (lost or soon)[0]
     code = "expiring" if lost else "expiring-archived"
     yield _finding(

@@ -23,6 +23,7 @@ class RecentCosts(Struct, frozen=True):
     today: int
     last_7_days: int
     last_30_days: int
+    all_time: int | None = None  # known with an index only: without one, every byte would have to be read
     unpriced: tuple[str, ...] = ()
     uncertain: int = 0
     notes: tuple[str, ...] = ()
@@ -43,6 +44,7 @@ def recent_costs(homes: Sequence[Path], opened: OpenIndex, now: dt.datetime) -> 
         since(1),
         since(7),
         since(_DAYS),
+        None if opened.database is None else costs(homes, [], opened=opened, now=now).totals.pico_usd,
         tuple(one.model for one in report.unpriced),
         sum(one.responses for one in report.uncertain),
         tuple(opened.notes),

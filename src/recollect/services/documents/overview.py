@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,8 @@ from recollect.model.cost.money import exact
 from recollect.model.findings import Finding
 from recollect.services.archive.expiry import ExpirySummary
 from recollect.services.cost.recent import RecentCosts
-from recollect.services.overview import HomeSummary, Overview, SessionSummary
+from recollect.services.list import ListedSession
+from recollect.services.overview import HomeSummary, Overview
 
 
 class RecentCostsDocument(Struct, frozen=True):
@@ -20,6 +22,7 @@ class RecentCostsDocument(Struct, frozen=True):
     today: str
     last_7_days: str
     last_30_days: str
+    all_time: str | None  # null without an index
     unpriced: tuple[str, ...]
     uncertain: int
 
@@ -34,6 +37,19 @@ class DamageSummaryDocument(Struct, frozen=True, kw_only=True):
     bytes_checked: int
     bytes_total: int
     complete: bool
+
+
+class SessionSummary(Struct, frozen=True):
+    """One of the newest sessions."""
+
+    id: str
+    title: str
+    cwd: str
+    last_at: dt.datetime | None
+    modified_at: dt.datetime
+    bytes: int
+    live: bool
+    archived: bool = False
 
 
 class OverviewDocument(Struct, frozen=True, kw_only=True):
@@ -58,9 +74,24 @@ def overview_document(answer: Overview, spent: RecentCosts, *, is_sample: bool) 
         exact(spent.today),
         exact(spent.last_7_days),
         exact(spent.last_30_days),
+        None if spent.all_time is None else exact(spent.all_time),
         spent.unpriced,
         spent.uncertain,
     )
     damage = msgspec.convert(answer.damage, DamageSummaryDocument, from_attributes=True)
-    members = structs.asdict(answer) | {"damage": damage}
+    newest = tuple(map(_summary, answer.newest))
+    members = structs.asdict(answer) | {"damage": damage, "newest": newest}
     return OverviewDocument(sample=is_sample, cost=cost, **members)
+
+
+def _summary(one: ListedSession) -> SessionSummary:
+    return SessionSummary(
+        id=one.id,
+        title=one.title,
+        cwd=one.cwd,
+        last_at=one.last_at,
+        modified_at=one.modified_at,
+        bytes=one.bytes,
+        live=one.is_live,
+        archived=one.is_archived,
+    )

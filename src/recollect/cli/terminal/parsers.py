@@ -1,0 +1,66 @@
+"""The parser of a command: help that fits the terminal, and a near miss is named."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from recollect.cli.terminal.output import terminal_size
+from recollect.cli.terminal.text import near_miss, visible
+
+WIDEST_HELP = 80
+GLOBAL_OPTIONS = ("--home", "--data", "--color", "--help")
+_INVALID_CHOICE = re.compile(r"invalid choice: (?P<given>'[^']*'|\"[^\"]*\") \(choose from (?P<known>.*)\)")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Abbreviated options are refused: a new option must not change what an old script means."""
+
+    color = False  # argparse of Python 3.14 would colour the help on its own
+
+    def __init__(self, prog: str, description: str) -> None:
+        super().__init__(
+            prog=prog, description=description, formatter_class=CommandHelpFormatter, allow_abbrev=False
+        )
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._near(unknown)}")
+        return parsed
+
+    def _near(self, unknown: Sequence[str]) -> str:
+        given = next((word.partition("=")[0] for word in unknown if word.startswith("-")), "")
+        known = [name for action in self._actions for name in action.option_strings]
+        return near_miss(given, [*known, *GLOBAL_OPTIONS]) if given else ""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = _INVALID_CHOICE.search(message)
+        if wrong is not None:
+            message += near_miss(wrong["given"][1:-1], re.findall(r"[\w-]+", wrong["known"]))
+        super().error(visible(message))
+
+
+class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """At most 80 columns; in a narrower terminal, its paragraphs are filled again."""
+
+    def __init__(self, prog: str) -> None:
+        # Without a width, argparse imports shutil to find one, even if no help is printed.
+        self._room = min(terminal_size()[0], WIDEST_HELP)
+        super().__init__(prog, width=self._room - 2, max_help_position=24 if self._room > 70 else 16)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if self._room < WIDEST_HELP:
+            from recollect.cli.terminal.layout import reflowed
+
+            return reflowed(text, self._room)
+        return super()._fill_text(text, width, indent)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """``-o, --output FILE`` as in Python 3.13, so that every version generates the same reference."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"

@@ -1,0 +1,68 @@
+"""Sessions as rows of a list, the same in ``list`` and the overview.
+
+On a terminal, title and directory share the room; the size is left out where there is little.
+A pipe gets whole directories.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recollect.cli.terminal import output
+from recollect.cli.terminal.layout import plain_width, shares
+from recollect.cli.terminal.text import ago, counted, padded, shortened, shortened_path, size, visible, width
+
+if TYPE_CHECKING:
+    from recollect.services.list import ListedSession
+
+_ID, _AGE, _SIZE, _TITLE = 8, 13, 8, 44
+_WITH_SIZE = 76  # columns from which on there is room for it
+_LEAST_PLACE = 12
+
+
+def session_rows(sessions: Sequence[ListedSession], now: dt.datetime, *, indent: str = "") -> Iterator[str]:
+    """One row for each."""
+    titles = [visible(one.title) or "(no title)" for one in sessions]
+    ages = [ago(one.shown_at, now) for one in sessions]
+    room = output.columns()
+    age = _AGE if room is None else max(map(len, ages), default=0)
+    with_size = room is None or room >= _WITH_SIZE
+    left = None if room is None else room - len(indent) - _ID - age - 6 - (_SIZE + 2) * with_size
+    title = _TITLE if left is None else _title_columns(left, titles, sessions)
+    for one, name, when in zip(sessions, titles, ages, strict=True):
+        cells = [output.styled(padded(visible(one.id[:_ID]), _ID), "cyan"), f"{when:>{age}}"]
+        cells += [f"{size(one.bytes):>{_SIZE}}"] if with_size else []
+        cells += [padded(shortened(name, title), title), _place_and_marks(one, left and left - title)]
+        yield indent + "  ".join(cells)
+
+
+def _title_columns(left: int, titles: Sequence[str], sessions: Sequence[ListedSession]) -> int:
+    """The title gets most of the room; what it does not need is for the directory."""
+    wanted = min(max(map(width, titles), default=0), max(_TITLE, left // 2))
+    tails = max((plain_width(_place_and_marks(one, None)) for one in sessions), default=0)
+    return shares(left, [wanted, tails], [min(wanted, left * 3 // 5), _LEAST_PLACE])[0]
+
+
+def _place_and_marks(one: ListedSession, columns: int | None) -> str:
+    """A row ends with the directory and what is special about the session; both together fit."""
+    place, marks = _place(one), _marks(one)
+    if columns is not None:
+        marks = marks if plain_width(marks) <= columns - _LEAST_PLACE // 2 else ""
+        place = shortened_path(place, columns - (plain_width(marks) + 2 if marks else 0))
+    return f"{place}  {marks}" if marks else place
+
+
+def _place(one: ListedSession) -> str:
+    return visible(one.cwd) or visible(Path(one.path).parent.name)
+
+
+def _marks(one: ListedSession) -> str:
+    marks = [output.styled("live", "green")] if one.is_live else []
+    marks += [output.styled("archived", "dim")] if one.is_archived else []
+    marks += [counted(one.agents, "agent")] if one.agents else []
+    marks += [f"#{shortened(visible(one.tag), 16)}"] if one.tag else []
+    marks += [f"continued in {visible(one.continued_in[:_ID])}"] if one.continued_in else []
+    return "  ".join(marks)
