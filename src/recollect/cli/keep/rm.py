@@ -21,6 +21,12 @@ from recollect.cli.terminal.text import counted, padded, shortened, size, visibl
 from recollect.errors import UsageError
 from recollect.services import trash as trash_service
 from recollect.services import undo
+from recollect.services.documents.changes import (
+    RemovalsDocument,
+    RestoredBatchDocument,
+    removals_document,
+    trash_document,
+)
 from recollect.services.trash import RemovalPlan
 from recollect.storage.trash import TrashBatch
 
@@ -69,22 +75,9 @@ def _remove(options: Namespace) -> int:
     return 0
 
 
-def _document(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBatch]) -> dict[str, object]:
-    names: list[str | None] = [batch.batch for batch in batches]
-    names += [None] * (len(planned) - len(names))
-    rows = [
-        {
-            "session": plan.session,
-            "title": plan.title,
-            "paths": plan.items,
-            "bytes": plan.bytes,
-            "open_in": plan.open_in,
-            "batch": batch,
-        }
-        for plan, batch in zip(planned, names, strict=True)
-    ]
+def _document(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBatch]) -> RemovalsDocument:
     undo = [plans.command(options, "rm", "--restore", batch.batch, "--apply") for batch in batches]
-    return {"sessions": rows, "applied": len(batches) == len(planned), "undo": undo}
+    return removals_document(planned, [batch.batch for batch in batches], undo)
 
 
 def _tell(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBatch]) -> None:
@@ -118,19 +111,7 @@ def _named(session: str, title: str, count: int) -> str:
 def _list(options: Namespace) -> int:
     batches = trash_service.trash_at(plans.own_data(options)).batches()
     if options.json:
-        rows = [
-            {
-                "batch": one.batch,
-                "session": one.session,
-                "title": one.title,
-                "home": one.home,
-                "at": one.at,
-                "bytes": one.bytes,
-                "paths": one.targets(),
-            }
-            for one in batches
-        ]
-        output.print_json({"batches": rows, "total": len(rows)})
+        output.print_json(trash_document(batches))
         return 0
     for one in batches:
         title = padded(shortened(visible(one.title), _TITLE_COLUMNS), _TITLE_COLUMNS)
@@ -148,15 +129,16 @@ def _restore(options: Namespace) -> int:
     paths = undo.undo(data, change).paths if options.apply else [step.path for step in change.steps]
     back = plans.command(options, "rm", change.subject, "--apply")
     if options.json:
-        document = {
-            "batch": change.id,
-            "session": change.subject,
-            "paths": paths,
-            "obstacles": obstacles,
-            "applied": options.apply,
-            "undo": back,
-        }
-        output.print_json(document)
+        output.print_json(
+            RestoredBatchDocument(
+                batch=change.id,
+                session=change.subject,
+                paths=paths,
+                obstacles=obstacles,
+                applied=options.apply,
+                undo=back,
+            )
+        )
         return 0
     verb = "Restored" if options.apply else "Would restore"
     output.say(f"{verb}: {_named(change.subject, change.title, change.kept_bytes)}")

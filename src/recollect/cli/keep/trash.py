@@ -25,6 +25,7 @@ from recollect.errors import UsageError
 from recollect.model import timespan
 from recollect.services import trash as trash_service
 from recollect.services.archive import archive as archive_service
+from recollect.services.documents.changes import EmptiedBatchDocument, EmptiedTrashDocument
 from recollect.storage.trash import TrashBatch
 
 
@@ -66,8 +67,8 @@ def _empty(options: Namespace) -> int:
         for batch in going:
             trash.destroy(batch)
     if options.json:
-        rows = [{"batch": one.batch, "session": one.session, "bytes": one.bytes} for one in going]
-        output.print_json({"batches": rows, "kept": [one.batch for one in staying], "applied": options.apply})
+        rows = [EmptiedBatchDocument(one.batch, one.session, one.bytes) for one in going]
+        output.print_json(EmptiedTrashDocument(rows, [one.batch for one in staying], options.apply))
         return 0
     _tell(options, going, staying)
     return 0

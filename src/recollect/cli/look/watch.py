@@ -31,7 +31,7 @@ from recollect.cli.terminal.index_options import add_index_options
 from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import padded, shortened, visible
 from recollect.errors import UsageError
-from recollect.model.cost.money import dollars, exact
+from recollect.model.cost.money import dollars
 from recollect.services.indexing.access import OpenIndex, index_path, open_index
 from recollect.services.watch import RECENT_MINUTES, ActiveBlock, WatchedSession, Watcher, WatchSnapshot
 from recollect.storage.config.our_config import price_list
@@ -66,7 +66,9 @@ def run(options: Namespace) -> int:
     if options.once:
         watched = watcher.look()
         if options.json:
-            output.print_json(_document(watched))
+            from recollect.services.documents.watch import watch_document
+
+            output.print_json(watch_document(watched))
         else:
             output.say("\n".join(_lines(watched)))
         return 0
@@ -203,60 +205,3 @@ def _short(tokens: int) -> str:
         if tokens >= limit:
             return f"{tokens / limit:.1f}{unit}"
     return str(tokens)
-
-
-def _document(watched: WatchSnapshot) -> dict[str, object]:
-    return {
-        "sessions": [_session_document(session) for session in watched.sessions],
-        "today_cost_usd": _amount(watched.today_pico_usd),
-        "block": None if watched.block is None else _block_document(watched.block),
-        "unpriced": watched.unpriced,
-        "notes": watched.notes,
-    }
-
-
-def _session_document(session: WatchedSession) -> dict[str, object]:
-    tokens = session.tokens
-    return {
-        "id": session.id,
-        "pid": session.pid,
-        "certain": session.is_certain,
-        "state": session.state,
-        "title": session.title,
-        "cwd": session.cwd,
-        "branch": session.branch,
-        "model": session.model,
-        "input_tokens": tokens.input,
-        "output_tokens": tokens.output,
-        "cache_write_5m_tokens": tokens.cache_write_5m,
-        "cache_write_1h_tokens": tokens.cache_write_1h,
-        "cache_read_tokens": tokens.cache_read,
-        "web_searches": tokens.web_searches,
-        "cost_usd": _amount(session.pico_usd),
-        "recent_minutes": RECENT_MINUTES,
-        "recent_cost_usd": _amount(session.recent_pico_usd),
-        "cost_usd_per_hour": _amount(session.pico_usd_per_hour),
-        "context_tokens": session.context_tokens,
-        "context_window": session.context_window,
-        "unpriced": session.unpriced,
-    }
-
-
-def _block_document(block: ActiveBlock) -> dict[str, object]:
-    return {
-        "start": _utc(block.start),
-        "end": _utc(block.end),
-        "minutes_left": block.minutes_left,
-        "cost_usd": exact(block.pico_usd),
-        "tokens_per_minute": block.tokens_per_minute,
-        "cost_usd_per_hour": exact(block.pico_usd_per_hour),
-        "projected_cost_usd": exact(block.projected_pico_usd),
-    }
-
-
-def _amount(pico: int | None) -> str | None:
-    return None if pico is None else exact(pico)
-
-
-def _utc(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

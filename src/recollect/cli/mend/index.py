@@ -26,6 +26,11 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import ago, counted, padded, size, visible
+from recollect.services.documents.indexing import (
+    IndexRebuildDocument,
+    IndexVacuumDocument,
+    index_status_document,
+)
 from recollect.services.indexing import upkeep
 from recollect.services.indexing.upkeep import IndexStatus
 
@@ -51,35 +56,11 @@ def run(options: Namespace) -> int:
 def _status(options: Namespace, homes: list[Path], cache: Path) -> int:
     found = upkeep.status(homes, cache)
     if options.json:
-        output.print_json(_document(found))
+        output.print_json(index_status_document(found))
     else:
         for label, text in _lines(found, dt.datetime.now(dt.UTC)):
             output.say(output.styled(padded(label, _LABEL_COLUMNS), "bold") + text)
     return 1 if found.problem else 0
-
-
-def _document(found: IndexStatus) -> dict[str, object]:
-    return {
-        "path": str(found.path),
-        "version": found.version,
-        "exists": found.exists,
-        "complete": found.is_complete,
-        "problem": found.problem,
-        "current": found.is_current,
-        "bytes": found.bytes,
-        "log_bytes": found.log_bytes,
-        "share": None if found.share is None else round(found.share, 4),
-        "refreshed_at": found.refreshed_at and found.refreshed_at.isoformat(timespec="milliseconds"),
-        "changed_logs": found.changed_logs,
-        "missing_logs": found.missing_logs,
-        "sessions": found.sessions,
-        "agents": found.agents,
-        "tool_outputs": found.tool_outputs,
-        "gone_sessions": found.gone_sessions,
-        "rows": found.rows,
-        "fts_segments": found.segments,
-        "stale": [str(path) for path in found.stale],
-    }
 
 
 def _lines(found: IndexStatus, now: dt.datetime) -> Iterator[tuple[str, str]]:
@@ -134,14 +115,7 @@ def _rebuild(options: Namespace, homes: list[Path], cache: Path) -> int:
         remark = f"{old.name} could not be read: deleted sessions it knew are missing from the totals"
         output.note(visible(remark))
     if options.json:
-        output.print_json(
-            {
-                "path": str(done.path),
-                "logs": done.logs,
-                "bytes": done.bytes,
-                "gone_sessions": done.gone_sessions,
-            }
-        )
+        output.print_json(IndexRebuildDocument(str(done.path), done.logs, done.bytes, done.gone_sessions))
         return 0
     output.say(f"Rebuilt from {counted(done.logs, 'log')}: {size(done.bytes)}.")
     if done.gone_sessions:
@@ -153,14 +127,8 @@ def _rebuild(options: Namespace, homes: list[Path], cache: Path) -> int:
 def _vacuum(options: Namespace, homes: list[Path], cache: Path) -> int:
     done = upkeep.vacuum(homes, cache)
     if options.json:
-        output.print_json(
-            {
-                "path": str(done.path),
-                "bytes_before": done.bytes_before,
-                "bytes_after": done.bytes_after,
-                "removed": [str(path) for path in done.removed],
-            }
-        )
+        removed = [str(path) for path in done.removed]
+        output.print_json(IndexVacuumDocument(str(done.path), done.bytes_before, done.bytes_after, removed))
         return 0
     output.say(f"{size(done.bytes_before)} before, {size(done.bytes_after)} now.")
     for path in done.removed:

@@ -26,6 +26,7 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import NotFound
 from recollect.model.settings.flag_values import looked_up
+from recollect.services.documents.settings import FlagsDocument
 from recollect.services.settings.flags import FeatureFlags, newest
 from recollect.storage.config.flag_cache import flag_cache
 
@@ -44,15 +45,15 @@ def run(options: Namespace) -> int:
     gates, configs = _chosen(found, options.name)
     if options.json:
         output.print_json(
-            {
-                "gates": gates,
-                "configs": configs,
-                "age_seconds": found.age_seconds,
-                "valid": found.valid,
-                "why": found.why,
-                "file": found.file,
-                "user": found.user_hash,
-            }
+            FlagsDocument(
+                gates=gates,
+                configs=configs,
+                age_seconds=found.age_seconds,
+                valid=found.valid,
+                why=found.why,
+                file=found.file,
+                user=found.user_hash,
+            )
         )
         return 0 if found.valid else 1
     for name, value in gates.items():

@@ -28,12 +28,24 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import UNSET, UnsetType
+
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import counted, padded, shortened, visible, visible_lines
 from recollect.errors import MissingExtra, UsageError
 from recollect.model.settings.mcp_config import ServerTransport
+from recollect.services.documents.mcp import (
+    McpCallDocument,
+    McpProblemDocument,
+    McpRevocationDocument,
+    McpServerDocument,
+    McpServersDocument,
+    McpToolDocument,
+    McpToolsDocument,
+    McpTrustDocument,
+)
 from recollect.services.settings import mcp_servers
 from recollect.services.settings.mcp_servers import KnownServer, ProjectServers, ServerState
 from recollect.storage.config.mcp_trust import ServerGrants
@@ -93,15 +105,9 @@ def _servers(options: Namespace) -> ProjectServers:
 def _list(options: Namespace) -> int:
     project = _servers(options)
     if options.json:
-        output.print_json(
-            {
-                "project": str(project.project),
-                "servers": [_row(one) for one in project.servers],
-                "problems": [
-                    {"file": str(path), "name": one.name, "why": one.why} for path, one in project.problems
-                ],
-            }
-        )
+        problems = [McpProblemDocument(str(path), one.name, one.why) for path, one in project.problems]
+        servers = [_row(one, one.grants) for one in project.servers]
+        output.print_json(McpServersDocument(str(project.project), servers, problems))
         return 0
     for one in project.servers:
         state = output.styled(
@@ -124,24 +130,24 @@ def _list(options: Namespace) -> int:
 _NOT_TRUSTED = (ServerState.UNTRUSTED, ServerState.WORKSPACE_UNTRUSTED)
 
 
-def _row(one: KnownServer) -> dict[str, object]:
-    return {
-        "name": one.name,
-        "state": one.state.value,
-        "why": one.why,
-        "scope": one.written.origin.value,
-        "transport": one.written.kind.value,
-        "target": _target(one),
-        "env": [name for name, _ in one.written.env],
-        "headers": [name for name, _ in one.written.headers],
-        "variables": list(one.written.variables),
-        "hash": one.hash,
-        "file": str(one.source),
-        "allow_hosts": list(one.grants.allow_hosts),
-        "write": list(one.grants.write),
-        "unconfined": one.grants.unconfined,
-        "private_address": one.grants.private_address,
-    }
+def _row(one: KnownServer, grants: ServerGrants) -> McpServerDocument:
+    return McpServerDocument(
+        name=one.name,
+        state=one.state.value,
+        why=one.why,
+        scope=one.written.origin.value,
+        transport=one.written.kind.value,
+        target=_target(one),
+        env=[name for name, _ in one.written.env],
+        headers=[name for name, _ in one.written.headers],
+        variables=list(one.written.variables),
+        hash=one.hash,
+        file=str(one.source),
+        allow_hosts=grants.allow_hosts,
+        write=grants.write,
+        unconfined=grants.unconfined,
+        private_address=grants.private_address,
+    )
 
 
 def _target(one: KnownServer) -> str:
@@ -173,13 +179,7 @@ def _trust(options: Namespace) -> int:
         _require_grantable(server, grants)
         mcp_servers.trust(project, server, grants, dt.datetime.now(dt.UTC))
     if options.json:
-        requested = {
-            "allow_hosts": grants.allow_hosts,
-            "write": grants.write,
-            "unconfined": grants.unconfined,
-        }
-        requested["private_address"] = grants.private_address
-        output.print_json({"server": _row(server) | requested, "applied": options.apply})
+        output.print_json(McpTrustDocument(_row(server, grants), options.apply))
         return 0
     _say_plan(project, server, grants)
     if options.apply:
@@ -256,7 +256,7 @@ def _revoke(options: Namespace, project: ProjectServers, server: KnownServer) ->
     if options.apply:
         project.store.revoke(server.hash)
     if options.json:
-        output.print_json({"server": _row(server), "was_trusted": was, "applied": options.apply})
+        output.print_json(McpRevocationDocument(_row(server, server.grants), was, options.apply))
     elif not was:
         output.say(f"{server.name} was not trusted.")
     elif options.apply:
@@ -275,7 +275,7 @@ def _accept_tools(options: Namespace, server: KnownServer) -> int:
 
     listing = _with_host(options, ask)
     if options.json:
-        output.print_json(_listing_document(listing) | {"applied": options.apply})
+        output.print_json(_listing_document(listing, options.apply))
         return 0
     _say_tools(listing)
     if options.apply:
@@ -295,21 +295,22 @@ def _tools(options: Namespace) -> int:
     return 1 if listing.problems or listing.refused else 0
 
 
-def _listing_document(listing: ToolListing) -> dict[str, object]:
-    return {
-        "tools": [
-            {
-                "name": one.name,
-                "server": one.server,
-                "tool": one.tool,
-                "description": one.description,
-                "input_schema": one.schema,
-            }
+def _listing_document(listing: ToolListing, applied: bool | UnsetType = UNSET) -> McpToolsDocument:
+    return McpToolsDocument(
+        tools=[
+            McpToolDocument(
+                name=one.name,
+                server=one.server,
+                tool=one.tool,
+                description=one.description,
+                input_schema=one.schema,
+            )
             for one in listing.tools
         ],
-        "refused": [one._asdict() for one in listing.refused],
-        "problems": [one._asdict() for one in listing.problems],
-    }
+        refused=[one._asdict() for one in listing.refused],
+        problems=[one._asdict() for one in listing.problems],
+        applied=applied,
+    )
 
 
 def _say_tools(listing: ToolListing) -> None:
@@ -328,14 +329,7 @@ def _call(options: Namespace) -> int:
     name = f"mcp__{server}__{tool}"
     result = _with_host(options, lambda host: host.call(name, arguments, seconds=options.timeout))
     if options.json:
-        output.print_json(
-            {
-                "name": result.name,
-                "is_error": result.is_error,
-                "content": result.content,
-                "structured": result.structured,
-            }
-        )
+        output.print_json(McpCallDocument(result.name, result.is_error, result.content, result.structured))
         return 1 if result.is_error else 0
     for block in result.content:
         text = block.get("text")

@@ -40,9 +40,19 @@ from recollect.cli.terminal.homes import open_home, settings_home
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import NotFound, UsageError
 from recollect.model.settings.config_merge import is_secret
-from recollect.model.settings.settings import Setting, SettingOrigin, SettingsLayer, SettingsProblem
+from recollect.model.settings.settings import Setting, SettingOrigin
 from recollect.policy.rule_warnings import rule_warnings
 from recollect.policy.rules import RuleProblem
+from recollect.services.documents.settings import (
+    ImportedSettingDocument,
+    SettingChangeDocument,
+    SettingsDocument,
+    SettingsImportDocument,
+    layer_documents,
+    problem_documents,
+    setting_document,
+    settings_check_document,
+)
 from recollect.services.settings import config_import, settings
 from recollect.services.settings.settings import LoadedSettings
 from recollect.storage.home import ClaudeHome
@@ -107,15 +117,15 @@ def _show(options: Namespace) -> int:
     waiting = [one for one in found.settings.waiting if one.path[: len(chosen)] == chosen]
     if options.json:
         output.print_json(
-            {
-                "directory": found.directory,
-                "trusted": found.project.trusted,
-                "values": [_row(one) for one in values],
-                "waiting_for_trust": [_row(one) for one in waiting],
-                "project": found.project,
-                "problems": [_problem_row(one) for one in found.problems],
-                "files": [_layer_row(one) for one in found.layers],
-            }
+            SettingsDocument(
+                directory=found.directory,
+                trusted=found.project.trusted,
+                values=[setting_document(one, _safe(one)) for one in values],
+                waiting_for_trust=[setting_document(one, _safe(one)) for one in waiting],
+                project=found.project,
+                problems=problem_documents(found.problems),
+                files=layer_documents(found.layers),
+            )
         )
         return 0
     for one in values:
@@ -161,26 +171,6 @@ def _place(origin: SettingOrigin) -> str:
     return visible(f"{origin.scope}: {origin.path or '--settings'}:{origin.line}")
 
 
-def _row(one: Setting) -> dict[str, object]:
-    return {
-        "key": one.key,
-        "value": _safe(one),
-        "scope": one.origin.scope,
-        "file": one.origin.path,
-        "line": one.origin.line,
-        "hides": [origin._asdict() for origin in one.hides],
-    }
-
-
-def _problem_row(one: SettingsProblem) -> dict[str, object]:
-    return {**one._asdict(), "message": str(one)}
-
-
-def _layer_row(one: SettingsLayer) -> dict[str, object]:
-    names = ("scope", "path", "counts", "from_repository")
-    return {name: getattr(one, name) for name in names}
-
-
 def _safe(one: Setting) -> object:
     """The value without possible secrets: tokens are often in the environment."""
     names = [step for step in one.path if isinstance(step, str)]
@@ -219,34 +209,7 @@ def _check(options: Namespace) -> int:
     warnings = rule_warnings(one for one in every if not isinstance(one, RuleProblem))
     bad = bool(found.problems or rules)
     if options.json:
-        output.print_json(
-            {
-                "files": [_layer_row(one) for one in found.layers],
-                "problems": [_problem_row(one) for one in found.problems],
-                "rules": [
-                    {
-                        "rule": one.text,
-                        "list": one.verdict,
-                        "file": one.source.path,
-                        "line": one.source.line,
-                        "why": one.why,
-                        "consequence": one.consequence,
-                    }
-                    for one in rules
-                ],
-                "warnings": [
-                    {
-                        "rule": one.rule.text,
-                        "list": one.rule.verdict,
-                        "file": one.rule.source.path,
-                        "line": one.rule.source.line,
-                        "kind": one.kind,
-                        "why": one.why,
-                    }
-                    for one in warnings
-                ],
-            }
-        )
+        output.print_json(settings_check_document(found.layers, found.problems, rules, warnings))
         return 1 if bad else 0
     for layer in found.layers:
         state = "counts" if layer.counts else "ignored" if layer.problems else "not there"
@@ -285,15 +248,15 @@ def _change(options: Namespace) -> int:
     if options.json:
         secret = Setting(tuple(options.key.split(".")), None, SettingOrigin("user", None, 0))
         output.print_json(
-            {
-                "file": change.file,
-                "key": change.key,
-                "before": _safe(secret._replace(value=change.before)),
-                "after": _safe(secret._replace(value=change.after)),
-                "changes": change.plan is not None,
-                "applied": applied is not None,
-                "undo": undo,
-            }
+            SettingChangeDocument(
+                file=change.file,
+                key=change.key,
+                before=_safe(secret._replace(value=change.before)),
+                after=_safe(secret._replace(value=change.after)),
+                changes=change.plan is not None,
+                applied=applied is not None,
+                undo=undo,
+            )
         )
         return 0
     if change.plan is None:
@@ -326,8 +289,8 @@ def _import(options: Namespace) -> int:
     done = config_import.imported(plan, plans.own_data(options)) if options.apply else []
     undo = [plans.command(options, "undo", one.id, "--apply") for one in done]
     if options.json:
-        rows = [{"source": row.source, "file": row.file, "key": row.key, "why": row.why} for row in plan.rows]
-        output.print_json({"rows": rows, "files": plan.changes, "applied": bool(done), "undo": undo})
+        rows = [ImportedSettingDocument(row.source, row.file, row.key, row.why) for row in plan.rows]
+        output.print_json(SettingsImportDocument(rows, plan.changes, bool(done), undo))
         return 0
     for row in plan.rows:
         goes = f"-> {row.file}: {row.key}" if row.file else f"left out: {row.why}"

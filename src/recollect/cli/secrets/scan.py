@@ -23,6 +23,7 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, size, visible
 from recollect.errors import UsageError
+from recollect.services.documents.secrets import scan_document
 from recollect.services.secrets import scan as scan_service
 from recollect.services.secrets.file_scan import SecretFinding
 from recollect.services.secrets.scan import SecretScan
@@ -60,7 +61,7 @@ def run(options: Namespace) -> int:
         )
     seconds = time.monotonic() - start
     if options.json:
-        output.print_json(_document(found, seconds))
+        output.print_json(scan_document(found, seconds))
     else:
         _tell(options, found, seconds)
     for note in found.notes:
@@ -68,22 +69,6 @@ def run(options: Namespace) -> int:
     for path, reason in found.problems[:20]:
         output.note(visible(f"could not be read: {path}: {reason}"))
     return 1 if found.findings else 0
-
-
-def _document(found: SecretScan, seconds: float) -> dict[str, object]:
-    return {
-        "findings": found.findings,
-        "summary": {
-            "findings": len(found.findings),
-            "secrets": found.secrets,
-            "by_kind": dict(Counter(one.kind for one in found.findings).most_common()),
-            "files": found.files,
-            "bytes": found.bytes,
-            "seconds": round(seconds, 3),
-            "ignored": found.ignored,
-        },
-        "problems": [{"path": path, "reason": reason} for path, reason in found.problems],
-    }
 
 
 def _tell(options: Namespace, found: SecretScan, seconds: float) -> None:

@@ -35,6 +35,12 @@ from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import counted, shortened, size, visible
 from recollect.errors import UsageError
+from recollect.services.documents.sync import (
+    SyncLoginDocument,
+    SyncStatusDocument,
+    WaitingSessionDocument,
+    pull_document,
+)
 from recollect.services.sync.sync import SyncClient, checked_address, is_server
 from recollect.storage.config.sync_settings import SyncLogin, load_login, login_file, save_login
 
@@ -111,14 +117,14 @@ def _login(options: Namespace) -> int:
     path = save_login(login)
     if options.json:
         output.print_json(
-            {
-                "address": address,
-                "machine": login.machine,
-                "organization": who.organization_name if who else None,
-                "person": who.user_name if who else None,
-                "scopes": who.scopes if who else None,
-                "file": str(path),
-            }
+            SyncLoginDocument(
+                address=address,
+                machine=login.machine,
+                organization=who.organization_name if who else None,
+                person=who.user_name if who else None,
+                scopes=who.scopes if who else None,
+                file=str(path),
+            )
         )
         return 0
     if who is not None:
@@ -219,15 +225,7 @@ def _pull(options: Namespace) -> int:
     finally:
         remote.close()
     if options.json:
-        output.print_json(
-            {
-                **{name: getattr(done, name) for name in done.__struct_fields__},
-                "store": str(pull.root),
-                "into_home": None if planned is None else planned.sessions,
-                "left": None if planned is None else planned.left,
-                "applied": bool(planned is not None and options.apply),
-            }
-        )
+        output.print_json(pull_document(done, str(pull.root), planned, applied=options.apply))
         return 1 if done.problems else 0
     if done.sessions:
         fetched = f"{counted(done.lines, 'line')}, {counted(done.files, 'file')}, {size(done.bytes)}"
@@ -294,18 +292,19 @@ def _status(options: Namespace) -> int:
     push = exchange.push(_homes(options), redact=login.redact, encrypt=False)
     waiting = push.waiting()
     state = exchange.kept.load()
-    document = {
-        "address": login.address,
-        "machine": login.machine,
-        "redact": login.redact,
-        "encrypt": login.encrypt,
-        "waiting": [{"session": session, "bytes": count} for session, count in waiting],
-        "sent_logs": len(state.logs),
-        "pulled_sessions": len(state.pulled),
-        "problems": push.done.problems,
-    }
     if options.json:
-        output.print_json(document)
+        output.print_json(
+            SyncStatusDocument(
+                address=login.address,
+                machine=login.machine,
+                redact=login.redact,
+                encrypt=login.encrypt,
+                waiting=[WaitingSessionDocument(session, count) for session, count in waiting],
+                sent_logs=len(state.logs),
+                pulled_sessions=len(state.pulled),
+                problems=push.done.problems,
+            )
+        )
         return 0
     how = "secrets replaced" if login.redact else "secrets unchanged"
     output.say(f"To        {visible(login.address)} as {visible(login.machine or 'this machine')}")

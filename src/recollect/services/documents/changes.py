@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from recollect.services.archive.archive import ArchiveFailure
 from recollect.services.archive.cleanup import CleanupCandidate
 from recollect.services.fork import ForkPlan
 from recollect.services.rewind import RewoundFile
+from recollect.services.trash import RemovalPlan
 from recollect.storage.changes.journal import ChangeState
+from recollect.storage.trash import TrashBatch
 
 
 class RequestDocument(Struct, frozen=True):
@@ -190,6 +193,71 @@ class RecentChangeDocument(JournalEntryDocument, frozen=True, kw_only=True):
     undo: RequestDocument
 
 
+class RemovedSessionDocument(Struct, frozen=True, kw_only=True):
+    """A session of ``rm``: what moves to the trash, and the batch it became."""
+
+    session: str
+    title: str
+    paths: Sequence[Path]
+    bytes: int
+    open_in: int | None
+    batch: str | None
+
+
+class RemovalsDocument(Struct, frozen=True):
+    """What ``rm --json`` prints; ``undo`` holds commands."""
+
+    sessions: list[RemovedSessionDocument]
+    applied: bool
+    undo: list[str]
+
+
+class TrashBatchDocument(Struct, frozen=True, kw_only=True):
+    """One removal in the trash."""
+
+    batch: str
+    session: str
+    title: str
+    home: str
+    at: str
+    bytes: int
+    paths: Sequence[Path]
+
+
+class TrashDocument(Struct, frozen=True):
+    """What ``trash list --json`` and ``rm --list --json`` print."""
+
+    batches: list[TrashBatchDocument]
+    total: int
+
+
+class RestoredBatchDocument(Struct, frozen=True, kw_only=True):
+    """What ``trash restore --json`` prints; ``obstacles`` are existing files that prevent it."""
+
+    batch: str
+    session: str
+    paths: Sequence[Path]
+    obstacles: Sequence[Path]
+    applied: bool
+    undo: str
+
+
+class EmptiedBatchDocument(Struct, frozen=True):
+    """A batch that is deleted for good."""
+
+    batch: str
+    session: str
+    bytes: int
+
+
+class EmptiedTrashDocument(Struct, frozen=True):
+    """What ``trash empty --json`` prints; ``kept`` are old batches whose session is not archived."""
+
+    batches: list[EmptiedBatchDocument]
+    kept: list[str]
+    applied: bool
+
+
 def fork_document(
     plan: ForkPlan, *, applied: bool, undo: str | None, request: RequestDocument | UnsetType | None = UNSET
 ) -> ForkDocument:
@@ -216,3 +284,38 @@ def cleanup_session(one: CleanupCandidate) -> CleanupSessionDocument:
         bytes=one.bytes,
         kept_because=one.kept_because,
     )
+
+
+def removals_document(
+    planned: Sequence[RemovalPlan], batches: Sequence[str], undo: list[str]
+) -> RemovalsDocument:
+    """``batches`` are the removals that were carried out, in the order of the plan."""
+    names = [*batches, *[None] * (len(planned) - len(batches))]
+    rows = [
+        RemovedSessionDocument(
+            session=plan.session,
+            title=plan.title,
+            paths=plan.items,
+            bytes=plan.bytes,
+            open_in=plan.open_in,
+            batch=batch,
+        )
+        for plan, batch in zip(planned, names, strict=True)
+    ]
+    return RemovalsDocument(rows, len(batches) == len(planned), undo)
+
+
+def trash_document(batches: Sequence[TrashBatch]) -> TrashDocument:
+    rows = [
+        TrashBatchDocument(
+            batch=one.batch,
+            session=one.session,
+            title=one.title,
+            home=one.home,
+            at=one.at,
+            bytes=one.bytes,
+            paths=one.targets(),
+        )
+        for one in batches
+    ]
+    return TrashDocument(rows, len(rows))

@@ -1,0 +1,73 @@
+"""What ``sync --json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from recollect.services.sync.install import InstalledSession, InstallPlan
+from recollect.services.sync.pull import PullResult
+
+
+class SyncLoginDocument(Struct, frozen=True, kw_only=True):
+    """A login that was saved; the person and the scopes are null for a directory."""
+
+    address: str
+    machine: str
+    organization: str | None
+    person: str | None
+    scopes: Sequence[str] | None
+    file: str
+
+
+class PullDocument(Struct, frozen=True, kw_only=True):
+    """What was fetched. ``into_home`` and ``left`` come with ``--into-home``: what goes there, and what cannot."""
+
+    sessions: list[str]
+    lines: int
+    bytes: int
+    files: int
+    moved: list[tuple[str, str]]
+    problems: list[tuple[str, str]]
+    store: str
+    into_home: list[InstalledSession] | None
+    left: list[tuple[str, str]] | None
+    applied: bool
+
+
+class WaitingSessionDocument(Struct, frozen=True):
+    """A session with bytes that were not sent yet."""
+
+    session: str
+    bytes: int
+
+
+class SyncStatusDocument(Struct, frozen=True, kw_only=True):
+    """Where sessions are sent to, and what waits."""
+
+    address: str
+    machine: str
+    redact: bool
+    encrypt: bool
+    waiting: list[WaitingSessionDocument]
+    sent_logs: int
+    pulled_sessions: int
+    problems: list[tuple[str, str]]
+
+
+def pull_document(
+    done: PullResult, store: str, planned: InstallPlan | None, *, applied: bool
+) -> PullDocument:
+    return PullDocument(
+        sessions=done.sessions,
+        lines=done.lines,
+        bytes=done.bytes,
+        files=done.files,
+        moved=done.moved,
+        problems=done.problems,
+        store=store,
+        into_home=None if planned is None else planned.sessions,
+        left=None if planned is None else planned.left,
+        applied=applied and planned is not None,
+    )
