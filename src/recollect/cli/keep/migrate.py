@@ -30,6 +30,16 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import RecollectError, UsageError
 from recollect.services import migrate, undo
+from recollect.services.documents.changes import (
+    MigrationDocument,
+    MigrationPlanDocument,
+    MigrationStepDocument,
+    MigrationStepsDocument,
+    PlannedSessionDocument,
+    PlannedStepDocument,
+    RollbackDocument,
+    migrated_session,
+)
 from recollect.services.migrate import MigrationOutcome, MigrationRefusal, PlanOutcome
 from recollect.services.session import Session
 from recollect.storage.changes.journal import Step
@@ -65,16 +75,10 @@ def run(options: Namespace) -> int:
 def _list(options: Namespace) -> int:
     if options.json:
         rows = [
-            {
-                "number": step.number,
-                "name": step.name,
-                "from": step.source,
-                "to": step.target,
-                "about": step.about,
-            }
+            MigrationStepDocument(step.number, step.name, step.source, step.target, step.about)
             for step in STEPS
         ]
-        output.print_json({"steps": rows})
+        output.print_json(MigrationStepsDocument(rows))
         return 0
     for step in STEPS:
         output.say(f"{step.number}  {output.styled(step.name, 'cyan')}: {step.source} -> {step.target}")
@@ -127,29 +131,17 @@ def _apply(
             outcome.done.append(done)
 
 
-def _document(options: Namespace, step: MigrationStep, outcome: MigrationOutcome) -> dict[str, object]:
+def _document(options: Namespace, step: MigrationStep, outcome: MigrationOutcome) -> MigrationDocument:
     ids = {one.subject: one.id for one in outcome.done}
-    return {
-        "step": step.name,
-        "number": step.number,
-        "sessions": [_row(one, ids.get(one.session)) for one in outcome.planned],
-        "refused": [structs.asdict(one) for one in outcome.refused],
-        "untouched": outcome.untouched,
-        "applied": options.apply,
-        "rollback": [_back(options, one.id) for one in outcome.done],
-    }
-
-
-def _row(one: Migration, change: str | None) -> dict[str, object]:
-    return {
-        "session": one.session,
-        "log": one.log,
-        "result": one.result,
-        "steps": [structs.asdict(step) for step in one.plan.steps],
-        "losses": [structs.asdict(loss) for loss in one.losses],
-        "notes": one.notes,
-        "change": change,
-    }
+    return MigrationDocument(
+        step=step.name,
+        number=step.number,
+        sessions=[migrated_session(one, ids.get(one.session)) for one in outcome.planned],
+        refused=outcome.refused,
+        untouched=outcome.untouched,
+        applied=options.apply,
+        rollback=[_back(options, one.id) for one in outcome.done],
+    )
 
 
 def _tell(options: Namespace, step: MigrationStep, outcome: MigrationOutcome) -> None:
@@ -189,25 +181,29 @@ def _run_plan(options: Namespace, plan: MigrationPlan, cwd: str | None) -> int:
     return 1 if options.apply and outcome.refused else 0
 
 
-def _plan_document(options: Namespace, plan: MigrationPlan, outcome: PlanOutcome) -> dict[str, object]:
-    return {
-        "target": plan.target,
-        "steps": [step.name for step in plan.steps],
-        "sessions": [
-            {
-                "session": one.session.id,
-                "steps": [
-                    {"step": step.name, **(_row(made, None) if made else {})} for step, made in one.steps
-                ],
-                "changes": [change.id for change in one.done],
-            }
+def _plan_document(options: Namespace, plan: MigrationPlan, outcome: PlanOutcome) -> MigrationPlanDocument:
+    return MigrationPlanDocument(
+        target=plan.target,
+        steps=[step.name for step in plan.steps],
+        sessions=[
+            PlannedSessionDocument(
+                one.session.id,
+                [_planned_step(step, made) for step, made in one.steps],
+                [change.id for change in one.done],
+            )
             for one in outcome.planned
         ],
-        "refused": [structs.asdict(one) for one in outcome.refused],
-        "untouched": outcome.untouched,
-        "applied": options.apply,
-        "rollback": [_back(options, change.id) for one in outcome.planned for change in reversed(one.done)],
-    }
+        refused=outcome.refused,
+        untouched=outcome.untouched,
+        applied=options.apply,
+        rollback=[_back(options, change.id) for one in outcome.planned for change in reversed(one.done)],
+    )
+
+
+def _planned_step(step: MigrationStep, made: Migration | None) -> PlannedStepDocument:
+    if made is None:
+        return PlannedStepDocument(step=step.name)
+    return PlannedStepDocument(step=step.name, **structs.asdict(migrated_session(made, None)))
 
 
 def _tell_steps(options: Namespace, plan: MigrationPlan, outcome: PlanOutcome) -> None:
@@ -263,14 +259,15 @@ def _rollback(options: Namespace) -> int:
     done = undo.undo(data, change) if options.apply else None
     redo = plans.command(options, *undo.redo_words(done)) if done else None
     if options.json:
-        document = {
-            "change": change.id,
-            "session": change.subject,
-            "paths": [step.path for step in change.steps],
-            "applied": done is not None,
-            "undo": redo,
-        }
-        output.print_json(document)
+        output.print_json(
+            RollbackDocument(
+                change=change.id,
+                session=change.subject,
+                paths=[step.path for step in change.steps],
+                applied=done is not None,
+                undo=redo,
+            )
+        )
         return 0
     verb = "Rolled back" if done else "Would roll back"
     output.say(f"{verb}: {visible(change.subject)} ({change.id})")

@@ -28,6 +28,7 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import NotFound, UsageError
+from recollect.services.documents.changes import MovedProjectDocument
 from recollect.services.move.move import MovePlan, carry_out, planned_move
 from recollect.services.move.split import planned_split
 from recollect.storage.changes.journal import AppliedChange
@@ -80,16 +81,16 @@ def _planned(options: Namespace, home: ClaudeHome) -> MovePlan:
     return planned_move(home, old, new)
 
 
-def _document(options: Namespace, found: list[MovePlan], done: list[AppliedChange]) -> dict[str, object]:
-    return {
-        "sessions": [one for relocation in found for one in relocation.sessions],
-        "conflicts": [one for relocation in found for one in relocation.conflicts],
-        "config_keys": [key for relocation in found for key in relocation.config_keys],
-        "prompts": sum(relocation.prompts for relocation in found),
-        "steps": [step for relocation in found for step in relocation.plan.steps],
-        "applied": options.apply,
-        "undo": [plans.command(options, "undo", one.id, "--apply") for one in done],
-    }
+def _document(options: Namespace, found: list[MovePlan], done: list[AppliedChange]) -> MovedProjectDocument:
+    return MovedProjectDocument(
+        sessions=[one for relocation in found for one in relocation.sessions],
+        conflicts=[one for relocation in found for one in relocation.conflicts],
+        config_keys=[key for relocation in found for key in relocation.config_keys],
+        prompts=sum(relocation.prompts for relocation in found),
+        steps=[step for relocation in found for step in relocation.plan.steps],
+        applied=options.apply,
+        undo=[plans.command(options, "undo", one.id, "--apply") for one in done],
+    )
 
 
 def _tell(options: Namespace, found: list[MovePlan], done: list[AppliedChange]) -> None:

@@ -36,7 +36,7 @@ from recollect.model.conversation.conversation import Conversation, Message, Mes
 from recollect.model.damage import Damage
 from recollect.services import history
 from recollect.services.cost.price import performance
-from recollect.services.documents.conversation import conversation_pieces
+from recollect.services.documents.conversation import ApiMessagesDocument, conversation_pieces
 from recollect.services.session import Session
 from recollect.storage.logs.reader import LogReader
 from recollect.storage.logs.summary import glance
@@ -242,7 +242,7 @@ def _print_api(reading: _ShowDocument, options: Namespace) -> list[Damage]:
     messages = conversation.to_api() if conversation is not None else []
     damage = reading.damage()
     if options.json:
-        output.print_json({"session": reading.session, "messages": messages})
+        output.print_json(ApiMessagesDocument(reading.session, messages))
         return damage
     view = DisplayOptions(ToolDetail(options.tools), options.thinking)
     safe = _unchanged if options.raw else conversation_view.safe_text

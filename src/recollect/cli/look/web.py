@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes
 from recollect.errors import MissingExtra
+from recollect.services.documents.page import AddressDocument
 
 if TYPE_CHECKING:
     from recollect.model.conversation.conversation import Messages
@@ -47,7 +48,7 @@ def run(options: Namespace) -> int:
     served = _served(options, port)
     address = served.address
     if options.json:
-        output.print_json({"url": address, "port": port, "host": "127.0.0.1"})
+        output.print_json(AddressDocument(address, port, "127.0.0.1"))
     else:
         output.say(f"The page is at {address}")
         output.note("The address works once, in one browser. Ctrl-C ends the page.")

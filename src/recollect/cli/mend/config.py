@@ -17,13 +17,16 @@ from __future__ import annotations
 import datetime as dt
 from argparse import ArgumentParser, Namespace
 
-from msgspec import structs
-
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import NotFound
 from recollect.model.settings.config_merge import KeyChange
+from recollect.services.documents.settings import (
+    ConfigCheckDocument,
+    ConfigRestoresDocument,
+    config_restore_document,
+)
 from recollect.services.settings import config_rescue
 from recollect.services.settings.config_rescue import ConfigFileCheck, ConfigRestore
 from recollect.storage.changes.journal import AppliedChange
@@ -53,7 +56,7 @@ def _check(options: Namespace) -> int:
     found = list({one.path: one for home in homes for one in config_rescue.checked(home)}.values())
     problems = [one for one in found if one.is_problem]
     if options.json:
-        output.print_json({"files": [structs.asdict(one) for one in found], "problems": len(problems)})
+        output.print_json(ConfigCheckDocument(found, len(problems)))
         return 1 if problems else 0
     for one in found:
         _tell_file(one)
@@ -86,27 +89,14 @@ def _restore(options: Namespace) -> int:
         done += [applied] if applied is not None else []
     undo = [plans.command(options, "undo", one.id, "--apply") for one in done]
     if options.json:
-        document = {"configs": [_row(one) for one in found], "applied": bool(done), "undo": undo}
-        output.print_json(document)
+        configs = [config_restore_document(one) for one in found]
+        output.print_json(ConfigRestoresDocument(configs, bool(done), undo))
         return 0
     for one in found:
         _tell(options, one)
     if any(one.plan is not None for one in found):
         plans.say_end(options, plans.command(options, "config", "restore", "--apply"), "; ".join(undo))
     return 0
-
-
-def _row(one: ConfigRestore) -> dict[str, object]:
-    return {
-        "config": one.config,
-        "problem": one.problem,
-        "best": one.best,
-        "copies": [structs.asdict(copy) for copy in one.copies],
-        "changes": [
-            {"key": change.path, "how": change.how, "secret": change.is_secret} for change in one.changes
-        ],
-        "open_in": one.open_in,
-    }
 
 
 def _tell(options: Namespace, one: ConfigRestore) -> None:

@@ -26,6 +26,7 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible, wrapped
 from recollect.errors import UsageError
 from recollect.services import undo
+from recollect.services.documents.changes import ChangeStepDocument, RepairUndoDocument
 from recollect.services.documents.findings import RepairDocument, repair_members
 from recollect.services.repair import repair
 from recollect.services.repair.repair import RepairPlan, RepairResult
@@ -202,9 +203,12 @@ def _undo(options: Namespace) -> int:
     done = undo.undo(data, change) if options.apply else None
     redo = plans.command(options, *undo.redo_words(done)) if done is not None else None
     if options.json:
-        steps = [{"kind": step.kind, "path": step.path} for step in change.steps]
-        document = {"change": change.id, "session": change.subject, "steps": steps}
-        output.print_json({**document, "applied": done is not None, "undo": redo})
+        steps = [ChangeStepDocument(step.kind, str(step.path)) for step in change.steps]
+        output.print_json(
+            RepairUndoDocument(
+                change=change.id, session=change.subject, steps=steps, applied=done is not None, undo=redo
+            )
+        )
         return 0
     verb = "Undone" if done is not None else "Would undo"
     output.say(f"{verb}: {change.what} of {visible(change.subject)}")

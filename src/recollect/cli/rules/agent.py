@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 from recollect.cli.terminal import output
 from recollect.cli.terminal.text import visible, visible_lines
 from recollect.errors import UsageError, install_hint
+from recollect.services.documents.runs import AgentRunDocument, AgentUsageDocument
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -298,25 +299,24 @@ def _print_result(options: Namespace, result: AgentResult, path: Path) -> int:
     return INTERRUPTED if result.ending == "interrupted" else int(result.is_error)
 
 
-def _document(result: AgentResult, path: Path) -> dict[str, object]:
+def _document(result: AgentResult, path: Path) -> AgentRunDocument:
     tokens = result.spending.tokens
-    return {
-        "type": "result",
-        "subtype": result.ending,
-        "is_error": result.is_error,
-        "result": result.text,
-        "stop_reason": result.stop_reason,
-        "session_id": result.session_id,
-        "log": str(path),
-        "num_turns": result.turns,
-        "duration_ms": round(result.seconds * 1000),
-        "total_cost_usd": None if result.spending.unpriced else float(result.spending.usd),
-        "unpriced": sorted(result.spending.unpriced),
-        "usage": {
-            "input_tokens": tokens.input,
-            "output_tokens": tokens.output,
-            "cache_creation_input_tokens": tokens.cache_write_5m + tokens.cache_write_1h,
-            "cache_read_input_tokens": tokens.cache_read,
-        },
-        "permission_denials": list(result.denials),
-    }
+    return AgentRunDocument(
+        subtype=result.ending,
+        is_error=result.is_error,
+        result=result.text,
+        stop_reason=result.stop_reason,
+        session_id=result.session_id,
+        log=str(path),
+        num_turns=result.turns,
+        duration_ms=round(result.seconds * 1000),
+        total_cost_usd=None if result.spending.unpriced else float(result.spending.usd),
+        unpriced=sorted(result.spending.unpriced),
+        usage=AgentUsageDocument(
+            tokens.input,
+            tokens.output,
+            tokens.cache_write_5m + tokens.cache_write_1h,
+            tokens.cache_read,
+        ),
+        permission_denials=list(result.denials),
+    )

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 from recollect.cli.terminal import output
 from recollect.cli.terminal.text import visible, visible_lines
 from recollect.errors import UsageError
+from recollect.services.documents.runs import RunDocument
 
 if TYPE_CHECKING:
     from threading import Event
@@ -164,20 +165,20 @@ def _tell(result: RunResult) -> None:
         output.note(f"recollect: ended: {reason.get(result.ended_by, result.ended_by)}")
 
 
-def _document(result: RunResult) -> dict[str, object]:
-    return {
-        "exit_code": result.exit_code,
-        "stdout": result.stdout.decode("utf-8", "replace"),
-        "stderr": result.stderr.decode("utf-8", "replace"),
-        "interrupted": result.interrupted,
-        "truncated": result.truncated,
-        "sandbox": result.sandbox,
-        "timed_out": result.timed_out,
-        "ended_by": result.ended_by,
-        "seconds": round(result.seconds, 3),
-        "put_back": result.put_back,
-        "not_held": result.not_held,
-    }
+def _document(result: RunResult) -> RunDocument:
+    return RunDocument(
+        exit_code=result.exit_code,
+        stdout=result.stdout.decode("utf-8", "replace"),
+        stderr=result.stderr.decode("utf-8", "replace"),
+        interrupted=result.interrupted,
+        truncated=result.truncated,
+        sandbox=result.sandbox,
+        timed_out=result.timed_out,
+        ended_by=result.ended_by,
+        seconds=round(result.seconds, 3),
+        put_back=result.put_back,
+        not_held=result.not_held,
+    )
 
 
 def _exit_code(result: RunResult) -> int:

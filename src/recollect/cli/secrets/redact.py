@@ -23,9 +23,12 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, visible
+from recollect.services.documents.secrets import RedactedFileDocument, RedactionDocument
 from recollect.services.secrets import redact as redact_service
 from recollect.services.secrets.redact import RedactionPlan
 from recollect.storage.changes.journal import AppliedChange
@@ -73,7 +76,9 @@ def _everywhere(options: Namespace, session: Session, data: Path) -> int:
         plan = planned_everywhere(session, data)
     if options.json:
         document = _document(options, plan.home, None)
-        output.print_json(document | {"copies": plan.copies, "left": plan.left, "applied": options.apply})
+        output.print_json(
+            structs.replace(document, copies=plan.copies, left=plan.left, applied=options.apply)
+        )
     else:
         _tell_everywhere(options, plan)
     for note in plan.home.notes:
@@ -103,21 +108,18 @@ def _tell_everywhere(options: Namespace, plan: EverywherePlan) -> None:
         output.say("Searched again: none is left. The next question builds the index again.")
 
 
-def _document(options: Namespace, plan: RedactionPlan, applied: AppliedChange | None) -> dict[str, object]:
-    return {
-        "session": plan.session,
-        "findings": plan.findings,
-        "files": [
-            {"path": file.path, "role": file.role, "secrets": len(file.findings)} for file in plan.files
-        ],
-        "open_in": plan.open_in,
-        "applied": applied is not None,
-        "change": None if applied is None else applied.id,
-        "undo": None if applied is None else plans.command(options, "undo", applied.id, "--apply"),
-        "forget": None
-        if applied is None
-        else plans.command(options, "undo", applied.id, "--forget", "--apply"),
-    }
+def _document(options: Namespace, plan: RedactionPlan, applied: AppliedChange | None) -> RedactionDocument:
+    again = ["undo", applied.id] if applied is not None else []
+    return RedactionDocument(
+        session=plan.session,
+        findings=plan.findings,
+        files=[RedactedFileDocument(file.path, file.role, len(file.findings)) for file in plan.files],
+        open_in=plan.open_in,
+        applied=applied is not None,
+        change=None if applied is None else applied.id,
+        undo=plans.command(options, *again, "--apply") if again else None,
+        forget=plans.command(options, *again, "--forget", "--apply") if again else None,
+    )
 
 
 def _tell(options: Namespace, plan: RedactionPlan, applied: AppliedChange | None) -> None:

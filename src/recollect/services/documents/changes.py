@@ -9,12 +9,16 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from recollect.model.convert.loss import Loss
 from recollect.services.archive.archive import ArchiveFailure
 from recollect.services.archive.cleanup import CleanupCandidate
 from recollect.services.fork import ForkPlan
+from recollect.services.migrate import MigrationRefusal
+from recollect.services.move.move import MoveConflict, SessionMove
 from recollect.services.rewind import RewoundFile
 from recollect.services.trash import RemovalPlan
-from recollect.storage.changes.journal import ChangeState
+from recollect.storage.changes.journal import ChangeState, Step
+from recollect.storage.migrations.migration import Migration
 from recollect.storage.trash import TrashBatch
 
 
@@ -258,6 +262,111 @@ class EmptiedTrashDocument(Struct, frozen=True):
     applied: bool
 
 
+class MovedProjectDocument(Struct, frozen=True, kw_only=True):
+    """What ``mv --json`` prints; ``undo`` holds commands."""
+
+    sessions: list[SessionMove]
+    conflicts: list[MoveConflict]
+    config_keys: list[str]
+    prompts: int
+    steps: list[Step]
+    applied: bool
+    undo: list[str]
+
+
+class MigrationStepDocument(Struct, frozen=True, rename={"from_": "from"}):
+    """A step that ``migrate`` knows."""
+
+    number: int
+    name: str
+    from_: str
+    to: str
+    about: str
+
+
+class MigrationStepsDocument(Struct, frozen=True):
+    """What ``migrate --list --json`` prints."""
+
+    steps: list[MigrationStepDocument]
+
+
+class MigratedSessionDocument(Struct, frozen=True, kw_only=True):
+    """A step, planned for one session; ``change`` is its id once it was carried out."""
+
+    session: str
+    log: Path
+    result: Path
+    steps: Sequence[Step]
+    losses: Sequence[Loss]
+    notes: Sequence[str]
+    change: str | None
+
+
+class MigrationDocument(Struct, frozen=True, kw_only=True):
+    """What ``migrate --json`` prints for one step; ``rollback`` holds commands."""
+
+    step: str
+    number: int
+    sessions: list[MigratedSessionDocument]
+    refused: list[MigrationRefusal]
+    untouched: int
+    applied: bool
+    rollback: list[str]
+
+
+class PlannedStepDocument(Struct, frozen=True, kw_only=True):
+    """A step of a plan; without the rest where an earlier step must be carried out to know it."""
+
+    step: str
+    session: str | UnsetType = UNSET
+    log: Path | UnsetType = UNSET
+    result: Path | UnsetType = UNSET
+    steps: Sequence[Step] | UnsetType = UNSET
+    losses: Sequence[Loss] | UnsetType = UNSET
+    notes: Sequence[str] | UnsetType = UNSET
+    change: str | UnsetType | None = UNSET
+
+
+class PlannedSessionDocument(Struct, frozen=True):
+    """A session that goes through several steps, and the changes that were made."""
+
+    session: str
+    steps: list[PlannedStepDocument]
+    changes: list[str]
+
+
+class MigrationPlanDocument(Struct, frozen=True, kw_only=True):
+    """What ``migrate --json`` prints for several steps; ``rollback`` holds commands."""
+
+    target: str
+    steps: list[str]
+    sessions: list[PlannedSessionDocument]
+    refused: list[MigrationRefusal]
+    untouched: int
+    applied: bool
+    rollback: list[str]
+
+
+class RollbackDocument(Struct, frozen=True, kw_only=True):
+    """A migration that is taken back."""
+
+    change: str
+    session: str
+    paths: list[Path]
+    applied: bool
+    undo: str | None
+
+
+class RepairUndoDocument(Struct, frozen=True, kw_only=True):
+    """A repair that is taken back."""
+
+    change: str
+    session: str
+    steps: list[ChangeStepDocument]
+    applied: bool
+    undo: str | None
+
+
 def fork_document(
     plan: ForkPlan, *, applied: bool, undo: str | None, request: RequestDocument | UnsetType | None = UNSET
 ) -> ForkDocument:
@@ -319,3 +428,15 @@ def trash_document(batches: Sequence[TrashBatch]) -> TrashDocument:
         for one in batches
     ]
     return TrashDocument(rows, len(rows))
+
+
+def migrated_session(one: Migration, change: str | None) -> MigratedSessionDocument:
+    return MigratedSessionDocument(
+        session=one.session,
+        log=one.log,
+        result=one.result,
+        steps=one.plan.steps,
+        losses=one.losses,
+        notes=one.notes,
+        change=change,
+    )

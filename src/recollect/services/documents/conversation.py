@@ -277,6 +277,13 @@ class BranchDifferenceDocument(Struct, frozen=True, kw_only=True):
     only_right: list[MessageDocument]
 
 
+class ApiMessagesDocument(Struct, frozen=True):
+    """What ``show --api --json`` prints: the Messages-API list that the client would send on resume."""
+
+    session: str
+    messages: list[dict[str, Any]]
+
+
 class DamageDocument(Struct, frozen=True):
     """A line that cannot be read."""
 

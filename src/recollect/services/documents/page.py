@@ -81,3 +81,11 @@ class MeDocument(Struct, frozen=True, kw_only=True):
     exports: list[str]
     is_read_only: bool | UnsetType = UNSET
     member: MemberDocument | UnsetType = UNSET
+
+
+class AddressDocument(Struct, frozen=True):
+    """What ``web --json`` prints. The address works once."""
+
+    url: str
+    port: int
+    host: str

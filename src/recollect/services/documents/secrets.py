@@ -1,11 +1,14 @@
-"""What ``scan --json`` prints: kinds, places and fingerprints, never a value."""
+"""What ``scan --json`` and ``redact --json`` print: kinds, places and fingerprints, never a value."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
+from recollect.services.secrets.everywhere import SecretCopy
 from recollect.services.secrets.file_scan import SecretFinding
 from recollect.services.secrets.scan import SecretScan
 
@@ -35,6 +38,29 @@ class ScanDocument(Struct, frozen=True):
     findings: list[SecretFinding]
     summary: ScanSummaryDocument
     problems: list[UnreadableFileDocument]
+
+
+class RedactedFileDocument(Struct, frozen=True):
+    """A file that is changed, and how many secrets it holds."""
+
+    path: Path
+    role: str
+    secrets: int
+
+
+class RedactionDocument(Struct, frozen=True, kw_only=True):
+    """What ``redact --json`` prints. ``forget`` deletes the originals; ``copies`` and ``left`` come with ``--everywhere``."""
+
+    session: str
+    findings: list[SecretFinding]
+    files: list[RedactedFileDocument]
+    open_in: int | None
+    applied: bool
+    change: str | None
+    undo: str | None
+    forget: str | None
+    copies: Sequence[SecretCopy] | UnsetType = UNSET
+    left: Sequence[SecretFinding] | UnsetType = UNSET
 
 
 def scan_document(found: SecretScan, seconds: float) -> ScanDocument:

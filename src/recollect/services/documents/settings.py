@@ -10,6 +10,7 @@ from msgspec import Struct
 from recollect.model.settings.settings import Setting, SettingOrigin, SettingsLayer, SettingsProblem
 from recollect.policy.rule_warnings import RuleWarning
 from recollect.policy.rules import RuleProblem
+from recollect.services.settings.config_rescue import ConfigCopy, ConfigFileCheck, ConfigRestore
 
 
 class SettingOriginDocument(Struct, frozen=True):
@@ -135,6 +136,51 @@ class FlagsDocument(Struct, frozen=True, kw_only=True):
     why: str
     file: Path | None
     user: str | None
+
+
+class ConfigCheckDocument(Struct, frozen=True):
+    """What ``config check --json`` prints; ``problems`` is how many files the client would not read as they are."""
+
+    files: list[ConfigFileCheck]
+    problems: int
+
+
+class KeyChangeDocument(Struct, frozen=True):
+    """A key that restoring would change; a value is not shown."""
+
+    key: tuple[str, ...]
+    how: str
+    secret: bool
+
+
+class ConfigRestoreDocument(Struct, frozen=True, kw_only=True):
+    """A damaged configuration file, its copies, and what restoring would change."""
+
+    config: Path
+    problem: str
+    best: Path
+    copies: list[ConfigCopy]
+    changes: list[KeyChangeDocument]
+    open_in: list[int]
+
+
+class ConfigRestoresDocument(Struct, frozen=True):
+    """What ``config restore --json`` prints; ``undo`` holds commands."""
+
+    configs: list[ConfigRestoreDocument]
+    applied: bool
+    undo: list[str]
+
+
+def config_restore_document(one: ConfigRestore) -> ConfigRestoreDocument:
+    return ConfigRestoreDocument(
+        config=one.config,
+        problem=one.problem,
+        best=one.best,
+        copies=one.copies,
+        changes=[KeyChangeDocument(change.path, change.how, change.is_secret) for change in one.changes],
+        open_in=one.open_in,
+    )
 
 
 def setting_document(one: Setting, value: object) -> SettingDocument:
