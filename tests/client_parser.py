@@ -96,14 +96,15 @@ def _value(data: bytes, at: int) -> int:
     for word in _WORDS:
         if data.startswith(word, at):
             return at + len(word)
-        if word.startswith(data[at:]):
+        if word.startswith(data[at : at + len(word) + 1]):
             raise Unfinished
     number = _NUMBER.match(data, at)
     if number is None:
-        raise Unfinished if data[at:] == b"-" else Broken
-    if number.end() == len(data) or re.fullmatch(rb"[.eE][+-]?", data[number.end() :]):
+        raise Unfinished if data[at : at + 2] == b"-" else Broken
+    rest = data[number.end() : number.end() + 3]  # what decides; a log has megabytes after it
+    if not rest or re.fullmatch(rb"[.eE][+-]?", rest):
         raise Unfinished
-    if re.match(rb"[0-9.eE]", data[number.end() :]):
+    if re.match(rb"[0-9.eE]", rest):
         raise Broken
     return number.end()
 

@@ -75,7 +75,7 @@ def let_loose(backend: str, user: int, top: Path) -> dict[str, Any]:
         check=False,
         capture_output=True,
         cwd="/",
-        timeout=120,
+        timeout=900,
         **as_user(user),
     )
     assert b"" == done.stderr

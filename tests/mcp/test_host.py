@@ -18,6 +18,7 @@ from recollect.mcp import Host, McpLimits
 from recollect.policy.decision import Decision, Verdict
 from recollect.services.settings.mcp_servers import ServerState
 from recollect.storage.config.mcp_trust import TrustedServer
+from tests.mcp import echo_server
 from tests.mcp.project import Project, Rules, hostile, processes_with
 
 ECHO = "mcp__one__echo"
@@ -37,9 +38,9 @@ def test_a_trusted_server_is_asked(tmp_path: Path) -> None:
     assert "hi" == project.ask(echoed)
 
 
-def test_the_smallest_server_works(tmp_path: Path, shared: Path) -> None:
-    """The stub of the oracle: a result, structured content, and a tool that says it failed."""
-    stub = {"command": sys.executable, "args": ["-I", str(shared / "oracle" / "mcp_echo.py")]}
+def test_the_smallest_server_works(tmp_path: Path) -> None:
+    """A result, structured content, and a tool that says it failed."""
+    stub = {"command": sys.executable, "args": ["-I", echo_server.__file__]}
     project = Project(tmp_path, one=stub).trust()
 
     async def both(host: Host) -> list[tuple[str, bool, object]]:

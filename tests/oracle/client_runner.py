@@ -28,7 +28,7 @@ from typing import Any
 from recollect.model.project_key import project_key
 
 ANSWER = "The stub has heard you."
-RUN_SECONDS = 60
+RUN_SECONDS = 300
 
 
 class ApiStub(ThreadingHTTPServer):
@@ -147,6 +147,9 @@ def _events(message: dict[str, Any]) -> list[dict[str, Any]]:
 def _block_events(index: int, block: dict[str, Any]) -> list[dict[str, Any]]:
     if block["type"] == "text":
         empty, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
+    elif block["type"] == "thinking":
+        empty = {**block, "thinking": ""}
+        delta = {"type": "thinking_delta", "thinking": block["thinking"]}
     else:
         empty, delta = (
             {**block, "input": {}},
@@ -187,7 +190,7 @@ class Client:
         return path
 
     def ask(self, prompt: str, *options: str) -> subprocess.CompletedProcess[str]:
-        """One run in print mode; ends by itself, or is ended after a minute with all its children."""
+        """One run in print mode; ends by itself, or is ended after some minutes with all its children."""
         process = subprocess.Popen(
             [*self._command, "-p", prompt, *options],
             cwd=self.cwd,

@@ -18,23 +18,21 @@ from recollect.runtime.mcp_tools import McpTools
 from recollect.services.settings import mcp_servers
 from recollect.storage.config.mcp_trust import ServerGrants
 from recollect.system.locations import HomeRoot
+from tests.mcp import echo_server
 from tests.mcp.project import processes_with
-from tests.runtime.workshop import SHARED, Workshop, call
+from tests.runtime.workshop import Workshop, call
 
 pytestmark = pytest.mark.slow
 
 
 class Servers(Workshop):
-    """A workshop whose project has the small echo server of the shared directory."""
+    """A workshop whose project has the smallest server."""
 
     def __init__(
         self, place: Path, *, trusted: bool = True, allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()
     ):
         super().__init__(place, allow=allow, deny=deny)
-        server = SHARED / "oracle" / "mcp_echo.py"
-        if not server.is_file():
-            pytest.skip(f"{server} is not here")
-        entry = {"command": sys.executable, "args": ["-I", str(server)]}
+        entry = {"command": sys.executable, "args": ["-I", echo_server.__file__]}
         (self.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"demo": entry}}))
         self.roots = [HomeRoot(self.home.root, place / "claude.json", "test", exists=True)]
         if trusted:

@@ -1,16 +1,13 @@
 """A project, a Claude home and a session to write, with real files, the real engine and the real sandbox.
 
-The model is a script: either plain answers handed out one after the other, or the loopback Messages API that
-lies beside the project (``shared/oracle/stub_api.py``), where a prompt carries its script itself.
+The model is a script: either plain answers handed out one after the other, or the loopback Messages API of
+``scripted_api.py``, where a prompt carries its script itself.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib.util
 import json
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -34,8 +31,7 @@ from recollect.services.homes import Home
 from recollect.services.permissions.engine import ProjectEngine, permit
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
-
-SHARED = Path(__file__).resolve().parents[3] / "shared"
+from tests.runtime.scripted_api import ScriptedApi
 
 
 class Workshop:
@@ -163,9 +159,9 @@ def overloaded() -> ApiFailed:
 
 
 @contextlib.contextmanager
-def scripted_api() -> Iterator[Any]:
-    """The scripted Messages API beside the project, served by a thread of this process; skips where it is not."""
-    stub = _stub_module().Stub()
+def scripted_api() -> Iterator[ScriptedApi]:
+    """The scripted Messages API, served by a thread of this process."""
+    stub = ScriptedApi()
     # The short interval is how soon the server notices that it shall end.
     thread = threading.Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
@@ -175,23 +171,6 @@ def scripted_api() -> Iterator[Any]:
         stub.shutdown()
         thread.join()
         stub.server_close()
-
-
-@functools.cache
-def _stub_module() -> Any:
-    path = SHARED / "oracle" / "stub_api.py"
-    if not path.is_file():
-        pytest.skip(f"{path} is not here: cases that need the scripted API are skipped")
-    spec = importlib.util.spec_from_file_location("recollect_stub_api", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = before
-    return module
 
 
 def plain(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

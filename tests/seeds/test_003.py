@@ -240,7 +240,7 @@ def asked(
     team: Team, token: str, method: str, path: str, body: bytes = b"", **headers: str
 ) -> tuple[int, bytes]:
     """One request to the server, in the guide's terms."""
-    connection = http.client.HTTPConnection(urlsplit(team.url).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(team.url).netloc, timeout=120)
     sent = {
         "Authorization": f"Bearer {token}",
         **{name.replace("_", "-"): value for name, value in headers.items()},

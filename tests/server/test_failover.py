@@ -94,7 +94,7 @@ class Client(threading.Thread):
 
     def run(self) -> None:
         at = START
-        with httpx.Client(headers={"Authorization": f"Bearer {self._token}"}, timeout=30) as client:
+        with httpx.Client(headers={"Authorization": f"Bearer {self._token}"}, timeout=120) as client:
             for number in range(self._lines):
                 data = line(
                     type="user", uuid=f"{self.session}-{number}", message={"content": f"line {number}"}
@@ -153,7 +153,7 @@ def test_no_acknowledged_line_is_lost_when_the_primary_is_killed(
         before = [sum(at < killed for at in client.acknowledged) for client in clients]
         assert 0 < sum(before) < CLIENTS * LINES
         with httpx.Client(
-            base_url=one.url, headers={"Authorization": f"Bearer {token}"}, timeout=30
+            base_url=one.url, headers={"Authorization": f"Bearer {token}"}, timeout=120
         ) as reader:
             found = [reader.get(f"/v1/sessions/{client.session}/log").content for client in clients]
     assert found == [client.stored for client in clients]
@@ -227,7 +227,7 @@ def test_servers_and_databases_that_die_again_and_again_lose_nothing(
                 client.join(600)
             assert [client.problem for client in clients if client.problem] == []
             with httpx.Client(
-                base_url=server.url, headers={"Authorization": f"Bearer {token}"}, timeout=30
+                base_url=server.url, headers={"Authorization": f"Bearer {token}"}, timeout=120
             ) as reader:
                 found = [reader.get(f"/v1/sessions/{client.session}/log").content for client in clients]
     finally:

@@ -46,7 +46,7 @@ def put(client: httpx.Client, session: str, data: bytes, before: bytes = b"") ->
 
 
 def client_of(server: LiveServer, token: str) -> httpx.Client:
-    return httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    return httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {token}"}, timeout=120)
 
 
 def test_a_follower_gets_what_was_and_what_comes(

@@ -67,7 +67,7 @@ def _client(address: str) -> httpx.Client:
     """A browser that was let in by the printed address."""
     base, _, key = address.partition("/#key=")
     client = httpx.Client(
-        base_url=base, headers={"origin": base, "sec-fetch-site": "same-origin"}, timeout=30
+        base_url=base, headers={"origin": base, "sec-fetch-site": "same-origin"}, timeout=120
     )
     for _ in range(300):
         try:
@@ -109,7 +109,7 @@ class _Stream:
     def next(self, name: str) -> Any:
         """The next event of a kind."""
         with self._news:
-            assert self._news.wait_for(lambda: any(one == name for one, _ in self._found), timeout=30)
+            assert self._news.wait_for(lambda: any(one == name for one, _ in self._found), timeout=120)
             place = next(at for at, (one, _) in enumerate(self._found) if one == name)
             return self._found.pop(place)[1]
 

@@ -68,7 +68,7 @@ thread.start()
 syncing.wait()
 child = os.fork()
 if child == 0:
-    signal.alarm(20)
+    signal.alarm(120)
     log.append(b"child")
     os._exit(0)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
