@@ -53,6 +53,7 @@ class _EntryContribution(Struct):
     more: list[str | list[Json]] = []  # further parts of a note
     only_inside: bool = False  # a note for models that get notes inside the user's message
     is_note: bool = False  # a turn of notes alone
+    is_command: bool = False  # what a local command printed: no message to those who look for one
 
     @property
     def blocks(self) -> list[Json]:
@@ -67,7 +68,8 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
     tools = TOOLS | _recorded_tools(entries)
     said = [one for entry in entries for one in _said(entry, tools)]
     in_error = _ends_in_error(entries, (User, Assistant))
-    said = _with_open_calls_closed(_without_dead_answers(said, in_error=in_error), in_error=in_error)
+    said = _results_after_calls(_without_dead_answers(said, in_error=in_error))
+    said = said if in_error else _with_open_calls_closed(said)
     model, place = resumed_model(next((one.model for one in reversed(said) if one.model), ""))
     if place is not NotePlace.INSIDE:
         said = [one for one in said if not one.only_inside]
@@ -103,7 +105,7 @@ def _said(entry: Entry, tools: Set[str]) -> Iterable[_EntryContribution]:
             blocks = [_of_model(block) for block in said if block.get("type") != "fallback"]
             yield _EntryContribution("assistant", blocks, body.message.id, model=model or "")
     elif isinstance(body, System) and body.subtype == "local_command":
-        yield _EntryContribution("user", body.text)
+        yield _EntryContribution("user", body.text, is_command=True)
     elif isinstance(body, Attachment):
         note = loose_object(bytes(body.attachment))
         if not isinstance(body.rendered, UnsetType):
@@ -215,7 +217,7 @@ def _without_foreign_thinking(said: list[_EntryContribution], model: str) -> lis
 def _start_of_open_end(said: list[_EntryContribution]) -> int:
     """Where the last answer starts, if only results of its calls follow it."""
     index = len(said)
-    while index and (said[index - 1].role == "note" or _is_result(said[index - 1])):
+    while index and not _is_spoken(said[index - 1]):
         index -= 1
     if not index or said[index - 1].role != "assistant":
         return len(said)
@@ -230,9 +232,14 @@ def _start_of_open_turn(said: list[_EntryContribution]) -> int:
     index = start = _start_of_open_end(said)
     if not any(one.role == "assistant" and one.of_type("tool_use") for one in said[start:]):
         return start
-    while index and (said[index - 1].role != "user" or _is_result(said[index - 1])):
+    while index and (said[index - 1].role == "assistant" or not _is_spoken(said[index - 1])):
         index -= 1
     return index if any(map(_is_result, said[index:])) else start
+
+
+def _is_spoken(one: _EntryContribution) -> bool:
+    """Whether it is an answer or a prompt."""
+    return not (one.role == "note" or one.is_command or _is_result(one))
 
 
 def _is_unanswered(one: _EntryContribution, answered: set[Any]) -> bool:
@@ -262,22 +269,55 @@ def _is_result(one: _EntryContribution) -> bool:
     )
 
 
-def _with_open_calls_closed(said: list[_EntryContribution], *, in_error: bool) -> list[_EntryContribution]:
-    """Give the calls of an interrupted last answer a result that says so, or one that stands before them."""
-    if in_error:
-        return said
+def _results_after_calls(said: list[_EntryContribution]) -> list[_EntryContribution]:
+    """A line with a result that stands before its answer, in the same turn, goes after its call.
+
+    Not where another answer stands between the lines of that one.
+    """
+    calls: dict[Any, int] = {}
+    results: dict[Any, int] = {}
+    begins: dict[str | None, int] = {}  # by answer: where it begins, the number of the turn included
+    turns: list[int] = []
+    torn: set[str | None] = set()
+    before: str | None = None
+    for index, one in enumerate(said):
+        turns.append(turns[-1] if turns else 0)
+        if one.role == "assistant":
+            if begins.setdefault(one.message_id, index) != index and before != one.message_id:
+                torn.add(one.message_id)
+            before = one.message_id
+            for block in one.of_type("tool_use"):
+                calls.setdefault(block.get("id"), index)
+        elif one.role == "user":
+            found = one.of_type("tool_result")
+            results.update((block.get("tool_use_id"), index) for block in found)
+            turns[-1] += not found
+    moved: dict[int, int] = {}
+    for call, index in results.items():
+        place = calls.get(call, -1)
+        answer = said[place].message_id
+        if index < place and index < begins[answer] and answer not in torn and turns[place] == turns[index]:
+            moved[index] = max(place, moved.get(index, 0))
+    after: dict[int, list[_EntryContribution]] = {}
+    for index, place in moved.items():
+        after.setdefault(place, []).append(said[index])
+    return [
+        one
+        for index, line in enumerate(said)
+        for one in ([] if index in moved else [line]) + after.get(index, [])
+    ]
+
+
+def _with_open_calls_closed(said: list[_EntryContribution]) -> list[_EntryContribution]:
+    """Give the calls of an interrupted last answer a result that says so."""
     start = _start_of_open_end(said)
-    results = {
-        block.get("tool_use_id"): (index, block)
-        for index, one in enumerate(said)
-        for block in one.of_type("tool_result")
-    }
-    missing = []
-    for index, one in enumerate(said[start:], start):
-        for call in one.of_type("tool_use") if one.role == "assistant" else ():
-            place, found = results.get(call.get("id"), (-1, _result(call.get("id"), INTERRUPTED_RESULT)))
-            if place < index:
-                missing.append(found)
+    answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
+    missing = [
+        _result(call.get("id"), INTERRUPTED_RESULT)
+        for one in said[start:]
+        for call in (one.of_type("tool_use") if one.role == "assistant" else ())
+        if call.get("id") not in answered
+    ]
     return [*said, _EntryContribution("user", missing)] if missing else said
 
 
@@ -308,22 +348,32 @@ def _merged(
 ) -> list[_EntryContribution]:
     turns: list[_EntryContribution] = []
     beside: list[str] = []
+    split = _split_answers(said)
     for one in said:
         if one.role == "note" and one.note_role == "system" and place is not NotePlace.INSIDE:
             beside.append(_beside_text(one, place))
         elif one.role == "assistant":
-            _add_answer(turns, one, beside, place)
+            begun = _begun_answer(turns, one, behind_notes=one.message_id not in split)
+            if begun is None or turns[-1].role == "user":
+                _put_beside(turns, beside, place)
+            _add_answer(turns, one, begun)
         elif one.role == "note":
             _add_note(turns, one)
         else:
             _add_user(turns, one)
-    if not is_answered:
+    if not is_answered or _ends_before_results(said, turns):
         _put_beside(turns, beside, place)
     for turn in turns:
         # Only now: the newlines that join the texts of several lines are already there.
         if turn.role == "user" and isinstance(turn.content, list):
             turn.content = _without_empty_text(turn.content)
     return turns
+
+
+def _ends_before_results(said: list[_EntryContribution], turns: list[_EntryContribution]) -> bool:
+    """Whether the last line of an answer went into a turn that its results follow."""
+    last = next((one for one in reversed(said) if one.role != "note"), None)
+    return last is not None and last.role == "assistant" and turns[-1].role == "user"
 
 
 def _beside_text(note: _EntryContribution, place: NotePlace) -> str:
@@ -346,20 +396,31 @@ def _put_beside(turns: list[_EntryContribution], notes: list[str], place: NotePl
     notes.clear()
 
 
+def _split_answers(said: list[_EntryContribution]) -> set[str | None]:
+    """The answers with a prompt between their lines."""
+    prompts = 0
+    begun: dict[str | None, int] = {}
+    split: set[str | None] = set()
+    for one in said:
+        prompts += one.role == "user" and _is_spoken(one)
+        if one.role == "assistant" and begun.setdefault(one.message_id, prompts) != prompts:
+            split.add(one.message_id)
+    return split
+
+
 def _add_answer(
-    turns: list[_EntryContribution], one: _EntryContribution, notes: list[str], place: NotePlace
+    turns: list[_EntryContribution], one: _EntryContribution, begun: _EntryContribution | None
 ) -> None:
     """Merge the lines of one answer without blank text, also across notes and the results of its calls."""
-    begun = _begun_answer(turns, one)
-    if begun is None or turns[-1].role == "user":
-        _put_beside(turns, notes, place)
     if begun is not None:
         begun.content = [block for block in (*begun.blocks, *one.blocks) if not _is_blank(block)]
     else:
         turns.append(_EntryContribution("assistant", list(one.blocks), one.message_id))
 
 
-def _begun_answer(turns: list[_EntryContribution], one: _EntryContribution) -> _EntryContribution | None:
+def _begun_answer(
+    turns: list[_EntryContribution], one: _EntryContribution, *, behind_notes: bool
+) -> _EntryContribution | None:
     """The answer that a line continues: behind notes, or behind other answers and results, not behind both."""
     note = other = False
     for turn in reversed(turns):
@@ -367,7 +428,7 @@ def _begun_answer(turns: list[_EntryContribution], one: _EntryContribution) -> _
             if one.message_id is not None and turn.message_id == one.message_id:
                 return turn
             other = True
-        elif turn.is_note:
+        elif turn.is_note and behind_notes:
             note = True
         elif not _starts_with_result(turn):
             break
@@ -495,7 +556,7 @@ def _final(turn: _EntryContribution) -> str | list[Json]:
 
 
 def _final_answer(blocks: list[Json]) -> list[Json]:
-    """Calls go last, but not past thinking in an answer that begins with some.
+    """Calls go last, but not past thinking where nothing but thinking stands before the first of them.
 
     Empty text is dropped, or replaced where there is nothing else.
     """
@@ -504,8 +565,10 @@ def _final_answer(blocks: list[Json]) -> list[Json]:
         return [_own_text(NO_CONTENT)]
     kinds = [block.get("type") for block in full]
     calls = [block for block in full if block.get("type") == "tool_use"]
-    if calls and kinds[0] in _THINKING and not _THINKING.isdisjoint(kinds[kinds.index("tool_use") :]):
-        return full
+    if calls:
+        first = kinds.index("tool_use")
+        if first and _THINKING.issuperset(kinds[:first]) and not _THINKING.isdisjoint(kinds[first:]):
+            return full
     return [*(block for block in full if block.get("type") != "tool_use"), *calls]
 
 

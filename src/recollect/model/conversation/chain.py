@@ -31,7 +31,24 @@ def chain_to(graph: Graph, leaf: Node, load: Load) -> list[Node]:
         seen.add(current.uuid)
         current = _before(graph, current, seen)
     found.reverse()
-    return _with_parallel_lines(graph, found, seen, load)
+    complete = _with_parallel_lines(graph, found, seen, load)
+    return [*complete, *_last_notes(graph, found, seen)]
+
+
+def _last_notes(graph: Graph, chain: list[Node], seen: set[str]) -> list[Node]:
+    """The notes that hang off the last message, in file order, also where another branch continues from them."""
+    last = next((node for node in reversed(chain) if node.is_message), None)
+    found: list[Node] = []
+    waiting, passed = ([last] if last is not None else []), set[str]()
+    while waiting:
+        for node in _followers(graph, waiting.pop()):
+            if not _is_note(node) or node.is_sidechain or node.uuid in passed:
+                continue
+            passed.add(node.uuid)
+            waiting.append(node)
+            if node.uuid not in seen:
+                found.append(node)
+    return sorted(found, key=graph.place)
 
 
 class ParentStep(Struct, frozen=True, gc=False):
@@ -135,7 +152,7 @@ class _AnswerLines(Struct):
 
 
 def _answers(chain: list[Node], aside: list[Node]) -> list[_AnswerLines]:
-    """The answers on the chain that made calls or have lines beside it.
+    """The answers on the chain, with their lines beside it.
 
     What hangs off the only call of an answer comes after that call, and not after the answer's first line.
     """
@@ -157,8 +174,7 @@ def _answers(chain: list[Node], aside: list[Node]) -> list[_AnswerLines]:
         calls = [node for node in answer.lines if node.has_call]
         if len(calls) == 1:
             answer.start = places.get(calls[0].uuid, answer.start)
-        if calls or any(node.uuid not in places for node in answer.lines):
-            found.append(answer)
+        found.append(answer)
     return found
 
 
@@ -172,12 +188,12 @@ def _by_call(aside: list[Node]) -> dict[str, list[Node]]:
 
 
 def _beside(graph: Graph, answer: list[Node], seen: set[str]) -> list[Node]:
-    """The other lines of an answer, and what hangs off an answer with calls."""
+    """The other lines of an answer, and what hangs off it: results, and notes if it made calls."""
     lines = [node for node in answer if node.uuid not in seen]
     seen.update(node.uuid for node in lines)
-    if not any(node.has_call for node in answer):
-        return lines
-    return lines + _reached(graph, [one for node in answer for one in _followers(graph, node)], seen)
+    has_calls = any(node.has_call for node in answer)
+    hanging = [one for node in answer for one in _followers(graph, node) if has_calls or one.result_ids]
+    return lines + _reached(graph, hanging, seen)
 
 
 def _is_answered(graph: Graph, answer: list[Node]) -> bool:
@@ -189,13 +205,15 @@ def _is_answered(graph: Graph, answer: list[Node]) -> bool:
 def _reached(graph: Graph, waiting: list[Node], seen: set[str]) -> list[Node]:
     """Of these entries, and of the notes that follow them, those that belong to a call."""
     found: list[Node] = []
+    passed: set[str] = set()
     while waiting:
         node = waiting.pop()
         if node.uuid not in seen and _hangs_off_a_call(graph, node):
             seen.add(node.uuid)
             found.append(node)
-        elif not node.result_ids:
+        elif node.uuid in passed or not (node.result_ids or (node.uuid in seen and _is_note(node))):
             continue
+        passed.add(node.uuid)
         waiting += [one for one in _followers(graph, node) if not one.result_ids]
     return found
 
@@ -219,8 +237,11 @@ def _hangs_off_a_call(graph: Graph, node: Node) -> bool:
     """A result, or a note or a line of the client from which no other branch continues."""
     if node.is_sidechain or node.result_ids:
         return not node.is_sidechain
-    is_note = node.type in ("attachment", "system") or node.is_meta
-    return is_note and node.uuid not in graph.continued_notes
+    return (_is_note(node) or node.is_meta) and node.uuid not in graph.continued_notes
+
+
+def _is_note(node: Node) -> bool:
+    return node.type in ("attachment", "system") and not node.is_boundary
 
 
 def _calls(entry: Entry | None) -> list[str]:

@@ -128,8 +128,20 @@ class Graph:
         self._preserved_lines = lines
         self.relinked = dict(zip(lines, [anchor, *lines[:-1]], strict=True))
         for node in self.nodes.values():
-            if node.uuid not in own and (node.parent == anchor or node.parent in self.removed):
+            if node.uuid in own or node.is_bridge:
+                continue
+            parent = self._passed_through(node)
+            if parent == anchor or parent in self.removed:
                 self.relinked[node.uuid] = lines[-1]
+
+    def _passed_through(self, node: Node) -> str | None:
+        """The parent of an entry behind lines that are only passed through."""
+        passed: set[str] = set()
+        name = node.parent
+        while name in self.nodes and self.nodes[name].is_bridge and name not in passed:
+            passed.add(name)
+            name = self.nodes[name].parent
+        return name
 
     def _adopt(self, parent: str, child: str) -> None:
         # One list per parent would give the garbage collector one more object per entry to traverse: with
@@ -266,12 +278,17 @@ class Graph:
         if mark is None:
             return last
         marked = self.nodes[mark.leaf or ""]
-        path = {node.uuid: node for node in self._loaded_ancestors(last)}
+        path = {node.uuid: node for node in self._loaded_ancestors(self._last_written or last)}
         if marked.uuid in path:
             return marked if mark.explicit and last.offset < mark.offset else last
         if not mark.explicit and self._is_parallel(marked, path):
             return last
         return None if marked.is_sidechain else marked
+
+    @property
+    def _last_written(self) -> Node | None:
+        """The last line that a conversation can end with, also one that follows no message."""
+        return max(filter(self._is_talk, self.nodes.values()), key=lambda node: node.offset, default=None)
 
     def _is_parallel(self, marked: Node, path: dict[str, Node]) -> bool:
         """Whether it is a call of an answer on the path, the result of one, or a note after such a result."""
@@ -281,7 +298,10 @@ class Graph:
         if caller is None or not caller.has_call:
             return False
         answers = {node.message_id for node in path.values() if node.has_call}
-        return caller.uuid in path or (caller.message_id is not None and caller.message_id in answers)
+        is_of_one = caller.message_id is not None and caller.message_id in answers
+        return caller.uuid in path or (
+            is_of_one and any(one.uuid in path for one in self._loaded_ancestors(caller))
+        )
 
     def _last_line(self) -> Node | None:
         """The last line of the file that belongs to a conversation.
