@@ -184,7 +184,7 @@ if TYPE_CHECKING:
     from recollect.services.library.walk import Walk
     from recollect.services.list import ListedSession
     from recollect.services.rewind import RewindReport, RewoundFile
-    from recollect.services.search.search import SearchHit, SearchResult
+    from recollect.services.search.search import SearchHit, SearchResult, SessionHits
     from recollect.services.secrets.file_scan import SecretFinding
     from recollect.services.secrets.scan import SecretScan
     from recollect.services.session import ActiveBranch, AgentCost, Compaction, Session, SessionCounts
@@ -283,7 +283,7 @@ _ROOMS = {
     "recollect.services.list": "ListedSession",
     "recollect.services.library.plugins": "Exporter SessionCheck",
     "recollect.services.rewind": "RewindReport RewoundFile",
-    "recollect.services.search.search": "SearchHit SearchResult",
+    "recollect.services.search.search": "SearchHit SearchResult SessionHits",
     "recollect.services.secrets.file_scan": "SecretFinding",
     "recollect.services.secrets.scan": "SecretScan",
     "recollect.services.session": "ActiveBranch AgentCost Compaction Session SessionCounts",
@@ -462,6 +462,7 @@ __all__ = [
     "SessionCheck",
     "SessionCounts",
     "SessionFile",
+    "SessionHits",
     "SessionId",
     "SessionLog",
     "SessionRepair",

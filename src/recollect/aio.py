@@ -299,6 +299,7 @@ class AsyncHome:
         session: str | None = None,
         rank: bool = False,
         limit: int = 20,
+        sessions: int = 0,
     ) -> SearchResult:
         """See ``Home.search``."""
         return await in_thread(
@@ -312,6 +313,7 @@ class AsyncHome:
                 session=session,
                 rank=rank,
                 limit=limit,
+                sessions=sessions,
             )
         )
 

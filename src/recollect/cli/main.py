@@ -113,7 +113,7 @@ Example:
   recollect --home ~/backup/.claude list --json
 
 Exit status: 0 ok, 1 findings, 2 wrong usage, 3 not found or ambiguous,
-4 damaged data, 5 locked or busy, 74 I/O error, 130 interrupted.
+4 damaged data, 5 locked, busy or out of time, 74 I/O error, 130 interrupted.
 """
 
 

@@ -161,10 +161,22 @@ class TextQueries:
                 for text in self._texts([row], only):
                     kept.add(text.at, row, text.copies[0].uuid)
             elif not kept.is_full or (at is not None and at > kept.oldest):
-                kept.add(UNDATED if at is None else at, row, uuid)
+                kept.add(self.time_of(at), row, uuid)
 
     def ranked(self, match: str, only: TextFilter, limit: int) -> TextQueryResult:
         """The best by BM25 of the newest ``RANKED`` matches, each message once."""
+        stream, is_all = self._ranked_rows(match, only)
+        best: dict[object, int] = {}
+        while len(best) < limit and (rows := list(itertools.islice(stream, 2 * limit))):
+            known = self._own_copies(rows)
+            for row in rows:
+                best.setdefault(message_of(row, known.get(row)), row)
+        seen = _RowCounter(limit)
+        answer = self._answer(list(best.values())[:limit], self._rows(match, only), only, seen)
+        return answer._replace(is_all_ranked=is_all)
+
+    def _ranked_rows(self, match: str, only: TextFilter) -> tuple[Iterator[int], bool]:
+        """The newest matching rows, best first, and whether they are all."""
         last = self._run(
             "SELECT rowid FROM texts(:match) ORDER BY rowid DESC LIMIT 1 OFFSET :rows",
             match,
@@ -173,15 +185,7 @@ class TextQueries:
         )
         below = next((row for (row,) in last), 0)
         sql = f"SELECT texts.rowid {_from(only)} AND texts.rowid > :below ORDER BY bm25(texts, {_WEIGHTS})"
-        stream = (row for (row,) in self._run(sql, match, only, below=below))
-        best: dict[object, int] = {}
-        while len(best) < limit and (rows := list(itertools.islice(stream, 2 * limit))):
-            known = self._own_copies(rows)
-            for row in rows:
-                best.setdefault(_message(row, known.get(row)), row)
-        seen = _RowCounter(limit)
-        answer = self._answer(list(best.values())[:limit], self._rows(match, only), only, seen)
-        return answer._replace(is_all_ranked=not below)
+        return (row for (row,) in self._run(sql, match, only, below=below)), not below
 
     def all(self, match: str, only: TextFilter) -> Iterator[TextMatch]:
         """Every matching text, last read first, with all versions of a message."""
@@ -200,7 +204,7 @@ class TextQueries:
             return TextQueryResult(texts, seen.most, False)
         missing = [row for row in seen.rows if row not in seen.ids]
         known = self._own_copies(missing)
-        messages = {_message(row, known.get(row) or (0, 0, seen.ids.get(row))) for row in seen.rows}
+        messages = {message_of(row, known.get(row) or (0, 0, seen.ids.get(row))) for row in seen.rows}
         return TextQueryResult(texts, len(messages), True)
 
     def _rows(self, match: str, only: TextFilter) -> Iterator[int]:
@@ -211,23 +215,28 @@ class TextQueries:
     def _own_copies(self, rows: Sequence[int]) -> dict[int, _Own]:
         """Log, time and id of the copies that were read first, if they still exist."""
         return {
-            cast("int", row): cast("_Own", tuple(own)) for row, *own in self._db.rows(_OWN, _json_list(rows))
+            cast("int", row): cast("_Own", tuple(own)) for row, *own in self._db.rows(_OWN, numbers(rows))
         }
 
     def _texts(self, rows: Sequence[int], only: TextFilter) -> list[TextMatch]:
         """Texts with their copies, in the order of the rows; a row that no longer exists is left out."""
         copies: dict[int, list[MessageCopy]] = {row: [] for row in rows}
-        for row, *values in self._db.rows(_COPIES, _json_list(rows)):
+        for row, *values in self._db.rows(_COPIES, numbers(rows)):
             copy = MessageCopy(*values)  # type: ignore[arg-type]
             if only.fits(copy.file, copy.at):
                 copies[cast("int", row)].append(copy)
         return [
-            TextMatch(row, UNDATED if first.at is None else first.at, tuple(sorted(found)))
+            TextMatch(row, self.time_of(first.at), tuple(sorted(found)))
             for row, found in copies.items()
             if found and (first := min(found))
         ]
 
     # --- time -----------------------------------------------------------------------------------
+
+    @staticmethod
+    def time_of(at: int | None) -> int:
+        """A time to sort by: what has none comes last."""
+        return UNDATED if at is None else at
 
     def _newest_up_to(self, span: int) -> int:
         """The newest time in this span and all before it."""
@@ -259,7 +268,7 @@ class TextQueries:
         """Logs by number, if they exist."""
         found = (
             TextLogRow(*row[:-_TITLES], title_of(*row[-_TITLES:]))  # type: ignore[arg-type, call-arg]
-            for row in self._db.rows(_LOGS, _json_list(list(files)))
+            for row in self._db.rows(_LOGS, numbers(list(files)))
         )
         return {log.id: log for log in found}
 
@@ -281,7 +290,7 @@ class TextQueries:
     # --- statements -----------------------------------------------------------------------------
 
     def _run(self, sql: str, match: str, only: TextFilter, **values: int) -> Iterator[Any]:
-        files = None if only.files is None else _json_list(sorted(only.files))
+        files = None if only.files is None else numbers(sorted(only.files))
         bound = {"match": match, "files": files, "since": only.since, "until": only.until, **values}
         try:
             yield from self._db.connection.execute(sql, bound)
@@ -309,7 +318,7 @@ def _fits(only: TextFilter) -> str:
     return " AND ".join(tests)
 
 
-def _message(row: int, own: _Own | None) -> object:
+def message_of(row: int, own: _Own | None) -> object:
     """The identity of a message. Only real uuids are unique: other ids repeat between logs."""
     return own[2] if own is not None and isinstance(own[2], bytes) else row
 
@@ -365,6 +374,6 @@ class _NewestRows:
         return [row for _, row, _ in reversed(self._kept)]
 
 
-def _json_list(numbers: Iterable[int]) -> str:
+def numbers(found: Iterable[int]) -> str:
     """For ``json_each``. Importing the json module takes longer than a search."""
-    return f"[{','.join(map(str, numbers))}]"
+    return f"[{','.join(map(str, found))}]"

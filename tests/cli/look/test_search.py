@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -58,8 +59,8 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
 
 @pytest.mark.usefixtures("after_lunch")
 def test_what_people_read(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A head for each session, then its hits, then how to go on; the head is not repeated."""
-    code = main(["search", "needle"])
+    """With --flat: a head for each session, then its hits, then how to go on; the head is not repeated."""
+    code = main(["search", "needle", "--flat"])
     shown = capsys.readouterr()
 
     assert (0, "") == (code, shown.err)
@@ -78,9 +79,127 @@ def test_what_people_read(home: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ) == shown.out
 
 
+@pytest.mark.usefixtures("after_lunch")
+def test_sessions_are_numbered_with_their_best_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Which session was it? Title, number of hits, date, project, branch; what was said, not what a tool printed."""
+    put(
+        home,
+        ONE,
+        [
+            prompt(1, None, "Fix the totals", gitBranch="main"),
+            reply(2, 1, said("A needle here"), gitBranch="main"),
+            outcome(5, 2, "t", "needle needle needle"),
+        ],
+    )
+    code = main(["search", "needle"])
+    shown = capsys.readouterr()
+
+    assert 0 == code
+    assert (
+        f"1  {ONE[:8]}  Fix the totals  2 hits\n"
+        "   2026-11-15, 2 h ago  /srv/app  main\n"
+        "   A needle here\n"
+        f"2  {TWO[:8]}  Another needle  2 hits\n"
+        "   2026-11-15, 2 h ago  /srv/my shop\n"
+        "   and one more needle\n"
+    ) == shown.out
+    assert f"4 messages. Open one: recollect show {ONE[:8]}; continue it: recollect resume {ONE[:8]}\n" == (
+        shown.err
+    )
+
+
+@pytest.mark.parametrize("how", [[], ["--no-index"], ["--substring"], ["--regex"], ["--rank"]])
+def test_every_way_of_searching_groups_alike(
+    home: Path, capsys: pytest.CaptureFixture[str], how: list[str]
+) -> None:
+    """The same sessions, counts and best lines from the index, from the logs, and by pattern."""
+    put(
+        home,
+        ONE,
+        [
+            prompt(1, None, "the needle of it"),
+            outcome(2, 1, "t", "needle in a tool result"),
+            reply(6, 2, said("needle, and more")),
+        ],
+    )
+    found = printed(capsys, "needle", *how)["sessions"]
+
+    assert {(ONE, 3, "prose"), (TWO, 2, "prose")} == {
+        (one["session"], one["hits"], one["best"]["kind"]) for one in found
+    }
+    assert [1, 2] == [one["number"] for one in found]
+    assert "--rank" in how or [ONE, TWO] == [one["session"] for one in found]
+
+
+def test_what_a_fork_copied_is_counted_in_the_session_it_was_said_in(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Even if the fork was read first, because it was written to earlier."""
+    third = "7c2d9c1e-0000-4000-8000-000000000003"
+    origin = {"sessionId": ONE, "messageUuid": uuid_of(2)}
+    copied = [
+        prompt(1, None, "Fix the totals", forkedFrom=origin),
+        reply(2, 1, said("A needle here"), forkedFrom=origin),
+        reply(7, 2, said("the needle of the fork")),
+    ]
+    log = put(home, third, copied)
+    os.utime(log, (1, 1))
+    found = printed(capsys, "needle", "-p", "app")["sessions"]
+
+    assert {(third, 1, "the needle of the fork"), (ONE, 1, "A needle here")} == {
+        (one["session"], one["hits"], one["best"]["snippet"]) for one in found
+    }
+
+
+@pytest.mark.parametrize("how", [[], ["--no-index"]])
+def test_words_that_do_not_all_occur_find_the_best_and_say_so(
+    home: Path, capsys: pytest.CaptureFixture[str], how: list[str]
+) -> None:
+    """With the words that occur nowhere. What is excluded stays excluded."""
+    code = main(["search", "zebra", "another", "needle", *how])
+    shown = capsys.readouterr()
+    main(["search", "zebra needle -more", "--json", *how])
+    document = json.loads(capsys.readouterr().out)
+
+    assert 0 == code
+    assert "No message has all the words; the " in shown.err
+    assert how or "the best with some of them (not found anywhere: zebra)" in shown.err
+    assert how or f"1  {TWO[:8]}" in shown.out
+    assert (True, 2) == (document["is_loose"], document["total"])
+
+
+def test_ten_sessions_are_shown_unless_more_are_asked_for(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The newest ten of twelve; with --limit all."""
+    for number in range(12):
+        name = f"{number:08d}-0000-4000-8000-000000000009"
+        put(home, name, [prompt(100 + number, None, f"haystack {number}")])
+    found = printed(capsys, "haystack")
+    main(["search", "haystack"])
+    told = capsys.readouterr().err
+
+    assert [f"{number:08d}" for number in range(11, 1, -1)] == [
+        one["session"][:8] for one in found["sessions"]
+    ]
+    assert (12, True) == (found["total"], "--limit N shows more sessions" in told)
+    assert 12 == len(printed(capsys, "haystack", "--limit", "20")["sessions"])
+
+
+def test_an_answer_cut_short_is_no_success(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 5, and never "no message matches": the rest was not read."""
+    put(home, ONE, [prompt(1, None, "a" * 60 + "b")])
+    code = main(["search", "--regex", "(a|aa)+$", "--seconds", "0.3"])
+    shown = capsys.readouterr()
+
+    assert 5 == code
+    assert "the time was up before every log was read" in shown.err
+    assert "No message matches so far: not every log was read. Try --seconds N" in shown.err
+
+
 def test_what_programs_read(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One document with the keys others rely on, and a word on what the texts are."""
-    document = printed(capsys, "needle", "-p", "app")
+    document = printed(capsys, "needle", "-p", "app", "--flat")
     del document["took_ms"], document["hits"][0]["path"], document["hits"][0]["offset"]
 
     assert {
@@ -103,8 +222,20 @@ def test_what_programs_read(home: Path, capsys: pytest.CaptureFixture[str]) -> N
         "total": 1,
         "total_is_exact": True,
         "left_out": 0,
+        "is_cut_short": False,
+        "is_loose": False,
         "notes": [],
     } == document
+
+
+def test_the_grouped_document_adds_sessions(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything else is as with --flat, so programs that read hits go on working."""
+    flat, grouped = printed(capsys, "needle", "--flat"), printed(capsys, "needle")
+    sessions = grouped.pop("sessions")
+    del flat["took_ms"], grouped["took_ms"]
+
+    assert flat == grouped
+    assert [flat["hits"][0], flat["hits"][2]] == [one["best"] for one in sessions]
 
 
 def test_a_document_is_never_larger_than_allowed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +262,7 @@ def test_even_a_hostile_query_fits_into_the_smallest_document(
 
 def test_a_limit_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """How many there are in all."""
-    main(["search", "needle", "--limit", "1"])
+    main(["search", "needle", "--limit", "1", "--flat"])
 
     assert "1 of 3 messages" in capsys.readouterr().err
 
@@ -231,9 +362,12 @@ def test_nothing_a_transcript_says_drives_the_terminal(
     third = "7c2d9c1e-0000-4000-8000-000000000003"
     put(home, third, [prompt(8, None, hostile, gitBranch="a\x1bb")], cwd="/srv/a\x1b[2Jb")
     main(["search", "--substring", "needle \x1b["])
+    grouped = capsys.readouterr().out
+    main(["search", "--flat", "--substring", "needle \x1b["])
     out = capsys.readouterr().out
 
-    assert not any(char in out for char in "\x1b\x07\u202e")
+    assert not any(char in out + grouped for char in "\x1b\x07\u202e")
+    assert "needle \\x1b[31mred\\x07 \\u{202e}back  1 hit\n" in grouped
     assert ["needle \\x1b[31mred\\x07 \\u{202e}back  /srv/a\\x1b[2Jb  a\\x1bb"] == out.splitlines()[:1]
 
 
@@ -253,8 +387,11 @@ def test_an_agent_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> No
     side.parent.mkdir(parents=True)
     side.write_bytes(lines([prompt(9, None, "agent needle", agentId="a7", isSidechain=True)]))
     main(["search", "agent"])
+    grouped = capsys.readouterr().out
+    main(["search", "agent", "--flat"])
     out = capsys.readouterr().out
 
+    assert "/srv/app  main  agent a7" in grouped
     assert ("Fix the totals", True) == (out.partition("  ")[0], "prose  agent a7" in out)
 
 

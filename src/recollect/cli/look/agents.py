@@ -14,7 +14,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.model.conversation.agents import SubAgent
 from recollect.services.agents import agents_of
@@ -30,7 +30,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    session = open_home(options.homes, options.data).session(options.session)
+    session = named_session(options, options.session)
     agents = agents_of(session, warm_ups=options.warm_ups)
     if options.json:
         output.print_json(ListedAgentsDocument(session.id, [listed_agent(agent) for agent in agents]))

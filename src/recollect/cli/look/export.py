@@ -35,7 +35,7 @@ from msgspec import Struct
 from recollect.cli.look.show import tell_damage
 from recollect.cli.terminal import markdown_view, output, plans
 from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
 from recollect.model.conversation.conversation import Messages
@@ -92,7 +92,7 @@ def run(options: Namespace) -> int:
         from recollect.cli.look import export_html
 
         return export_html.run(options)
-    session = open_home(options.homes, options.data).session(options.session)
+    session = named_session(options, options.session)
     redactor = None if options.no_redact else export.Redactor(plans.own_data(options))
     damage = session.damage if redactor is None else lambda: list(redactor.discreet(session.damage()))
     content = _CONTENT.get(options.format, _other)(session, options, damage)

@@ -28,7 +28,7 @@ from pathlib import Path
 from msgspec import UNSET
 
 from recollect.cli.terminal import output, plans
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.model.files.history import FileVersion, diff, version_at
@@ -66,7 +66,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    session = open_home(options.homes, options.data).session(options.session)
+    session = named_session(options, options.session)
     if options.rewind is not None:
         return _rewind(options, session)
     files = touched_files(session.home, session.file)

@@ -1,9 +1,9 @@
 """Find a session and continue it: runs claude --resume in its directory.
 
 Searches all projects, so it works from any directory. The session is named by
-id, title, path, @last, or by words that all occur in its title or in what you
-typed. If several sessions match, they are listed and nothing runs, unless you
-add --newest.
+id, title, path, @last, the number it had in the last `recollect search` here,
+or by words that all occur in its title or in what you typed. If several
+sessions match, they are listed and nothing runs, unless you add --newest.
 
 The address of a session on the team server works too: it is fetched, put into
 the Claude home under the directory of the same repository here (or --cwd), and
@@ -11,6 +11,7 @@ continued. With --print or --json the home is not changed.
 
 Example:
   recollect resume rounding basket
+  recollect resume 3
   recollect resume 6ada00ba --print
   recollect resume "Basket totals" --cwd ~/moved/shop
   recollect resume https://recollect.example.org/v1/sessions/6ada00ba-…
@@ -28,11 +29,15 @@ from msgspec import convert
 
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output, plans
-from recollect.cli.terminal.homes import open_home, settings_home
+from recollect.cli.terminal.homes import named_hit, open_home, settings_home
+from recollect.cli.terminal.numbers import numbered
+from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import visible
 from recollect.errors import NotFound
 from recollect.services.documents.parts import ResumeDocument
+from recollect.services.homes import Home
 from recollect.services.resume import Resumption, found_session, resumption
+from recollect.services.session import Session
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -52,8 +57,7 @@ def run(options: Namespace) -> int:
         planned = _fetch(options, options.query[0])
         if planned is not None:
             return _print_way(options, planned)
-    home = open_home(options.homes, options.data)
-    session = found_session(home, " ".join(options.query), newest=options.newest)
+    home, session = _named(options)
     way = resumption(session, options.cwd)
     if session.id in home.live_ids():
         output.note("Note: a client has this session open; using it twice at once creates two branches.")
@@ -66,6 +70,13 @@ def run(options: Namespace) -> int:
         raise moved
     output.note(visible(f"Note: {moved.message}\n  {moved.hint}"))
     return 0
+
+
+def _named(options: Namespace) -> tuple[Home, Session]:
+    if len(options.query) == 1 and numbered(own_cache(options), options.query[0]) is not None:
+        return named_hit(options, options.query[0])[:2]
+    home = open_home(options.homes, options.data)
+    return home, found_session(home, " ".join(options.query), newest=options.newest)
 
 
 def _fetch(options: Namespace, url: str) -> Resumption | None:

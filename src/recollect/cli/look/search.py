@@ -1,13 +1,22 @@
-"""Search all sessions: prompts, answers, thinking, tool calls and results.
+"""Find the session in which something was said, called or printed.
 
-All words must occur, in upper or lower case. You can use "a phrase", prefix*,
-AND, OR, NOT and parentheses. parseHttpHeader and parse_http_header are found by
-their parts, Chinese text by any part. --substring and --regex match the text as
-it was written. Newest hits first; each message is found once, those of
-sub-agents too. Updates the index first; changes no log.
+The answer is a numbered list of sessions, newest hit first, each with its best
+line: what was said comes before what a tool printed. `recollect show 3` opens
+the third one at that line and `recollect resume 3` continues it; the numbers
+are those of the last search in this terminal. --flat lists messages instead.
+
+All words must occur, in upper or lower case. If no message has all of them, the
+best matches for some of them are shown, and a note says so. You can use
+"a phrase", prefix*, AND, OR, NOT and parentheses. parseHttpHeader and
+parse_http_header are found by their parts, Chinese text by any part.
+--substring and --regex match the text as it was written. Each message is found
+once, those of sub-agents and archived sessions too. Updates the index first;
+changes no log. If the time was up before every log was read, a note says so and
+the exit status is 5.
 
 Example:
   recollect search oauth refresh
+  recollect search oauth --since "last month" --flat
   recollect search '"purple walrus" NOT test*' --kind prose --since 30d
   recollect search --regex 'ERR_[A-Z]+_\\d+' --kind tool_result --json
 """
@@ -17,21 +26,23 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
-from recollect.cli.terminal import output
+from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
+from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import ago, shortened, visible
-from recollect.errors import UsageError
+from recollect.errors import Busy, UsageError
 from recollect.model import timespan
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.services.indexing.access import OpenIndex
-from recollect.services.search.search import SearchHit, SearchResult, search
+from recollect.services.search.search import SearchHit, SearchResult, SessionHits, search
 
-_LIMIT, _WIDTH, _MAX_BYTES, _LEAST_BYTES = 20, 160, 100_000, 4_000
+_SESSIONS, _LIMIT, _WIDTH, _MAX_BYTES, _LEAST_BYTES = 10, 20, 160, 100_000, 4_000
 _SECONDS = 10.0
 _TITLE_COLUMNS = 60
 # The rest of a document besides its hits must fit into the smallest allowed size.
@@ -56,8 +67,12 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--until", metavar="DATE", help=UNTIL)
     parser.add_argument("--session", metavar="S", help="only this session and its sub-agents")
     parser.add_argument("--rank", action="store_true", help="best hits first (BM25) instead of newest")
+    parser.add_argument("--flat", action="store_true", help="list messages, not sessions")
     parser.add_argument(
-        "--limit", type=int, default=_LIMIT, metavar="N", help=f"show at most N hits (default {_LIMIT})"
+        "--limit",
+        type=int,
+        metavar="N",
+        help=f"show at most N sessions (default {_SESSIONS}), or N messages (default {_LIMIT})",
     )
     parser.add_argument(
         "--width",
@@ -94,7 +109,10 @@ def run(options: Namespace) -> int:
     query = " ".join(options.query)
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
     session = _session(options) if options.session else None
-    with asked_index(options, homes) if homes else contextlib.nullcontext(OpenIndex([], Path())) as opened:
+    with (
+        asked_index(options, homes) if homes else contextlib.nullcontext(OpenIndex([], Path())) as opened,
+        output.progress_bar("reading") as progress,
+    ):
         found = search(
             query,
             homes=homes,
@@ -107,18 +125,34 @@ def run(options: Namespace) -> int:
             session=session,
             rank=options.rank and bool(homes),
             case=options.case,
-            limit=options.limit,
+            limit=_LIMIT if options.limit is None else options.limit,
+            sessions=0 if options.flat else _SESSIONS if options.limit is None else options.limit,
+            with_hits=options.flat or options.json,
             width=options.width,
             seconds=options.seconds,
+            loose=True,
+            progress=progress,
         )
+    is_numbered = bool(found.sessions) and _remember(options, found.sessions)
     for remark in found.notes:
         output.note(visible(remark))
     if options.json:
-        _print_json(query, found, options.max_bytes)
+        _print_json(query, found, options.max_bytes, with_sessions=not options.flat)
     else:
-        _print(found, now)
-        _remark(found, options, has_homes=bool(homes))
-    return 0
+        if options.flat:
+            _print(found, now)
+        else:
+            _print_sessions(found, now)
+        _remark(found, options, has_homes=bool(homes), is_numbered=is_numbered)
+    return Busy.exit_code if found.is_cut_short else 0
+
+
+def _remember(options: Namespace, sessions: Sequence[SessionHits]) -> bool:
+    """Keep the numbers for the next command in this terminal."""
+    from recollect.cli.terminal.numbers import NumberedHit, remember
+
+    hits = [NumberedHit(one.session or one.best.path, one.best.agent, one.best.uuid) for one in sessions]
+    return remember(own_cache(options), options.homes, hits)
 
 
 def _session(options: Namespace) -> str:
@@ -129,6 +163,28 @@ def _session(options: Namespace) -> str:
 
 
 # --- text --------------------------------------------------------------------------------------------------
+
+
+def _print_sessions(found: SearchResult, now: dt.datetime) -> None:
+    columns = len(str(len(found.sessions)))
+    for number, one in enumerate(found.sessions, 1):
+        hits = f"{one.count:,}{'' if found.is_complete else '+'} {'hit' if one.count == 1 else 'hits'}"
+        title = shortened(visible(one.title or "(no title)"), _TITLE_COLUMNS)
+        name = output.styled(visible((one.session or "")[:8] or "-"), "cyan")
+        output.say(f"{number:>{columns}}  {name}  {output.styled(title, 'bold')}  {hits}")
+        indent = " " * (columns + 2)
+        about = [_when(one.best.at, now), *(part for part in (one.project, one.branch) if part)]
+        about += [f"agent {one.best.agent}"] if one.best.agent else []
+        about += ["archived"] if one.is_archived else []
+        output.say(output.styled(indent + "  ".join(map(visible, about)), "dim"))
+        output.say(f"{indent}{_highlighted(one.best)}")
+
+
+def _when(at: str | None, now: dt.datetime) -> str:
+    if not at:
+        return "no time"
+    moment = dt.datetime.fromisoformat(at)
+    return f"{moment.astimezone():%Y-%m-%d}, {ago(moment, now)}"
 
 
 def _print(found: SearchResult, now: dt.datetime) -> None:
@@ -171,15 +227,28 @@ def _say_resume(hit: SearchHit) -> None:
         output.say(output.styled(f"  {visible(hit.resume)}", "cyan"))
 
 
-def _remark(found: SearchResult, options: Namespace, *, has_homes: bool) -> None:
+def _remark(found: SearchResult, options: Namespace, *, has_homes: bool, is_numbered: bool) -> None:
     total = f"{found.total:,}{'' if found.is_complete else '+'}"
     if not has_homes:
         output.note("No Claude home was found. Name one with --home DIR, or try --home :sample.")
-    elif not found.hits:
+    elif not found.hits and not found.sessions:
         hint = (
             "fewer words" if options.substring or options.regex else "fewer words, a prefix*, or --substring"
         )
-        output.note(f"No message matches. Try {hint}.")
+        read = (
+            "No message matches so far: not every log was read"
+            if found.is_cut_short
+            else "No message matches"
+        )
+        output.note(f"{read}. Try {'--seconds N with a larger N' if found.is_cut_short else hint}.")
+    elif not options.flat:
+        number = 1 if is_numbered else (found.sessions[0].session or "ID")[:8]
+        ways = [plans.command(options, command, str(number)) for command in ("show", "resume")]
+        more = (
+            "; --limit N shows more sessions" if len(found.sessions) == (options.limit or _SESSIONS) else ""
+        )
+        noun = "message" if total == "1" else "messages"
+        output.note(f"{total} {noun}{more}. Open one: {ways[0]}; continue it: {ways[1]}")
     elif found.total > len(found.hits) or not found.is_complete:
         output.note(
             f"{len(found.hits):,} of {total} messages; --limit N shows more, --kind, -p and --since narrow it"
@@ -189,11 +258,11 @@ def _remark(found: SearchResult, options: Namespace, *, has_homes: bool) -> None
 # --- JSON --------------------------------------------------------------------------------------------------
 
 
-def _print_json(query: str, found: SearchResult, most: int) -> None:
-    """As many hits as fit into the allowed size."""
+def _print_json(query: str, found: SearchResult, most: int, *, with_sessions: bool) -> None:
+    """As many sessions and hits as fit into the allowed size."""
     from msgspec import json
 
-    from recollect.services.documents.search import hit_document, search_document
+    from recollect.services.documents.search import found_session, hit_document, search_document
 
     def formatted(document: object) -> bytes:
         return json.format(output.json_bytes(document), indent=2)
@@ -201,11 +270,23 @@ def _print_json(query: str, found: SearchResult, most: int) -> None:
     notes = [shortened(visible(remark), _NOTE_COLUMNS) for remark in found.notes[:_NOTES]]
     count = len(found.hits)
     sizes = [len(formatted(hit_document(hit))) for hit in found.hits]
-    while sum(sizes[:count]) > most:
+    sessions = [found_session(number, one) for number, one in enumerate(found.sessions, 1)]
+    while count and sum(sizes[:count]) > most:
         count -= 1
-    while len(data := formatted(search_document(query, NOTE, found, count, notes))) >= most:
+    while (
+        len(
+            data := formatted(
+                search_document(
+                    query, NOTE, found, count, notes, sessions=sessions if with_sessions else None
+                )
+            )
+        )
+        >= most
+    ):
         if count:
             count -= 1
+        elif sessions:
+            sessions.pop()
         elif len(query) > _QUERY_SHOWN:
             query = query[:_QUERY_SHOWN]
         else:

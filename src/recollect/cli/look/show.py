@@ -11,14 +11,20 @@ other. --performance says of each answer how fast it came and how many tokens a
 dollar bought; only clients before 1.0.24 recorded how long an answer took.
 Changes nothing.
 
+After `recollect search`, a number opens that session at its hit, with the
+messages around it; --at names the message by its id. It is looked for in the
+whole log, in other branches and before compactions too.
+
 Example:
   recollect show @last
+  recollect show 3 --context 10
   recollect show 6ada00ba --offset -20 --tools full
   recollect show 6ada00ba --api --json
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator
@@ -27,10 +33,11 @@ from msgspec import Raw, Struct
 
 from recollect.cli.terminal import conversation_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import named_hit
+from recollect.cli.terminal.numbers import NumberedHit
 from recollect.cli.terminal.pager import paged
 from recollect.cli.terminal.text import counted, visible
-from recollect.errors import DamagedData, UsageError
+from recollect.errors import DamagedData, NotFound, UsageError
 from recollect.model.blocks import blocks_of
 from recollect.model.conversation.conversation import Conversation, Message, Messages
 from recollect.model.damage import Damage
@@ -42,6 +49,7 @@ from recollect.storage.logs.reader import LogReader
 from recollect.storage.logs.summary import glance
 
 _FINDINGS_SHOWN = 20
+_CONTEXT = 3
 
 
 class _ShowDocument(Struct):
@@ -59,7 +67,10 @@ class _ShowDocument(Struct):
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "session", nargs="?", metavar="S", help="session: id, start of an id, title, path, or @last"
+        "session",
+        nargs="?",
+        metavar="S",
+        help="session: id, start of an id, title, path, @last, or a number of the last search",
     )
     parser.usage = "%(prog)s [-h] [OPTION]... [S]"  # argparse cannot wrap the exclusive group
     part = parser.add_mutually_exclusive_group()
@@ -69,6 +80,14 @@ def add_options(parser: ArgumentParser) -> None:
         "--before-compaction", type=int, metavar="N", help="show the conversation before its Nth compaction"
     )
     part.add_argument("--agent", metavar="A", help="show the log of a sub-agent (see `agents`)")
+    parser.add_argument("--at", metavar="UUID", help="open at this message, with a few around it")
+    parser.add_argument(
+        "--context",
+        type=int,
+        default=_CONTEXT,
+        metavar="N",
+        help=f"with --at or a number: messages before and after (default {_CONTEXT})",
+    )
     parser.add_argument("--whole", action="store_true", help="include messages from before compactions")
     parser.add_argument(
         "--tools",
@@ -95,8 +114,10 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     _check(options)
-    session = open_home(options.homes, options.data).session(options.session)
-    reading = _reading(session, options)
+    _, session, hit = named_hit(options, options.session)
+    reading = _reading(session, options) if hit is None else _reading_at_hit(session, options, hit)
+    if options.at is not None:
+        reading = _at_message(session, reading, options)
     if options.api:
         damage = _print_api(reading, options)
     elif options.json:
@@ -135,6 +156,10 @@ def _check(options: Namespace) -> None:
             "--raw: not on a terminal, because a transcript can hold control characters",
             hint=f"write to a file: recollect show {options.session} --raw > talk.txt",
         )
+    if options.context < 0:
+        raise UsageError(f"--context {options.context}: must not be negative", hint="0 shows one message")
+    if options.at is not None and (options.offset or options.limit is not None or options.api):
+        raise UsageError("--at: opens at one message", hint="leave out --offset, --limit and --api")
     if options.limit is not None and options.limit < 0:
         raise UsageError(
             f"--limit {options.limit}: must not be negative", hint="--offset -20 takes the last 20"
@@ -164,6 +189,54 @@ def _reading(session: Session, options: Namespace) -> _ShowDocument:
     compacted = not options.whole and bool(conversation.nodes) and conversation.nodes[0].is_boundary
     heading = "compacted here; --whole shows the messages before" if compacted else ""
     return _ShowDocument(session.id, [(heading, messages)], session.damage, conversation)
+
+
+def _reading_at_hit(session: Session, options: Namespace, hit: NumberedHit) -> _ShowDocument:
+    """What a number of the last search stands for; other options still choose another part."""
+    is_free = not (options.all_branches or options.branch or options.before_compaction or options.agent)
+    is_free = is_free and not options.offset and options.limit is None and not options.api
+    options.at = options.at or (hit.uuid if is_free else None)
+    if is_free and hit.uuid is None:
+        output.note("recollect: the hit is in a file beside the log; this is the conversation")
+    if is_free and hit.agent is not None:
+        with contextlib.suppress(NotFound):
+            agent = history.agent_talk(session, hit.agent)
+            heading = f"sub-agent {agent.name}"
+            return _ShowDocument(
+                session.id, [(heading, agent.conversation.messages)], agent.log.damage, agent.conversation
+            )
+    return _reading(session, options)
+
+
+def _at_message(session: Session, reading: _ShowDocument, options: Namespace) -> _ShowDocument:
+    """The part of the log in which a message stands, cut down to it and its neighbours."""
+    for wider in (None, {"whole": True}, {"all_branches": True}):
+        if wider is not None:
+            vars(options).update(wider)
+            reading = _reading(session, options)
+        place = _place_of(reading, options.at)
+        if place is None:
+            continue
+        options.offset = max(place - options.context, 0)
+        options.limit = place + options.context + 1 - options.offset
+        end = min(options.offset + options.limit, reading.total)
+        if reading.total > end - options.offset:
+            output.note(f"recollect: messages {options.offset + 1:,} to {end:,} of {reading.total:,}")
+        return reading
+    raise NotFound(
+        f"message {options.at!r}: not in session {session.id}",
+        hint="`recollect search` names messages; `recollect tree` shows the branches",
+    )
+
+
+def _place_of(reading: _ShowDocument, uuid: str) -> int | None:
+    start = 0
+    for _, messages in reading.sections:
+        place = messages.place_of(uuid)
+        if place is not None:
+            return start + place
+        start += len(messages)
+    return None
 
 
 def _section_heading(section: history.ConversationSection) -> str:
@@ -208,6 +281,8 @@ def _print_text(session: Session, reading: _ShowDocument, options: Namespace) ->
         write(_title(session))
         for heading, message in _chosen(reading, options):
             title = [output.styled(f"--- {visible(heading)} ---", "bold"), ""] if heading else []
+            if options.at is not None and any(entry.uuid == options.at for entry in message.entries):
+                title.append(output.styled("--- found here ---", "yellow"))
             lines = [*title, *conversation_view.lines(message, view, safe)]
             lines += _speed(message) if options.performance else []
             if lines:

@@ -19,7 +19,7 @@ from msgspec import Struct, convert
 
 from recollect.cli.terminal import conversation_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, when
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import UsageError
 from recollect.model.conversation.agents import SubAgent
@@ -61,7 +61,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     if options.session is None:
         raise UsageError("tree: no session was named", hint="for example: recollect tree @last")
-    session = open_home(options.homes, options.data).session(options.session)
+    session = named_session(options, options.session)
     if options.diff:
         _print_difference(session, *options.diff, as_json=options.json)
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ from recollect.errors import NotFound
 from recollect.system.locations import HomeRoot, claude_homes, home_at
 
 if TYPE_CHECKING:
+    from recollect.cli.terminal.numbers import NumberedHit
     from recollect.services.homes import Home
+    from recollect.services.session import Session
 
 SAMPLE = ":sample"
 
@@ -48,3 +51,22 @@ def open_home(named: Sequence[str], data: str | None = None) -> Home:
     )  # commands that only need the directories do not load this
 
     return Home(*[home.path for home in chosen_homes(named)], data=data)
+
+
+def named_session(options: Namespace, name: str) -> Session:
+    """The session that a command names, to be read; a number is one of the last search in this terminal."""
+    return named_hit(options, name)[1]
+
+
+def named_hit(options: Namespace, name: str) -> tuple[Home, Session, NumberedHit | None]:
+    """The same with its homes, and the message that a number stands for."""
+    from recollect.cli.terminal.numbers import numbered
+    from recollect.cli.terminal.plans import own_cache
+
+    known = numbered(own_cache(options), name)
+    if known is None:
+        home = open_home(options.homes, options.data)
+        return home, home.session(name), None
+    last, hit = known
+    home = open_home(options.homes or last.homes, options.data)
+    return home, home.session(hit.session), hit

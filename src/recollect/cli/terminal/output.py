@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TextIO
@@ -15,6 +16,7 @@ from typing import TextIO
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
+_PATIENCE = 0.5  # seconds
 COLOUR_CHOICES = ("auto", "always", "never")
 _FORCED: list[str] = []  # the value of --color
 
@@ -118,16 +120,19 @@ def _json_escape(character: str) -> str:
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
     """A bar on a terminal's stderr, fed with (done, total) in bytes; None if stderr is no terminal.
 
-    Created when it is first fed: most work is over before a bar would help.
+    Created when it is fed after half a second: most work is over before a bar would help.
     """
     if not sys.stderr.isatty():
         yield None
         return
     with ExitStack() as stack:
         bars: list[Callable[[int, int], None]] = []
+        started = time.monotonic()
 
         def feed(done: int, total: int) -> None:
             if not bars:
+                if time.monotonic() - started < _PATIENCE:
+                    return
                 bars.append(stack.enter_context(_bar(label)))
             bars[0](done, total)
 

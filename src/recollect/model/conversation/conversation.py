@@ -65,6 +65,13 @@ class Messages(Sequence[Message]):
     def __len__(self) -> int:
         return len(self._groups)
 
+    def place_of(self, uuid: str) -> int | None:
+        """Where the message with this entry stands; nothing is read for it."""
+        places = (
+            place for place, group in enumerate(self._groups) if any(node.uuid == uuid for node in group)
+        )
+        return next(places, None)
+
     @overload
     def __getitem__(self, index: int) -> Message: ...
     @overload

@@ -53,6 +53,23 @@ class WordQuery:
         _check_length("search", text)
         return cls(text, _QueryParser(text).query())
 
+    @property
+    def is_loosenable(self) -> bool:
+        """Whether it asks for several things at once."""
+        return isinstance(self._root, AllOf) and len(self._root.wanted) > 1
+
+    def loosened(self) -> WordQuery:
+        """The same query for any of the words instead of all; what is excluded stays excluded."""
+        root = self._root
+        if not isinstance(root, AllOf):
+            return self
+        wanted = _alternatives(list(root.wanted))
+        return WordQuery(self.text, AllOf((wanted,), root.excluded) if root.excluded else wanted)
+
+    def parts(self) -> list[WordQuery]:
+        """Each of its words and phrases as a query of its own."""
+        return [WordQuery(" ".join(term.words), term) for term in self.terms]
+
     def fts(self, columns: Sequence[str] | None = None) -> str:
         """The query for FTS5, over the given columns or all."""
         expression = _expression(self._root)

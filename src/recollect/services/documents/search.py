@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from recollect.model.search.snippet import Snippet
-from recollect.services.search.search import SearchHit, SearchResult
+from recollect.services.search.search import SearchHit, SearchResult, SessionHits
 
 
 class HitDocument(Struct, frozen=True, kw_only=True):
@@ -25,8 +25,25 @@ class HitDocument(Struct, frozen=True, kw_only=True):
     resume: str | None
 
 
+class FoundSessionDocument(Struct, frozen=True, kw_only=True):
+    """A session that matches, with the message that tells most about it. ``number`` is that of the printed list."""
+
+    number: int
+    session: str | None
+    title: str | None
+    project: str | None
+    branch: str | None
+    is_archived: bool
+    hits: int
+    resume: str | None
+    best: HitDocument
+
+
 class SearchDocument(Struct, frozen=True, kw_only=True):
-    """What ``search --json`` prints. ``left_out`` counts hits omitted because of the size limit."""
+    """What ``search --json`` prints. ``left_out`` counts hits omitted because of the size limit.
+
+    ``is_cut_short``: the time was up before everything was read. ``is_loose``: no message has all the words.
+    """
 
     query: str
     note: str
@@ -34,8 +51,11 @@ class SearchDocument(Struct, frozen=True, kw_only=True):
     total: int
     total_is_exact: bool
     left_out: int
+    is_cut_short: bool
+    is_loose: bool
     took_ms: float
     notes: list[str]
+    sessions: list[FoundSessionDocument] | UnsetType = UNSET
 
 
 class PageHitDocument(Struct, frozen=True, kw_only=True):
@@ -76,8 +96,28 @@ def hit_document(hit: SearchHit) -> HitDocument:
     return HitDocument(**structs.asdict(hit) | {"snippet": hit.snippet.text})
 
 
+def found_session(number: int, one: SessionHits) -> FoundSessionDocument:
+    return FoundSessionDocument(
+        number=number,
+        session=one.session,
+        title=one.title,
+        project=one.project,
+        branch=one.branch,
+        is_archived=one.is_archived,
+        hits=one.count,
+        resume=one.best.resume,
+        best=hit_document(one.best),
+    )
+
+
 def search_document(
-    query: str, note: str, found: SearchResult, count: int, notes: list[str]
+    query: str,
+    note: str,
+    found: SearchResult,
+    count: int,
+    notes: list[str],
+    *,
+    sessions: list[FoundSessionDocument] | None = None,
 ) -> SearchDocument:
     return SearchDocument(
         query=query,
@@ -86,6 +126,9 @@ def search_document(
         total=found.total,
         total_is_exact=found.is_complete,
         left_out=len(found.hits) - count,
+        is_cut_short=found.is_cut_short,
+        is_loose=found.is_loose,
         took_ms=round(found.took_ms, 3),
         notes=notes,
+        sessions=UNSET if sessions is None else sessions,
     )

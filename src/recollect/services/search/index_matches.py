@@ -10,13 +10,13 @@ from collections.abc import Iterable
 
 from recollect.index.frame import id_text
 from recollect.index.schema import TOOL_OUTPUT
+from recollect.index.session_texts import SessionTextQueries
 from recollect.index.text_queries import (
     RANKED,
     MessageCopy,
     TextFilter,
     TextLogRow,
     TextMatch,
-    TextQueries,
     TextQueryResult,
 )
 from recollect.model.line_views.facts import TEXT_KINDS
@@ -26,12 +26,14 @@ from recollect.services.search.matches import (
     SearchMatch,
     SearchMatches,
     SearchRequest,
+    SessionMatches,
+    by_session,
     newest_of,
 )
 from recollect.services.search.question import OUTPUT_WINDOW, narrowing
 from recollect.services.search.quotes import MessagePlace, QuoteReader
 from recollect.services.search.text_scan import scan
-from recollect.services.search.text_scan_worker import TextScanTask
+from recollect.services.search.text_scan_worker import SpottedLine, TextScanTask
 
 # Copies of a message that are checked for one that is not from a fork.
 _COPIES = 8
@@ -40,7 +42,7 @@ _COPIES = 8
 class IndexSearch:
     """One search of one index."""
 
-    def __init__(self, rows: TextQueries, request: SearchRequest, quotes: QuoteReader) -> None:
+    def __init__(self, rows: SessionTextQueries, request: SearchRequest, quotes: QuoteReader) -> None:
         self._rows = rows
         self._wanted = request
         self._quotes = quotes
@@ -53,10 +55,39 @@ class IndexSearch:
         """None if only the logs can answer."""
         finder = self._wanted.finder
         if isinstance(finder, WordQuery):
-            ask = self._rows.ranked if self._wanted.rank else self._rows.newest
-            return self._shown(ask(finder.fts(self._columns), self._only, self._wanted.limit))
+            return self._by_words(finder)
         may_fit = narrowing(self._wanted.question)
         return None if may_fit is None else self._verified(may_fit.fts(self._columns))
+
+    def _by_words(self, finder: WordQuery) -> SearchMatches:
+        request, match = self._wanted, finder.fts(self._columns)
+        answer = SearchMatches([], 0, True, [])
+        if request.limit:
+            ask = self._rows.ranked if request.rank else self._rows.newest
+            answer = self._shown(ask(match, self._only, request.limit))
+        if not request.sessions:
+            return answer
+        prose = finder.fts(("prose",)) if "prose" in request.question.kinds else None
+        found = self._rows.by_session(
+            match, prose, self._only, request.sessions, self._best_log, rank=request.rank
+        )
+        self._look_up(copy.file for one in found.sessions for text in one.texts for copy in text.copies)
+        sessions = [
+            SessionMatches(candidates, one.messages)
+            for one in found.sessions
+            if (candidates := [hit for text in one.texts if (hit := self._match(self._best(text)))])
+        ]
+        if not request.limit:
+            answer = SearchMatches([], found.total, found.is_exact, [])
+        return answer._replace(sessions=sessions)
+
+    def _best_log(self, text: TextMatch) -> int:
+        self._look_up(copy.file for copy in text.copies)
+        return self._best(text).file
+
+    def missing_words(self, finder: WordQuery) -> list[str]:
+        """The words of a query that occur nowhere."""
+        return [part.text for part in finder.parts() if not self._rows.occurs(part.fts(self._columns))]
 
     def _files(self) -> frozenset[int] | None:
         """The logs to search; None: all."""
@@ -100,21 +131,23 @@ class IndexSearch:
             (text.copies[0].file, text.copies[0].offset): text for text in self._rows.all(match, self._only)
         }
         logs, tasks = self._tasks(texts)
-        scanned = scan(tasks, request.question, request.deadline)
+        scanned = scan(tasks, request.question, request.deadline, request.progress)
         found = ((number, logs[number], line) for number, line in scanned.lines)
-        newest, total = newest_of(found, request.limit)
-        matches = []
-        for log, line in newest:
+        newest = newest_of(found)
+
+        def match_of(log: TextLogRow, line: SpottedLine) -> SearchMatch | None:
             text = texts.get((log.id, line.offset))
             # A side file may match in a part that is not indexed.
-            copy = (
+            return self._match(
                 MessageCopy(0, log.id, line.offset, line.length, None, None, 0)
                 if text is None
                 else self._best(text)
             )
-            matches.append(self._match(copy))
+
+        matches = [one for log, line in newest[: request.limit] if (one := match_of(log, line))]
+        sessions = by_session(newest, lambda log, _: log.session or log.path, match_of, request.sessions)
         problem = [scanned.problem] if scanned.problem else []
-        return SearchMatches([one for one in matches if one], total, not problem, problem)
+        return SearchMatches(matches, len(newest), not problem, problem, sessions, bool(problem))
 
     def _tasks(self, texts: dict[tuple[int, int], TextMatch]) -> tuple[list[TextLogRow], list[TextScanTask]]:
         places: dict[int, list[int]] = {}

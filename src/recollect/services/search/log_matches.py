@@ -11,6 +11,7 @@ from recollect.services.search.matches import (
     SearchMatch,
     SearchMatches,
     SearchRequest,
+    by_session,
     newest_of,
 )
 from recollect.services.search.quotes import MessagePlace
@@ -36,17 +37,21 @@ class LogSearch:
         request = self._wanted
         logs = [log for log in self._logs if self._may_fit(log)]
         tasks = [TextScanTask(log.path, log.size, log.role == "tool-output") for log in logs]
-        scanned = scan(tasks, request.question, request.deadline)
+        scanned = scan(tasks, request.question, request.deadline, request.progress)
         found = (
             (number, logs[number], line)
             for number, line in scanned.lines
             if request.session is None or request.session == (logs[number].session or line.session)
         )
-        newest, total = newest_of(found, request.limit)
-        matches = [self._match(log, line) for log, line in newest]
+        newest = newest_of(found)
+        matches = [self._match(log, line) for log, line in newest[: request.limit]]
+        sessions = by_session(
+            newest, lambda log, line: log.session or line.session, self._match, request.sessions
+        )
         notes = [scanned.problem] if scanned.problem else []
         notes += [f"could not be read: {path}: {reason}" for path, reason in self._problems]
-        return SearchMatches(matches, total, scanned.problem is None, notes)
+        is_cut_short = scanned.problem is not None
+        return SearchMatches(matches, len(newest), not is_cut_short, notes, sessions, is_cut_short)
 
     def _may_fit(self, log: FoundLog) -> bool:
         """What is known before reading a log; an old agent's log says only in its lines whose it is."""

@@ -7,7 +7,7 @@ whose last change is oldest, which was there first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from recollect.index.text_queries import UNDATED
@@ -16,6 +16,9 @@ from recollect.services.search.quotes import MessagePlace
 from recollect.services.search.text_scan_worker import SpottedLine, is_uuid
 
 _Log = TypeVar("_Log")
+Progress = Callable[[int, int], None]
+# Of a session, so many messages are read to find prose among them.
+_CANDIDATES = 4
 
 
 class SearchRequest(NamedTuple):
@@ -28,6 +31,8 @@ class SearchRequest(NamedTuple):
     rank: bool
     limit: int
     deadline: float
+    sessions: int = 0  # how many sessions are asked for, besides the messages
+    progress: Progress | None = None
 
 
 class MatchOrigin(NamedTuple):
@@ -49,19 +54,29 @@ class SearchMatch(NamedTuple):
     origin: MatchOrigin
 
 
+class SessionMatches(NamedTuple):
+    """A session that matches: messages to quote from, the preferred one first, and how many match."""
+
+    candidates: list[SearchMatch]
+    messages: int
+
+
 class SearchMatches(NamedTuple):
-    """An answer without quotes; ``total`` is a lower bound if it is not complete."""
+    """An answer without quotes; ``total`` is a lower bound if it is not complete.
+
+    ``is_cut_short``: not everything could be read in the time allowed.
+    """
 
     shown: list[SearchMatch]
     total: int
     is_complete: bool
     notes: list[str]
+    sessions: Sequence[SessionMatches] = ()
+    is_cut_short: bool = False
 
 
-def newest_of(
-    found: Iterable[tuple[int, _Log, SpottedLine]], limit: int
-) -> tuple[list[tuple[_Log, SpottedLine]], int]:
-    """The newest messages of the spotted lines, and how many different messages there are.
+def newest_of(found: Iterable[tuple[int, _Log, SpottedLine]]) -> list[tuple[_Log, SpottedLine]]:
+    """The different messages of the spotted lines, newest first.
 
     The number says how many logs were changed later than this one.
     """
@@ -72,7 +87,25 @@ def newest_of(
         if key not in best or order < best[key][0]:
             best[key] = order, log, line
     newest = sorted(best.values(), key=_time_and_place, reverse=True)
-    return [(log, line) for _, log, line in newest[:limit]], len(newest)
+    return [(log, line) for _, log, line in newest]
+
+
+def by_session(
+    newest: Iterable[tuple[_Log, SpottedLine]],
+    session_of: Callable[[_Log, SpottedLine], str | None],
+    match: Callable[[_Log, SpottedLine], SearchMatch | None],
+    sessions: int,
+) -> list[SessionMatches]:
+    """The sessions of messages that come newest first, each with a few to choose the quote from."""
+    found: dict[str | None, list[tuple[_Log, SpottedLine]]] = {}
+    for log, line in newest if sessions else ():
+        found.setdefault(session_of(log, line), []).append((log, line))
+    answer = []
+    for several in list(found.values())[:sessions]:
+        candidates = [one for log, line in several[:_CANDIDATES] if (one := match(log, line)) is not None]
+        if candidates:
+            answer.append(SessionMatches(candidates, len(several)))
+    return answer
 
 
 def _message(number: int, line: SpottedLine) -> object:

@@ -29,6 +29,7 @@ class SearchQuery(NamedTuple):
     kinds: tuple[str, ...] = TEXT_KINDS
     since: int | None = None
     until: int | None = None
+    is_loose: bool = False  # any of the words instead of all
 
     def fits_time(self, at: int | None) -> bool:
         if at is None:
@@ -56,7 +57,8 @@ def finder_of(question: SearchQuery) -> AnyFinder:
     if question.how == REGEX:
         pattern = Pattern(question.text)
         return pattern if question.is_case_exact else Pattern(_in_any_case(question.text))
-    return WordQuery.parse(question.text)
+    query = WordQuery.parse(question.text)
+    return query.loosened() if question.is_loose else query
 
 
 def _in_any_case(regex: str) -> str:

@@ -20,18 +20,27 @@ from msgspec import Struct
 
 from recollect.errors import UsageError
 from recollect.index.database import Failure
-from recollect.index.text_queries import TextQueries
+from recollect.index.session_texts import SessionTextQueries
 from recollect.model.brief_repr import brief_repr
 from recollect.model.line_views.facts import TEXT_KINDS
+from recollect.model.search.query import WordQuery
 from recollect.model.search.snippet import Snippet
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
 from recollect.services.search.index_matches import IndexSearch
 from recollect.services.search.log_matches import LogSearch
-from recollect.services.search.matches import MatchOrigin, SearchMatch, SearchMatches, SearchRequest
+from recollect.services.search.matches import (
+    MatchOrigin,
+    Progress,
+    SearchMatch,
+    SearchMatches,
+    SearchRequest,
+    SessionMatches,
+)
 from recollect.services.search.question import HOW, WORDS, SearchQuery, finder_of
 from recollect.services.search.quotes import Quote, QuoteReader
 from recollect.services.search.text_scan import quoted
+from recollect.storage.logs.reader import PACKED
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SECONDS_TO_QUOTE = 2.0
@@ -61,10 +70,25 @@ class SearchHit(Struct, frozen=True):
     __repr__ = brief_repr
 
 
+class SessionHits(Struct, frozen=True):
+    """A session that matches: its newest or best matching message, and how many there are."""
+
+    session: str | None
+    title: str | None
+    project: str | None
+    branch: str | None
+    count: int
+    best: SearchHit
+    is_archived: bool = False
+
+    __repr__ = brief_repr
+
+
 class SearchResult(Struct, frozen=True):
     """An answer. If it is not complete, ``total`` is a lower bound: too many match, or not everything was read.
 
-    In the latter case ``notes`` says so, and the hits may not be the newest.
+    In the latter case ``is_cut_short`` and ``notes`` say so, and the hits may not be the newest.
+    ``is_loose``: no message has all the words, so those with some of them are shown, the best first.
     """
 
     hits: list[SearchHit]
@@ -72,6 +96,9 @@ class SearchResult(Struct, frozen=True):
     is_complete: bool
     took_ms: float
     notes: list[str]
+    sessions: list[SessionHits] = []
+    is_cut_short: bool = False
+    is_loose: bool = False
 
     __repr__ = brief_repr
 
@@ -90,10 +117,19 @@ def search(
     rank: bool = False,
     case: bool = False,
     limit: int = 20,
+    sessions: int = 0,
     width: int = 160,
     seconds: float = 10.0,
+    loose: bool = False,
+    with_hits: bool = True,
+    progress: Progress | None = None,
 ) -> SearchResult:
-    """Matching messages, newest first or best first; each once."""
+    """Matching messages, newest first or best first; each once. ``sessions`` asks for so many sessions as well.
+
+    Without ``with_hits`` only sessions are asked for. ``progress`` is told (done, total) in bytes where logs are read.
+
+    ``loose``: if no message has all the words, those with some of them are the answer, the best first.
+    """
     started = time.perf_counter()
     question = SearchQuery(
         how, query, case, _checked_kinds(kinds), _milliseconds(since), _milliseconds(until)
@@ -105,14 +141,28 @@ def search(
         None if project is None else ProjectFilter(project).fits,
         session,
         rank,
-        limit,
+        limit if with_hits or not sessions else 0,
         time.monotonic() + seconds,
+        sessions,
+        progress,
     )
     with QuoteReader() as quotes:
         matches = _matches(request, homes, opened, quotes)
+        if loose and not matches.total and not matches.is_cut_short:
+            request, matches = _loosened(request, matches, homes, opened, quotes)
         hits, lost = _hits(request, matches.shown, width, quotes)
+        grouped = _session_hits(request, matches.sessions, width, quotes)
     took_ms = (time.perf_counter() - started) * 1000
-    return SearchResult(hits, matches.total, matches.is_complete, took_ms, matches.notes + lost)
+    return SearchResult(
+        hits,
+        matches.total,
+        matches.is_complete,
+        took_ms,
+        matches.notes + lost,
+        grouped,
+        matches.is_cut_short,
+        request.question.is_loose,
+    )
 
 
 # --- validation --------------------------------------------------------------------------------------------
@@ -163,7 +213,7 @@ def _matches(
     notes: list[str] = []
     if opened.database is not None:
         try:
-            answer = IndexSearch(TextQueries(opened.database), request, quotes).answer()
+            answer = IndexSearch(SessionTextQueries(opened.database), request, quotes).answer()
             if answer is not None:
                 return answer
         except Failure as problem:
@@ -171,6 +221,32 @@ def _matches(
             notes.append(f"the index could not be read ({problem}); reading the logs instead{unranked}")
     answer = LogSearch(homes, request).answer()
     return answer._replace(notes=notes + answer.notes)
+
+
+def _loosened(
+    request: SearchRequest,
+    nothing: SearchMatches,
+    homes: Sequence[Path],
+    opened: OpenIndex,
+    quotes: QuoteReader,
+) -> tuple[SearchRequest, SearchMatches]:
+    """Any of the words instead of all, best first; the request as it was if that finds nothing either."""
+    finder = request.finder
+    if not isinstance(finder, WordQuery) or not finder.is_loosenable:
+        return request, nothing
+    question = request.question._replace(is_loose=True)
+    is_ranked = opened.database is not None
+    wanted = request._replace(question=question, finder=finder_of(question), rank=is_ranked)
+    matches = _matches(wanted, homes, opened, quotes)
+    if not matches.total:
+        return request, nothing
+    order = "the best" if is_ranked else "the newest"
+    note = f"No message has all the words; {order} with some of them"
+    if opened.database is not None:
+        rows = SessionTextQueries(opened.database)
+        missing = IndexSearch(rows, request, quotes).missing_words(finder)
+        note += f" (not found anywhere: {', '.join(missing)})" if missing else ""
+    return wanted, matches._replace(notes=[note, *matches.notes])
 
 
 # --- hits --------------------------------------------------------------------------------------------------
@@ -189,6 +265,34 @@ def _hits(
     return hits, [note] if missing else []
 
 
+def _session_hits(
+    request: SearchRequest, sessions: Sequence[SessionMatches], width: int, quotes: QuoteReader
+) -> list[SessionHits]:
+    """Each session with the first of its candidates that quotes prose, or else with the first."""
+    candidates = [match for one in sessions for match in one.candidates]
+    if not candidates:
+        return []
+    deadline = max(request.deadline, time.monotonic() + _SECONDS_TO_QUOTE)
+    cut = iter(quoted([match.place for match in candidates], request.question, width, deadline, quotes))
+    found = []
+    for one in sessions:
+        hits = [_hit(match, next(cut)) for match in one.candidates]
+        best = min(hits, key=lambda hit: (not hit.snippet.text, hit.kind != "prose"))
+        origin = one.candidates[hits.index(best)].origin
+        found.append(
+            SessionHits(
+                origin.session,
+                best.title,
+                best.project,
+                best.branch,
+                one.messages,
+                best,
+                best.path.endswith(PACKED),
+            )
+        )
+    return found
+
+
 def _hit(match: SearchMatch, quote: Quote | None) -> SearchHit:
     kind, text, marks, branch = quote or ("other", "", [], None)
     origin = match.origin
@@ -204,7 +308,7 @@ def _hit(match: SearchMatch, quote: Quote | None) -> SearchHit:
         match.place.path,
         match.place.offset,
         Snippet(text, marks),
-        _resume(origin),
+        _resume(origin, is_archived=match.place.path.endswith(PACKED)),
     )
 
 
@@ -217,10 +321,12 @@ def _iso(at: int) -> str:
         return ""
 
 
-def _resume(origin: MatchOrigin) -> str | None:
+def _resume(origin: MatchOrigin, *, is_archived: bool) -> str | None:
     """The command that continues the session; an agent belongs to its session."""
     if origin.session is None:
         return None
+    if is_archived:
+        return f"recollect resume {_shell(origin.session)}"  # which restores it first
     go_on = f"claude --resume {_shell(origin.session)}"
     return f"cd {_shell(origin.directory)} && {go_on}" if origin.directory else go_on
 

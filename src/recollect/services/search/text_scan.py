@@ -8,7 +8,7 @@ the processes are killed and the answer is marked as incomplete. The deadline is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from recollect.errors import Busy
@@ -32,7 +32,12 @@ class TextScan(NamedTuple):
     problem: str | None = None
 
 
-def scan(tasks: Sequence[TextScanTask], question: SearchQuery, deadline: float) -> TextScan:
+def scan(
+    tasks: Sequence[TextScanTask],
+    question: SearchQuery,
+    deadline: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> TextScan:
     """Scan logs in the given order, as many as the time allows."""
     sizes = [task.size for task in tasks]
     is_pattern = question.how == REGEX
@@ -48,7 +53,15 @@ def scan(tasks: Sequence[TextScanTask], question: SearchQuery, deadline: float) 
         [(number, tuple(tasks[number])) for number in bundle]
         for bundle in bundles(range(len(tasks)), sizes, _BUNDLE)
     ]
-    pieces, problem = _collected(pool, requests)
+    done = 0
+
+    def tell(number: int) -> None:
+        nonlocal done
+        done += sum(sizes[task] for task, _ in requests[number])
+        if progress is not None:
+            progress(done, sum(sizes))
+
+    pieces, problem = _collected(pool, requests, tell)
     return TextScan([(number, SpottedLine(*piece)) for number, piece in pieces], problem)
 
 
@@ -66,7 +79,9 @@ def quoted(
     return found
 
 
-def _collected(pool: WorkerPool, requests: Sequence[object]) -> tuple[list[tuple[int, Any]], str | None]:
+def _collected(
+    pool: WorkerPool, requests: Sequence[object], tell: Callable[[int], None] | None = None
+) -> tuple[list[tuple[int, Any]], str | None]:
     """All results that came in time, and why some may be missing."""
     pieces: list[tuple[int, Any]] = []
     problem = None
@@ -76,6 +91,8 @@ def _collected(pool: WorkerPool, requests: Sequence[object]) -> tuple[list[tuple
                 pieces.append(event.value)
             elif isinstance(event, TaskFailure):
                 problem = LOST
+            elif tell is not None:
+                tell(event.task)
     except DeadlinePassed:
         problem = LATE
     except Busy as cause:

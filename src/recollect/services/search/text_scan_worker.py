@@ -166,6 +166,7 @@ def hint_of(question: SearchQuery) -> RawHint:
         needed = Pattern(question.text).required_words()
     else:
         query = WordQuery.parse(question.text)
+        query = query.loosened() if question.is_loose else query
         # If there is no alternative, every word is required.
         needed = [] if " OR " in query.fts() else [word for term in query.terms for word in term.words]
     return RawHint(word for word in needed if _plain().fullmatch(word))
