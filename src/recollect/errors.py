@@ -160,9 +160,9 @@ class Ambiguous(NotFound):
     """More than one object has that name."""
 
     def __init__(self, what: str, value: str, matches: tuple[str, ...]) -> None:
+        self.summary = f"{what} {value!r} fits {len(matches)}"
         super().__init__(
-            f"{what} {value!r} fits {len(matches)}: {', '.join(matches[:5])}",
-            hint="give more characters of the one you mean",
+            f"{self.summary}: {', '.join(matches[:5])}", hint="give more characters of the one you mean"
         )
         self.matches = matches
 

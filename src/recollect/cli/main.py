@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
 
+    from recollect.errors import Ambiguous
+
 # Command -> (module, one line for the help). The package of the module is its group in the help.
 COMMANDS: dict[str, tuple[str, str]] = {
     "overview": ("recollect.cli.look.overview", "what is on this machine (the default command)"),
@@ -86,6 +88,7 @@ ALIASES: dict[str, list[str]] = {
 }
 _DEFAULT = "overview"
 _WITH_VALUE = ("--home", "--data", "--color")
+_CANDIDATES = 20
 
 HELP = """usage: recollect [--home DIR]... [--data DIR] [COMMAND] [OPTION]...
 
@@ -132,10 +135,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         place = f"{problem.filename}: " if problem.filename else ""
         return _failed(f"{place}{problem.strerror or problem}", "check the disk and the permissions", 74)
     except Exception as problem:
-        from recollect.errors import RecollectError
+        from recollect.errors import Ambiguous, RecollectError
 
         if not isinstance(problem, RecollectError):
             raise
+        if isinstance(problem, Ambiguous):
+            return _several(problem)
         return _failed(problem.message, problem.hint, problem.exit_code)
 
 
@@ -287,6 +292,17 @@ def _failed(message: str, hint: str, code: int) -> int:
 
     print(f"recollect: {visible(message)}\n  {visible(hint)}", file=sys.stderr)
     return code
+
+
+def _several(problem: Ambiguous) -> int:
+    """One line for each object that was meant perhaps."""
+    from recollect.cli.terminal.text import visible
+
+    lines = [f"recollect: {problem.summary}:", *(f"  {match}" for match in problem.matches[:_CANDIDATES])]
+    if len(problem.matches) > _CANDIDATES:
+        lines.append(f"  and {len(problem.matches) - _CANDIDATES} more")
+    print("\n".join(map(visible, [*lines, f"  {problem.hint}"])), file=sys.stderr)
+    return problem.exit_code
 
 
 def _reader_went_away() -> int:

@@ -35,6 +35,13 @@ _ASKED_AT = (
 )
 
 
+# A session that was restored, or is in the archive, has another log: it is not deleted.
+_GONE = (
+    "gone AND role = 0 AND NOT EXISTS"
+    " (SELECT 1 FROM files AS other WHERE other.session = files.session AND other.role = 0 AND NOT other.gone)"
+)
+
+
 class UsageRowFilter(NamedTuple):
     """Selects rows. ``files`` and ``models`` are numbers; None means all."""
 
@@ -183,6 +190,16 @@ def logged_copies(database: IndexDatabase, files: Collection[int]) -> list[tuple
     )
 
 
+def gone_sessions(database: IndexDatabase, start: str) -> list[str]:
+    """Deleted sessions whose id begins so, at most two."""
+    found = database.rows(
+        f"SELECT DISTINCT session FROM files WHERE {_GONE} AND substr(session, 1, ?) = ? LIMIT 2",  # noqa: S608 - a constant
+        len(start),
+        start,
+    )
+    return [cast("str", row[0]) for row in found]
+
+
 def gone(database: IndexDatabase, files: Collection[int] | None, since: int | None, until: int | None) -> int:
     """How many deleted sessions have counted usage in a time."""
     limits = [] if files is None else [f"id IN ({_listed(files)})"]
@@ -191,7 +208,7 @@ def gone(database: IndexDatabase, files: Collection[int] | None, since: int | No
         "int",
         database.value(
             "SELECT count(DISTINCT coalesce(session, path)) FROM files"  # noqa: S608 - whole numbers and constants
-            f" WHERE {' AND '.join(['gone', 'role = 0', *limits])} AND EXISTS"
+            f" WHERE {' AND '.join([_GONE, *limits])} AND EXISTS"
             f" (SELECT 1 FROM usage WHERE {' AND '.join(['file = files.id', 'counted & 1', *times])})"
         ),
     )

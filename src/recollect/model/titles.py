@@ -11,6 +11,9 @@ code makes them safe. Nothing is imported before a line has to be read, so that 
 
 from __future__ import annotations
 
+# How the title of a repaired copy ends.
+REPAIRED = "(repaired)"
+
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
     from recollect.model.damage import Line
@@ -60,3 +63,10 @@ def said_of_session(
     entry = read_entry(line)
     prompt = None if entry is None else typed_prompt(entry)
     return None if prompt is None else (FIRST_PROMPT, prompt)
+
+
+def copy_note(title: str, origin: str | None) -> str:
+    """``fork of 6ada00ba`` or ``repaired copy of 6ada00ba``; "" for a session of its own."""
+    if origin is None:
+        return ""
+    return f"{'repaired copy' if title.endswith(REPAIRED) else 'fork'} of {origin[:8]}"

@@ -124,7 +124,7 @@ class Home:
         by_path = self._by_path(name)
         if by_path is not None:
             return by_path
-        found = self._by_id(name, _among) or self._by_title(name, _among)
+        found = self._by_id(name, _among) or self._archived_by_id(name) or self._by_title(name, _among)
         return self._only(name, found or self._archived(name))
 
     def own_session(self, name: str) -> Session:
@@ -262,6 +262,8 @@ class Home:
 
     def at(self, listed: ListedSession) -> Session:
         """A session of the list, as it is now."""
+        if listed.is_archived:
+            return next(iter(self._archived_by_id(listed.id)))
         path = Path(listed.path)
         try:
             seen = path.stat()
@@ -553,6 +555,19 @@ class Home:
             found = [self.at(one) for one in among if one.id.startswith(name) and not one.is_archived]
         return [session for session in found if session.id == name] or found
 
+    def _archived_by_id(self, name: str) -> list[Session]:
+        """What only the archive has, by the start of its id; an id that is whole is meant alone."""
+        if not (self._data / "archive").is_dir() or not name:
+            return []
+        from recollect.services.archive.session import ArchivedSession
+        from recollect.storage.archive.archive import Archive
+
+        archive = Archive(self._data / "archive")
+        names = [one for one in archive.names() if one[1].startswith(name)]
+        names = [one for one in names if one[1] == name] or names
+        found = [manifest for one in names if (manifest := archive.known(*one)) is not None]
+        return [ArchivedSession(archive, manifest, cache=self.cache) for manifest in found]
+
     def _archived(self, name: str) -> list[Session]:
         """What the archive has under that name, where it has anything."""
         if not (self._data / "archive").is_dir() or not name:
@@ -570,17 +585,19 @@ class Home:
         wanted = name.strip().casefold()
         if not wanted:
             return []
-        titles = [(one, one.title.casefold()) for one in among or self.listed() if not one.is_archived]
+        titles = [(one, one.title.casefold()) for one in among or self.listed()]
         exact = [one for one, title in titles if title == wanted]
         found = exact or [one for one, title in titles if wanted in title]
         return [self.at(one) for one in found]
 
     def _only(self, name: str, found: list[Session]) -> Session:
+        if len(found) == 1:
+            return found[0]
+        from recollect.services.naming import in_short, missing_session
+
         if not found:
-            raise NotFound(f"session {name!r}: not found", hint="`recollect list` shows what there is")
-        if len(found) > 1:
-            raise Ambiguous("session", name, tuple(f"{one.id[:8]} {one.title[:40]!r}" for one in found))
-        return found[0]
+            raise missing_session(name, self._data, [home.root for home in self.homes], self.index_cache)
+        raise Ambiguous("session", name, tuple(map(in_short, found)))
 
 
 def _session_id(name: str) -> SessionId | None:

@@ -17,8 +17,8 @@ import itertools
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PureWindowsPath
 
 from msgspec import Struct
 
@@ -32,7 +32,9 @@ from recollect.model.prompts import typed_texts
 from recollect.services.homes import Home
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import known_index
+from recollect.services.indexing.refresh import Progress
 from recollect.services.list import ListedSession
+from recollect.services.naming import in_short
 from recollect.services.session import Session
 from recollect.storage.logs.reader import read_lines
 from recollect.system.locations import claude_homes
@@ -56,11 +58,16 @@ class Resumption(Struct, frozen=True):
         return shlex.join(self.argv)
 
 
-def found_session(home: Home, query: str, *, newest: bool = False) -> Session:
-    """The session ``query`` names, or the only one (with ``newest`` the newest) that has all its words."""
+def found_session(
+    home: Home, query: str, *, newest: bool = False, progress: Progress | None = None
+) -> Session:
+    """The session ``query`` names, or the only one (with ``newest`` the newest) that has all its words.
+
+    ``progress`` is told (done, total) in bytes while an index is brought up to date, or logs are read.
+    """
     words = [word.casefold() for word in query.split()]
     found: list[ListedSession] = []
-    with known_index([one.root for one in home.homes], home.index_cache) as opened:
+    with known_index([one.root for one in home.homes], home.index_cache, progress) as opened:
         sessions = home.listed(opened) if words else []
         if words and not newest:
             try:
@@ -69,19 +76,20 @@ def found_session(home: Home, query: str, *, newest: bool = False) -> Session:
                 raise
             except NotFound:
                 pass
-        found += itertools.islice(_fitting(sessions, words, opened), 1 if newest else _CANDIDATES + 1)
+        fitting = _fitting(sessions, words, opened, progress)
+        found += itertools.islice(fitting, 1 if newest else _CANDIDATES + 1)
     if not found:
         raise NotFound(
             f"no session has the id, title, path or words {query!r}",
             hint="`recollect list` shows what there is",
         )
     if len(found) > 1:
-        raise Ambiguous("session", query, tuple(f"{one.id[:8]} {one.title[:40]!r}" for one in found))
+        raise Ambiguous("session", query, tuple(in_short(home.at(one)) for one in found))
     return home.at(found[0])
 
 
 def _fitting(
-    sessions: Iterable[ListedSession], words: Sequence[str], opened: OpenIndex
+    sessions: Sequence[ListedSession], words: Sequence[str], opened: OpenIndex, progress: Progress | None
 ) -> Iterator[ListedSession]:
     """Sessions in which each word, in lower case, occurs in the title or in something the user typed.
 
@@ -91,10 +99,14 @@ def _fitting(
     if opened.database is not None:
         known = [word for word in words if len(word) >= catalogue.SHORTEST_WORD]
         typed = {word: catalogue.typed(opened.database, word) for word in known}
+    done, total = 0, sum(one.bytes for one in sessions)
     for one in sessions:
+        done += one.bytes
+        if progress is not None:
+            progress(done, total)
         title = one.title.casefold()
         missing = [word for word in words if word not in title]
-        if one.is_archived or any(word in typed and one.path not in typed[word] for word in missing):
+        if any(word in typed and one.path not in typed[word] for word in missing):
             continue
         if has_prompts(Path(one.path), {word for word in missing if word not in typed}):
             yield one
@@ -120,7 +132,7 @@ def resumption(session: Session, cwd: str | None = None) -> Resumption:
         at_home = _is_project_of(directory, session)
     exists = bool(directory) and Path(directory).is_dir()
     by_id = at_home and exists and session.file.is_uuid and _is_clients_home(session)
-    name = session.id if by_id else str(session.path.absolute())
+    name = session.id if by_id else str(session.place.absolute())
     nearby = () if exists or not directory else tuple(_moved_to(session, Path(directory).name))
     return Resumption(session.id, session.title, directory, exists, ("claude", "--resume", name), nearby)
 
@@ -148,11 +160,12 @@ def _directories(log: Path) -> list[str]:
 
 def _is_place(cwd: str | None) -> bool:
     """Whether a line's working directory could be one: a transcript may hold anything there."""
-    return bool(cwd) and Path(cwd or "").is_absolute() and "\0" not in (cwd or "")
+    named = cwd or ""
+    return (Path(named).is_absolute() or PureWindowsPath(named).is_absolute()) and "\0" not in named
 
 
 def _is_project_of(directory: str, session: Session) -> bool:
-    key, name = project_key(os.path.realpath(directory)), session.path.parent.name
+    key, name = project_key(os.path.realpath(directory)), session.place.parent.name
     return key == name or same_long_prefix(name, key)
 
 

@@ -132,6 +132,11 @@ class Session:
         return self.file.path
 
     @property
+    def place(self) -> Path:
+        """Where its log is in the home, or will be once it is restored."""
+        return self.path
+
+    @property
     def is_archived(self) -> bool:
         """Whether only the archive has it."""
         return False

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from recollect.cli.main import main
@@ -110,3 +111,114 @@ def test_nothing_found_is_exit_3(work: Path, capsys: pytest.CaptureFixture[str])
     """With the words that were looked for."""
     assert 3 == main(["resume", "zebra", "crossing"])
     assert "'zebra crossing'" in capsys.readouterr().err
+
+
+def _archived(own_home: Path) -> None:
+    """The session is in the archive and no longer in the home."""
+    main(["archive", "add", ONE])
+    next((own_home / ".claude").rglob(f"{ONE}.jsonl")).unlink()
+
+
+def test_an_archived_session_is_restored_first(work: Path, own_home: Path, tmp_path: Path) -> None:
+    """With --yes; the client gets the session of the home, not a compressed file. The undo is printed."""
+    _archived(own_home)
+    program = tmp_path / "claude"
+    program.write_text('#!/bin/sh\necho "$PWD|$*"\n')
+    program.chmod(0o755)
+    run = subprocess.run(
+        [sys.executable, "-m", "recollect", "resume", "q1", "q2", "--yes"],
+        env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, f"{work}|--resume {ONE}\n") == (run.returncode, run.stdout)
+    assert "Undo with: recollect undo" in run.stderr
+    assert next((own_home / ".claude").rglob(f"{ONE}.jsonl")).is_file()
+
+
+def test_without_a_yes_an_archived_session_stays_where_it_is(
+    work: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody can be asked without a terminal: exit 2 with the command. --print and --json name the restore."""
+    _archived(own_home)
+    capsys.readouterr()
+    code = main(["resume", ONE[:8]])
+    told = capsys.readouterr().err
+    main(["resume", ONE[:8], "--print"])
+    printed = capsys.readouterr().out
+    main(["resume", ONE[:8], "--json"])
+    document = json.loads(capsys.readouterr().out)
+
+    restore = f"recollect archive restore {ONE} --apply"
+    assert (2, True) == (code, f"recollect resume {ONE} --yes" in told)
+    assert f"{restore} && cd '{work}' && claude --resume {ONE}\n" == printed
+    assert (restore, ONE) == (document["restore"], document["argv"][-1])
+    assert [] == list((own_home / ".claude").rglob(f"{ONE}.jsonl"))
+
+
+def test_a_yes_in_the_terminal_is_enough(work: Path, own_home: Path, tmp_path: Path) -> None:
+    """The question names what would be restored and where."""
+    _archived(own_home)
+    program = tmp_path / "claude"
+    program.write_text('#!/bin/sh\necho "started with $*"\n')
+    program.chmod(0o755)
+    terminal = pexpect.spawn(
+        sys.executable,
+        ["-m", "recollect", "resume", ONE],
+        env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"},
+        encoding="utf-8",
+        dimensions=(40, 200),
+        timeout=60,
+    )
+    terminal.expect_exact("[y/N]")
+    asked = terminal.before
+    terminal.sendline("y")
+    terminal.expect_exact(f"started with --resume {ONE}")
+    terminal.close()
+
+    assert "Restore 1 file to" in asked
+
+
+@pytest.mark.parametrize("cwd", [None, "C:\\Users\\bob\\shop"])
+def test_a_directory_that_cannot_be_entered_is_not_printed(
+    own_home: Path, capsys: pytest.CaptureFixture[str], cwd: str | None
+) -> None:
+    """No ``cd ''``: the client takes the log by its path from anywhere."""
+    log = put(own_home / ".claude", ONE, TALK, cwd or "/srv/app")
+    if cwd is None:
+        log.write_bytes(log.read_bytes().replace(b'"cwd":"/srv/app",', b""))
+    code = main(["resume", ONE, "--print"])
+    shown = capsys.readouterr()
+
+    assert (0, f"claude --resume {log}\n") == (code, shown.out)
+    assert (f"{cwd} is not on this machine" if cwd else "name no directory") in shown.err
+
+
+@pytest.mark.usefixtures("work")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["show"],
+        ["tree"],
+        ["agents"],
+        ["files"],
+        ["export", "--format", "md"],
+        ["cost", "--by", "total", "--session"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_every_command_that_reads_finds_an_archived_session(
+    own_home: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    """By the start of its id, and by its title."""
+    _archived(own_home)
+    capsys.readouterr()
+    answers = []
+    for name in (ONE[:8], "Q1"):
+        code = main([*command, name])
+        answers.append((code, capsys.readouterr().out))
+
+    assert (0, True) == (answers[0][0], bool(answers[0][1].strip()))
+    assert answers[0] == answers[1]

@@ -66,7 +66,7 @@ def test_another_terminal_has_its_own_numbers(home: Path) -> None:
     (shown,) = in_one_terminal("show 2")
     files = list(home.parent.rglob("terminals/*"))
 
-    assert f"Open one: recollect --home {home} show 1" in first
+    assert f"Open one: recollect --home {home} show 1" in " ".join(first.split())
     assert "session '2': not found" in shown
     assert [0o600] == [stat.S_IMODE(file.stat().st_mode) for file in files]
     assert b"needle" not in files[0].read_bytes()

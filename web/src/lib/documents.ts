@@ -581,6 +581,7 @@ export interface PageResumeDocument {
   cwd_exists: boolean
   command: string
   argv: string[]
+  restore?: string
   nearby: string[]
   line: string
 }

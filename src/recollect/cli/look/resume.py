@@ -5,6 +5,9 @@ id, title, path, @last, the number it had in the last `recollect search` here,
 or by words that all occur in its title or in what you typed. If several
 sessions match, they are listed and nothing runs, unless you add --newest.
 
+A session that is only in the archive is restored first, after a question or
+with --yes; the undo is printed.
+
 The address of a session on the team server works too: it is fetched, put into
 the Claude home under the directory of the same repository here (or --cwd), and
 continued. With --print or --json the home is not changed.
@@ -25,15 +28,16 @@ import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 
-from msgspec import convert
+from msgspec import convert, structs
 
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output, plans
-from recollect.cli.terminal.homes import named_hit, open_home, settings_home
+from recollect.cli.terminal.homes import chosen_homes, named_hit, open_home, settings_home
 from recollect.cli.terminal.numbers import numbered
 from recollect.cli.terminal.plans import own_cache
-from recollect.cli.terminal.text import visible
-from recollect.errors import NotFound
+from recollect.cli.terminal.text import counted, visible
+from recollect.errors import NotFound, UsageError
+from recollect.services.archive.session import ArchivedSession
 from recollect.services.documents.parts import ResumeDocument
 from recollect.services.homes import Home
 from recollect.services.resume import Resumption, found_session, resumption
@@ -46,6 +50,9 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--newest", action="store_true", help="if several match, take the newest")
     parser.add_argument("--cwd", metavar="DIR", help="continue in this directory, for example after a move")
+    parser.add_argument(
+        "--yes", action="store_true", help="restore a session that is only in the archive without asking"
+    )
     parser.add_argument("--print", action="store_true", dest="only_print", help="only print the command")
     parser.add_argument(
         "--json", action="store_true", help="only print session, directory and command as JSON"
@@ -58,6 +65,10 @@ def run(options: Namespace) -> int:
         if planned is not None:
             return _print_way(options, planned)
     home, session = _named(options)
+    if isinstance(session, ArchivedSession):
+        if options.json or options.only_print:
+            return _print_way(options, resumption(session, options.cwd), _restore_command(options, session))
+        home, session = _restored(options, session)
     way = resumption(session, options.cwd)
     if session.id in home.live_ids():
         output.note("Note: a client has this session open; using it twice at once creates two branches.")
@@ -76,7 +87,43 @@ def _named(options: Namespace) -> tuple[Home, Session]:
     if len(options.query) == 1 and numbered(own_cache(options), options.query[0]) is not None:
         return named_hit(options, options.query[0])[:2]
     home = open_home(options.homes, options.data)
-    return home, found_session(home, " ".join(options.query), newest=options.newest)
+    with output.progress_bar("looking") as progress:
+        return home, found_session(home, " ".join(options.query), newest=options.newest, progress=progress)
+
+
+def _restore_command(options: Namespace, session: Session) -> str:
+    return plans.command(options, "archive", "restore", session.id, "--apply")
+
+
+def _restored(options: Namespace, session: ArchivedSession) -> tuple[Home, Session]:
+    """Bring a session back from the archive, if the answer is yes: the client reads only what is in a home."""
+    from recollect.services.archive import archive as archive_service
+
+    homes = [home.path for home in chosen_homes(options.homes)]
+    where = archive_service.restore_home(session.manifest, homes, are_named=bool(options.homes))
+    files = counted(len(session.manifest.restorable()), "file")
+    what = f"{session.id[:8]} {session.title[:40]!r} is only in the archive"
+    if not options.yes and not _agreed(f"{what}. Restore {files} to {where} and continue? [y/N] "):
+        raise UsageError(
+            f"session {what}; nothing was restored",
+            hint=f"restore {files} to {where} and continue with:"
+            f" {plans.command(options, 'resume', session.id, '--yes')}",
+        )
+    archive = archive_service.archive_at(plans.own_data(options))
+    change = archive_service.restore(archive, session.manifest, where)
+    output.note(visible(f"Restored {files} to {where}."))
+    output.note(f"Undo with: {plans.command(options, 'undo', change.id, '--apply')}")
+    home = open_home(options.homes or [str(where)], options.data)
+    return home, home.session(session.id)
+
+
+def _agreed(question: str) -> bool:
+    """Whether a person says yes; without a terminal no one is asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    sys.stderr.write(visible(question))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _fetch(options: Namespace, url: str) -> Resumption | None:
@@ -107,17 +154,25 @@ def _fetch(options: Namespace, url: str) -> Resumption | None:
     return None
 
 
-def _print_way(options: Namespace, way: Resumption) -> int:
+def _print_way(options: Namespace, way: Resumption, restore: str | None = None) -> int:
     if options.json:
-        output.print_json(convert(way, ResumeDocument, from_attributes=True))
+        document = convert(way, ResumeDocument, from_attributes=True)
+        output.print_json(document if restore is None else structs.replace(document, restore=restore))
     else:
-        output.say(visible(f"cd {shlex.quote(way.cwd)} && {way.command}"))
+        output.say(visible(" && ".join([*([] if restore is None else [restore]), _line(way)])))
     return 0
+
+
+def _line(way: Resumption) -> str:
+    """For a shell. A directory that is not there is left out: the client takes a log by its path from anywhere."""
+    return f"cd {shlex.quote(way.cwd)} && {way.command}" if way.cwd_exists else way.command
 
 
 def _moved(options: Namespace, way: Resumption) -> NotFound:
     """The error for a missing directory, with the command to continue elsewhere."""
-    place = f"{way.cwd} no longer exists" if way.cwd else "its entries name no directory"
+    place = "its entries name no directory"
+    if way.cwd:
+        place = f"{way.cwd} {'no longer exists' if way.cwd.startswith('/') else 'is not on this machine'}"
     candidates = f" (perhaps {', '.join(way.nearby[:3])})" if way.nearby else ""
     again = plans.command(options, "resume", way.session, "--cwd", way.nearby[0] if way.nearby else "DIR")
     return NotFound(
@@ -130,7 +185,7 @@ def _go(way: Resumption) -> int:
     if program is None:
         raise NotFound(
             f"program {way.argv[0]!r} is not on PATH",
-            hint=f"install it, or type: cd {shlex.quote(way.cwd)} && {way.command}",
+            hint=f"install it, or type: {_line(way)}",
         )
     output.note(f"{visible(way.cwd)}: {visible(way.command)}")
     sys.stdout.flush()

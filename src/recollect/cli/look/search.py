@@ -157,9 +157,9 @@ def _remember(options: Namespace, sessions: Sequence[SessionHits]) -> bool:
 
 def _session(options: Namespace) -> str:
     """The id of the named session, if one is named."""
-    from recollect.cli.terminal.homes import open_home
+    from recollect.cli.terminal.homes import named_session
 
-    return open_home(options.homes).session(options.session).id
+    return named_session(options, options.session).id
 
 
 # --- text --------------------------------------------------------------------------------------------------

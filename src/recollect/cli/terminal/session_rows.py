@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from recollect.cli.terminal import output
 from recollect.cli.terminal.layout import plain_width, shares
 from recollect.cli.terminal.text import ago, counted, padded, shortened, shortened_path, size, visible, width
+from recollect.model.titles import copy_note
+from recollect.storage.logs.fork_origin import fork_origin
 
 if TYPE_CHECKING:
     from recollect.services.list import ListedSession
@@ -62,6 +64,7 @@ def _place(one: ListedSession) -> str:
 def _marks(one: ListedSession) -> str:
     marks = [output.styled("live", "green")] if one.is_live else []
     marks += [output.styled("archived", "dim")] if one.is_archived else []
+    marks += [visible(copied)] if (copied := copy_note(one.title, fork_origin(Path(one.path)))) else []
     marks += [counted(one.agents, "agent")] if one.agents else []
     marks += [f"#{shortened(visible(one.tag), 16)}"] if one.tag else []
     marks += [f"continued in {visible(one.continued_in[:_ID])}"] if one.continued_in else []

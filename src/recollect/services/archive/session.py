@@ -36,6 +36,10 @@ class ArchivedSession(Session):
         return self.manifest.session
 
     @property
+    def place(self) -> Path:
+        return self.home.root / self.manifest.log.path
+
+    @property
     def is_archived(self) -> bool:
         """Whether only the archive has it."""
         return True

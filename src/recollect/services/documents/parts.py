@@ -172,6 +172,7 @@ class ResumeDocument(Struct, frozen=True, kw_only=True):
     cwd_exists: bool
     command: str
     argv: tuple[str, ...]
+    restore: str | UnsetType = UNSET  # the command that brings it back from the archive first
 
 
 class PageResumeDocument(ResumeDocument, frozen=True, kw_only=True):

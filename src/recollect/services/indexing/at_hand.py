@@ -30,13 +30,15 @@ def index_at_hand(
 
 
 @contextlib.contextmanager
-def known_index(homes: Sequence[Path], cache: Path | None = None) -> Iterator[OpenIndex]:
+def known_index(
+    homes: Sequence[Path], cache: Path | None = None, progress: Progress | None = None
+) -> Iterator[OpenIndex]:
     """The index if it exists, refreshed; else one without a database. Never builds one."""
     path = index_path(homes, cache)
     if not is_built(path):
         yield OpenIndex(homes, path)
         return
-    with open_index(homes, cache=cache) as opened:
+    with open_index(homes, cache=cache, progress=progress) as opened:
         yield opened
 
 

@@ -25,6 +25,7 @@ from recollect.model.diagnosis import Diagnosis, diagnosed
 from recollect.model.ids import SessionId
 from recollect.model.repair.draft import RepairDraft, with_fields
 from recollect.model.repair.plan import LogRepair, untouched
+from recollect.model.titles import REPAIRED
 from recollect.services.check.log_source import LIMITS, identity_of, log_source
 from recollect.services.label import title_line
 from recollect.services.session import Session
@@ -189,7 +190,7 @@ def _relabelled_line(draft: RepairDraft, number: int, session: str, new: Session
 
 def _title(plan: RepairPlan) -> str:
     words = " ".join("".join(one if one.isprintable() else " " for one in plan.title).split())
-    return f"{words[:_TITLE_CHARACTERS].strip() or 'Session'} (repaired)"
+    return f"{words[:_TITLE_CHARACTERS].strip() or 'Session'} {REPAIRED}"
 
 
 def _backups(plan: RepairPlan, new: SessionId) -> Iterator[tuple[Path, Path]]:
