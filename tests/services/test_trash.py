@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def home(tmp_path: Path) -> Path:
         (root / name).write_text(name)
         (root / name).chmod(0o640)
     (root / "session-env" / ONE).mkdir(parents=True)
-    os.utime(log, ns=(10**18, 10**18 + 7))
+    days_ago = time.time_ns() - 5 * 86_400 * 10**9
+    os.utime(log, ns=(days_ago, days_ago + 7))
     return root
 
 
@@ -75,6 +77,23 @@ def test_it_comes_back_with_bytes_modes_and_times(home: Path) -> None:
 
     assert before == state(home)
     assert [] == os.listdir(data(home) / "trash")
+
+
+def test_what_the_next_clean_up_would_delete_comes_back_with_the_present_time(home: Path) -> None:
+    """A log as old as the client keeps one, and what lies beside it; a younger one keeps its time."""
+    old, log = (
+        time.time_ns() - 25 * 86_400 * 10**9,
+        home / "projects/-srv-app" / f"{ONE}.jsonl",
+    )
+    for path in (log, home / "tasks" / ONE):
+        os.utime(path, ns=(old, old))
+    task = (home / "tasks" / ONE / "1.json").stat().st_mtime_ns
+    begun = time.time_ns() - 10**9
+    restored(home, removed(home))
+
+    assert log.stat().st_mtime_ns > begun
+    assert (home / "tasks" / ONE).stat().st_mtime_ns > begun
+    assert task == (home / "tasks" / ONE / "1.json").stat().st_mtime_ns
 
 
 def test_the_manifest_says_what_is_in_the_trash(home: Path) -> None:

@@ -12,7 +12,7 @@ import sys
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from recollect.errors import Ambiguous
 
@@ -236,8 +236,13 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
             "the sample home is part of the package and cannot be changed",
             hint="copy it (`recollect --home :sample` prints its path), then use --home DIR",
         )
-    code: int = module.run(parsed)
-    return code
+    run: Callable[[Namespace], int] = module.run
+    if not getattr(parsed, "apply", False):
+        return run(parsed)
+    from recollect.storage.changes.batch import one_batch
+
+    with one_batch(command):
+        return run(parsed)
 
 
 def command_parser(command: str) -> ArgumentParser:

@@ -29,6 +29,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from recollect.errors import DamagedData, NotFound, StorageError, UsageError
+from recollect.storage.changes.batch import open_batch
 from recollect.storage.changes.journal import ChangeJournal, ChangePlan
 from recollect.storage.changes.plan import FileState
 from recollect.system import fsops, openat
@@ -51,7 +52,10 @@ class TrashedFile(Struct, frozen=True):
 
 
 class TrashBatch(Struct, frozen=True):
-    """The result of one removal. ``items`` are the files and directories that were moved as a whole."""
+    """The result of one removal. ``items`` are the files and directories that were moved as a whole.
+
+    ``command`` names the removals that one command made together.
+    """
 
     batch: str
     session: str
@@ -60,6 +64,7 @@ class TrashBatch(Struct, frozen=True):
     at: str
     items: tuple[str, ...]
     files: tuple[TrashedFile, ...]
+    command: str = ""
 
     @property
     def bytes(self) -> int:
@@ -84,7 +89,7 @@ class Trash:
         with _as_storage_error("move to the trash", home):
             files = tuple(file for item in items for file in _described(item, home))
         name = f"{at.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}"
-        batch = TrashBatch(name, session, title, str(home), at.isoformat(), tuple(names), files)
+        batch = TrashBatch(name, session, title, str(home), at.isoformat(), tuple(names), files, open_batch())
 
         def removal(is_copied: bool) -> ChangePlan:
             plan = ChangePlan("rm", session, home, also=self.root)
@@ -128,8 +133,12 @@ class Trash:
         problem = f"fits {len(exact)} batches" if exact else "is not in the trash"
         raise NotFound(f"batch {name!r}: {problem}", hint="`recollect rm --list` shows what there is")
 
-    def restore(self, batch: TrashBatch) -> list[Path]:
-        """Move everything back; refused where a file is in the way."""
+    def restore(self, batch: TrashBatch, renewed_before: int = 0) -> list[Path]:
+        """Move everything back; refused where a file is in the way.
+
+        A file last written before ``renewed_before`` (in nanoseconds) gets the present time: a client's clean-up
+        goes by it, and would delete it again at once.
+        """
         present = self._present(batch)
         if not present:
             raise DamagedData(
@@ -143,6 +152,7 @@ class Trash:
                 )
         with _as_storage_error("restore", Path(batch.home)):
             self._verify(batch)
+            self._renew(batch, renewed_before)
 
         def restoration(is_copied: bool) -> ChangePlan:
             plan = ChangePlan("trash restore", batch.session, Path(batch.home), also=self.root)
@@ -240,6 +250,13 @@ class Trash:
                         f"batch {batch.batch}: {file.path} was changed in the trash",
                         hint=f"look at {root}; nothing was changed",
                     )
+
+    def _renew(self, batch: TrashBatch, before: int) -> None:
+        """Give the present time to files that are older, while they are still in the trash: a crash is harmless."""
+        for file in batch.files:
+            place = self.place(batch, file.path)
+            if file.kind != "link" and file.mtime_ns < before and os.path.lexists(place):
+                os.utime(place)
 
     def _dissolve(self, batch: TrashBatch) -> None:
         """Remove an emptied batch. If anything is left in it, it and its manifest stay."""

@@ -141,3 +141,61 @@ def test_schedule_prints_what_to_set_up_and_sets_up_nothing(
 def test_wrong_use_is_refused(home: Path, arguments: list[str], code: int) -> None:
     """What is missing is said; nothing happens."""
     assert code == main(["archive", *arguments])
+
+
+def test_a_left_over_that_is_the_same_or_went_on_stays(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sub-agent's log that the client left behind is no obstacle: plan and execution agree."""
+    answer(capsys, "archive", "add", ONE)
+    (log,) = home.glob(f"projects/*/{ONE}.jsonl")
+    agent = log.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    log.unlink()
+    agent.write_bytes(agent.read_bytes() + b"{}\n")
+    grown = agent.read_bytes()
+    (planned,) = answer(capsys, "archive", "restore", ONE)["sessions"]
+    (done,) = answer(capsys, "archive", "restore", ONE, "--apply")["sessions"]
+
+    assert ([str(log)], [str(agent)], []) == (planned["paths"], planned["there"], planned["obstacles"])
+    assert planned["paths"] == done["paths"]
+    assert (True, grown) == (log.exists(), agent.read_bytes())
+
+
+def test_a_plan_names_what_a_restore_would_refuse(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another file under the name of one that would come back: exit 1 and no command to apply it."""
+    answer(capsys, "archive", "add", ONE)
+    (log,) = home.glob(f"projects/*/{ONE}.jsonl")
+    agent = log.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    log.unlink()
+    agent.write_text("other")
+    (planned,) = answer(capsys, "archive", "restore", ONE, code=1)["sessions"]
+    assert 1 == main(["archive", "restore", ONE])
+    told = capsys.readouterr().out
+
+    assert [str(agent)] == planned["obstacles"]
+    assert (True, False) == (f"in the way: {agent}" in told, "Do it with" in told)
+    assert 2 == main(["archive", "restore", ONE, "--apply"])
+    assert "other" == agent.read_text()
+
+
+def test_a_session_leaves_the_archive_and_comes_back(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Planned first; objects that another session uses stay; --forget deletes the bytes for good."""
+    answer(capsys, "archive", "add", "--all")
+    archive = home.parent / "xdg-data/recollect/archive"
+    before = files_of(archive)
+    assert 2 < len(before)
+    answer(capsys, "archive", "rm", ONE)
+    assert before == files_of(archive)
+    removed = answer(capsys, "archive", "rm", ONE, "--apply")
+    assert [TWO] == [one["id"] for one in answer(capsys, "archive", "list")["sessions"]]
+    assert answer(capsys, "archive", "verify")["verified"]
+    (undo,) = removed["undo"]
+    answer(capsys, *undo.split()[1:])
+    assert before == files_of(archive)
+    (undo,) = answer(capsys, "archive", "rm", ONE, "--apply")["undo"]
+    answer(capsys, *undo.split()[1:], "--forget")
+    kept = [path for path in (archive.parent / "undo").rglob("kept/*")]
+
+    assert [] == kept

@@ -46,18 +46,21 @@ def test_it_goes_is_listed_and_comes_back(own_home: Path, capsys: pytest.Capture
     batch = removed["sessions"][0]["batch"]
     assert (True, 0) == (removed["applied"], left)
     assert [(batch, ONE, "Q1")] == [(one["batch"], one["session"], one["title"]) for one in listed["batches"]]
-    assert (batch, True, before) == (back["batch"], back["applied"], state(home))
+    assert (batch, True, before) == (back["change"]["id"], back["applied"], state(home))
     assert {"batches": [], "total": 0} == answer(capsys, "rm", "--list")
 
 
 def test_several_go_at_once(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each into a batch of its own; one that is named twice goes once."""
+    """One that is named twice goes once; one undo brings all of them back."""
     put(own_home / ".claude", ONE, TALK)
     put(own_home / ".claude", TWO, TALK)
     removed = answer(capsys, "rm", ONE, TWO, ONE[:6], "--apply")
 
     assert [ONE, TWO] == [one["session"] for one in removed["sessions"]]
-    assert 2 == len(set(removed["undo"]))
+    assert [] == list(Home().sessions())
+    (undo,) = removed["undo"]
+    answer(capsys, *undo.split()[1:])
+    assert {ONE, TWO} == {session.id for session in Home().sessions()}
 
 
 def test_an_open_session_is_refused(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +85,7 @@ def test_what_went_before_a_refusal_can_still_be_undone(
     open_in_this_process(own_home / ".claude", TWO)
 
     assert 5 == main(["rm", ONE, TWO, "--apply"])
-    assert 1 == capsys.readouterr().out.count("Undo with: recollect rm --restore")
+    assert 1 == capsys.readouterr().out.count("Undo with: recollect undo")
 
 
 def test_a_restore_is_planned_first(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from recollect.storage.changes.journal import ChangeJournal, ChangePlan
 from tests.small_home import ONE, TALK, TWO, open_in_this_process, put, state
 from tests.storage.migrations.old_sessions import put_inline
 
+THREE = "7c1d9c1e-0000-4000-8000-000000000003"
 TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
 
 
@@ -63,6 +64,7 @@ KINDS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
 }
 
 
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_change_is_listed_and_comes_back(
     kind: str, own_home: Path, capsys: pytest.CaptureFixture[str]
@@ -86,6 +88,68 @@ def test_every_kind_of_change_is_listed_and_comes_back(
     files = {name: what for name, what in state(home).items() if not (home / name).is_dir()}
     assert {name: what for name, what in before.items() if name in files} == files
     assert back["applied"]
+
+
+@pytest.fixture
+def removed_three(own_home: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A home from which one command removed three sessions."""
+    home = own_home / ".claude"
+    for number, session in enumerate((ONE, TWO, THREE)):
+        put(home, session, TALK, f"/srv/{number}")
+    assert 0 == main(["cleanup", "--days", "0", "--apply"])
+    told = capsys.readouterr().out
+    assert f"Undo with: recollect undo {answer(capsys, 'undo')['changes'][0]['id']}" in told
+    return home
+
+
+def test_what_one_command_removed_is_one_line_and_one_undo(
+    removed_three: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However many sessions; the printed command takes it back once more, as a whole."""
+    (batch,) = answer(capsys, "undo")["changes"]
+    each = answer(capsys, "undo", "--each")["changes"]
+    back = answer(capsys, "undo", batch["id"], "--apply")
+    there = sorted(path.stem for path in removed_three.rglob("*.jsonl"))
+    assert 0 == main(back["undo"].split()[1:])
+
+    assert ("cleanup", "done", 3) == (batch["what"], batch["state"], len(batch["members"]))
+    assert {ONE, TWO, THREE} == {one["subject"] for one in each}
+    assert sorted([ONE, TWO, THREE]) == there
+    assert [] == list(removed_three.rglob("*.jsonl"))
+
+
+def test_one_change_of_a_batch_comes_back_alone(
+    removed_three: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its own id or its session; the batch's id then takes back the others."""
+    (batch,) = answer(capsys, "undo")["changes"]
+    answer(capsys, "undo", TWO, "--apply")
+    assert [TWO] == [path.stem for path in removed_three.rglob("*.jsonl")]
+    answer(capsys, "undo", batch["id"], "--apply")
+    assert 3 == len(list(removed_three.rglob("*.jsonl")))
+
+
+def test_a_batch_is_refused_as_a_whole_while_one_session_is_open(
+    removed_three: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (batch,) = answer(capsys, "undo")["changes"]
+    open_in_this_process(removed_three, TWO)
+
+    assert 5 == main(["undo", batch["id"], "--apply"])
+    assert [] == list(removed_three.rglob("*.jsonl"))
+
+
+def test_what_can_be_taken_back_of_a_batch_is(
+    removed_three: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A session whose place is taken stays in the trash: exit 1, with the reason."""
+    (batch,) = answer(capsys, "undo")["changes"]
+    put(removed_three, TWO, TALK[:1], "/srv/1")
+
+    assert 1 == main(["undo", batch["id"], "--apply"])
+    assert f"{TWO}.jsonl exists again" in capsys.readouterr().err
+    assert 3 == len(list(removed_three.rglob("*.jsonl")))
+    assert [TWO] == [one["subject"] for one in answer(capsys, "undo", "--each")["changes"]]
 
 
 @pytest.mark.parametrize("kind", ["repair", "migrate", "mv", "rm"])

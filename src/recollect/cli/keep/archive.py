@@ -4,10 +4,12 @@
   list                  list the archived sessions
   verify                read every byte and report any change (exit status 1)
   restore [S...|--all]  put sessions back, byte for byte; needs --apply
+  rm S...               take sessions out of the archive; needs --apply
   export FILE [S...]    write sessions (default: all) to one file
   import FILE           add sessions from such a file, after checking all of it
-  schedule              print a cron line and a hook that archive regularly
   watch                 archive sessions once they are idle, until interrupted
+
+`recollect protect` archives every hour by itself.
 
 Only restore changes a home: the one a session was archived from on this
 machine, or the one you name with --home. An imported session can only become
@@ -15,11 +17,12 @@ files of that session (mode 0600), never plans, shell environments or files of
 other sessions. Restored files get the current time, so that the client does
 not delete them again. Copies are seekable zstd: `zstd -d` unpacks
 them. show, search and cost read archived sessions without restoring them.
-recollect never deletes anything from the archive.
+What rm takes out is kept until `recollect undo ID --forget --apply`.
 
 Example:
   recollect archive add --all
   recollect archive restore 6ada00ba --apply
+  recollect archive rm 6ada00ba --apply
 """
 
 from __future__ import annotations
@@ -32,24 +35,24 @@ from pathlib import Path
 
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes, open_home
-from recollect.cli.terminal.plans import command, own_data
+from recollect.cli.terminal.plans import command, own_data, undo_of
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.services.archive import archive as archive_service
 from recollect.services.homes import Home
 from recollect.services.session import Session
-from recollect.storage.archive.archive import Archive, ArchiveResult
+from recollect.storage.archive.archive import Archive, ArchiveResult, RestorePlan
 from recollect.storage.archive.bundle import export_bundle, import_bundle
 from recollect.storage.archive.manifest import Manifest
 
-_ACTIONS = ("add", "list", "verify", "restore", "export", "import", "schedule", "watch")
+_ACTIONS = ("add", "list", "verify", "restore", "rm", "export", "import", "schedule", "watch")
 _TITLE_COLUMNS = 44
 # A session is idle if its log has not changed for this many seconds.
 _IDLE_SECONDS = 300.0
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=_ACTIONS, help="see above")
+    parser.add_argument("action", choices=_ACTIONS, metavar="ACTION", help="see above")
     parser.add_argument(
         "names", nargs="*", metavar="S", help="sessions; for export and import, the file first"
     )
@@ -58,7 +61,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--to", metavar="DIR", type=Path, help="restore: into this directory, not into the home"
     )
     parser.add_argument(
-        "--apply", action="store_true", help="restore: carry out the plan; without this it is only printed"
+        "--apply", action="store_true", help="restore, rm: carry out the plan; without this it is only printed"
     )
     parser.add_argument(
         "--every", type=float, default=60.0, metavar="SECONDS", help="watch: time between checks (default 60)"
@@ -73,6 +76,7 @@ def run(options: Namespace) -> int:
         "list": _list,
         "verify": _verify,
         "restore": _restore,
+        "rm": _remove,
         "export": _export,
         "import": _import,
         "schedule": _schedule,
@@ -200,40 +204,75 @@ def _restore(options: Namespace, archive: Archive) -> int:
     chosen = archive.manifests() if options.all else [archive.find(name) for name in options.names]
     if not chosen:
         raise UsageError("archive restore: no session was named", hint="name sessions, or use --all")
-    done: list[dict[str, object]] = []
-    undo: list[str] = []
     homes = [home.path for home in chosen_homes(options.homes)]
+    done: list[dict[str, object]] = []
+    changes: list[str] = []
+    blocked = 0
     for one in chosen:
         where = options.to or archive_service.restore_home(one, homes, are_named=bool(options.homes))
+        plan = archive.planned_restore(one, where)
+        blocked += bool(plan.obstacles)
         if options.apply:
-            undo.append(command(options, "undo", archive_service.restore(archive, one, where).id, "--apply"))
-        paths = [str(where / file.path) for file in one.restorable()]
-        left_out = sorted({file.path for file in one.files} - {file.path for file in one.restorable()})
-        done.append(_row(one) | {"to": str(where), "paths": paths, "left_out": left_out})
+            changes.append(archive_service.restore(archive, one, where).id)
+        row = _row(one) | {"to": str(where), "paths": [str(where / file.path) for file in plan.files]}
+        row["left_out"] = sorted({file.path for file in one.files} - {file.path for file in one.restorable()})
+        done.append(row | {"there": plan.there, "obstacles": plan.obstacles})
         if not options.json:
-            _tell_restored(options, one, paths, left_out)
+            _tell_restored(options, one, done[-1], plan)
+    undo = undo_of(options, changes)
     if options.json:
         output.print_json({"sessions": done, "applied": options.apply, "undo": undo})
     elif options.apply:
-        for line in undo:
-            output.say(f"Undo with: {line}")
-    else:
+        output.say(f"Undo with: {undo[0]}")
+    elif not blocked:
         names = ["--all"] if options.all else [one.session[:8] for one in chosen]
         target = ["--to", str(options.to)] if options.to else []
-        output.say(
-            f"Nothing was changed. Do it with: {command(options, 'archive', 'restore', *names, *target, '--apply')}"
-        )
+        again = command(options, "archive", "restore", *names, *target, "--apply")
+        output.say(f"Nothing was changed. Do it with: {again}")
+    return 1 if blocked else 0
+
+
+def _tell_restored(options: Namespace, one: Manifest, row: dict[str, object], plan: RestorePlan) -> None:
+    verb = "Restored" if options.apply else "Cannot restore" if plan.obstacles else "Would restore"
+    files = counted(len(plan.files), "file")
+    bytes_ = size(sum(file.stored.size for file in plan.files))
+    output.say(visible(f"{verb} {one.session[:8]} {one.title[:40]!r}: {files}, {bytes_}:"))
+    for file in plan.files:
+        output.say(visible(f"  {row['to']}/{file.path}"))
+    for path in plan.there:
+        output.note(visible(f"  stays, because it is there already: {path}"))
+    for path in plan.obstacles:
+        output.say(output.styled(visible(f"  in the way: {path}; move it away, or use --to DIR"), "red"))
+    left_out = row["left_out"]
+    for name in left_out if isinstance(left_out, list) else ():
+        output.note(visible(f"  left out, because it was not archived on this machine: {name}"))
+
+
+def _remove(options: Namespace, archive: Archive) -> int:
+    """Take sessions out of the archive; their homes are not touched."""
+    if not options.names:
+        raise UsageError("archive rm: no session was named", hint="recollect archive rm S...")
+    chosen = {one.session: one for one in map(archive.find, options.names)}
+    changes: list[str] = []
+    if options.apply:
+        with archive.adding():
+            changes = [archive.remove(one).id for one in chosen.values()]
+    undo = undo_of(options, changes)
+    if options.json:
+        rows = [_row(one) for one in chosen.values()]
+        output.print_json({"sessions": rows, "applied": options.apply, "undo": undo})
+        return 0
+    for one in chosen.values():
+        verb = "Removed" if options.apply else "Would remove"
+        title = shortened(visible(one.title), _TITLE_COLUMNS)
+        output.say(f"{verb} {visible(one.session[:8])} {title} ({size(one.stored_bytes)})")
+    if not undo:
+        again = command(options, "archive", "rm", *(one[:8] for one in chosen), "--apply")
+        output.say(f"Nothing was changed. Do it with: {again}")
+        return 0
+    output.say(f"Undo with: {undo[0]}")
+    output.say(f"Delete for good with: {undo[0].replace('--apply', '--forget --apply')}")
     return 0
-
-
-def _tell_restored(options: Namespace, one: Manifest, paths: list[str], left_out: list[str]) -> None:
-    verb = "Restored" if options.apply else "Would restore"
-    files = counted(len(paths), "file")
-    output.say(visible(f"{verb} {one.session[:8]} {one.title[:40]!r}: {files}, {size(one.raw_bytes)}:"))
-    for path in paths:
-        output.say(visible(f"  {path}"))
-    for path in left_out:
-        output.note(visible(f"  left out, because it was not archived on this machine: {path}"))
 
 
 def _export(options: Namespace, archive: Archive) -> int:

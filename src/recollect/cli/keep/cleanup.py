@@ -116,7 +116,7 @@ def _document(
 
 
 def _undo(options: Namespace, done: CleanupResult) -> list[str]:
-    return [plans.command(options, "trash", "restore", batch.batch, "--apply") for batch in done.batches]
+    return [plans.command(options, "undo", done.undo, "--apply")] if done.batches else []
 
 
 def _tell(
@@ -145,7 +145,5 @@ def _tell(
     output.say(f"{counted(len(done.batches), 'session')} archived and moved to the trash")
     for problem in done.failed:
         output.note(visible(f"not moved: {problem.session}: {problem.reason}"))
-    for line in _undo(options, done)[:5]:
+    for line in _undo(options, done):
         output.say(f"Undo with: {line}")
-    if len(done.batches) > 5:
-        output.say(f"{plans.command(options, 'trash', 'list')} lists the others")

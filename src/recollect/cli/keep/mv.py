@@ -89,8 +89,13 @@ def _document(options: Namespace, found: list[MovePlan], done: list[AppliedChang
         prompts=sum(relocation.prompts for relocation in found),
         steps=[step for relocation in found for step in relocation.plan.steps],
         applied=options.apply,
-        undo=[plans.command(options, "undo", one.id, "--apply") for one in done],
+        undo=_undo(options, done),
     )
+
+
+def _undo(options: Namespace, done: list[AppliedChange]) -> list[str]:
+    """One command, also if several homes were changed."""
+    return plans.undo_of(options, [one.id for one in done])
 
 
 def _tell(options: Namespace, found: list[MovePlan], done: list[AppliedChange]) -> None:
@@ -112,8 +117,7 @@ def _tell(options: Namespace, found: list[MovePlan], done: list[AppliedChange]) 
         parts += [f"{len(one.config_keys):,} project entries in the config"] if one.config_keys else []
         output.say(f"  {', '.join(parts)}")
     if done:
-        for applied in done:
-            output.say(f"Undo with: {plans.command(options, 'undo', applied.id, '--apply')}")
+        output.say(f"Undo with: {_undo(options, done)[0]}")
         return
     plans.say_end(options, _with_apply(options), "")
 

@@ -1,13 +1,14 @@
 """Move sessions to the trash, list the trash, or restore a session from it.
 
 Nothing is deleted: log, sub-agents, file backups, tasks and todos move to the
-data directory, and --restore puts them back byte for byte. A session that a
-client has open is refused. Of a session that is a link, only the link moves.
-Prints the plan; --apply carries it out.
+data directory, and `recollect undo` puts them back byte for byte; --restore does
+so for one session. A session that a client has open is refused. Of a session
+that is a link, only the link moves. Prints the plan; --apply carries it out.
 
 Example:
   recollect rm 6ada00ba --apply
   recollect rm --list
+  recollect undo 20261115T203000-1f2e3d4c --apply
   recollect rm --restore 20261115T203000-1f2e3d4c --apply
 """
 
@@ -76,7 +77,7 @@ def _remove(options: Namespace) -> int:
 
 
 def _document(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBatch]) -> RemovalsDocument:
-    undo = [plans.command(options, "rm", "--restore", batch.batch, "--apply") for batch in batches]
+    undo = plans.undo_of(options, [batch.batch for batch in batches])
     return removals_document(planned, [batch.batch for batch in batches], undo)
 
 
@@ -84,7 +85,8 @@ def _tell(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBat
     if options.apply:
         for batch in batches:
             output.say(f"Moved to the trash: {_named(batch.session, batch.title, batch.bytes)}")
-            output.say(f"Undo with: {plans.command(options, 'rm', '--restore', batch.batch, '--apply')}")
+        for line in plans.undo_of(options, [batch.batch for batch in batches]):
+            output.say(f"Undo with: {line}")
         return
     for plan in planned:
         title = shortened(visible(plan.title), _TITLE_COLUMNS)

@@ -1,8 +1,10 @@
-"""Undo a change that a command made in a home; without an id, list the changes.
+"""Undo what a command changed; without an id, list every change with its home.
 
-recollect keeps the original files of every change (repair, redact, migrate, mv,
-settings, config, archive restore, sync pull) until you --forget them. Sessions
-that rm or cleanup removed stay in the trash until it is emptied.
+recollect keeps the original files of every change (repair, fix, redact, mv,
+migrate, settings, config, import, archive restore, sync pull and so on) until
+you --forget them. Sessions that rm or cleanup removed stay in the trash until
+it is emptied. What one command changed is one line here, and comes back by one
+id; --each lists its changes one by one, and each has an id of its own.
 
 Undo puts the exact bytes back. It is refused if a client has the session open,
 or if a file was changed since; in that case --force saves the current file
@@ -11,6 +13,7 @@ first. An undo can be undone. Prints the plan; --apply carries it out.
 Example:
   recollect undo
   recollect undo 20261115T203000-12-1f2e3d --apply
+  recollect undo 20261116T091500-cleanup-4c5d6e --apply
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ from msgspec import structs
 
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.text import counted, size, visible, wrapped
-from recollect.errors import UsageError
 from recollect.services import undo
 from recollect.services.undo import UndoableChange
 
@@ -37,6 +39,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--recover", action="store_true", help="finish or undo changes that a crash interrupted"
     )
+    parser.add_argument("--each", action="store_true", help="list every change, not one line a command")
     plans.add_apply(parser)
 
 
@@ -45,13 +48,8 @@ def run(options: Namespace) -> int:
     if options.recover:
         return _show(options, undo.recovered(data), "recovered")
     if options.id is None:
-        return _show(options, undo.changes(data), "change")
+        return _show(options, undo.changes(data) if options.each else undo.batches(data), "change")
     change = undo.found_change(data, options.id)
-    if options.forget and change.store == "trash":
-        raise UsageError(
-            f"undo {change.id}: --forget does not apply to removed sessions",
-            hint="`recollect trash empty` deletes them for good",
-        )
     if not options.apply:
         return _plan(options, change)
     if options.forget:
@@ -60,7 +58,9 @@ def run(options: Namespace) -> int:
     done = undo.undo(data, change, force=options.force)
     again = plans.command(options, *undo.redo_words(done))
     _tell(options, done.change or structs.replace(change, state="undone"), f"Undone: {_name(change)}", again)
-    return 0
+    for reason in done.failed:
+        output.note(visible(f"not undone: {reason}"))
+    return 1 if done.failed else 0
 
 
 def _tell(options: Namespace, change: UndoableChange, text: str, again: str | None) -> None:
@@ -98,7 +98,7 @@ def _show(options: Namespace, changes: list[UndoableChange], noun: str) -> int:
     for one in changes:
         output.say(visible(f"{one.id}  {one.state:<11}  {one.what} of {one.subject}"))
         details = f"{counted(len(one.steps), 'file')}, {size(one.kept_bytes)} kept"
-        place = "in the trash" if one.store == "trash" else "in the journal"
+        place = {"trash": "in the trash", "journal": "in the journal"}.get(one.store, "in journal or trash")
         for line in wrapped(visible(f"{one.home}: {details} {place}"), "    ", "    "):
             output.say(output.styled(line, "dim"))
     output.say(f"{counted(len(changes), noun)}" if noun == "change" else f"{len(changes):,} {noun}")

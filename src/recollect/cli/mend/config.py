@@ -87,7 +87,7 @@ def _restore(options: Namespace) -> int:
     for one in found if options.apply else ():
         applied = config_rescue.restored(one, plans.own_data(options)) if one.plan is not None else None
         done += [applied] if applied is not None else []
-    undo = [plans.command(options, "undo", one.id, "--apply") for one in done]
+    undo = plans.undo_of(options, [one.id for one in done])
     if options.json:
         configs = [config_restore_document(one) for one in found]
         output.print_json(ConfigRestoresDocument(configs, bool(done), undo))

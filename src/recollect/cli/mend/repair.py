@@ -13,7 +13,7 @@ Example:
   recollect repair 6ada00ba
   recollect repair 6ada00ba --apply
   recollect repair 6ada00ba --slim --in-place --apply
-  recollect repair --undo 20261115T203000-12-1f2e3d --apply
+  recollect undo 20261115T203000-12-1f2e3d --apply
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _applied(options: Namespace, plan: RepairPlan) -> RepairResult:
 
 
 def _undo_line(options: Namespace, change: str) -> str:
-    return plans.command(options, "repair", "--undo", change, "--apply")
+    return plans.command(options, "undo", change, "--apply")
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------

@@ -287,7 +287,7 @@ def _import(options: Namespace) -> int:
         only_home(options), Path(options.key).expanduser(), with_trust=options.with_trust
     )
     done = config_import.imported(plan, plans.own_data(options)) if options.apply else []
-    undo = [plans.command(options, "undo", one.id, "--apply") for one in done]
+    undo = plans.undo_of(options, [one.id for one in done])
     if options.json:
         rows = [ImportedSettingDocument(row.source, row.file, row.key, row.why) for row in plan.rows]
         output.print_json(SettingsImportDocument(rows, plan.changes, bool(done), undo))

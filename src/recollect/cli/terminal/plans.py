@@ -36,6 +36,15 @@ def command(options: Namespace, *words: str) -> str:
     return " ".join(map(_quoted, ["recollect", *homes, *data, *words]))
 
 
+def undo_of(options: Namespace, changes: list[str]) -> list[str]:
+    """The command that takes back everything this one changed; none if it changed nothing."""
+    if not changes:
+        return []
+    from recollect.storage.changes.batch import open_batch
+
+    return [command(options, "undo", changes[0] if len(changes) == 1 else open_batch(), "--apply")]
+
+
 def applied(options: Namespace, name: str, *positional: str) -> str:
     """The command with ``--apply``; arguments that look like options come after ``--``."""
     if any(word.startswith("-") for word in positional):

@@ -20,6 +20,7 @@ from recollect.services import trash as trash_service
 from recollect.services.archive import archive as archive_service
 from recollect.services.session import Session
 from recollect.storage.archive.archive import Archive
+from recollect.storage.changes.batch import one_batch
 from recollect.storage.home_border import HomeBorder
 from recollect.storage.live import live_sessions
 from recollect.storage.refresh_turn import take_turn
@@ -41,11 +42,15 @@ class CleanupCandidate(Struct, frozen=True):
 
 
 class CleanupResult(Struct, frozen=True):
-    """The result of a clean-up. A session that could not be removed is in ``failed``, with the reason."""
+    """The result of a clean-up. A session that could not be removed is in ``failed``, with the reason.
+
+    ``undo`` is the id that takes all of it back.
+    """
 
     batches: tuple[TrashBatch, ...]
     failed: tuple[archive_service.ArchiveFailure, ...]
     emptied: tuple[Path, ...]
+    undo: str
 
 
 def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[CleanupCandidate]:
@@ -109,19 +114,18 @@ def clean_up(
     """Archive and trash the chosen sessions; one that cannot be removed stays."""
     batches, failed = [], []
     projects: dict[Path, None] = {}
-    for one in chosen:
-        if one.kept_because is not None:
-            continue
-        try:
-            batches.append(_taken(one.session, archive, data, now))
-            projects[one.session.path.parent] = None
-        except RecollectError as problem:
-            failed.append(archive_service.ArchiveFailure(one.session.id, problem.message))
-        except OSError as problem:
-            failed.append(archive_service.ArchiveFailure(one.session.id, str(problem)))
-    return CleanupResult(
-        tuple(batches), tuple(failed), tuple(path for path in projects if _removed_if_empty(path))
-    )
+    going = [one.session for one in chosen if one.kept_because is None]
+    with one_batch("cleanup") as batch:
+        for session in going:
+            try:
+                batches.append(_taken(session, archive, data, now))
+                projects[session.path.parent] = None
+            except RecollectError as problem:
+                failed.append(archive_service.ArchiveFailure(session.id, problem.message))
+            except OSError as problem:
+                failed.append(archive_service.ArchiveFailure(session.id, str(problem)))
+    emptied = tuple(path for path in projects if _removed_if_empty(path))
+    return CleanupResult(tuple(batches), tuple(failed), emptied, batch)
 
 
 def _taken(session: Session, archive: Archive, data: Path, now: dt.datetime) -> TrashBatch:

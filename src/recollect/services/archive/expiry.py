@@ -6,6 +6,7 @@ Imports little, because the overview calls it each time.
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from recollect.storage.archive.manifest import Manifest
 
 DEFAULT_DAYS = 30
+RENEWED_DAYS = 7
 _LARGEST_SETTINGS = 4 << 20
 
 
@@ -55,6 +57,12 @@ def retention_days(home: ClaudeHome) -> float:
         # The client ignores a file it cannot read, and uses its default.
         return DEFAULT_DAYS
     return found if found is not None and found > 0 else DEFAULT_DAYS
+
+
+def renewed_before(home: ClaudeHome) -> int:
+    """Files older than this (in nanoseconds) would be deleted within a week of being put back: they get a new time."""
+    seconds = max(retention_days(home) - RENEWED_DAYS, 0) * 86_400
+    return time.time_ns() - int(seconds * 1e9)
 
 
 class ExpirySummary(Struct, frozen=True):

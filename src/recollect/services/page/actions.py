@@ -96,7 +96,7 @@ def remove(desk: PageBackend, name: str, *, apply: bool) -> documents.RemovalDoc
         open_in=plan.open_in,
         batch=batch,
         applied=apply,
-        undo=desk.command("rm", "--restore", batch, "--apply") if batch is not None else None,
+        undo=desk.command("undo", batch, "--apply") if batch is not None else None,
         undo_request=_request("/api/trash/restore", batch=batch) if batch is not None else None,
     )
 
@@ -263,6 +263,6 @@ def clean_up(
         failed=list(done.failed[:_MOST]) if done else [],
         batches=[batch.batch for batch in done.batches[:_MOST]] if done else [],
         applied=done is not None,
-        undo=desk.command("trash", "list") if done is not None else None,
-        undo_request=None,
+        undo=desk.command("undo", done.undo, "--apply") if done is not None and done.batches else None,
+        undo_request=_request("/api/undo", id=done.undo) if done is not None and done.batches else None,
     )

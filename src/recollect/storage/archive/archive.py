@@ -63,6 +63,14 @@ class ArchiveResult(Struct, frozen=True):
     is_changed: bool
 
 
+class RestorePlan(Struct, frozen=True):
+    """What a restore would do: the files it creates, those it leaves because they are there, and what is in its way."""
+
+    files: tuple[ArchivedFile, ...]
+    there: tuple[Path, ...]
+    obstacles: tuple[Path, ...]
+
+
 class ArchiveProblem(Struct, frozen=True):
     """Something in the archive that differs from what was stored."""
 
@@ -327,6 +335,20 @@ class Archive:
                 with contextlib.suppress(OSError):
                     self.objects.discard(name)
 
+    def remove(self, manifest: Manifest) -> AppliedChange:
+        """Take a session out: its manifest, and the objects no other session uses. The journal keeps them until they
+        are forgotten.
+
+        The caller must hold ``adding``.
+        """
+        used = {name for one in self.manifests() if one != manifest for name in one.objects()}
+        plan = ChangePlan("archive rm", manifest.session, self.root)
+        plan.remove(self._place(manifest.project_key, manifest.session))
+        for name in manifest.objects():
+            if name not in used and os.path.lexists(self.objects.path(name)):
+                plan.remove(self.objects.path(name))
+        return ChangeJournal(self.journal).apply(plan)
+
     # --- maintenance --------------------------------------------------------------------------
 
     def verify(self, progress: Progress | None = None) -> list[ArchiveProblem]:
@@ -353,6 +375,28 @@ class Archive:
             )
         return [name for name in self.objects.names() if name not in used]
 
+    def planned_restore(self, manifest: Manifest, home: Path) -> RestorePlan:
+        """What ``restore`` would do with each file. A left-over that holds the archived bytes, or goes on from them, stays."""
+        files, there, obstacles = [], [], []
+        for file in manifest.restorable():
+            target = home.joinpath(*components(file.path))
+            if not os.path.lexists(target):
+                files.append(file)
+            elif file.path.startswith(SHARED_PLACES) or (file != manifest.log and self._is_in(file, target)):
+                there.append(target)
+            else:
+                obstacles.append(target)
+        return RestorePlan(tuple(files), tuple(there), tuple(obstacles))
+
+    def _is_in(self, file: ArchivedFile, target: Path) -> bool:
+        """Whether a file in a home begins with the archived bytes."""
+        try:
+            with open_regular(target) as there, self.objects.reading(file.stored.sha256) as reader:
+                frames = (reader.frame(number) for number in range(len(reader.frames)))
+                return all(there.read(len(frame)) == frame for frame in frames)
+        except OSError:  # a link, a directory, or not ours to read
+            return False
+
     def restore(self, manifest: Manifest, home: Path) -> AppliedChange:
         """Put every file back below ``home``, its log last; refused where a file is in the way.
 
@@ -360,16 +404,10 @@ class Archive:
         undone. The files get the present time: a client's clean-up goes by it, and would delete them again at
         once.
         """
-        targets = [(file, home.joinpath(*components(file.path))) for file in manifest.restorable()]
-        targets = [
-            (file, target)
-            for file, target in targets
-            if not (file.path.startswith(SHARED_PLACES) and os.path.lexists(target))
-        ]
-        taken = [target for _, target in targets if os.path.lexists(target)]
-        if taken:
+        planned = self.planned_restore(manifest, home)
+        if planned.obstacles:
             raise UsageError(
-                f"restore {manifest.session}: {taken[0]} already exists",
+                f"restore {manifest.session}: {planned.obstacles[0]} already exists",
                 hint="move it away first, or use --to DIR; nothing was changed",
             )
         made = fsops.make_directories(home)
@@ -377,7 +415,8 @@ class Archive:
             plan = ChangePlan("restore", manifest.session, home)
             self._put_prompts_back(plan, manifest, home / "history.jsonl")
             # A client must not find a session whose other files are still missing.
-            for file, target in reversed(targets):
+            for file in reversed(planned.files):
+                target = home.joinpath(*components(file.path))
                 plan.create(target, self._unpacked(file), mode=file.mode)
             return ChangeJournal(self.journal).apply(plan)
         except BaseException:

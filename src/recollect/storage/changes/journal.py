@@ -25,6 +25,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from recollect.errors import Ambiguous, DamagedData, NotFound, StorageError, UsageError
+from recollect.storage.changes.batch import open_batch
 from recollect.storage.changes.plan import ChangePlan, FileState, PlannedStep, Step
 from recollect.storage.changes.record import (
     UNFINISHED,
@@ -53,7 +54,7 @@ class AppliedChange(Struct, frozen=True):
     ``kept_bytes`` is what the journal stores for it. ``set_aside`` are files of a change that was rolled
     back: originals that could not return because another program's file has their place, and files of ours
     that others had written to. ``late_bytes`` were written to originals after they had been replaced, by
-    programs that still had them open: an undo restores them too.
+    programs that still had them open: an undo restores them too. ``batch`` names the command it is part of.
     """
 
     id: str
@@ -67,6 +68,7 @@ class AppliedChange(Struct, frozen=True):
     kept_bytes: int = 0
     set_aside: tuple[Path, ...] = ()
     late_bytes: int = 0
+    batch: str = ""
 
 
 class ChangeJournal:
@@ -246,7 +248,15 @@ class ChangeJournal:
 def _new_record(what: str, subject: str, home: Path, base: Path) -> ChangeRecord:
     now = dt.datetime.now(dt.UTC)
     return ChangeRecord(
-        "", _writable(what), _writable(subject), str(home), now, "preparing", (), base=str(base)
+        "",
+        _writable(what),
+        _writable(subject),
+        str(home),
+        now,
+        "preparing",
+        (),
+        base=str(base),
+        batch=open_batch(),
     )
 
 
@@ -287,6 +297,7 @@ def _applied(change: ChangeSteps, is_undone: bool) -> AppliedChange:
         record.undoes,
         sum(sizes),
         tuple(change.unreturned()) if record.state == "rolled-back" else (),
+        batch=record.batch,
     )
 
 

@@ -63,7 +63,7 @@ class ChangeRecord(Struct, frozen=True):
     """One change. ``directories`` did not exist before it; ``prunes`` are removed if empty after it.
 
     Paths are relative to ``base``: the home, unless files outside it take part. A change that ``is_transient`` leaves no
-    record once it is done: what it moved is listed elsewhere, in the trash.
+    record once it is done: what it moved is listed elsewhere, in the trash. ``batch`` names what belongs together.
     """
 
     id: str
@@ -79,6 +79,7 @@ class ChangeRecord(Struct, frozen=True):
     is_forgotten: bool = False
     base: str = ""
     is_transient: bool = False
+    batch: str = ""
 
 
 class ChangeFiles:
