@@ -12,6 +12,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import shlex
 import uuid
 from decimal import Decimal
 from pathlib import Path
@@ -498,7 +499,10 @@ def test_auto_cleanup_of_a_home(own_home: Path, capsys: pytest.CaptureFixture[st
     undo = json.loads(capsys.readouterr().out)["undo"]
     (hook,) = json.loads((root / "settings.json").read_text())["hooks"]["SessionEnd"]
     command = hook["hooks"][0]["command"]
-    assert "recollect cleanup --days 30 --auto" == command
+    words = shlex.split(command)
+    assert ["cleanup", "--days", "30", "--auto"] == words[-4:]
+    assert [True, str(root)] == [Path(words[0]).is_absolute(), words[words.index("--home") + 1]]
+    command = " ".join(["recollect", *words[words.index("--home") :]])
 
     assert 0 == main([*command.split()[1:], "--json"])
     done = json.loads(capsys.readouterr().out)

@@ -47,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "recollect.cli.keep.archive",
         "keep verified copies of sessions: add, list, restore and more",
     ),
+    "protect": ("recollect.cli.keep.protect", "archive all sessions every hour, by itself"),
     "scan": ("recollect.cli.secrets.scan", "find credentials in sessions, settings and backups"),
     "redact": ("recollect.cli.secrets.redact", "remove the credentials from a session"),
     "mv": ("recollect.cli.keep.mv", "keep the history of a project that moved; split a shared folder"),

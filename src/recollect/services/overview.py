@@ -23,6 +23,7 @@ from recollect.index import catalogue
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
 from recollect.services.archive.expiry import ExpirySummary, expiring
+from recollect.services.archive.protection import Protection, protection
 from recollect.services.check.home_checks import WITHIN_DAYS, quick_findings
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.list import ListedSession, ListQuery, listed
@@ -77,6 +78,7 @@ class Overview(Struct, frozen=True):
     problems: tuple[str, ...]
     expiring: ExpirySummary
     findings: tuple[Finding, ...]
+    protection: Protection | None
 
 
 class _HomeScan(Struct):
@@ -131,6 +133,7 @@ def overview(
         problems=tuple(problems),
         expiring=_expiring(looked_after, ours, moment),
         findings=(*damage.findings, *at_large),
+        protection=protection(ours, [one.root for one in looked_after], moment) if looked_after else None,
     )
 
 

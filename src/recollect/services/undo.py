@@ -247,7 +247,9 @@ def recovered(data: Path) -> list[UndoableChange]:
 
 def forgotten(data: Path, change: UndoableChange) -> UndoableChange:
     """Give up what the journal keeps of a change: it cannot be undone any more. Never done but on request."""
-    kept = [one for one in changes(data) if one.id in (change.members or (change.id,)) and one.store == "journal"]
+    kept = [
+        one for one in changes(data) if one.id in (change.members or (change.id,)) and one.store == "journal"
+    ]
     if not kept:
         raise UsageError(
             f"undo {change.id}: --forget does not apply to removed sessions",
@@ -296,6 +298,8 @@ def _refuse_open(change: UndoableChange, logs: list[Path]) -> None:
 def redo_words(done: UndoResult) -> list[str]:
     """The command that takes an undo back, without the program's name."""
     if done.change is None:
-        sessions = [path.stem for path in done.paths if path.suffix == ".jsonl" and not path.stem.startswith("agent-")]
+        sessions = [
+            path.stem for path in done.paths if path.suffix == ".jsonl" and not path.stem.startswith("agent-")
+        ]
         return ["rm", *(sessions if done.undone.members else [done.undone.subject]), "--apply"]
     return ["undo", done.change.id, "--apply"]

@@ -64,7 +64,6 @@ KINDS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
 }
 
 
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_change_is_listed_and_comes_back(
     kind: str, own_home: Path, capsys: pytest.CaptureFixture[str]

@@ -154,7 +154,7 @@ def test_it_says_what_the_client_is_about_to_delete(
     main([])
     shown = capsys.readouterr().out
     assert "1 session expires within 7 days, 1 of them not archived" in shown
-    assert "recollect archive add --all" in shown
+    assert "Next: recollect protect --apply" in shown
 
 
 def test_what_is_archived_is_not_lost(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,9 @@ def add_options(parser: ArgumentParser) -> None:
         "--to", metavar="DIR", type=Path, help="restore: into this directory, not into the home"
     )
     parser.add_argument(
-        "--apply", action="store_true", help="restore, rm: carry out the plan; without this it is only printed"
+        "--apply",
+        action="store_true",
+        help="restore, rm: carry out the plan; without this it is only printed",
     )
     parser.add_argument(
         "--every", type=float, default=60.0, metavar="SECONDS", help="watch: time between checks (default 60)"
@@ -301,25 +303,10 @@ def _import(options: Namespace, archive: Archive) -> int:
 
 
 def _schedule(options: Namespace, archive: Archive) -> int:
-    line = command(options, "archive", "add", "--all")
-    hook = (
-        '{"hooks": {"SessionEnd": [{"hooks": [{"type": "command", "command": '
-        + _quoted(line)
-        + ', "timeout": 600}]}]}}'
+    raise UsageError(
+        "archive schedule: `recollect protect` sets up the hourly run",
+        hint=f"see what it would do: {command(options, 'protect')}",
     )
-    if options.json:
-        output.print_json({"cron": f"17 * * * * {line}", "hook": hook})
-        return 0
-    output.say("Once an hour, by cron (crontab -e):")
-    output.say(f"  17 * * * * {line}")
-    output.say("Or whenever a session ends, in ~/.claude/settings.json:")
-    output.say(f"  {hook}")
-    output.note("Nothing was set up. The archive is in " + visible(str(archive.root)))
-    return 0
-
-
-def _quoted(text: str) -> str:
-    return output.json_bytes(text).decode()
 
 
 def _watch(options: Namespace, archive: Archive) -> int:

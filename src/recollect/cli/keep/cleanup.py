@@ -20,10 +20,11 @@ Example:
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from argparse import ArgumentParser, Namespace
 
 from recollect.cli.terminal import output, plans
-from recollect.cli.terminal.homes import open_home, settings_home
+from recollect.cli.terminal.homes import chosen_homes, open_home, settings_home
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.services import undo
@@ -33,6 +34,7 @@ from recollect.services.archive.cleanup import is_due as is_due_now
 from recollect.services.documents.changes import CleanupDocument, CleanupScheduleDocument, cleanup_session
 from recollect.services.settings import settings
 from recollect.storage.home import ClaudeHome
+from recollect.system.scheduler import job_words
 
 _TITLE_COLUMNS = 44
 
@@ -74,7 +76,11 @@ def run(options: Namespace) -> int:
 def _schedule(options: Namespace) -> int:
     """Add a hook that runs the clean-up to the user settings of the client."""
     project = plans.option("--project", options.project) if options.project else []
-    line = plans.command(options, "cleanup", "--days", f"{options.days:g}", *project, "--auto")
+    homes = [home.path for home in chosen_homes(options.homes) if home.exists]
+    words = job_words(
+        homes, plans.own_data(options), "cleanup", "--days", f"{options.days:g}", *project, "--auto"
+    )
+    line = shlex.join(words)
     hook = {"hooks": [{"type": "command", "command": line, "timeout": 600}]}
     chosen = settings_home(options.homes)
     change = settings.planned(
@@ -92,10 +98,8 @@ def _schedule(options: Namespace) -> int:
     if change.plan is None:
         output.say(f"The hook is already in {visible(str(change.file))}")
         return 0
-    output.say(
-        f"{'Added' if done else 'Would add'} to hooks.SessionEnd in {visible(str(change.file))}: {line}"
-    )
-    output.say(f"Or by cron (crontab -e): 17 4 * * * {line}")
+    output.say(visible(f"{'Added' if done else 'Would add'} to hooks.SessionEnd in {change.file}: {line}"))
+    output.say(visible(f"Or by cron (crontab -e): 17 4 * * * {line}"))
     again = plans.command(
         options, "cleanup", "--days", f"{options.days:g}", *project, "--schedule", "--apply"
     )

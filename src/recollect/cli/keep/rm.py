@@ -1,9 +1,10 @@
 """Move sessions to the trash, list the trash, or restore a session from it.
 
 Nothing is deleted: log, sub-agents, file backups, tasks and todos move to the
-data directory, and `recollect undo` puts them back byte for byte; --restore does
-so for one session. A session that a client has open is refused. Of a session
-that is a link, only the link moves. Prints the plan; --apply carries it out.
+data directory, and `recollect undo` puts them back byte for byte; --restore
+does so for one session. A session that a client has open is refused. Of a
+session that is a link, only the link moves. Prints the plan; --apply carries it
+out.
 
 Example:
   recollect rm 6ada00ba --apply

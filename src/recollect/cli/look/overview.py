@@ -22,6 +22,7 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample
 from recollect.cli.terminal.layout import labelled
 from recollect.cli.terminal.plans import command, own_cache, own_data
+from recollect.cli.terminal.protection import protection_line
 from recollect.cli.terminal.session_rows import session_rows
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.model.cost.money import dollars
@@ -86,7 +87,7 @@ def _explain_sample(missing: list[HomeRoot]) -> None:
 
 def _lines(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[str]:
     room = output.columns()
-    for label, style, text in _facts(answer, spent):
+    for label, style, text in _facts(answer, spent, now):
         yield from labelled(output.styled(label, style) if label else "", text, room)
     if answer.newest:
         yield ""
@@ -94,7 +95,7 @@ def _lines(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[s
         yield from session_rows(answer.newest, now, indent="  ")
 
 
-def _facts(answer: Overview, spent: RecentCosts) -> Iterator[tuple[str, str, str]]:
+def _facts(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[tuple[str, str, str]]:
     """Label, its style, and what is to be said."""
     for home in answer.homes:
         state = "" if home.exists else output.styled("  does not exist", "red")
@@ -108,6 +109,8 @@ def _facts(answer: Overview, spent: RecentCosts) -> Iterator[tuple[str, str, str
     yield "Holds", "bold", ", ".join(holds)
     yield "Cost", "bold", _cost(spent)
     yield "Expiry", "bold", _expiry(answer)
+    if answer.protection is not None:
+        yield "Protected:", "bold", protection_line(answer.protection, now)
     yield "Damage", "bold", _damage(answer)
     for number, text in enumerate(_findings(answer)):
         yield "" if number else "Findings", "bold", text
@@ -164,7 +167,7 @@ def _next_step(options: Namespace, answer: Overview) -> tuple[str, str]:
     """What there is to do, and the command that does it."""
     if answer.expiring.not_archived:
         return "The client will delete sessions that are not archived.", command(
-            options, "archive", "add", "--all"
+            options, "protect", "--apply"
         )
     if answer.damage.lines:
         first = visible(str(answer.damage.logs[0].stem))

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from recollect.model.convert.loss import Loss
 from recollect.services.archive.archive import ArchiveFailure
 from recollect.services.archive.cleanup import CleanupCandidate
+from recollect.services.archive.protection import Protection
 from recollect.services.fork import ForkPlan
 from recollect.services.migrate import MigrationRefusal
 from recollect.services.move.move import MoveConflict, SessionMove
@@ -140,6 +141,16 @@ class CleanupScheduleDocument(ChangeDocument, frozen=True, kw_only=True):
     file: Path
     hook: dict[str, Any]
     cron: str
+
+
+class ProtectDocument(ChangeDocument, frozen=True, kw_only=True):
+    """The hourly run: what is set up, how the last run went, and the entry of the scheduler by its place."""
+
+    protection: Protection
+    scheduler: str | None
+    entry: dict[str, str]
+    command: str
+    settings: list[str]
 
 
 class CleanupDocument(Struct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from recollect.model.cost.money import exact
 from recollect.model.findings import Finding
 from recollect.services.archive.expiry import ExpirySummary
+from recollect.services.archive.protection import Protection
 from recollect.services.cost.recent import RecentCosts
 from recollect.services.list import ListedSession
 from recollect.services.overview import HomeSummary, Overview
@@ -67,6 +68,7 @@ class OverviewDocument(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
     expiring: ExpirySummary
     findings: tuple[Finding, ...]
+    protection: Protection | None
 
 
 def overview_document(answer: Overview, spent: RecentCosts, *, is_sample: bool) -> OverviewDocument:

@@ -1,0 +1,248 @@
+"""Make sure that no session is lost again: archive all of them every hour.
+
+The client deletes sessions after 30 days. --apply sets up an hourly run (a user
+timer of systemd where there is one, else cron) that archives every session of
+the homes, runs it once as the scheduler would, and says how it went. On macOS
+and Windows it prints the text for launchd or the Task Scheduler. --keep-days
+also raises cleanupPeriodDays in the client's settings, so that sessions stay in
+the home longer. `recollect` shows the last run; the log is in the data
+directory, protect/log. --remove takes all of it back; the archive stays.
+
+--run is what the scheduler runs. It fails, visibly, if a home or every session
+is missing.
+
+Prints the plan; --apply carries it out.
+
+Example:
+  recollect protect
+  recollect protect --apply
+  recollect protect --keep-days 365 --apply
+  recollect protect --remove --apply
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import chosen_homes
+from recollect.cli.terminal.protection import protection_line
+from recollect.cli.terminal.text import visible, wrapped
+from recollect.errors import NotFound, RecollectError, UsageError
+from recollect.services import undo
+from recollect.services.archive import protect, protection
+from recollect.services.archive.expiry import retention_days
+from recollect.services.archive.protection import ProtectInstall, Protection
+from recollect.services.documents.changes import ProtectDocument
+from recollect.services.settings import settings
+from recollect.services.settings.settings import SettingChange
+from recollect.storage.home import ClaudeHome
+from recollect.system import scheduler
+from recollect.system.locations import HomeRoot
+from recollect.system.scheduler import JobEntry
+
+_SCHEDULERS = ("systemd", "cron", "launchd", "windows")
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep-days", type=int, metavar="N", help="also let the client keep sessions for N days"
+    )
+    parser.add_argument("--scheduler", choices=_SCHEDULERS, help="which scheduler (default: this system's)")
+    parser.add_argument("--remove", action="store_true", help="remove the hourly run and what came with it")
+    parser.add_argument("--run", action="store_true", help="archive now; this is what the scheduler runs")
+    plans.add_apply(parser)
+
+
+def run(options: Namespace) -> int:
+    data = plans.own_data(options)
+    if options.run:
+        return _run(options, data)
+    if options.remove:
+        return _remove(options, data)
+    homes = [home for home in chosen_homes(options.homes) if home.exists]
+    if not homes:
+        raise NotFound("protect: no Claude home was found", hint="name one with --home DIR")
+    raised = _raised(options, homes)
+    job = protect.job([home.path for home in homes], data)
+    entry = scheduler.entry_of(job, options.scheduler or scheduler.usual_scheduler())
+    if not options.apply:
+        return _tell_plan(options, homes, entry, raised, job.line)
+    changes = [done.id for one in raised if (done := settings.changed(one, data)) is not None]
+    before = protection.protection(data, [], dt.datetime.now(dt.UTC)).installed
+    kept = before.changes if before is not None else ()
+    if before is not None and before.scheduler != entry.scheduler:
+        scheduler.remove(before.name, before.scheduler)
+    is_set_up = scheduler.install(job, entry.scheduler)
+    now = dt.datetime.now(dt.UTC)
+    named = tuple(str(home.path.absolute()) for home in homes)
+    protection.remember(
+        data, ProtectInstall(now, entry.scheduler, job.name, job.words, named, (*kept, *changes))
+    )
+    problem = _first_run(homes, data, job.words)
+    return _tell_done(options, homes, entry, raised, problem, is_set_up=is_set_up)
+
+
+def _raised(options: Namespace, homes: list[HomeRoot]) -> list[SettingChange]:
+    """The settings that let the client keep sessions longer; never shorter."""
+    if options.keep_days is None:
+        return []
+    if options.keep_days < 1:
+        raise UsageError(f"--keep-days {options.keep_days}: must be 1 or more", hint="for example 365")
+    found = [ClaudeHome(home.path, home.config_file) for home in homes]
+    short = [home for home in found if retention_days(home) < options.keep_days]
+    return [settings.planned(home, ".", "user", "cleanupPeriodDays", options.keep_days) for home in short]
+
+
+def _first_run(homes: list[HomeRoot], data: Path, words: tuple[str, ...]) -> str:
+    """Archive with a progress bar, then as the scheduler does it; what went wrong, or nothing."""
+    try:
+        with output.progress_bar("archiving") as progress:
+            done = protect.run([home.path for home in homes], data, progress)
+    except RecollectError as problem:
+        return problem.message
+    return done.reason or protect.rehearsal(words)
+
+
+# ---- the run ---------------------------------------------------------------------------------------------
+
+
+def _run(options: Namespace, data: Path) -> int:
+    named = [Path(home) for home in options.homes] or [home.path for home in chosen_homes([])]
+    with output.progress_bar("archiving") as progress:
+        done = protect.run(named, data, progress)
+    if options.json:
+        output.print_json(done)
+    elif not done.is_complete:
+        output.note(visible(f"recollect protect: {done.reason}"))
+    return 0 if done.is_complete else 1
+
+
+# ---- what is said ----------------------------------------------------------------------------------------
+
+
+def _tell_plan(
+    options: Namespace, homes: list[HomeRoot], entry: JobEntry, raised: list[SettingChange], line: str
+) -> int:
+    state = protection.protection(
+        plans.own_data(options), [home.path for home in homes], dt.datetime.now(dt.UTC)
+    )
+    if options.json:
+        output.print_json(_document(options, state, entry, raised, line))
+        return 0
+    _tell_state(state)
+    output.say(f"Would run every hour, by {entry.scheduler}: {visible(line)}")
+    _tell_entry(entry)
+    for one in raised:
+        output.say(visible(f"Would set cleanupPeriodDays in {one.file}: {one.before or 30} -> {one.after}"))
+    output.say("Would archive every session once, now")
+    flags = ["--keep-days", str(options.keep_days)] if options.keep_days is not None else []
+    flags += ["--scheduler", options.scheduler] if options.scheduler else []
+    plans.say_end(options, plans.command(options, "protect", *flags, "--apply"), "")
+    return 0
+
+
+def _tell_entry(entry: JobEntry) -> None:
+    for place, text in entry.texts.items():
+        output.say(output.styled(f"  {visible(place)}:", "dim"))
+        for line in text.splitlines():
+            output.say(output.styled(visible(f"    {line}"), "dim"))
+    if entry.load:
+        output.say(visible(f"  Save it, then type: {entry.load}"))
+
+
+def _tell_done(
+    options: Namespace,
+    homes: list[HomeRoot],
+    entry: JobEntry,
+    raised: list[SettingChange],
+    problem: str,
+    *,
+    is_set_up: bool,
+) -> int:
+    state = protection.protection(
+        plans.own_data(options), [home.path for home in homes], dt.datetime.now(dt.UTC)
+    )
+    if options.json:
+        line = " ".join(state.installed.command) if state.installed is not None else ""
+        output.print_json(_document(options, state, entry, raised, line))
+        return 1 if problem else 0
+    if is_set_up:
+        output.say(f"Set up: every hour, by {entry.scheduler}, in {visible(', '.join(entry.texts))}")
+    else:
+        output.say(f"The text for {entry.scheduler}; recollect cannot load it for you:")
+        _tell_entry(entry)
+    for one in raised:
+        output.say(visible(f"Set cleanupPeriodDays in {one.file}: {one.before or 30} -> {one.after}"))
+    if entry.scheduler == "systemd":
+        output.note("It runs while you are logged in; `loginctl enable-linger` lets it run always.")
+    _tell_state(state)
+    if problem:
+        output.note(visible(f"The first run failed: {problem}"))
+    output.say(f"Undo with: {plans.command(options, 'protect', '--remove', '--apply')}")
+    return 1 if problem else 0
+
+
+def _tell_state(state: Protection) -> None:
+    text = f"Protected: {protection_line(state, dt.datetime.now(dt.UTC))}"
+    for line in wrapped(text, "", "  "):
+        output.say(line)
+
+
+def _document(
+    options: Namespace, state: Protection, entry: JobEntry | None, raised: list[SettingChange], line: str
+) -> ProtectDocument:
+    return ProtectDocument(
+        applied=options.apply,
+        undo=plans.command(options, "protect", "--remove", "--apply") if options.apply and entry else None,
+        protection=state,
+        scheduler=entry.scheduler if entry is not None else None,
+        entry=entry.texts if entry is not None else {},
+        command=line,
+        settings=[str(one.file) for one in raised],
+    )
+
+
+# ---- remove ----------------------------------------------------------------------------------------------
+
+
+def _remove(options: Namespace, data: Path) -> int:
+    now = dt.datetime.now(dt.UTC)
+    installed = protection.protection(data, [], now).installed
+    if installed is None:
+        raise NotFound("protect: nothing is set up", hint="`recollect protect --apply` sets it up")
+    refused: list[str] = []
+    was_there = False
+    if options.apply:
+        was_there = scheduler.remove(installed.name, installed.scheduler)
+        refused = _settings_back(data, installed)
+        protection.forget(data)
+    if options.json:
+        output.print_json(_document(options, protection.protection(data, [], now), None, [], ""))
+        return 1 if refused else 0
+    verb = "Removed" if options.apply else "Would remove"
+    output.say(f"{verb} the hourly run of {installed.scheduler} ({installed.name}); the archive stays")
+    if options.apply and not was_there:
+        output.note("The scheduler had no such entry any more; if you loaded it yourself, unload it there.")
+    for _ in installed.changes:
+        output.say(f"{'Set' if options.apply else 'Would set'} cleanupPeriodDays back")
+    for reason in refused:
+        output.note(visible(f"not set back: {reason}"))
+    again = plans.command(options, "protect", "--remove", "--apply")
+    plans.say_end(options, again, plans.command(options, "protect", "--apply"))
+    return 1 if refused else 0
+
+
+def _settings_back(data: Path, installed: ProtectInstall) -> list[str]:
+    """Take back what was raised, the newest first; a change that was undone already is no problem."""
+    refused = []
+    for name in reversed(installed.changes):
+        try:
+            change = undo.found_change(data, name)
+            if change.state == "done":
+                undo.undo(data, change)
+        except RecollectError as problem:
+            refused.append(problem.message)
+    return refused

@@ -1,0 +1,125 @@
+"""Whether homes are protected: what was set up, and how the last run went.
+
+Both are in our own directory, in ``protect/``: ``installed.json``, ``last-run.json`` and ``log``, one line a run. A run
+that finds no home or no session, or fails, is recorded as a failure with its reason: the overview says so until
+a run succeeds. Imports little, because the overview calls it each time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from recollect.system import fsops
+from recollect.system.peek import open_regular
+
+ProtectionState = Literal["protected", "in part", "off", "other home", "never ran", "failed", "overdue"]
+# A laptop sleeps at night; a day without a run is no accident any more.
+_OVERDUE = dt.timedelta(days=1)
+_LOG_BYTES = 64 << 10
+_LARGEST = 1 << 20
+_T = TypeVar("_T")
+
+
+class ProtectInstall(Struct, frozen=True):
+    """What was set up. ``changes`` are the settings that were raised, by the ids that take them back."""
+
+    at: dt.datetime
+    scheduler: str
+    name: str
+    command: tuple[str, ...]
+    homes: tuple[str, ...]
+    changes: tuple[str, ...] = ()
+
+
+class ProtectRun(Struct, frozen=True):
+    """One run: how many sessions there are, how many of them are archived now, and what went wrong."""
+
+    at: dt.datetime
+    sessions: int = 0
+    archived: int = 0
+    new_bytes: int = 0
+    reason: str = ""
+    is_complete: bool = True
+
+
+class Protection(Struct, frozen=True):
+    """Whether homes are protected, and why not."""
+
+    state: ProtectionState
+    reason: str = ""
+    installed: ProtectInstall | None = None
+    last_run: ProtectRun | None = None
+
+
+def protection(data: Path, homes: Sequence[Path], now: dt.datetime) -> Protection:
+    """The state of the protection of these homes, from two small files."""
+    installed = _read(data, "installed.json", ProtectInstall)
+    last = _read(data, "last-run.json", ProtectRun)
+    if installed is None:
+        return Protection("off", "nothing archives these sessions by itself")
+    covered = {Path(home).resolve() for home in installed.homes}
+    missing = [home for home in homes if home.resolve() not in covered]
+    if missing:
+        return Protection("other home", f"{missing[0]} is not part of it", installed, last)
+    if last is None:
+        return Protection("never ran", "it was set up, and never ran", installed)
+    if not last.is_complete:
+        state: ProtectionState = "in part" if last.archived else "failed"
+        return Protection(state, last.reason, installed, last)
+    if now - last.at > _OVERDUE:
+        return Protection(
+            "overdue", f"the scheduler ({installed.scheduler}) does not run it", installed, last
+        )
+    return Protection("protected", "", installed, last)
+
+
+def record(data: Path, done: ProtectRun) -> None:
+    """Keep the outcome, and add a line to the log; old lines go."""
+    root = data / "protect"
+    fsops.make_directories(root)
+    fsops.replace_file(root / "last-run.json", msgspec.json.encode(done) + b"\n")
+    state = "ok" if done.is_complete else f"FAILED: {done.reason}"
+    line = f"{done.at:%Y-%m-%dT%H:%M:%SZ} {done.archived} of {done.sessions} sessions archived, {state}\n"
+    before = _bytes(root / "log")
+    kept = before[-_LOG_BYTES:].partition(b"\n")[2] if len(before) > _LOG_BYTES else before
+    fsops.replace_file(root / "log", kept + line.encode("utf-8", "backslashreplace"))
+
+
+# ---- what was set up -------------------------------------------------------------------------------------
+
+
+def remember(data: Path, installed: ProtectInstall) -> None:
+    fsops.make_directories(data / "protect")
+    fsops.replace_file(data / "protect" / "installed.json", msgspec.json.encode(installed) + b"\n")
+
+
+def forget(data: Path) -> None:
+    """Nothing is set up any more. The log stays."""
+    for name in ("installed.json", "last-run.json"):
+        (data / "protect" / name).unlink(missing_ok=True)
+
+
+def log_file(data: Path) -> Path:
+    return data / "protect" / "log"
+
+
+def _read(data: Path, name: str, kind: type[_T]) -> _T | None:
+    """A record of ours; one that cannot be read counts as none."""
+    try:
+        return msgspec.json.decode(_bytes(data / "protect" / name), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with open_regular(path) as file:
+            return file.read(_LARGEST)
+    except OSError:
+        return b""
