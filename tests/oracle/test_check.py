@@ -205,6 +205,10 @@ FAMILIES: dict[str, Family] = {
     "empty image in a result": Family(
         encoded(tool_talk(result("toolu_1", [image("")]))), {"api-empty-image"}
     ),
+    "image that is not base64": Family(
+        encoded(talk(("user", [image("iVBORw0KGgo[REDACTED]AAA"), text("x")]), ("answer", "k"))),
+        {"api-damaged-image"},
+    ),
     "image over 5 MB": Family(
         encoded(talk(("user", [image("A" * 5_242_884), text("x")]), ("answer", "k"))), {"api-oversize-image"}
     ),

@@ -23,6 +23,7 @@ from recollect.server.database.records import (
     DELETED,
     LIVE,
     PURGED,
+    REFUSED,
     ApiToken,
     AppendConflict,
     AppendRequest,
@@ -81,6 +82,7 @@ class _Session:
         self.state, self.deleted = LIVE, 0
         self.logs: dict[str, _Log] = {}
         self.files: dict[str, FileBytes] = {}
+        self.authors: dict[str, str] = {}
         # What was said of responses, by (message, key, request), with the person; it outlives a purge.
         self.usage: dict[tuple[str, str, str, int], tuple[UsageRow, str]] = {}
 
@@ -392,7 +394,15 @@ class MemoryDatabase:
         return done[0], done[1]
 
     async def put_file(
-        self, org: str, session: str, key: str, data: bytes, *, only_if: str | None, author: Author
+        self,
+        org: str,
+        session: str,
+        key: str,
+        data: bytes,
+        *,
+        only_if: str | None,
+        only_own: bool,
+        author: Author,
     ) -> SideFile | None:
         """Keep a side file."""
         known = self._begun(org, session, author, author.machine)
@@ -402,9 +412,14 @@ class MemoryDatabase:
         known.changed = max(known.changed, now_ms())
         if before is not None and before.sha256 == digest:
             return _side_file(before)
+        if before is not None and known.is_held:
+            raise Held
+        if before is not None and only_own and author.user not in (known.user, known.authors.get(key)):
+            raise Taken("the side file was stored by another member")
         if only_if is not None and only_if != (before.sha256 if before else ""):
             raise Taken("the side file differs from the expected version")
         known.files[key] = FileBytes(key, digest, now_ms(), data)
+        known.authors[key] = author.user
         self._note(org, author, "file.put", f"{session}/{key}", f"{len(data)} {digest}")
         return _side_file(known.files[key])
 
@@ -413,13 +428,16 @@ class MemoryDatabase:
         known = self._live(org, session)
         return known.files.get(key) if known is not None else None
 
-    async def delete_file(self, org: str, session: str, key: str, author: Author) -> bool:
+    async def delete_file(self, org: str, session: str, key: str, *, only_own: bool, author: Author) -> bool:
         """Remove a side file."""
         known = self._live(org, session)
-        if known is not None and known.is_held:
-            raise Held
-        if known is None or known.files.pop(key, None) is None:
+        if known is None or key not in known.files:
             return False
+        if only_own and author.user not in (known.user, known.authors.get(key)):
+            raise Forbidden
+        if known.is_held:
+            raise Held
+        del known.files[key]
         self._note(org, author, "file.delete", f"{session}/{key}")
         return True
 
@@ -488,6 +506,10 @@ class MemoryDatabase:
             and query.matches({"words": row.text})
         ]
         return sorted(found, key=lambda hit: hit.at or 0, reverse=True)[:limit]
+
+    async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
+        """A refused attempt."""
+        self._note(org, author, REFUSED, target, detail)
 
     async def audit(self, org: str, before: int | None, limit: int) -> list[AuditRow]:
         """Who did what."""

@@ -84,7 +84,7 @@ async def furnished(database: Database) -> tuple[str, dict[str, list[str]]]:
     org, author = grant.org.id, Author("operator", "test")
     for name in ("s1", "held", "gone"):
         await database.append(AppendRequest(org, name, "", START, prepare(TEXT, START), author))
-        await database.put_file(org, name, "f", b"bytes", only_if=None, author=author)
+        await database.put_file(org, name, "f", b"bytes", only_if=None, only_own=False, author=author)
     await database.describe(org, "held", SessionChanges(held=True), author)
     await database.delete(org, "gone", purge=False, only_own=False, author=author)
     user = OrgUser(new_id(), org, "eve", "member", False, now_ms())

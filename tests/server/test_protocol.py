@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from recollect.server import protocol
+from recollect.services.page import http_protocol as protocol
 
 Result = TypeVar("Result")
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"

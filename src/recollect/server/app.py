@@ -12,9 +12,7 @@ import itertools
 import logging
 import secrets
 import time
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -33,7 +31,8 @@ from recollect.server.routes import admin, team
 from recollect.server.routes import log as routes_log
 from recollect.server.routes import sessions as routes_sessions
 from recollect.server.service import ServerRequest, Service, answer
-from recollect.server.tenancy import ADMIN, DELETE, METRICS, READ, WRITE, Caller
+from recollect.server.tenancy import ADMIN, DELETE, METRICS, READ, WRITE, Caller, caller_of
+from recollect.services.page.log_lines import problem_of
 from recollect.sync.wire import ORGANIZATION, REQUEST_ID
 
 Handler = Callable[[ServerRequest], Awaitable[Response]]
@@ -164,6 +163,8 @@ async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) ->
         async with asyncio.timeout(service.limits.request_seconds):
             return await endpoint.handler(ask)
     except RequestRefused as refused:
+        target = f"{ask.scope['method'][:20]} {ask.scope['path']}"
+        await service.refused.note(refused, ask.attempt, f"{endpoint.method} {endpoint.path}", target)
         return refused.response()
     except TimeoutError:
         return busy("the request took too long").response()
@@ -179,15 +180,19 @@ async def _admit(service: Service, ask: ServerRequest, scope: str) -> Caller:
     ask.scope["recollect.token"] = caller.token.id
     named = ask.header(_ORGANIZATION)
     if named is not None and named.strip().lower() != caller.org.id:
-        raise not_found()
+        raise not_found().attributed(caller.org.id, caller.author)
     return _allowed(caller, scope)
 
 
 async def admitted(
     service: Service, authorization: str, address: str, scope: str, *, is_fresh: bool = False
 ) -> Caller:
-    """The authenticated caller. ``is_fresh``: without cached tokens."""
-    return _allowed(await _believed(service, authorization, address, is_fresh=is_fresh), scope)
+    """The authenticated caller of a page. ``is_fresh``: without cached tokens."""
+    try:
+        return _allowed(await _believed(service, authorization, address, is_fresh=is_fresh), scope)
+    except RequestRefused as refused:
+        await service.refused.note(refused, None, "page", "page")
+        raise
 
 
 async def _believed(service: Service, authorization: str, address: str, *, is_fresh: bool = False) -> Caller:
@@ -200,16 +205,25 @@ async def _believed(service: Service, authorization: str, address: str, *, is_fr
     if caller is None:
         service.metrics.count("refused_tokens")
         service.failures.wait(address)
-        raise unauthorized()
+        raise await _unauthorized(service, authorization)
     wait = service.rates.wait(caller.token.id)
     if wait:
         raise too_many(wait)
     return caller
 
 
+async def _unauthorized(service: Service, authorization: str) -> RequestRefused:
+    """The same answer for every bad token; one that was valid once is noted where it belongs."""
+    grant = await service.doorkeeper.grant(authorization)
+    if grant is None:
+        return unauthorized()
+    return unauthorized().attributed(grant.org.id, caller_of(grant).author)
+
+
 def _allowed(caller: Caller, scope: str) -> Caller:
     if scope not in caller.scopes:
-        raise forbidden(f"the token lacks the scope {scope!a}, or the role does not allow it")
+        refused = forbidden(f"the token lacks the scope {scope!a}, or the role does not allow it")
+        raise refused.attributed(caller.org.id, caller.author)
     return caller
 
 
@@ -355,9 +369,7 @@ class JsonLineFormatter(logging.Formatter):
         fields: dict[str, object] = getattr(record, "fields", {})
         event = (record.getMessage().splitlines() or [""])[0][:200]
         line = {"at": now_ms(), "level": record.levelname.lower(), "event": event, **fields}
-        if record.exc_info and record.exc_info[0] is not None:
-            # Only the type and the place: a message or a traceback may contain user data.
-            line["problem"] = record.exc_info[0].__name__
-            frames = traceback.extract_tb(record.exc_info[2])
-            line["where"] = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-4:]]
+        problem = problem_of(record.exc_info)
+        if problem is not None:
+            line["problem"], line["where"] = problem
         return msgspec.json.encode(line, enc_hook=str).decode()

@@ -34,6 +34,7 @@ class ServerLimits(Struct, frozen=True):
     requests_per_second: int = 500  # of one token, with a burst of the same size
     failures_per_second: int = 20  # refused tokens from one address
     followers: int = 1_000
+    streams_per_token: int = 32  # logs that one token follows at a time
     connections: int = 2_000
     body_seconds: int = 120
     request_seconds: int = 60
@@ -51,6 +52,7 @@ class ServerLimits(Struct, frozen=True):
             "line_depth",
             "document_bytes",
             "requests_per_second",
+            "streams_per_token",
         )
         return {name: getattr(self, name) for name in names}
 

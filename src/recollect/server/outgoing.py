@@ -44,15 +44,18 @@ class TimedStreamingResponse(StreamingResponse):
         outlet: OutgoingBuffer,
         headers: Mapping[str, str],
         media_type: str,
+        at_end: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(pieces, headers=headers, media_type=media_type)
-        self._pieces, self._outlet = pieces, outlet
+        self._pieces, self._outlet, self._at_end = pieces, outlet, at_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it; the reservation is released in any case, even before the first piece."""
         try:
             await super().__call__(scope, receive, send)
         finally:
+            if self._at_end is not None:
+                self._at_end()
             await self._pieces.aclose()
             self._outlet.keep(0)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 import msgspec
 from starlette.responses import Response
 
+from recollect.server.database.records import Author
 from recollect.sync.wire import POSITION, Fault, Head, Problem
 
 
@@ -27,6 +29,13 @@ class RequestRefused(Exception):
         self.status, self.code = status, code
         self.message, self.hint, self._head = message, hint, head
         self.headers = dict(headers or {})
+        # Organisation and author, where the token is known but was not admitted.
+        self.by: tuple[str, Author] | None = None
+
+    def attributed(self, org: str, author: Author) -> Self:
+        """The same refusal, for the audit log of that organisation."""
+        self.by = org, author
+        return self
 
     def response(self) -> Response:
         fault = Fault(self.code, self.message, self.hint)
@@ -93,6 +102,16 @@ def bad_encoding(what: str) -> RequestRefused:
 
 def busy(what: str, seconds: int = 1) -> RequestRefused:
     return RequestRefused(503, "busy", what, "repeat the same request", headers={"Retry-After": str(seconds)})
+
+
+def too_many_streams(most: int) -> RequestRefused:
+    return RequestRefused(
+        429,
+        "streams",
+        f"this token already follows {most} logs",
+        "end one of them, or use another token",
+        headers={"Retry-After": "5"},
+    )
 
 
 def too_many(seconds: float) -> RequestRefused:

@@ -94,7 +94,7 @@ def run(
     try:
         import uvicorn
 
-        from recollect.server.protocol import BoundedProtocol
+        from recollect.services.page.http_protocol import BoundedProtocol
     except ImportError as missing:
         raise MissingExtra("the server", missing.name or "uvicorn", "server") from None
     check_listening(settings)

@@ -20,11 +20,14 @@ from recollect.model import timespan
 from recollect.model.cost.prices import PriceList
 from recollect.model.ids import SessionId
 from recollect.server.database.contract import Database
+from recollect.server.database.records import Author
 from recollect.server.limits import ByteBudget, RateLimiter, ServerLimits, TaskTimeouts
 from recollect.server.metrics import Metrics
 from recollect.server.refusals import RequestRefused, invalid, too_large
+from recollect.server.refused_attempts import RefusedAttempts
 from recollect.server.request_log import RequestLog
 from recollect.server.tenancy import Caller, CallerAuthenticator
+from recollect.services.page.stream_slots import StreamSlots
 from recollect.sync.wire import checked_key
 
 Document = TypeVar("Document")
@@ -75,6 +78,8 @@ class Service:
         self.budget = ByteBudget(self.limits.buffered_bytes)
         self.rates = RateLimiter(self.limits.requests_per_second)
         self.failures = RateLimiter(self.limits.failures_per_second)
+        self.refused = RefusedAttempts(database)
+        self.streams = StreamSlots(self.limits.followers, self.limits.streams_per_token)
         self.impatience = TaskTimeouts()
         self.wakeups = Wakeups()
         # Where request lines are logged; None: nowhere.
@@ -105,6 +110,11 @@ class ServerRequest:
         if self._caller is None:
             raise RequestRefused(401, "unauthorized", "a valid token is needed", "send one")
         return self._caller
+
+    @property
+    def attempt(self) -> tuple[str, Author] | None:
+        """Organisation and author, once the caller is admitted."""
+        return None if self._caller is None else (self._caller.org.id, self._caller.author)
 
     @property
     def org(self) -> str:

@@ -103,12 +103,8 @@ class CallerAuthenticator:
 
     async def caller(self, authorization: str) -> Caller | None:
         """The caller; None without a valid token."""
-        found = _BEARER.fullmatch(authorization)
-        if found is None:
-            return None
         now, place = now_ms(), secret_hash(authorization)
-        # Looked up by hash: a timing attack on the comparison would need the hash's preimage.
-        grant = await self._database.grant(secret_hash(found[1]))
+        grant = await self.grant(authorization)
         if grant is None or not is_good(grant, now):
             self._known.pop(place, None)
             return None
@@ -118,6 +114,12 @@ class CallerAuthenticator:
             self._known.popitem(last=False)
         await self._note(grant.token, now)
         return caller
+
+    async def grant(self, authorization: str) -> Grant | None:
+        """The token of the header, in any state; None where there never was one."""
+        found = _BEARER.fullmatch(authorization)
+        # Looked up by hash: a timing attack on the comparison would need the hash's preimage.
+        return None if found is None else await self._database.grant(secret_hash(found[1]))
 
     async def _note(self, token: ApiToken, now: int) -> None:
         if now - self._noted.get(token.id, token.last_used or 0) < _USED_EVERY_MS:

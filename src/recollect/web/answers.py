@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from urllib.parse import quote
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from recollect.errors import Ambiguous, Busy, DamagedData, NotFound, RecollectError, StorageError, UsageError
 from recollect.services.documents.encoding import encoded
@@ -55,12 +56,19 @@ def _attachment(name: str) -> str:
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name[:120], safe='')}"
 
 
-def events(source: AsyncIterator[bytes]) -> StreamingResponse:
-    return StreamingResponse(
-        source,
-        media_type="text/event-stream",
-        headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store"},
-    )
+class EventResponse(StreamingResponse):
+    """Server-sent events; ``at_end`` is called when they end, also before the first."""
+
+    def __init__(self, source: AsyncIterator[bytes], at_end: Callable[[], None]) -> None:
+        headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
+        super().__init__(source, media_type="text/event-stream", headers=headers)
+        self._at_end = at_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._at_end()
 
 
 def event(name: str, data: object) -> bytes:

@@ -7,7 +7,6 @@ answered without paths or texts; every other error is described.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
@@ -17,7 +16,7 @@ import anyio.to_thread
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -25,19 +24,20 @@ from recollect.errors import RecollectError, UsageError
 from recollect.services.documents.encoding import encoded
 from recollect.services.documents.page import LoginDocument
 from recollect.services.page.desk import PageBackend
+from recollect.services.page.stream_slots import StreamSlots
 from recollect.web import answers
 from recollect.web.built_files import BuiltFiles
 from recollect.web.events import MOST_STREAMS
-from recollect.web.gate import LOGIN, LaunchKeys, PageGate, cookie_name
+from recollect.web.gate import LOGIN, TOKEN_NAME, LaunchKeys, PageGate, cookie_name
 from recollect.web.operations import Operation, from_body, from_query, openapi, text
 from recollect.web.page import ExportFormat, Page
 from recollect.web.routes import OPERATIONS
 
 _LARGEST_BODY = 64 << 10
+_BODY_SECONDS = 10.0
 _THREADS = 6
 _SEARCHES = 2
 _MOST_WAITING = 64
-_log = logging.getLogger("recollect.web")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -68,11 +68,14 @@ class RouteRunner:
     """Runs routes on a page, a bounded number at a time; one for all pages of a server."""
 
     def __init__(
-        self, threads: int = _THREADS, searches: int = _SEARCHES, streams: int = MOST_STREAMS
+        self,
+        threads: int = _THREADS,
+        searches: int = _SEARCHES,
+        streams: StreamSlots | None = None,
     ) -> None:
         self._threads = anyio.CapacityLimiter(threads)
         self._searches = anyio.CapacityLimiter(searches)
-        self._most_streams, self._streams = streams, 0
+        self._streams = streams or StreamSlots(MOST_STREAMS, MOST_STREAMS)
 
     async def answered(self, page: Page, one: Operation, request: Request) -> Response:
         values = dict(request.path_params)
@@ -80,26 +83,21 @@ class RouteRunner:
         if one.method == "POST":
             values |= from_body(await body_of(request), one.body)
         if one.streams:
-            return self._stream(page, one, values)
+            if "session" in values:
+                # While a status can still be sent: a stream can only stay empty.
+                await anyio.to_thread.run_sync(page.backend.reading, values["session"], limiter=self._threads)
+            return self._stream(page, one, values, request.scope.get(TOKEN_NAME, ""))
         limiter = self._searches if one.run is Page.search else self._threads
         if limiter.statistics().tasks_waiting >= _MOST_WAITING:
             return answers.refusal(503, "too many requests at once", "wait a moment and try again")
         made = await anyio.to_thread.run_sync(lambda: _made(page, one, values), limiter=limiter)
         return made if isinstance(made, Response) else Response(made, media_type="application/json")
 
-    def _stream(self, page: Page, one: Operation, values: dict[str, object]) -> Response:
-        if self._streams >= self._most_streams:
+    def _stream(self, page: Page, one: Operation, values: dict[str, object], token: str) -> Response:
+        give_back = None if self._streams.is_full() else self._streams.taken(token)
+        if give_back is None:
             return answers.refusal(503, "too many streams at once", "close other tabs of this page")
-
-        async def counted() -> AsyncIterator[bytes]:
-            self._streams += 1
-            try:
-                async for piece in one.run(page, values):
-                    yield piece
-            finally:
-                self._streams -= 1
-
-        return answers.events(counted())
+        return answers.EventResponse(one.run(page, values), give_back)
 
 
 class ServedPage:
@@ -194,10 +192,16 @@ def _made(page: Page, one: Operation, values: dict[str, object]) -> Response | b
 async def body_of(request: Request) -> dict[str, object]:
     """The JSON object in the body, within limits."""
     data = b""
-    async for piece in request.stream():
-        data += piece
-        if len(data) > _LARGEST_BODY:
-            raise HTTPException(413)
+    try:
+        with anyio.fail_after(_BODY_SECONDS):
+            async for piece in request.stream():
+                data += piece
+                if len(data) > _LARGEST_BODY:
+                    raise HTTPException(413)
+    except TimeoutError:
+        raise HTTPException(408) from None
+    except ClientDisconnect:  # nobody will read the answer
+        raise HTTPException(400) from None
     try:
         return msgspec.json.decode(data or b"{}", type=dict[str, object])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
@@ -209,6 +213,7 @@ async def body_of(request: Request) -> dict[str, object]:
 _WORDS = {
     404: ("not found", "/openapi.json lists all addresses"),
     405: ("this method is not allowed here", "/openapi.json lists the methods"),
+    408: ("the body came too slowly", "send it again"),
     413: ("the body is too large", "64 KiB is the limit"),
 }
 

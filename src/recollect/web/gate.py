@@ -25,6 +25,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 TOKEN_HEADER = b"x-recollect-token"
 LOGIN = "/api/login"
+# Whose request it is, in its scope; the server's request log finds the member by this name.
+TOKEN_NAME = "recollect.token"  # noqa: S105 - the name of a member of the scope
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self';"
     " connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

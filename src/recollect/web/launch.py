@@ -8,6 +8,8 @@ from types import FrameType
 import uvicorn
 
 from recollect.errors import Busy, UsageError
+from recollect.services.page.http_protocol import BoundedProtocol
+from recollect.services.page.log_lines import log_in_single_lines
 from recollect.web.app import ServedPage
 
 LOOPBACK = "127.0.0.1"
@@ -36,14 +38,14 @@ class PageServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 served.app,
-                log_level="warning",
+                log_config=None,
+                http=BoundedProtocol,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
                 ws="none",
                 lifespan="on",
                 timeout_graceful_shutdown=3,
-                h11_max_incomplete_event_size=64 << 10,
             )
         )
         self._served = served
@@ -54,6 +56,7 @@ class PageServer(uvicorn.Server):
 
 
 def serve(served: ServedPage, listening: socket.socket) -> None:
+    log_in_single_lines("uvicorn.error")
     server = PageServer(served)
     try:
         server.run(sockets=[listening])

@@ -42,12 +42,14 @@ from recollect.services.page.members import (
     MirrorBackends,
     resume_line,
 )
+from recollect.services.page.stream_slots import StreamSlots
 from recollect.web import answers
 from recollect.web.app import PROBLEMS, RouteRunner, body_of, built_file
 from recollect.web.built_files import BuiltFiles
 from recollect.web.gate import (
     LOGIN,
     TOKEN_HEADER,
+    TOKEN_NAME,
     Receive,
     RequestHeaders,
     Scope,
@@ -67,13 +69,11 @@ _NOT_FOR_MEMBERS = frozenset(("/api/health",))
 _POSTED = frozenset(("/api/sessions/{session}/export", "/api/index/refresh"))
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MEMBER, _SECRET = "recollect.member", "recollect.secret"
-# The server's request log finds the member in the scope by this name.
-TOKEN_NAME = "recollect.token"  # noqa: S105 - the name of a member of the scope
 _MOST_ORGANIZATIONS = 32
-_THREADS, _SEARCHES, _STREAMS = 12, 4, 256
+_THREADS, _SEARCHES = 12, 4
+_STREAMS, _STREAMS_EACH = 256, 16
 _ASK_AGAIN_SECONDS = 5.0
 _LONGEST_SECRET = 200
-_BODY_SECONDS = 10.0
 
 
 class MemberAuthenticator(Protocol):
@@ -233,7 +233,7 @@ class MembersApp:
         self._version, self._exports, self._built = version, exports, built
         self._lock = threading.Lock()
         self._pages: OrderedDict[str, tuple[int | None, MemberPage]] = OrderedDict()
-        self._answering = RouteRunner(_THREADS, _SEARCHES, _STREAMS)
+        self._answering = RouteRunner(_THREADS, _SEARCHES, StreamSlots(_STREAMS, _STREAMS_EACH))
         self._is_stopped = False
         described = (
             LOGIN_OPERATION,
@@ -370,11 +370,7 @@ class MembersApp:
         return response
 
     async def _login(self, request: Request) -> Response:
-        try:
-            with anyio.fail_after(_BODY_SECONDS):
-                values = from_body(await body_of(request), LOGIN_OPERATION.body)
-        except TimeoutError:
-            return answers.refusal(408, "the body came too slowly", "send it again")
+        values = from_body(await body_of(request), LOGIN_OPERATION.body)
         secret = str(values["token"]).strip()
         found = await self._authenticator.admitted(secret, _client(request.scope))
         if isinstance(found, AccessDenial):

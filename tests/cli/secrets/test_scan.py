@@ -71,7 +71,9 @@ def test_json(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {"kind", "fingerprint", "path", "role", "session", "agent", "line", "offset", "field"} == set(
         first
     )
-    assert {"findings", "secrets", "by_kind", "files", "bytes", "seconds", "ignored"} == set(found["summary"])
+    assert {"findings", "secrets", "by_kind", "files", "bytes", "seconds", "ignored", "unreadable"} == set(
+        found["summary"]
+    )
     assert (18, 15) == (found["summary"]["findings"], found["summary"]["secrets"])
     assert {"github-pat": 14, "aws-access-key-id": 2, "secret": 1, "private-key": 1} == found["summary"][
         "by_kind"

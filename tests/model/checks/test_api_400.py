@@ -96,6 +96,13 @@ def test_a_sound_list_has_no_faults() -> None:
             ("api-empty-image", "messages.0.content.0.image.source.base64: image cannot be empty"),
         ),
         (
+            [asked([image("iVBORw0KGgo[REDACTED]AAA"), text("Q")])],
+            (
+                "api-damaged-image",
+                "messages.0.content.0.image.source.base64.data: invalid base64 data",
+            ),
+        ),
+        (
             [asked([image("A" * 5_242_884), text("Q")])],
             (
                 "api-oversize-image",

@@ -26,6 +26,7 @@ ERRORS = {
     "api-unsigned-thinking",
     "api-emptied-thinking",
     "api-empty-image",
+    "api-damaged-image",
     "api-oversize-image",
     "captures-continue",
     "unreadable",

@@ -82,6 +82,67 @@ def test_row_level_security_is_a_second_line(postgres: str) -> None:
     assert min(own.values()) > 0
 
 
+# Every table and partition of ours, with the column that names its organisation.
+_RELATIONS = """
+SELECT c.relname, CASE WHEN c.relname = 'orgs' THEN 'id' ELSE 'org' END, c.relrowsecurity AND c.relforcerowsecurity
+FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
+AND c.relname <> 'recollect_version' ORDER BY c.relname
+"""
+
+
+def test_row_level_security_holds_for_every_table_and_partition(postgres: str) -> None:
+    """Named directly, a partition shows, changes and takes no row of an organisation that is not the caller's."""
+
+    async def fill(made: World) -> str:
+        for number in range(12):
+            await made.put(f"s{number}", reply(f"m-{number}") + prompt("words"))
+            await made.ask("PUT", f"/v1/sessions/s{number}/file", params={"key": "f"}, content=b"x")
+        return made.org.id
+
+    org = in_world(Kind("postgres", postgres), fill)
+
+    async def tried(connection: Any, table: str, column: str) -> list[int]:
+        """Rows of the organisation that are read, changed and taken away, and those that are put in."""
+        statements = (
+            f"SELECT 1 FROM {table} WHERE {column} = $1",
+            f"UPDATE {table} SET {column} = {column} WHERE {column} = $1 RETURNING 1",
+            f"DELETE FROM {table} WHERE {column} = $1 RETURNING 1",
+        )
+        counts = []
+        for statement in statements:
+            async with connection.transaction():
+                counts.append(len(await connection.fetch(statement, org)))
+        return counts
+
+    async def play() -> tuple[list[str], dict[str, list[int]], int]:
+        connection = await asyncpg.connect(postgres)
+        try:
+            relations = await connection.fetch(_RELATIONS)
+            unprotected = [name for name, _, is_forced in relations if not is_forced]
+            seen: dict[str, list[int]] = {}
+            for setting in (None, "somebody else"):
+                if setting is not None:
+                    await connection.fetch("SELECT set_config('recollect.org', $1, false)", setting)
+                for name, column, _ in relations:
+                    counts = await tried(connection, name, column)
+                    if any(counts):
+                        seen[name] = counts
+            await connection.fetch("SELECT set_config('recollect.org', $1, false)", org)
+            own = 0
+            for name in PARTITIONED:
+                for part in range(PARTITIONS):
+                    own += await connection.fetchval(
+                        f"SELECT count(*) FROM {name}_{part} WHERE org = $1", org
+                    )
+            return unprotected, seen, own
+        finally:
+            await connection.close()
+
+    unprotected, seen, own = asyncio.run(play())
+    assert (unprotected, seen) == ([], {})
+    assert own > 4 * 12  # there was something to see, in partitions
+
+
 def test_the_server_knows_whether_it_sees_through_row_level_security(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -289,6 +289,7 @@ CASES: dict[str, Callable[[Path], None]] = {
     "api-unsigned-thinking": answer({"type": "thinking", "thinking": "hm"}, said("A3")),
     "api-emptied-thinking": answer({"type": "redacted_thinking", "data": ""}, said("A3")),
     "api-empty-image": asked(image(""), said("Q3")),
+    "api-damaged-image": asked(image("iVBORw0KGgo[REDACTED:token:1a2b3c4d]AAAA"), said("Q3")),
     "api-oversize-image": asked(image(png(9000, 10)), said("Q3")),
     "captures-continue": with_empty_newest,
     "unreadable": with_directory,

@@ -28,12 +28,13 @@ from recollect.cli.terminal.findings import finding_lines, fix_lines
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import counted, shortened, size, visible, wrapped
-from recollect.errors import UsageError
+from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
 from recollect.services.check.check import CheckSummary, check
 from recollect.services.documents.findings import CheckRuleDocument, CheckRulesDocument
 from recollect.services.homes import Home
+from recollect.services.session import Session
 
 _SHOWN = 100
 _ORDER = [Severity.ERROR, Severity.WARNING, Severity.INFO]
@@ -127,11 +128,18 @@ def _say_findings(home: Home, findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.session != group:
             group = finding.session
-            session = titles.get(group or "")
-            title = shortened(visible(session.title), 60) if session is not None else ""
+            title = _title(titles.get(group or ""))
             name = f"{visible(group[:8])}  {title}".rstrip() if group else "Homes"
             output.say(output.styled(name, "bold"))
         _say(finding)
+
+
+def _title(session: Session | None) -> str:
+    """The title, if there is one that can be read."""
+    try:
+        return "" if session is None else shortened(visible(session.title), 60)
+    except (NotFound, StorageError):
+        return ""
 
 
 def _say(finding: Finding) -> None:

@@ -11,6 +11,9 @@ The undo copy still holds the credentials until you delete it with
 --everywhere cleans all of them for good: it cannot be undone, nor can the
 earlier changes whose originals hold credentials. Forks are other sessions.
 
+Exit status: 4 where a file could not be read, so that it may still hold some;
+1 where --everywhere found some again afterwards.
+
 Example:
   recollect redact 6ada00ba
   recollect redact 6ada00ba --apply
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -28,7 +32,7 @@ from msgspec import structs
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, visible
-from recollect.services.documents.secrets import RedactedFileDocument, RedactionDocument
+from recollect.services.documents.secrets import RedactedFileDocument, RedactionDocument, unread_documents
 from recollect.services.secrets import redact as redact_service
 from recollect.services.secrets.redact import RedactionPlan
 from recollect.storage.changes.journal import AppliedChange
@@ -64,7 +68,7 @@ def run(options: Namespace) -> int:
         _tell(options, plan, applied)
     for note in plan.notes:
         output.note(visible(note))
-    return 0
+    return _say_unread(plan.unread) or 0
 
 
 def _everywhere(options: Namespace, session: Session, data: Path) -> int:
@@ -77,20 +81,37 @@ def _everywhere(options: Namespace, session: Session, data: Path) -> int:
     if options.json:
         document = _document(options, plan.home, None)
         output.print_json(
-            structs.replace(document, copies=plan.copies, left=plan.left, applied=options.apply)
+            structs.replace(
+                document,
+                copies=plan.copies,
+                left=plan.left,
+                unread=unread_documents(plan.unread),
+                applied=options.apply,
+            )
         )
     else:
         _tell_everywhere(options, plan)
     for note in plan.home.notes:
         output.note(visible(note))
-    return 1 if plan.left else 0
+    return _say_unread(plan.unread) or int(bool(plan.left))
+
+
+def _say_unread(unread: Sequence[tuple[str, str]]) -> int:
+    """Name what could not be searched; returns the exit status, 0 where there is nothing."""
+    for path, reason in unread:
+        output.note(visible(f"could not be read: {path}: {reason}"))
+    if not unread:
+        return 0
+    output.note("Incomplete: secrets in these files, if any, are still there")
+    return 4  # as for scan and check
 
 
 def _tell_everywhere(options: Namespace, plan: EverywherePlan) -> None:
     verb = "Removed" if options.apply else "Would remove"
     name = output.styled(visible(plan.home.session[:8]), "cyan")
+    read = " that could be read" if plan.unread else ""
     if not plan.home.files and not plan.copies:
-        output.say(f"No secrets found in {name} or in copies of it: nothing to do")
+        output.say(f"No secrets found in {name} or in copies of it{read}: nothing to do")
         return
     output.say(f"{verb} the secrets of {name} from:")
     for file in plan.home.files:
@@ -105,7 +126,9 @@ def _tell_everywhere(options: Namespace, plan: EverywherePlan) -> None:
         for one in plan.left:
             output.say(f"  {visible(one.path)} ({one.role}, {one.kind})")
     else:
-        output.say("Searched again: none is left. The next question builds the index again.")
+        output.say(
+            f"Searched again: none is left{' in what' + read if read else ''}. The next question builds the index again."
+        )
 
 
 def _document(options: Namespace, plan: RedactionPlan, applied: AppliedChange | None) -> RedactionDocument:
@@ -115,6 +138,7 @@ def _document(options: Namespace, plan: RedactionPlan, applied: AppliedChange | 
         findings=plan.findings,
         files=[RedactedFileDocument(file.path, file.role, len(file.findings)) for file in plan.files],
         open_in=plan.open_in,
+        unread=unread_documents(plan.unread),
         applied=applied is not None,
         change=None if applied is None else applied.id,
         undo=plans.command(options, *again, "--apply") if again else None,
@@ -125,7 +149,8 @@ def _document(options: Namespace, plan: RedactionPlan, applied: AppliedChange | 
 def _tell(options: Namespace, plan: RedactionPlan, applied: AppliedChange | None) -> None:
     name = output.styled(visible(plan.session[:8]), "cyan")
     if not plan.files:
-        output.say(f"No secrets found in {name}: nothing to do")
+        read = " in what could be read of" if plan.unread else " in"
+        output.say(f"No secrets found{read} {name}: nothing to do")
         return
     verb = "Replaced" if applied is not None else "Would replace"
     output.say(f"{verb} {counted(len(plan.findings), 'secret')} in {name}:")

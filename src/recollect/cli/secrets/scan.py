@@ -5,7 +5,8 @@ Equal fingerprints mean equal secrets. Without a session, everything in the home
 is searched, and the settings of its projects too; with --everywhere also the
 copies that recollect keeps. Credentials on the allow list
 (config.toml, [secrets] ignore = ["kind:fingerprint"]) are only counted. Changes
-nothing. Exit status 1 if something was found.
+nothing. Exit status: 0 nothing found, 1 something was found, 4 a file could not
+be read, so that the answer is incomplete.
 
 Example:
   recollect scan
@@ -28,7 +29,8 @@ from recollect.services.secrets import scan as scan_service
 from recollect.services.secrets.file_scan import SecretFinding
 from recollect.services.secrets.scan import SecretScan
 
-_SHOWN = 100
+_SHOWN, _PROBLEMS_SHOWN = 100, 20
+_UNREADABLE = 4  # as for check
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -66,9 +68,11 @@ def run(options: Namespace) -> int:
         _tell(options, found, seconds)
     for note in found.notes:
         output.note(note)
-    for path, reason in found.problems[:20]:
+    for path, reason in found.problems[:_PROBLEMS_SHOWN]:
         output.note(visible(f"could not be read: {path}: {reason}"))
-    return 1 if found.findings else 0
+    if len(found.problems) > _PROBLEMS_SHOWN:
+        output.note(f"… and {len(found.problems) - _PROBLEMS_SHOWN:,} more: --json lists all")
+    return _UNREADABLE if found.problems else int(bool(found.findings))
 
 
 def _tell(options: Namespace, found: SecretScan, seconds: float) -> None:
@@ -82,8 +86,12 @@ def _tell(options: Namespace, found: SecretScan, seconds: float) -> None:
     rate = found.bytes / max(seconds, 1e-9)
     looked = f"{counted(found.files, 'file')}, {size(found.bytes)}, {size(int(rate))}/s"
     ignored = f"; {found.ignored:,} on the allow list" if found.ignored else ""
+    if found.problems:
+        unread = counted(len(found.problems), "path")
+        output.say(output.styled(f"Incomplete: {unread} could not be read", "red"))
     if not found.findings:
-        output.say(f"No secrets found ({looked}){ignored}")
+        read = " in what could be read" if found.problems else ""
+        output.say(f"No secrets found{read} ({looked}){ignored}")
         return
     many = f"{counted(found.secrets, 'secret')} in {counted(len(found.findings), 'place')}"
     output.say(output.styled(many, "red") + f" ({looked}){ignored}")

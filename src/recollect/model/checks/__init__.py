@@ -303,6 +303,9 @@ CODES: dict[str, CheckRule] = {
         REPAIR,
     ),
     "api-empty-image": CheckRule(_ERROR, "an image without data", "sends it", _SENT, REPAIR),
+    "api-damaged-image": CheckRule(
+        _ERROR, "an image whose data is not base64, as after a change by a program", "sends it", _SENT, REPAIR
+    ),
     "api-oversize-image": CheckRule(
         _ERROR, "an image of more than 5 MB or 8000 pixels", "sends it", _SENT, REPAIR
     ),

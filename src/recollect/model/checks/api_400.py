@@ -133,6 +133,9 @@ def _of_image(block: Json) -> Iterator[BlockRefusal]:
         sizes = f"{len(data)} bytes > {images.MOST_BYTES} bytes"
         text = f".image.source.base64: image exceeds 5 MB maximum: {sizes}"
         yield BlockRefusal("api-oversize-image", text, str(len(data)))
+    elif not images.is_base64(data):
+        text = ".image.source.base64.data: invalid base64 data"
+        yield BlockRefusal("api-damaged-image", text, str(len(data)))
     else:
         size = "At least one of the image dimensions exceed max allowed size: 8000 pixels"
         text = f".image.source.base64.data: {size} ({reason})"

@@ -1,4 +1,4 @@
-"""What the API checks about an image: whether it has data, and whether it is too large.
+"""What the API checks about an image: whether it has data, whether that is base64, and whether it is too large.
 
 Only the header is decoded, never the picture.
 """
@@ -12,6 +12,8 @@ from typing import Any
 # The API measures the encoded text.
 MOST_BYTES = 5 * 1024 * 1024
 MOST_PIXELS = 8000
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_SPACE = b" \t\r\n"
 _HEADER = 256 * 1024  # characters of base64; in a JPEG the size may come after an embedded thumbnail
 
 
@@ -27,10 +29,22 @@ def refusal(block: dict[str, Any]) -> str | None:
         return "the image is empty"
     if len(data) > MOST_BYTES:
         return f"the image has {len(data)} bytes, the API takes {MOST_BYTES}"
+    if not is_base64(data):
+        return "the data of the image is not base64"
     width, height = pixels(data)
     if max(width, height) > MOST_PIXELS:
         return f"the image has {width} x {height} pixels, the API takes {MOST_PIXELS}"
     return None
+
+
+def is_base64(data: str) -> bool:
+    """Whether data decodes: nothing but its letters, at most two ``=`` at the end, and a length that can be.
+
+    White space and missing padding are taken: many decoders do.
+    """
+    text = data.encode("ascii", "replace").translate(None, _SPACE)
+    padding = text.translate(None, _LETTERS)
+    return padding in (b"", b"=", b"==") and text.endswith(padding) and (len(text) - len(padding)) % 4 != 1
 
 
 def pixels(data: str) -> tuple[int, int]:

@@ -139,16 +139,26 @@ class Database(Protocol):
         counts."""
 
     async def put_file(
-        self, org: str, session: str, key: str, data: bytes, *, only_if: str | None, author: Author
+        self,
+        org: str,
+        session: str,
+        key: str,
+        data: bytes,
+        *,
+        only_if: str | None,
+        only_own: bool,
+        author: Author,
     ) -> SideFile | None:
-        """Store a side file. ``only_if``: its expected sha256, "" for none, else ``Taken``. None: deleted
-        session."""
+        """Store a side file. ``only_if``: its expected sha256, "" for none, else ``Taken``. ``only_own``:
+        a file of another member in another member's session is not replaced, but ``Taken``; nor is any
+        under legal hold (``Held``). None: deleted session."""
 
     async def file(self, org: str, session: str, key: str) -> FileBytes | None:
         """A side file with its bytes."""
 
-    async def delete_file(self, org: str, session: str, key: str, author: Author) -> bool:
-        """Remove a side file; ``Held`` under legal hold, False where there is none."""
+    async def delete_file(self, org: str, session: str, key: str, *, only_own: bool, author: Author) -> bool:
+        """Remove a side file; raises ``Held``, or ``Forbidden`` with ``only_own``; False where there is
+        none."""
 
     # --- the team's questions --------------------------------------------------------------------
 
@@ -167,6 +177,9 @@ class Database(Protocol):
         limit: int,
     ) -> list[LineMatch]:
         """Lines that match, newest first."""
+
+    async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
+        """Add a refused attempt to the audit log."""
 
     async def audit(self, org: str, before: int | None, limit: int) -> list[AuditRow]:
         """Audit rows, newest first."""

@@ -13,6 +13,8 @@ LIVE, DELETED, PURGED = 0, 1, 2
 # The rank of a title set by request, which precedes all parts of model/titles.py. Earlier versions stored one
 # title with a rank from 1 to 3; it is shown where no part is known.
 NO_TITLE, BY_REQUEST = 0, 4
+# The act of an attempt that was refused, in the audit log.
+REFUSED = "refused"
 
 
 class Org(Struct, frozen=True):

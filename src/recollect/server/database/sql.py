@@ -23,6 +23,7 @@ from recollect.server.database.records import (
     DELETED,
     LIVE,
     PURGED,
+    REFUSED,
     ApiToken,
     AppendConflict,
     AppendRequest,
@@ -509,7 +510,15 @@ class SqlDatabase(ABC):
             return False
 
     async def put_file(
-        self, org: str, session: str, key: str, data: bytes, *, only_if: str | None, author: Author
+        self,
+        org: str,
+        session: str,
+        key: str,
+        data: bytes,
+        *,
+        only_if: str | None,
+        only_own: bool,
+        author: Author,
     ) -> SideFile | None:
         ref, digest, now = session_ref(org, session), sha256(data).hexdigest(), now_ms()
         codec, stored = packed(data)
@@ -518,7 +527,7 @@ class SqlDatabase(ABC):
             rows = await tx.rows(
                 "INSERT INTO sessions(ref, org, id, machine, user_id, created, changed) VALUES($1,$2,$3,$4,$5,$6,$6)"
                 f" ON CONFLICT (ref) DO UPDATE SET state = CASE WHEN sessions.state = {PURGED} THEN {LIVE}"
-                " ELSE sessions.state END, changed = excluded.changed RETURNING state",
+                " ELSE sessions.state END, changed = excluded.changed RETURNING state, held, user_id",
                 ref,
                 org,
                 session,
@@ -528,18 +537,25 @@ class SqlDatabase(ABC):
             )
             if rows[0][0] != LIVE:
                 return None
+            _, held, creator = rows[0]
             known = await tx.rows(
-                "SELECT key, size, sha256, changed FROM files WHERE ref = $1 AND key = $2", ref, key
+                "SELECT key, size, sha256, changed, user_id FROM files WHERE ref = $1 AND key = $2", ref, key
             )
-            before = _file(known[0]) if known else None
+            before = _file(known[0][:4]) if known else None
             if before is not None and before.sha256 == digest:
                 return before
+            if before is not None and held:
+                raise Held
+            if before is not None and only_own and author.user not in (creator, known[0][4]):
+                raise Taken("the side file was stored by another member")
             if only_if is not None and only_if != (before.sha256 if before else ""):
                 raise Taken("the side file differs from the expected version")
             await tx.rows(
-                "INSERT INTO files(ref, key, org, size, sha256, changed, codec, data) VALUES($1,$2,$3,$4,$5,$6,$7,$8)"
+                "INSERT INTO files(ref, key, org, size, sha256, changed, codec, data, user_id)"
+                " VALUES($1,$2,$3,$4,$5,$6,$7,$8,$9)"
                 " ON CONFLICT (ref, key) DO UPDATE SET size = excluded.size, sha256 = excluded.sha256,"
-                " changed = excluded.changed, codec = excluded.codec, data = excluded.data",
+                " changed = excluded.changed, codec = excluded.codec, data = excluded.data,"
+                " user_id = excluded.user_id",
                 ref,
                 key,
                 org,
@@ -548,6 +564,7 @@ class SqlDatabase(ABC):
                 now,
                 codec,
                 stored,
+                author.user,
             )
             await _note(tx, org, author, "file.put", f"{session}/{key}", f"{len(data)} {digest}")
             return SideFile(key, len(data), digest, now)
@@ -567,22 +584,25 @@ class SqlDatabase(ABC):
         digest, changed, codec, data = rows[0]
         return FileBytes(key, digest, changed, unpacked(codec, bytes(data)))
 
-    async def delete_file(self, org: str, session: str, key: str, author: Author) -> bool:
+    async def delete_file(self, org: str, session: str, key: str, *, only_own: bool, author: Author) -> bool:
         ref = session_ref(org, session)
 
         async def work(tx: Transaction) -> bool:
             rows = await tx.rows(
-                f"UPDATE sessions SET state = state WHERE ref = $1 AND state = {LIVE} RETURNING held",  # noqa: S608 - constants
+                f"UPDATE sessions SET state = state WHERE ref = $1 AND state = {LIVE} RETURNING held, user_id",  # noqa: S608 - constants
                 ref,
             )
-            if rows and rows[0][0]:
+            known = rows and await tx.rows("SELECT user_id FROM files WHERE ref = $1 AND key = $2", ref, key)
+            if not known:
+                return False
+            held, creator = rows[0]
+            if only_own and author.user not in (creator, known[0][0]):
+                raise Forbidden
+            if held:
                 raise Held
-            gone = rows and await tx.rows(
-                "DELETE FROM files WHERE ref = $1 AND key = $2 RETURNING key", ref, key
-            )
-            if gone:
-                await _note(tx, org, author, "file.delete", f"{session}/{key}")
-            return bool(gone)
+            await tx.rows("DELETE FROM files WHERE ref = $1 AND key = $2", ref, key)
+            await _note(tx, org, author, "file.delete", f"{session}/{key}")
+            return True
 
         return await self._write(org, work)
 
@@ -626,6 +646,12 @@ class SqlDatabase(ABC):
                 conditions.append(f"{condition} ${len(values) + 2}")
         rows = await self._found(org, query, conditions, values, limit)
         return [LineMatch(*row) for row in rows]
+
+    async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
+        async def work(tx: Transaction) -> None:
+            await _note(tx, org, author, REFUSED, target, detail)
+
+        await self._write(org, work)
 
     async def audit(self, org: str, before: int | None, limit: int) -> list[AuditRow]:
         rows = await self._read_now(

@@ -11,6 +11,7 @@ A released step is never changed; a change is a new step.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 
@@ -140,6 +141,8 @@ DROP TABLE usage;
 ALTER TABLE usage_now RENAME TO usage;
 CREATE INDEX usage_by_time ON usage(org, at);
 """  # noqa: S608 - names of columns
+# Who stored a side file; null for those stored before: then it is the session's creator.
+_FILE_AUTHOR = "ALTER TABLE files ADD COLUMN user_id TEXT;\n"
 _POSTGRES_COPIES = """
 ALTER TABLE usage DROP CONSTRAINT usage_pkey;
 ALTER TABLE usage ADD PRIMARY KEY (org, message, session, key, request, speaker);
@@ -149,7 +152,11 @@ ALTER TABLE usage ADD PRIMARY KEY (org, message, session, key, request, speaker)
 def sqlite_steps() -> list[str]:
     """The steps on SQLite."""
     words = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "by_ref": ""}
-    return [_SHARED.format(**words) + _SQLITE_TEXTS, _SQLITE_COPIES + _COPIES_MARKED + _TITLE_COLUMNS]
+    return [
+        _SHARED.format(**words) + _SQLITE_TEXTS,
+        _SQLITE_COPIES + _COPIES_MARKED + _TITLE_COLUMNS,
+        _FILE_AUTHOR,
+    ]
 
 
 def postgres_steps() -> list[str]:
@@ -169,14 +176,19 @@ def postgres_steps() -> list[str]:
         f"ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL;\n" for table in ("segments", "files")
     )
     return [
-        _SHARED.format(**words) + _POSTGRES_TEXTS + parts + storage + _policies(),
+        _SHARED.format(**words) + _POSTGRES_TEXTS + parts + storage + _policies(TENANT_TABLES),
         BY_ROW,
         BY_BATCH + _USAGE_BY_TIME,
         _POSTGRES_COPIES + _COPIES_MARKED + _TITLE_COLUMNS + BY_PART,
+        # A policy of a partitioned table holds for queries of that table only.
+        _FILE_AUTHOR
+        + _policies(
+            {f"{table}_{part}": TENANT_TABLES[table] for table in PARTITIONED for part in range(PARTITIONS)}
+        ),
     ]
 
 
-def _policies() -> str:
+def _policies(tables: Mapping[str, str]) -> str:
     """The second check: a query without the organisation finds nothing. ``*`` is the server itself
     (tokens, sweeps)."""
     named = "current_setting('recollect.org', true)"
@@ -184,7 +196,7 @@ def _policies() -> str:
         f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;\n"
         f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY;\n"
         f"CREATE POLICY tenant ON {table} USING ({column} = {named} OR {named} = '*');\n"
-        for table, column in TENANT_TABLES.items()
+        for table, column in tables.items()
     )
 
 

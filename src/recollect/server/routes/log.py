@@ -30,7 +30,15 @@ from recollect.server.outgoing import (
     lines_within,
     pieces_of,
 )
-from recollect.server.refusals import RequestRefused, busy, invalid, not_found, too_deep, too_large
+from recollect.server.refusals import (
+    RequestRefused,
+    busy,
+    invalid,
+    not_found,
+    too_deep,
+    too_large,
+    too_many_streams,
+)
 from recollect.server.service import PreparedResponse, ServerRequest, answer, cursor_of, parts_of
 from recollect.server.tenancy import READ
 from recollect.sync.wire import (
@@ -241,12 +249,15 @@ async def follow(ask: ServerRequest) -> Response:
     if head is None:
         raise not_found()
     after = await _place(ask, session, key, head, ask.header(b"last-event-id"))
-    if service.metrics.value("followers") >= service.limits.followers:
+    if service.streams.is_full():
         raise busy("too many followers", 5)
+    give_back = service.streams.taken(ask.caller.token.id)
+    if give_back is None:
+        raise too_many_streams(service.streams.most_each)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     outlet = OutgoingBuffer(service.budget, service.limits)
     return TimedStreamingResponse(
-        _events(ask, session, key, after, outlet), outlet, headers, "text/event-stream"
+        _events(ask, session, key, after, outlet), outlet, headers, "text/event-stream", give_back
     )
 
 

@@ -118,8 +118,16 @@ async def put_file(ask: ServerRequest) -> Response:
         data = await read_body(ask, share)
         try:
             stored = await service.database.put_file(
-                ask.org, session_id, key, data, only_if=only_if, author=ask.caller.author
+                ask.org,
+                session_id,
+                key,
+                data,
+                only_if=only_if,
+                only_own=ADMIN not in ask.caller.scopes,
+                author=ask.caller.author,
             )
+        except Held:
+            raise held() from None
         except Taken as problem:
             raise RequestRefused(
                 409, "changed", str(problem), "read it first, then name its ETag in If-Match"
@@ -167,10 +175,16 @@ async def delete_file(ask: ServerRequest) -> Response:
     ask.only("key")
     try:
         gone = await ask.service.database.delete_file(
-            ask.org, ask.session, ask.key(is_needed=True), ask.caller.author
+            ask.org,
+            ask.session,
+            ask.key(is_needed=True),
+            only_own=ADMIN not in ask.caller.scopes,
+            author=ask.caller.author,
         )
     except Held:
         raise held() from None
+    except Forbidden:
+        raise forbidden("only an admin may delete a side file of another member") from None
     if not gone:
         raise not_found()
     return Response(status_code=204)

@@ -165,6 +165,7 @@ class _FindingCollector:
         self._findings: list[tuple[int, int, Finding]] = []
         self._kinds: Counter[tuple[Severity, str]] = Counter()
         self._groups: dict[str, int] = {}
+        self._unreadable: set[str] = set()
 
     def add_log(self, diagnosis: Diagnosis, log: LogFile) -> None:
         self.logs += 1
@@ -187,6 +188,11 @@ class _FindingCollector:
                 self.add(finding)
 
     def add(self, finding: Finding) -> None:
+        if finding.code == "unreadable":
+            # Several rules may need one file; that it cannot be read is said once.
+            if finding.path in self._unreadable:
+                return
+            self._unreadable.add(finding.path)
         self._kinds[finding.severity, finding.code] += 1
         group = (
             self._groups.setdefault(finding.session or "", len(self._groups)) if finding.session else 1 << 60

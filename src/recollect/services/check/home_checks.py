@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.errors import RecollectError, StorageError
+from recollect.errors import RecollectError
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding
 from recollect.model.project_key import project_key
@@ -48,17 +48,6 @@ def quick_findings(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) ->
         yield from _of_home(one)
     yield from _expiring(homes, data, now)
     yield from _journal(data)
-
-
-def secrets_in(home: Home, data: Path) -> int | None:
-    """How many different credentials are in the homes; None if they could not be counted."""
-    # Imported here: its patterns cost more to load than everything else.
-    from recollect.services.secrets.scan import scan
-
-    try:
-        return scan(home, data=data).secrets
-    except StorageError:
-        return None
 
 
 def _finding(code: str, what: str, path: Path | str, session: str | None = None) -> Finding:
@@ -252,7 +241,17 @@ def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> Iter
 
 
 def _secrets(home: Home, data: Path) -> Iterator[Finding]:
-    count = secrets_in(home, data)
+    # Imported here: its patterns cost more to load than everything else.
+    from recollect.services.secrets.scan import scan
+
+    try:
+        found = scan(home, data=data)
+    except RecollectError as problem:  # the key of the fingerprints is damaged
+        yield _finding("unreadable", problem.message, data)
+        return
+    for path, reason in found.problems:
+        yield _finding("unreadable", f"not searched for credentials: {reason}", path)
+    count = found.secrets
     if count:
         yield _finding(
             "secrets",

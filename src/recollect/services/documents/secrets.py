@@ -23,6 +23,7 @@ class ScanSummaryDocument(Struct, frozen=True, kw_only=True):
     bytes: int
     seconds: float
     ignored: int
+    unreadable: int
 
 
 class UnreadableFileDocument(Struct, frozen=True):
@@ -55,12 +56,17 @@ class RedactionDocument(Struct, frozen=True, kw_only=True):
     findings: list[SecretFinding]
     files: list[RedactedFileDocument]
     open_in: int | None
+    unread: list[UnreadableFileDocument]
     applied: bool
     change: str | None
     undo: str | None
     forget: str | None
     copies: Sequence[SecretCopy] | UnsetType = UNSET
     left: Sequence[SecretFinding] | UnsetType = UNSET
+
+
+def unread_documents(unread: Sequence[tuple[str, str]]) -> list[UnreadableFileDocument]:
+    return [UnreadableFileDocument(path, reason) for path, reason in unread]
 
 
 def scan_document(found: SecretScan, seconds: float) -> ScanDocument:
@@ -72,6 +78,7 @@ def scan_document(found: SecretScan, seconds: float) -> ScanDocument:
         bytes=found.bytes,
         seconds=round(seconds, 3),
         ignored=found.ignored,
+        unreadable=len(found.problems),
     )
-    problems = [UnreadableFileDocument(path, reason) for path, reason in found.problems]
+    problems = unread_documents(found.problems)
     return ScanDocument(found.findings, summary, problems)

@@ -41,16 +41,23 @@ class SecretCopy(Struct, frozen=True):
 
 
 class EverywherePlan(Struct, frozen=True):
-    """What would be removed from the home, and from copies. ``left`` were found again after it was done."""
+    """What would be removed from the home, and from copies. ``left`` were found again after it was done.
+
+    ``unread`` copies could not be searched, with the reasons.
+    """
 
     home: RedactionPlan
     copies: tuple[SecretCopy, ...]
     left: tuple[SecretFinding, ...] = ()
+    unread: tuple[tuple[str, str], ...] = ()
 
 
 def planned_everywhere(session: Session, data: Path) -> EverywherePlan:
     """Find the secrets of a session and of its copies; nothing is changed."""
-    return EverywherePlan(planned_redaction(session, data), tuple(_CopyCleaner(session, data).found()))
+    copies = _CopyCleaner(session, data)
+    found = tuple(copies.found())
+    home = planned_redaction(session, data)
+    return EverywherePlan(home, found, unread=(*home.unread, *copies.unread))
 
 
 def redact_everywhere(session: Session, data: Path, cache: Path) -> EverywherePlan:
@@ -63,9 +70,10 @@ def redact_everywhere(session: Session, data: Path, cache: Path) -> EverywherePl
         for path in cache.glob("index-v*"):
             with contextlib.suppress(OSError):
                 fsops.unlink(path)
-    left = [finding for _, findings in _CopyCleaner(session, data).findings() for finding in findings]
-    left += planned_redaction(session, data).findings
-    return EverywherePlan(plan.home, plan.copies, tuple(left))
+    copies, again = _CopyCleaner(session, data), planned_redaction(session, data)
+    left = [finding for _, findings in copies.findings() for finding in findings]
+    left += again.findings
+    return EverywherePlan(plan.home, plan.copies, tuple(left), (*again.unread, *copies.unread))
 
 
 class _CopyCleaner:
@@ -74,6 +82,7 @@ class _CopyCleaner:
     def __init__(self, session: Session, data: Path) -> None:
         self._session, self._data = session, data
         self._fingerprints, self._keep = Fingerprints(data), ignored_secrets()
+        self.unread: list[tuple[str, str]] = []
 
     def found(self) -> Iterator[SecretCopy]:
         for place, findings in self.findings():
@@ -87,6 +96,8 @@ class _CopyCleaner:
                 continue
             seen.add(place.path)
             scanned = scan_place(place, self._fingerprints.key)
+            if scanned.problem is not None:
+                self.unread.append((str(place.path), scanned.problem))
             kept = [one for one in scanned.findings if f"{one.kind}:{one.fingerprint}" not in self._keep]
             if kept:
                 yield place, kept

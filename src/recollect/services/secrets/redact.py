@@ -52,12 +52,16 @@ class RedactedFile(Struct, frozen=True):
 
 
 class RedactionPlan(Struct, frozen=True):
-    """What would be replaced where. ``open_in`` is the process that has the session open, if any."""
+    """What would be replaced where. ``open_in`` is the process that has the session open, if any.
+
+    ``unread`` files could not be searched, with the reasons.
+    """
 
     session: str
     files: tuple[RedactedFile, ...]
     open_in: int | None
     notes: tuple[str, ...] = ()
+    unread: tuple[tuple[str, str], ...] = ()
 
     @property
     def findings(self) -> list[SecretFinding]:
@@ -105,17 +109,24 @@ class _RedactionBuilder:
         live = live_sessions(session.home)
         notes: list[str] = []
         files: list[RedactedFile] = []
-        for place in HomePlaces(session.home).to_redact(session):
-            file = self._looked_at(place, notes)
+        places = HomePlaces(session.home)
+        unread: list[tuple[str, str]] = []
+        for place in places.to_redact(session):
+            file = self._looked_at(place, notes, unread)
             if file is not None and place.role in ("history", "paste") and live:
                 notes.append(HISTORY_IN_USE)
             elif file is not None:
                 files.append(file)
         notes += self._fingerprints.notes
         open_in = next((one.pid for one in live if one.session_id == session.session_id), None)
-        self.plan = RedactionPlan(session.id, tuple(files), open_in, tuple(dict.fromkeys(notes)))
+        unread += places.problems
+        self.plan = RedactionPlan(
+            session.id, tuple(files), open_in, tuple(dict.fromkeys(notes)), tuple(dict.fromkeys(unread))
+        )
 
-    def _looked_at(self, place: SecretPlace, notes: list[str]) -> RedactedFile | None:
+    def _looked_at(
+        self, place: SecretPlace, notes: list[str], unread: list[tuple[str, str]]
+    ) -> RedactedFile | None:
         try:
             # Recorded before it is read: a change in between makes the journal refuse it.
             self._seen[place.path] = FileState.at(place.path)
@@ -123,7 +134,7 @@ class _RedactionBuilder:
             return None
         scanned = scan_place(place, self._fingerprints.key)
         if scanned.problem is not None:
-            notes.append(f"{place.path}: {scanned.problem}")
+            unread.append((str(place.path), scanned.problem))
         findings = [one for one in scanned.findings if f"{one.kind}:{one.fingerprint}" not in self._keep]
         if findings and place.shape != "lines" and place.size > _LARGEST_TEXT:
             notes.append(f"{place.path}: too large, not changed")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.errors import RecollectError, StorageError
+from recollect.errors import StorageError
 from recollect.model.secrets.fingerprint import KEY_BYTES, fingerprint
 from recollect.services.homes import Home
 from recollect.services.secrets.copies import copies
@@ -87,14 +87,6 @@ def scan(
             progress(done, total)
     findings.sort(key=lambda one: (one.path, one.line, one.offset))
     return SecretScan(findings, len(places), read, passed, problems, fingerprints.notes)
-
-
-def secrets_in(home: Home, data: Path | None = None) -> int | None:
-    """How many different secrets are in the homes; None if they could not be counted."""
-    try:
-        return scan(home, data=data).secrets
-    except RecollectError:
-        return None
 
 
 class Fingerprints:

@@ -1,7 +1,8 @@
-"""HTTP by uvicorn and httptools, with limits on the size and time of request headers.
+"""HTTP by uvicorn and httptools, with limits on the size and time of request headers, for the team server
+and the local page.
 
 uvicorn bounds headers only with its slower parser. Without a bound, a client without a token could fill
-the memory with one endless request.
+the memory with one endless request, or keep connections for ever by sending half of one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _TOO_LARGE = (
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes a connection whose headers are too large or too slow."""
+    """Closes a connection whose headers are too large or too slow, or whose body goes on after the answer."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -58,7 +59,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._is_head = True
+        self._in_time()
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """What is left of a body that was answered already may still come, but not for ever."""
+        super().on_response_complete()
+        if not self._is_head and self._late is None:
+            self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
     def _in_time(self) -> None:
         if self._late is not None:
