@@ -59,7 +59,17 @@ def test_json(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == main(["redact", "3f2a", "--json", "--apply"])
     done = json.loads(capsys.readouterr().out)
 
-    assert {"session", "findings", "files", "open_in", "applied", "change", "undo", "forget"} == set(planned)
+    assert {
+        "session",
+        "findings",
+        "files",
+        "open_in",
+        "unread",
+        "applied",
+        "change",
+        "undo",
+        "forget",
+    } == set(planned)
     assert (False, None, True) == (planned["applied"], planned["change"], done["applied"])
     assert planned["findings"] == done["findings"]
     assert done["undo"].endswith(f"undo {done['change']} --apply")

@@ -522,6 +522,9 @@ PLANTS: dict[str, Plant] = {
     "an empty image in a result": _inserted(
         ("answer", [call(_OWN)]), ("user", [result(_OWN, [image("")])]), codes={"api-empty-image"}
     ),
+    "an image that is not base64": _inserted(
+        ("user", [image("iVBORw0KGgo[REDACTED]AAA"), text("x")]), codes={"api-damaged-image"}
+    ),
     "a wide image": _inserted(("user", [image(png(9000, 10)), text("x")]), codes={"api-oversize-image"}),
 }
 

@@ -36,6 +36,7 @@ def _archived(data: Path, session: str | None) -> Iterator[SecretPlace]:
         if session in (None, manifest.session):
             stored = [(one.path, one.stored) for one in manifest.files]
             stored += [(one.path, one.stored) for one in manifest.earlier]
+            stored += [] if manifest.prompts is None else [("history.jsonl", manifest.prompts)]
             for name, packed in stored:
                 path = archive.objects.path(packed.sha256)
                 yield SecretPlace(path, "archive", _shape(name), packed.size, manifest.session)

@@ -311,7 +311,12 @@ class Archive:
         earlier = (
             structs.replace(one, stored=new.get(one.stored.sha256, one.stored)) for one in manifest.earlier
         )
-        now = structs.replace(manifest, title=title, files=tuple(files), earlier=tuple(earlier))
+        prompts = manifest.prompts
+        if prompts is not None:
+            prompts = new.get(prompts.sha256, prompts)
+        now = structs.replace(
+            manifest, title=title, files=tuple(files), earlier=tuple(earlier), prompts=prompts
+        )
         self.publish(now)
         self._discard_superseded(manifest, now)
 
