@@ -28,6 +28,7 @@ REPAIRS = {
     "api-unsigned-thinking": ("thinking-removed",),
     "api-emptied-thinking": ("thinking-removed",),
     "api-empty-image": ("image-replaced",),
+    "api-damaged-image": ("image-replaced",),
     "api-oversize-image": ("image-replaced",),
 }
 HEAD = """# Codes of `recollect check`
