@@ -1,7 +1,7 @@
 """Refused attempts of known tokens, in the audit log of their organisation.
 
-Whoever tries what they may not do, or uses a token that is revoked, expired or disabled, leaves a row;
-repeated attempts leave one a minute with their number, so that nobody can fill the log. A token that
+Anyone who tries what they may not do, or uses a token that is revoked, expired or disabled, leaves a row;
+repeated attempts leave one a minute with their number, so that no one can fill the log. A token that
 was never issued belongs to no organisation: it is counted in the metrics.
 """
 

@@ -200,7 +200,7 @@ async def body_of(request: Request) -> dict[str, object]:
                     raise HTTPException(413)
     except TimeoutError:
         raise HTTPException(408) from None
-    except ClientDisconnect:  # nobody will read the answer
+    except ClientDisconnect:  # no one will read the answer
         raise HTTPException(400) from None
     try:
         return msgspec.json.decode(data or b"{}", type=dict[str, object])

@@ -2,7 +2,7 @@
 and the local page.
 
 uvicorn bounds headers only with its slower parser. Without a bound, a client without a token could fill
-the memory with one endless request, or keep connections for ever by sending half of one.
+the memory with one endless request, or keep connections open without end by sending half of one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """What is left of a body that was answered already may still come, but not for ever."""
+        """What is left of a body that was answered already may still come, but not without end."""
         super().on_response_complete()
         if not self._is_head and self._late is None:
             self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
