@@ -7,7 +7,6 @@ the memory with one endless request, or keep connections open without end by sen
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -26,9 +25,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._is_head, self._received, self._heads = True, 0, 0
-        self._late: asyncio.TimerHandle | None = None
+        self._late: Any = None  # a timer of the loop
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
