@@ -19,6 +19,7 @@ from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
 from recollect.model.secrets.patterns import NAMED, TOKENS
+from recollect.model.secrets.scan_engine import WORTH_A_SCAN, ScanWindow, engine
 
 _LETTER, _OTHER = b"A", b" "
 _QUOTE, _BACKSLASH, _NEWLINE = 0x22, 0x5C, 0x0A
@@ -42,6 +43,7 @@ _A_LONG_WORD, _A_LONG_BASE64 = _LETTER * _LONG_WORD, _LETTER * _LONG_BASE64
 _Note = Callable[[int, int], int]
 _Look = Callable[[bytes, _Note], None]
 _BEFORE, _BEHIND, _FARTHEST = 512, 2048, 20_000
+_LONGEST_WORD = 400
 
 
 def suspects(block: bytes) -> list[tuple[int, int]]:
@@ -54,8 +56,7 @@ def suspects(block: bytes) -> list[tuple[int, int]]:
         found[block.rfind(b"\n", 0, start) + 1] = end
         return end
 
-    for look in _LOOKS:
-        look(block, note)
+    _look_everywhere(block, note)
     return sorted(found.items())
 
 
@@ -67,8 +68,7 @@ def regions(text: bytes) -> list[tuple[int, int]]:
         found.append((start, end))
         return end
 
-    for look in _LOOKS:
-        look(text, note)
+    _look_everywhere(text, note)
     merged: list[tuple[int, int]] = []
     for start, end in sorted(
         (_word_before(text, start - _BEFORE), _word_behind(text, end + _BEHIND)) for start, end in found
@@ -78,6 +78,52 @@ def regions(text: bytes) -> list[tuple[int, int]]:
         else:
             merged.append((start, end))
     return merged
+
+
+def _look_everywhere(block: bytes, note: _Note) -> None:
+    used = engine() if len(block) >= WORTH_A_SCAN else None
+    if used is None:
+        for look in _LOOKS:
+            look(block, note)
+        return
+    windows, base64 = used.matches(block)
+    done = 0
+    for window in windows:
+        if window.end > done:
+            done = _look_in_window(block, window, note)
+    done = 0
+    for end in base64:
+        if end > done:
+            done = _look_in_base64(block, end, note)
+
+
+def _look_in_window(block: bytes, window: ScanWindow, note: _Note) -> int:
+    """Examine a part of a block; returns where to continue."""
+    least, most = max(window.start - _LONGEST_WORD, 0), min(window.end + _LONGEST_WORD, len(block))
+    first = least + block[least : max(window.start, 0)].translate(_WORDS_AND_BASE64).rfind(_OTHER) + 1
+    rest = block[window.end : most].translate(_WORDS_AND_BASE64).find(_OTHER)
+    last = most if rest < 0 else window.end + rest
+    part, done = block[first:last], 0
+
+    def note_part(start: int, end: int) -> int:
+        nonlocal done
+        behind = note(first + start, first + end)
+        done = max(done, behind)
+        return behind - first
+
+    for look in _PLAIN_LOOKS:
+        look(part, note_part)
+    return done
+
+
+def _look_in_base64(block: bytes, end: int, note: _Note) -> int:
+    """Examine the run of base64 whose first letters end here; returns where to continue."""
+    start = max(end - _LONG_BASE64 - 1, 0)
+    start += block[start:end].translate(_BASE64).rfind(_OTHER) + 1
+    start += block[start - 1 : start] == b"\\" and block[start : start + 1] in (b"n", b"r", b"t")
+    run = _WRAPPED.match(block, start)
+    is_secret, behind = _end_of_hidden_text(block, start, end if run is None else run.end())
+    return note(start, behind) if is_secret else behind
 
 
 def _word_before(text: bytes, place: int) -> int:

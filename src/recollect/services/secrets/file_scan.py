@@ -17,6 +17,7 @@ from recollect.model.json_text import loose_object
 from recollect.model.secrets.documents import SecretHit, hits_in_json, hits_in_text
 from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.prefilter import suspects
+from recollect.services.secrets.engine import engine_ready, use_engine
 from recollect.services.secrets.places import SecretPlace
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.pool import Run, WorkerPool
@@ -48,8 +49,11 @@ class PlaceScan(Struct, frozen=True):
     problem: str | None = None
 
 
-def secrets_job(key: bytes) -> Run:
+def secrets_job(setup: tuple[bytes, str]) -> Run:
     """A job of ``system.pool`` that searches a place. No secret leaves the process."""
+    key, engine = setup
+    if engine:
+        use_engine(Path(engine))
 
     def run(plain: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         path, *rest = plain
@@ -64,8 +68,10 @@ def scan_places(
 ) -> Iterator[tuple[SecretPlace, PlaceScan]]:
     """The result of each place, in order of completion, the largest places first."""
     tasks = [(str(place.path), *structs.astuple(place)[1:]) for place in places]
-    pool = WorkerPool(secrets_job, key, processes=processes)
-    for number, (findings, size, problem) in pool.answers(tasks, [place.size for place in places]):
+    sizes = [place.size for place in places]
+    engine = engine_ready(sum(sizes))
+    pool = WorkerPool(secrets_job, (key, str(engine or "")), processes=processes)
+    for number, (findings, size, problem) in pool.answers(tasks, sizes):
         yield places[number], PlaceScan([SecretFinding(*one) for one in findings], size, problem)
 
 

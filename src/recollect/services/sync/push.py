@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from recollect.services.secrets.engine import engine_ready
 from recollect.services.sync.selection import OutgoingFile, PushScan
 from recollect.storage.config.sync_settings import SyncProjects
 from recollect.storage.sync_state import StateFile, SyncState
@@ -85,6 +86,8 @@ class Push:
             state = self._kept.load()
             changed = self._changed(state)
             if changed:
+                if self._options.secrets is not None:
+                    engine_ready(sum(one.size for one in changed))
                 self._sender(state).run(changed, None if only is None else set(only), progress)
         return self.done
 

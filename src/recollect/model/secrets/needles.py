@@ -1,0 +1,115 @@
+"""What the scan engine looks for in raw bytes, derived from the patterns.
+
+Each expression says less than the finder: it matches wherever the finder might, in a line of a log as it is
+written, with escapes, colours and line breaks inside. ``prefilter`` examines every match. The engine has no
+look-behind, so the byte before a secret is part of its expression.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from recollect.model.secrets.patterns import NAMED, TOKENS
+
+# Bytes to examine before and behind the end of a match.
+BEFORE, BEHIND = 900, 400
+# A key continues far behind its name.
+KEY_BEHIND = 13_000
+
+
+class Needle(NamedTuple):
+    """An expression. ``behind``: how much is examined; ``is_base64``: only that the run decodes to a secret."""
+
+    expression: bytes
+    behind: int = BEHIND
+    is_base64: bool = False
+
+
+_WORD = rb"[0-9A-Za-z_+/=.:$~-]"
+_VALUE = rb"[0-9A-Za-z_~+/=.-]"
+_BREAK = rb"(?:\\n|\n) *"
+_COLOUR = rb"(?:\\+u001[bB]|\\+x1[bB]|\\+e|\\+033|\x1b)\[[0-9;?]*[A-Za-z]"
+# No letter or digit, or one that can end an escape or a colour: \n, %3D, \u000a, [31m.
+_EDGE = rb"(?:^|[^G-JL-Zg-lo-qsuw-z])"
+_BESIDE = rb"(?:[\\\"'` \]]|%s)" % _COLOUR
+_GLUE = rb"(?:[\\\"'`\s\]:=>,]|\\[nrt]|%s|value|%%[23][0-9A-Fa-f])+" % _COLOUR
+_SHORT = 4
+_LONG_WORD = 14  # of 16 letters: the escape before it may have taken two
+# Letters of base64 whose bytes are ASCII: the second and third of four; the first is A to f, the last any.
+_SECOND, _THIRD = b"[A-HQ-Xg-nw-z0-3]", b"[ABEFIJMNQRUVYZcdghklopstwx014589]"
+
+
+def needles() -> list[Needle]:
+    """All of them; the index of one is its number in the engine."""
+    tokens = [Needle(one) for one in sorted(set(_tokens()))]
+    return [*tokens, *map(Needle, _values()), *_others()]
+
+
+def digest() -> str:
+    """Changes whenever an expression does."""
+    return hashlib.sha256(repr(needles()).encode()).hexdigest()[:16]
+
+
+def _tokens() -> Iterator[bytes]:
+    for token in TOKENS:
+        body = token.body.encode()
+        if token.inside:
+            yield rb"[0-9]{8}:AA[\w-]{10}" if token.inside == ":AA" else body
+        for start in token.starts:
+            first, (letter, count) = re.escape(start.encode()), _first_letters(token.body)
+            if token.hint and len(start) <= _SHORT:
+                yield rb"%s%s(?:%s)" % (_EDGE, first, body)
+            else:
+                count = min(count, max(_SHORT, _LONG_WORD - len(start)))
+                more = max(1, _LONG_WORD - len(start) - count)
+                yield rb"%s%s%s{%d}%s{%d}" % (_EDGE, first, letter, count, _WORD, more)
+            yield rb"%s%s%s{0,3}%s%s" % (_EDGE, first, letter, _BREAK, letter)
+            yield rb"%s%s%s{%d}%s{0,60}%s%s{4}" % (_EDGE, first, letter, _SHORT, _WORD, _BREAK, _WORD)
+            yield from _broken(start.encode())
+
+
+def _first_letters(body: str) -> tuple[bytes, int]:
+    """The class of the first letters of a body and how many, at least four; any letter where that is not plain."""
+    plain = re.match(r"(\[[^]]+\]|\\d)\{(\d+)", body)
+    return (plain[1].encode(), int(plain[2])) if plain and int(plain[2]) >= _SHORT else (_WORD, _SHORT)
+
+
+def _broken(start: bytes) -> Iterator[bytes]:
+    """A line break inside the beginning."""
+    for at in range(1, len(start)):
+        edge = _EDGE if at <= _SHORT else b""
+        before, behind = re.escape(start[max(0, at - _SHORT) : at]), re.escape(start[at : at + _SHORT])
+        yield rb"%s%s%s%s" % (edge, before, _BREAK, behind)
+
+
+def _values() -> Iterator[bytes]:
+    """A value behind a telling name, and passwords in their usual places."""
+    words = {word for one in NAMED for word in one.words} - {"session", "bot"}
+    names = "|".join(
+        sorted(words | {"key", "token", "secret", "credential", "auth", "cookie", "_session"})
+    ).encode()
+    yield rb"(?i)(?:%s)[\w.-]{0,30}%s(?:%s{16}|%s{1,15}%s%s)" % (names, _GLUE, _VALUE, _VALUE, _BREAK, _VALUE)
+    yield rb"(?i)(?:bearer|basic)[\s\\\"'nrt]{1,4}%s{10}" % _VALUE
+    yield rb"(?i)(?:(?:sess|sid)[\w.-]{0,30}|[?&;]sig)=%s{16}" % _VALUE
+    given = rb"[\w.-]{0,20}%s{0,6}(?:[:=,]|=>|value\\?=)%s{0,8}[^\s\"'`\\,;]{4}" % (_BESIDE, _BESIDE)
+    yield rb"(?i)(?:passw(?:or)?d|passphrase|pwd)%s" % given
+    yield rb"(?i)login[^\n]{0,120}password[ \\\n]"
+    yield rb"://[^\s:/?#@\"'`<>\\]{0,100}:[^\s/?#@\"'`<>\\]{3,200}(?:\\n[^\s/?#@\"'`<>\\]{1,100})?@"
+    yield rb"(?i)//(?:hooks\.slack|[a-z]{0,8}\.?discord|[\w-]{1,60}\.webhook\.office)"
+    yield rb"(?i)curl[^\n]{0,400} (?:-u|--user)"
+
+
+def _others() -> Iterator[Needle]:
+    """Escaped letters, marks in the middle or at the end, private keys, text in base64."""
+    yield Needle(rb"\\u00[2-7]")
+    yield Needle(rb"%(?:2[4BDFbdf]|3[ADad]|7[Ee])")
+    yield Needle(rb"Q~[\w~.-]{31}")
+    yield Needle(rb"sig=[0-9A-Za-z+/%]{43}")
+    yield Needle(rb"_mmk|AZDO[0-9A-Za-z]{4}|[0-9a-f]{28}-us")
+    yield Needle(rb"(?i)private key", KEY_BEHIND)
+    letter = rb"[0-9A-Za-z+/]"
+    group = rb"[A-Za-f]%s%s%s" % (_SECOND, _THIRD, letter)
+    yield Needle(rb"(?:^|[^0-9A-Za-z+/]|\\[nrt])\+?(?:%s){6}%s{3}" % (group, letter), BEHIND, is_base64=True)

@@ -1,0 +1,113 @@
+"""The scan engine (Vectorscan): all needles in one pass over a block, at memory speed.
+
+The engine compiles its expressions for the processor at hand, which takes more than a second. So it is used
+only once ``use`` was given a compiled database; until then, and on platforms without the library, the
+prefilter works without it and finds the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from recollect.model.secrets.needles import BEFORE, Needle, needles
+
+# Calling the engine costs more than it gains on a shorter text.
+WORTH_A_SCAN = 4 << 10
+
+
+class ScanWindow(NamedTuple):
+    """A part of a block to examine."""
+
+    start: int
+    end: int
+
+
+class EngineMatches(NamedTuple):
+    """What the engine found in a block: parts to examine, and ends of the first letters of base64."""
+
+    windows: list[ScanWindow]
+    base64: list[int]
+
+
+class ScanEngine:
+    """A compiled database, shared by all threads; each has working memory of its own."""
+
+    def __init__(self, database: Any) -> None:
+        # Working memory that no thread uses at the moment.
+        self._database, self._unused = database, list[Any]()
+        self._needles: list[Needle] = needles()
+
+    def matches(self, block: bytes) -> EngineMatches:
+        found: list[tuple[int, int]] = []
+
+        def note(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            found.append((end, number))
+
+        memory = self._unused.pop() if self._unused else _library().Scratch(self._database)
+        self._database.scan(block, match_event_handler=note, scratch=memory)
+        self._unused.append(memory)
+        windows: list[ScanWindow] = []
+        base64: list[int] = []
+        for end, number in found:
+            needle = self._needles[number]
+            if needle.is_base64:
+                base64.append(end)
+            elif windows and end - BEFORE <= windows[-1].end:
+                windows[-1] = ScanWindow(windows[-1].start, max(windows[-1].end, end + needle.behind))
+            else:
+                windows.append(ScanWindow(end - BEFORE, end + needle.behind))
+        return EngineMatches(windows, base64)
+
+
+_engine: ScanEngine | None = None
+
+
+def engine() -> ScanEngine | None:
+    """The engine in use, if any."""
+    return _engine
+
+
+def use(compiled: bytes) -> bool:
+    """Take a compiled database into use; False if it was made by another version or for another processor."""
+    global _engine  # noqa: PLW0603 -- one engine for the process, as with a compiled expression
+    library = _library()
+    if library is None:
+        return False
+    try:
+        _engine = ScanEngine(library.loadb(compiled, library.HS_MODE_BLOCK))
+    except (ValueError, library.HyperscanError):
+        return False
+    return True
+
+
+def release() -> None:
+    """Work without the engine again."""
+    global _engine  # noqa: PLW0603
+    _engine = None
+
+
+def compiled() -> bytes | None:
+    """A database for this processor; None where the library is missing or cannot compile it."""
+    library = _library()
+    if library is None:
+        return None
+    database, wanted = library.Database(), [one.expression for one in needles()]
+    try:
+        database.compile(expressions=wanted, ids=list(range(len(wanted))))
+        return bytes(library.dumpb(database))
+    except library.HyperscanError:
+        return None
+
+
+def version() -> str:
+    """The version of the library; empty where it is missing."""
+    library = _library()
+    return "" if library is None else str(library.__version__)
+
+
+def _library() -> Any:
+    try:
+        import hyperscan
+    except ImportError:  # no wheel for this platform
+        return None
+    return hyperscan

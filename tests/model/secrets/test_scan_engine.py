@@ -1,0 +1,117 @@
+"""The scan engine passes over nothing that the finder finds, and changes no answer."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.model.secrets import scan_engine
+from recollect.model.secrets.documents import hits_in_json, hits_in_text
+from recollect.model.secrets.prefilter import suspects
+from tests.model.secrets.samples import SAMPLES, Dice, private_key
+from tests.model.secrets.test_contexts import CONTEXTS, name_of
+from tests.model.secrets.test_recall import FORMS
+
+ROUNDS = 40 if os.environ.get("RECOLLECT_TORTURE") else 1
+FILLER = Path(scan_engine.__file__).read_text("utf-8")
+
+pytestmark = pytest.mark.skipif(not scan_engine.version(), reason="no wheel of hyperscan for this platform")
+
+
+@pytest.fixture(scope="module")
+def compiled() -> bytes:
+    found = scan_engine.compiled()
+    assert found is not None, "an expression cannot be compiled"
+    return found
+
+
+@pytest.fixture
+def used(compiled: bytes) -> Iterator[None]:
+    assert scan_engine.use(compiled)
+    yield
+    scan_engine.release()
+
+
+def line_of(text: str) -> str:
+    return json.dumps({"type": "user", "uuid": "u", "message": {"role": "user", "content": text}})
+
+
+def lines_with_secrets(seed: str) -> list[bytes]:
+    """Each kind in each form and context, a line each, between lines of a program."""
+    dice, lines = random.Random(seed), []
+    for kind, number in itertools.product(sorted(SAMPLES), range(ROUNDS)):
+        sample = SAMPLES[kind]
+        secret = sample.make(Dice((kind, seed, number)))
+        whole = sample.before + secret + sample.after
+        form = FORMS[dice.randrange(len(FORMS))]
+        lines.append(form(whole, len(sample.before), dice))
+        context = dice.choice(sorted(CONTEXTS))
+        lines.append(line_of(CONTEXTS[context](name_of(kind), secret)))
+        at = dice.randrange(len(FILLER) - 400)
+        lines.append(line_of(FILLER[at : at + 400]))
+    return [line.encode() for line in lines]
+
+
+@pytest.mark.usefixtures("used")
+def test_no_line_with_a_secret_is_passed_over() -> None:
+    """Every line in which the finder finds something is named, in one block of many."""
+    lines = lines_with_secrets("recall")
+    block = b"\n".join(lines)
+    named = {block[start:end] for start, end in suspects(block)}
+    scan_engine.release()
+    passed_over = [block[start:end] for start, end in suspects(block) if block[start:end] not in named]
+
+    assert len(named) > len(SAMPLES) * ROUNDS
+    assert [] == [line for line in passed_over if hits_in_json(line)]
+
+
+@pytest.mark.usefixtures("used")
+def test_long_texts_have_the_same_secrets() -> None:
+    """Regions of a text: the same kinds at the same places, private keys to their end."""
+    dice = Dice("long")
+    parts = [FILLER, private_key(dice), FILLER]
+    for kind in sorted(SAMPLES)[::4]:
+        parts += [SAMPLES[kind].before + SAMPLES[kind].make(dice) + SAMPLES[kind].after, "\n", FILLER[:900]]
+    text = "\n".join(parts).encode()
+    fast = [(hit.kind, hit.spans) for hit in hits_in_text(text)]
+    scan_engine.release()
+
+    assert [(hit.kind, hit.spans) for hit in hits_in_text(text)] == fast
+    assert len(fast) > 40
+
+
+@pytest.mark.usefixtures("used")
+def test_real_logs_have_the_same_suspects(shared: Path) -> None:
+    """Line for line, on transcripts of people."""
+    logs = [log.read_bytes() for log in sorted(shared.glob("corpus/**/*.jsonl"))][: 20 * ROUNDS]
+    fast = [suspects(log) for log in logs]
+    scan_engine.release()
+
+    assert [suspects(log) for log in logs] == fast
+
+
+@pytest.mark.usefixtures("used")
+def test_threads_share_the_engine() -> None:
+    """Each with working memory of its own: a scan beside another gives the same."""
+    block = b"\n".join(lines_with_secrets("threads")[:150])
+    expected, found = suspects(block), []
+    threads = [threading.Thread(target=lambda: found.append(suspects(block))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [expected] * 4 == found
+
+
+def test_a_database_of_another_version_is_refused() -> None:
+    """And the prefilter works on without it."""
+    assert not scan_engine.use(b"not a database")
+    assert scan_engine.engine() is None
