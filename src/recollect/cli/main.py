@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("recollect.cli.look.history", "typed prompts, plans and shell environment beside the logs"),
     "export": ("recollect.cli.look.export", "write a session as Markdown, HTML, JSON or JSONL"),
     "resume": ("recollect.cli.look.resume", "find a session and continue it in the client"),
+    "browse": ("recollect.cli.look.browse", "read sessions in the terminal: pick, scroll, search"),
     "fork": ("recollect.cli.keep.fork", "start a new session as a copy of another"),
     "rename": ("recollect.cli.keep.rename", "set the title of a session"),
     "tag": ("recollect.cli.keep.tag", "set the tag of a session"),
@@ -66,6 +67,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sync": ("recollect.cli.team.sync", "share sessions between machines: login, push, pull, status, watch"),
     "team": ("recollect.cli.team.team", "what a team's sessions cost, from the team server"),
     "admin": ("recollect.cli.team.admin", "manage organisations, members and tokens of a team server"),
+    "completion": ("recollect.cli.shell.completion", "print a completion script for bash, zsh or fish"),
+    "man": ("recollect.cli.shell.man", "show or write the manual pages"),
 }
 GROUPS = {
     "look": "Look at sessions",
@@ -155,7 +158,7 @@ def _make_streams_safe() -> None:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    options, rest = _global_options(arguments)
+    options, rest = global_options(arguments)
     if options["--color"]:
         _choose_colour(options["--color"][-1])
     if rest[:1] in (["-h"], ["--help"]):
@@ -181,7 +184,7 @@ def _dispatch(arguments: list[str]) -> int:
     return _run(command, options, rest[1:] if named else rest)
 
 
-def _global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+def global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Split off the global options, before or after the command. What follows ``--`` is left alone."""
     options: dict[str, list[str]] = {name: [] for name in _WITH_VALUE}
     rest: list[str] = []

@@ -10,6 +10,12 @@ import struct
 import subprocess
 import sys
 import termios
+import time
+from pathlib import Path
+from types import TracebackType
+
+import pexpect  # type: ignore[import-untyped]
+import pyte
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -49,3 +55,67 @@ def on_terminal(words: list[str], columns: int, env: dict[str, str] | None = Non
 
 def recollect(*words: str) -> list[str]:
     return [sys.executable, "-m", "recollect", *words]
+
+
+class InteractiveProgram:
+    """A program in a terminal, what its screen shows, and every byte it wrote."""
+
+    def __init__(self, words: list[str], columns: int = 80, rows: int = 24, cwd: Path | None = None) -> None:
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self.written = b""
+        self._child = pexpect.spawn(
+            words[0],
+            words[1:],
+            dimensions=(rows, columns),
+            env=environment(),
+            cwd=cwd and str(cwd),
+            timeout=60,
+        )
+
+    def __enter__(self) -> InteractiveProgram:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._child.close(force=True)
+
+    def _read(self) -> bool:
+        try:
+            data = self._child.read_nonblocking(1 << 16, 0.2)
+        except pexpect.TIMEOUT:
+            return True
+        except pexpect.EOF:
+            return False
+        self.written += data
+        self._stream.feed(data)
+        return True
+
+    @property
+    def rows(self) -> list[str]:
+        return [row.rstrip() for row in self.screen.display]
+
+    def wait_for(self, text: str, *, gone: bool = False, seconds: float = 60) -> list[str]:
+        """The screen as soon as it shows a text (or no longer does); fails loudly after a minute."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            is_open = self._read()
+            if (text in "\n".join(self.rows)) is not gone:
+                return self.rows
+            assert is_open, "the program ended:\n" + "\n".join(self.rows)
+        raise AssertionError(f"no {text!r} on the screen:\n" + "\n".join(self.rows))
+
+    def send(self, keys: str) -> None:
+        self._child.send(keys)
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.screen.resize(rows, columns)
+        self._child.setwinsize(rows, columns)
+
+    def end(self) -> int:
+        """The exit code, once it has ended."""
+        while self._read():
+            pass
+        self._child.close()
+        return int(self._child.exitstatus if self._child.exitstatus is not None else -1)

@@ -4,6 +4,8 @@ Searches all projects, so it works from any directory. The session is named by
 id, title, path, @last, the number it had in the last `recollect search` here,
 or by words that all occur in its title or in what you typed. If several
 sessions match, they are listed and nothing runs, unless you add --newest.
+Without words, a list in the terminal to pick from: type to filter, enter
+resumes, ctrl-y copies the command, esc leaves.
 
 A session that is only in the archive is restored first, after a question or
 with --yes; the undo is printed.
@@ -13,6 +15,7 @@ the Claude home under the directory of the same repository here (or --cwd), and
 continued. With --print or --json the home is not changed.
 
 Example:
+  recollect resume
   recollect resume rounding basket
   recollect resume 3
   recollect resume 6ada00ba --print
@@ -27,8 +30,7 @@ import shlex
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
-
-from msgspec import convert, structs
+from typing import TYPE_CHECKING
 
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output, plans
@@ -37,16 +39,18 @@ from recollect.cli.terminal.numbers import numbered
 from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import NotFound, UsageError
-from recollect.services.archive.session import ArchivedSession
-from recollect.services.documents.parts import ResumeDocument
-from recollect.services.homes import Home
-from recollect.services.resume import Resumption, found_session, resumption
-from recollect.services.session import Session
+
+# What reads sessions is imported in functions: the picker is painted before.
+if TYPE_CHECKING:
+    from recollect.services.archive.session import ArchivedSession
+    from recollect.services.homes import Home
+    from recollect.services.resume import Resumption
+    from recollect.services.session import Session
 
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "query", metavar="Q", nargs="+", help="id, start of an id, title, path, @last, words, or a URL"
+        "query", metavar="Q", nargs="*", help="id, start of an id, title, path, @last, words, or a URL"
     )
     parser.add_argument("--newest", action="store_true", help="if several match, take the newest")
     parser.add_argument("--cwd", metavar="DIR", help="continue in this directory, for example after a move")
@@ -60,10 +64,15 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    if not options.query and not _pick(options):
+        return 0
     if len(options.query) == 1 and options.query[0].lower().startswith(("http://", "https://")):
         planned = _fetch(options, options.query[0])
         if planned is not None:
             return _print_way(options, planned)
+    from recollect.services.archive.session import ArchivedSession
+    from recollect.services.resume import resumption
+
     home, session = _named(options)
     if isinstance(session, ArchivedSession):
         if options.json or options.only_print:
@@ -83,7 +92,22 @@ def run(options: Namespace) -> int:
     return 0
 
 
+def _pick(options: Namespace) -> bool:
+    """Let the user choose in the terminal; False if they left."""
+    from recollect.cli.look.browse import name_of, new_picker
+    from recollect.cli.terminal.screen import whole_screen
+
+    if options.json or options.only_print:
+        raise UsageError("--print and --json need a session", hint="name one: recollect resume WORDS --print")
+    with whole_screen("name a session: recollect resume WORDS") as screen:
+        chosen = new_picker(screen, options, "resume").picked()
+    options.query = [] if chosen is None else [name_of(chosen)]
+    return chosen is not None
+
+
 def _named(options: Namespace) -> tuple[Home, Session]:
+    from recollect.services.resume import found_session
+
     if len(options.query) == 1 and numbered(own_cache(options), options.query[0]) is not None:
         return named_hit(options, options.query[0])[:2]
     home = open_home(options.homes, options.data)
@@ -130,6 +154,7 @@ def _fetch(options: Namespace, url: str) -> Resumption | None:
     """Fetch a session from the team server; afterwards the query is its id. A plan gives the way to it."""
     from pathlib import Path
 
+    from recollect.services.resume import Resumption
     from recollect.services.sync.resume_url import fetched
     from recollect.services.sync.sync import SyncClient
     from recollect.storage.config.sync_settings import load_login
@@ -156,14 +181,18 @@ def _fetch(options: Namespace, url: str) -> Resumption | None:
 
 def _print_way(options: Namespace, way: Resumption, restore: str | None = None) -> int:
     if options.json:
+        from msgspec import convert, structs
+
+        from recollect.services.documents.parts import ResumeDocument
+
         document = convert(way, ResumeDocument, from_attributes=True)
         output.print_json(document if restore is None else structs.replace(document, restore=restore))
     else:
-        output.say(visible(" && ".join([*([] if restore is None else [restore]), _line(way)])))
+        output.say(visible(" && ".join([*([] if restore is None else [restore]), command_line(way)])))
     return 0
 
 
-def _line(way: Resumption) -> str:
+def command_line(way: Resumption) -> str:
     """For a shell. A directory that is not there is left out: the client takes a log by its path from anywhere."""
     return f"cd {shlex.quote(way.cwd)} && {way.command}" if way.cwd_exists else way.command
 
@@ -185,7 +214,7 @@ def _go(way: Resumption) -> int:
     if program is None:
         raise NotFound(
             f"program {way.argv[0]!r} is not on PATH",
-            hint=f"install it, or type: {_line(way)}",
+            hint=f"install it, or type: {command_line(way)}",
         )
     output.note(f"{visible(way.cwd)}: {visible(way.command)}")
     sys.stdout.flush()

@@ -65,6 +65,7 @@ class DisplayOptions(Struct, frozen=True):
 
     tools: ToolDetail = ToolDetail.SHORT
     thinking: bool = False
+    markdown: bool = True  # on a terminal, laid out by rich, which takes a while to import
 
 
 class MessagePartKind(enum.Enum):
@@ -235,7 +236,7 @@ def lines(message: Message, view: DisplayOptions, safe: Callable[[str], str] = s
     if not only_results(message):
         yield _heading(message, safe)
     for part in shown:
-        yield from _part_lines(part, view, safe, markdown=message.role == "assistant")
+        yield from _part_lines(part, view, safe, markdown=view.markdown and message.role == "assistant")
     yield ""
 
 

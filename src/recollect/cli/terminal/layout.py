@@ -22,9 +22,14 @@ _TO_COPY = re.compile(
 _DEEPEST = 24
 
 
+def plain(text: str) -> str:
+    """A text without its colours."""
+    return _COLOUR.sub("", text)
+
+
 def plain_width(text: str) -> int:
     """Columns of a text without its colours."""
-    return width(_COLOUR.sub("", text))
+    return width(plain(text))
 
 
 def fitted(line: str, columns: int, *, is_text: bool = False) -> list[str]:
@@ -35,7 +40,7 @@ def fitted(line: str, columns: int, *, is_text: bool = False) -> list[str]:
     if plain_width(line.expandtabs() if "\t" in line else line) <= columns:
         return [line]
     line = line.expandtabs()
-    to_copy = None if is_text else _TO_COPY.fullmatch(_COLOUR.sub("", line))
+    to_copy = None if is_text else _TO_COPY.fullmatch(plain(line))
     if to_copy is not None:
         return _rows_to_copy(line, to_copy["before"], to_copy["command"], columns)
     indent = " " * min(len(line) - len(line.lstrip(" ")) + (0 if is_text else 2), _DEEPEST, columns // 3)
