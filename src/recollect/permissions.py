@@ -35,7 +35,7 @@ from recollect.policy.host_rules import DomainPattern
 from recollect.policy.path_pattern import Anchor, PathPattern
 from recollect.policy.rules import ParameterPattern, Rule, RuleProblem, parse_rule
 from recollect.services.permissions.engine import ProjectEngine, call_of, permit
-from recollect.services.permissions.file_world import FileWorld
+from recollect.services.permissions.file_world import FileWorld, hooks_of
 from recollect.storage.home import ClaudeHome
 from recollect.system.locations import claude_homes, home_at
 
@@ -87,9 +87,9 @@ class Engine:
             if isinstance(rule, RuleProblem):
                 raise UsageError(f"rule {rule.text!a}: {rule.why}", hint=f"correct it: {rule.consequence}")
         kept = tuple(rule for rule in rules if not isinstance(rule, RuleProblem))
-        workspace = Workspace(
-            place, tuple(str(Path(place, one)) for one in directories), str(home or Path.home()), trusted=True
-        )
+        user = str(home or Path.home())
+        extra = tuple(str(Path(place, one)) for one in directories)
+        workspace = Workspace(place, extra, user, trusted=True, hooks=hooks_of(place, user))
         self._engine: PolicyEngine | ProjectEngine = PolicyEngine(
             RuleSet(kept), workspace, Mode(mode), FileWorld()
         )

@@ -18,12 +18,12 @@ import pytest
 from recollect.policy.decision import RuleSource, Scope, Verdict
 from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
 from recollect.policy.rules import Rule, parse_rule
+from recollect.services.permissions.file_world import FileWorld
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
 from tests.oracle.recorded import recorded
 from tests.oracle.test_files_and_tasks import ScriptedStub
 from tests.oracle.tool_client import running
-from tests.policy.worlds import DiskWorld
 
 pytestmark = pytest.mark.slow
 
@@ -276,7 +276,7 @@ class Permitted(Client):
         parsed = [parse_rule(text, verdict, source) for verdict, texts in lists for text in texts]
         rules = RuleSet(tuple(rule for rule in parsed if isinstance(rule, Rule)), ())
         workspace = Workspace(str(self.cwd), (), str(self._home), group.trusted)
-        engine = PolicyEngine(rules, workspace, Mode(group.mode), DiskWorld())
+        engine = PolicyEngine(rules, workspace, Mode(group.mode), FileWorld())
         return [engine.decide(*self.placed(call)).verdict is Verdict.ALLOW for call in group.calls]
 
 

@@ -15,7 +15,7 @@ import pytest
 from recollect.policy.decision import RuleSource, Scope, Verdict
 from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace, combine_hook
 from recollect.policy.rules import Rule, parse_rule
-from tests.policy.worlds import DiskWorld
+from recollect.services.permissions.file_world import FileWorld
 
 DATA = Path(__file__).parent.parent / "attack"
 
@@ -74,7 +74,7 @@ def engine_for(case: dict[str, Any]) -> PolicyEngine:
     extra = () if case.get("extra_from_project") else tuple(case.get("directories", ()))
     workspace = Workspace(places["$CWD"], extra, places["$HOME"], case.get("trusted", True))
     found = RuleSet(tuple(rule for rule in parsed if isinstance(rule, Rule)), ())
-    return PolicyEngine(found, workspace, Mode(case.get("mode", "default")), DiskWorld())
+    return PolicyEngine(found, workspace, Mode(case.get("mode", "default")), FileWorld())
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,15 +1,14 @@
-"""Worlds for tests: one that is only a table, and the real file system."""
+"""Engines for tests, and a world that is only a table."""
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from recollect.policy.decision import RuleSource, Scope, Verdict
 from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
 from recollect.policy.rules import Rule, RuleProblem, parse_rule
+from recollect.services.permissions.file_world import FileWorld
 
 CWD, HOME = "/w/repo", "/home/me"
 
@@ -38,29 +37,11 @@ class TableWorld:
     def is_regular_or_missing(self, path: str) -> bool:
         return self.resolved(path) not in self.special
 
+    def is_directory(self, path: str) -> bool:
+        return False
 
-class DiskWorld:
-    """The file system as it is."""
-
-    def resolved(self, path: str) -> str:
-        try:
-            return os.path.realpath(path)
-        except (OSError, ValueError):
-            return path
-
-    def identity(self, path: str) -> tuple[int, int] | None:
-        try:
-            status = os.stat(path)
-        except (OSError, ValueError):
-            return None
-        return status.st_dev, status.st_ino
-
-    def is_regular_or_missing(self, path: str) -> bool:
-        try:
-            mode = os.stat(path).st_mode
-        except (OSError, ValueError):
-            return True
-        return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+    def names_in(self, path: str) -> frozenset[str] | None:
+        return None
 
 
 def rule(text: str, verdict: str, scope: Scope = Scope.USER, anchor: str | None = None) -> Rule | RuleProblem:
@@ -89,7 +70,7 @@ def engine(
     deny: Iterable[str] = (),
     *,
     mode: Mode = Mode.DEFAULT,
-    world: TableWorld | DiskWorld | None = None,
+    world: TableWorld | FileWorld | None = None,
     scope: Scope = Scope.USER,
     anchor: str | None = None,
     cwd: str = CWD,

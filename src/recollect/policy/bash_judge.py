@@ -17,11 +17,13 @@ from recollect.policy import commands, shell
 from recollect.policy.analysis import Analysis, Command, Redirect, Word
 from recollect.policy.any_program import INTERPRETERS
 from recollect.policy.commands.environment import harmless_environment
+from recollect.policy.commands.unseen import SANDBOX, assembles, unreadable_name, unseen
+from recollect.policy.copy_gate import CopyGate
 from recollect.policy.decision import Verdict
 from recollect.policy.directory_tracking import Directories, runs_git
 from recollect.policy.file_commands import accepted_edit, removes_everything
 from recollect.policy.findings import PolicyFinding, by_nature, by_rule
-from recollect.policy.looked_at import listed, names_unknown_file, swept, with_known_heredocs
+from recollect.policy.looked_at import fed_with_names, listed, names_unknown_file, swept, with_known_heredocs
 from recollect.policy.modes import Mode
 from recollect.policy.path_gate import PathGate, changes_files
 from recollect.policy.path_judge import PathJudge
@@ -35,9 +37,6 @@ _STREAMS = frozenset({"/dev/null", "/dev/stdin"})
 _ENVIRONMENT = re.compile(r"LANG|LC_\w+|GIT_\w+|PYTHON\w*|NODE_\w+|PERL\w*|RUBY\w*|JAVA\w*|npm_\w+")
 """Variables that other programs act on, beside those that the shell acts on."""
 _KINDS = {"read": ("Read",), "write": ("Edit", "Read")}
-_OPTIONS_WITH_VALUE = frozenset(
-    {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "-H", "--context", "-n"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +66,26 @@ class BashJudge:
         self._paths = paths
         self._mode = mode
         self._gate = PathGate(paths)
+        self._copies = CopyGate(paths, several=True, hidden_too=True)
 
     def judge(self, text: str) -> BashJudgement:
         """Every part of the text with its finding; never empty."""
         analysis = analysed(text)
         covered = self._indexes[Verdict.ALLOW].whole_tool("Bash")
         directories = Directories(self._paths)
+        several = len(analysis.commands) > 1 or bool(analysis.unanalysable)
+        self._copies = CopyGate(self._paths, several=several, hidden_too="glob" in text)
         parts: list[tuple[str, PolicyFinding]] = []
         files: list[str] = []
         # A text may repeat one command a hundred thousand times; it is judged once per directory.
         known: dict[tuple[Command, int], PolicyFinding] = {}
         views: list[Command] = []
-        for command in analysis.commands:
+        for position, command in enumerate(analysis.commands):
             place = (command, len(directories.possible))
             if place not in known:
-                reading = _reading(command)
+                reading = _reading(
+                    command, named=fed_with_names(analysis.commands[max(0, position - 9) : position])
+                )
                 known[place] = self._part(reading, directories, covered)
                 files.extend(self._files(reading, directories))
                 directories.after(reading.command, reading.views)
@@ -92,6 +96,8 @@ class BashJudge:
         else:
             parts.extend((text, finding) for finding in self._suspected(analysis))
         lifted = covered is not None or self._mode is Mode.BYPASS
+        if lifted and (found := self._unseen(analysis, views)):
+            parts.append((text, found))
         if not lifted:
             parts.extend((text, finding) for finding in self._cautions(analysis, views, directories))
         if (directories.outside if lifted else directories.left) and runs_git(views):
@@ -99,6 +105,20 @@ class BashJudge:
             parts.append((text, by_nature(Verdict.ASK, "cd elsewhere, then git", why)))
         return BashJudgement(
             tuple(parts), analysis.unanalysable + _unknown(analysis), tuple(dict.fromkeys(files))
+        )
+
+    def _unseen(self, analysis: Analysis, views: list[Command]) -> PolicyFinding | None:
+        """Beside a broad allow, a command that may be a denied one under a name that is not in the text (B14)."""
+        index = self._indexes[Verdict.DENY]
+        if not index.any_command:
+            return None
+        doubt = unreadable_name(analysis) or unseen(
+            views, lambda programs: (pattern for _, _, pattern in index.for_programs(programs))
+        )
+        if doubt is None:
+            return None
+        return by_nature(
+            Verdict.ASK, "name that is not known", f"{doubt}, and some commands are denied: {SANDBOX}"
         )
 
     def _cautions(
@@ -141,10 +161,21 @@ class BashJudge:
             held = (self._gate.leads_out if covered else self._gate.finding)(view, directories)
         if held:
             return held
+        beyond = self._beyond_denies(reading)
         if covered:
-            return by_rule(covered, "every use of Bash is allowed")
-        found = self._allowed(reading.command, directories)
-        return found or PolicyFinding(self._mode.unspoken(), self._default_reason())
+            return by_rule(covered, "every use of Bash is allowed" + beyond)
+        found = self._allowed(reading, directories)
+        opaque = next(
+            (one for one in (self._copies.opaque(view, directories) for view in reading.views) if one), None
+        )
+        if found and opaque and found.rule != f"Bash({reading.command.raw})":
+            return opaque
+        return found or PolicyFinding(self._mode.unspoken(), self._default_reason() + beyond)
+
+    def _beyond_denies(self, reading: _CommandReading) -> str:
+        """What an answer adds when an interpreter could run what a rule denies."""
+        broad = self._indexes[Verdict.DENY].any_command and any(map(assembles, reading.views))
+        return f"; {SANDBOX}" if broad else ""
 
     def _default_reason(self) -> str:
         return "nothing is asked in this mode" if self._mode is Mode.BYPASS else "no rule allows it"
@@ -156,11 +187,14 @@ class BashJudge:
         found: CommandRule | None = None
         for view in views:
             texts = _spellings(view)
+            values = [word.raw if word.text is None else word.text for word in view.words]
             names = {
                 name for text in texts for name in _names(text.split(None, 1)[0] if text.strip() else "")
             }
             for entry in index.for_programs(names):
-                if (found is None or entry[0] < found[0]) and any(map(entry[2].matches, texts)):
+                if (found is None or entry[0] < found[0]) and (
+                    any(map(entry[2].matches, texts)) or entry[2].covers_words(values)
+                ):
                     found = entry
         return found[1] if found else None
 
@@ -205,14 +239,21 @@ class BashJudge:
                 if rule:
                     why = f"it reads whole directories, and {rule.text} denies something in them"
                     return by_nature(Verdict.ASK, "denied files below", why)
-            for kind, path in operands:
-                if kind != "write" or self._mode is Mode.BYPASS:
-                    continue
-                for cwd in directories.possible:
-                    guarded = self._paths.guarded(self._paths.file(path, cwd or "/"))
-                    if guarded:
-                        return guarded
+            found = None if self._mode is Mode.BYPASS else self._guarded(view, operands, directories)
+            if found:
+                return found
         return None
+
+    def _guarded(
+        self, view: Command, operands: tuple[tuple[str, str], ...], directories: Directories
+    ) -> PolicyFinding | None:
+        """A protected name that the command writes, by its own words or by the name of a source."""
+        for kind, path in operands:
+            for cwd in directories.possible if kind == "write" else ():
+                guarded = self._paths.guarded(self._paths.file(path, cwd or "/"))
+                if guarded:
+                    return guarded
+        return self._copies.finding(view, directories)
 
     def _swept(self, path: str, directories: Directories) -> Rule | None:
         if not self._indexes[Verdict.DENY].paths["Read"]:
@@ -230,7 +271,8 @@ class BashJudge:
 
     # Allowing
 
-    def _allowed(self, command: Command, directories: Directories) -> PolicyFinding | None:
+    def _allowed(self, reading: _CommandReading, directories: Directories) -> PolicyFinding | None:
+        command = reading.command
         if not self._redirects_pass(command.redirects, directories):
             return None
         if not command.words:
@@ -238,7 +280,7 @@ class BashJudge:
         rule = self._allow_rule(command)
         if rule:
             return by_rule(rule, "the command matches")
-        return self._harmless(command, directories) or self._accepted_edit(command)
+        return self._harmless(reading, directories) or self._accepted_edit(command)
 
     def _allow_rule(self, command: Command) -> Rule | None:
         view = commands.allow_view(command)
@@ -262,9 +304,17 @@ class BashJudge:
                     return rule
         return None
 
-    def _harmless(self, command: Command, directories: Directories) -> PolicyFinding | None:
+    def _harmless(self, reading: _CommandReading, directories: Directories) -> PolicyFinding | None:
         """A read-only command may run without a rule; the places it reads were checked before (R10, R11)."""
+        command = reading.command
         view = commands.looking_view(command)
+        if (
+            swept(command) == ["."]
+            and command.words[0].text == "xargs"
+            and _is_fed(command)
+            and not reading.named
+        ):
+            return None
         if view is None or not view.words or not harmless_environment(command.assignments):
             return None
         if directories.changes(view):
@@ -390,13 +440,19 @@ class _CommandReading:
     command: Command
     views: tuple[Command, ...]
     operands: tuple[tuple[tuple[str, str], ...], ...]
+    named: bool = False
+    """What it reads from a pipe are names of files in the working directories."""
 
 
-def _reading(command: Command) -> _CommandReading:
+def _reading(command: Command, *, named: bool) -> _CommandReading:
     command = with_known_heredocs(command)
     views = commands.deny_views(command)
     views = views if command in views else (command, *views)
-    return _CommandReading(command, views, tuple(map(_operands, views)))
+    return _CommandReading(command, views, tuple(map(_operands, views)), named)
+
+
+def _is_fed(command: Command) -> bool:
+    return command.piped or any("<" in redirect.operator for redirect in command.redirects)
 
 
 def _operands(view: Command) -> tuple[tuple[str, str], ...]:
@@ -409,18 +465,10 @@ def _spellings(view: Command) -> list[str]:
     texts = [" ".join(values), " ".join(word.raw for word in view.words), " ".join(view.raw.split())]
     if values:
         bare = values[0].rsplit("/", 1)[-1]
-        texts += [" ".join([bare, *values[1:]]), " ".join([bare, *_without_options(values[1:])])]
+        texts.append(" ".join([bare, *values[1:]]))
         # The shell may expand an unknown word to nothing.
         texts.append(" ".join(word.text for word in view.words if word.text is not None))
     return list(dict.fromkeys(texts))
-
-
-def _without_options(values: list[str]) -> list[str]:
-    """``-C dir push`` as ``push``: options before a sub-command do not hide it from a deny."""
-    position = 0
-    while position < len(values) and values[position].startswith("-"):
-        position += 2 if values[position] in _OPTIONS_WITH_VALUE else 1
-    return values[position:]
 
 
 def _faithful_spellings(view: Command) -> list[str]:

@@ -18,6 +18,8 @@ class MemoizedWorld:
         self._resolved: dict[str, str] = {}
         self._identities: dict[str, tuple[int, int] | None] = {}
         self._regular: dict[str, bool] = {}
+        self._directories: dict[str, bool] = {}
+        self._names: dict[str, frozenset[str] | None] = {}
 
     def resolved(self, path: str) -> str:
         found = self._resolved.get(path)
@@ -35,3 +37,14 @@ class MemoizedWorld:
         if found is None:
             found = self._regular[path] = self._world.is_regular_or_missing(path)
         return found
+
+    def is_directory(self, path: str) -> bool:
+        found = self._directories.get(path)
+        if found is None:
+            found = self._directories[path] = self._world.is_directory(path)
+        return found
+
+    def names_in(self, path: str) -> frozenset[str] | None:
+        if path not in self._names:
+            self._names[path] = self._world.names_in(path)
+        return self._names[path]

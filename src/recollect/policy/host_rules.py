@@ -19,6 +19,9 @@ _HOSTLIKE = re.compile(r"[^\s/\\?#@:,;&=<>\"'\[\]()|]+")
 _LABELS = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE)
 _DOTS = re.compile("[\u3002\uff0e\uff61]")
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
+"""IPv4 addresses in the form that no public host has any more: ``::127.0.0.1``."""
+_CARRIES_IPV4 = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
 _LOCAL_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa")
 
 
@@ -147,11 +150,19 @@ def is_private_host(host: str) -> bool:
     return any(host == name or host.endswith("." + name) for name in _LOCAL_NAMES)
 
 
+def is_single_label(host: str) -> bool:
+    """Whether the name has one part only, as ``intranet`` and ``ip6-localhost``: looked up in the local network."""
+    return "." not in host and address_of(host) is None
+
+
 def _private(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.sixtofour or (address.teredo[1] if address.teredo else None)
-        if inner is None and address in ipaddress.IPv6Network("64:ff9b::/96"):
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None and _private(inner):
+        last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is None and any(address in network for network in _CARRIES_IPV4):
+            inner = last
+        if inner is None and (int(address) >> 32) & 0xFDFFFFFF == 0x5EFE:  # ISATAP
+            inner = last
+        if address in _COMPATIBLE or (inner is not None and _private(inner)):
             return True
     return not address.is_global or address.is_multicast

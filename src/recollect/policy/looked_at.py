@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from recollect.policy import commands
 from recollect.policy.analysis import Command, Word
+from recollect.policy.commands.options import names
 
 UNKNOWN = "\x01"
 """Stands for a path that cannot be known."""
@@ -39,9 +41,15 @@ _GIT_SHOWS = frozenset(
 )
 _ALWAYS_DEEP = frozenset({"rg", "ag", "ack", "rgrep", "tar", "rsync"})
 _DEEP_BY_FLAG = frozenset({"grep", "egrep", "fgrep", "zgrep", "cp", "scp", "zip", "diff"})
-_RECURSIVE = re.compile(
-    r"-[A-Za-z]*[rRa]|--recursive|--dereference-recursive|--archive|--directories=recurse"
+_RECURSIVE = re.compile(r"-[A-Za-z]*[rRad]|--rec|--dereference-r|--arc|--di")
+"""Also ``-d recurse`` of grep in every spelling; that ``-d`` may say something else costs a question."""
+_SHOWS_FILES = names(
+    "cat head tail grep egrep fgrep rg sed awk sort cut tac nl less more strings jq diff xxd od"
 )
+_GIT_LISTS = frozenset({"ls-files", "--name-only", "-l", "--files-with-matches"})
+_MATCHING_NAMES = frozenset({"-l", "-rl", "-lr", "-Rl", "-ril", "-rli", "--files", "--files-with-matches"})
+_FILTERS = names("head tail sort uniq grep egrep tac rev")
+_TAKES_WORD = re.compile(r"-[A-Za-z]*[defmABC]|--(?:dir|reg|fil|max|aft|bef|con|inc|exc)[\w-]*")
 _HEREDOC = re.compile(r'"\$\(\s*cat\s+<<(-?)\s*([\'"])(\w+)\2[ \t]*\n(.*)\n(\t*)\3[ \t]*\n\s*\)"', re.DOTALL)
 
 
@@ -59,12 +67,44 @@ def listed(command: Command) -> list[str]:
 def swept(command: Command) -> list[str]:
     """The directories that the command reads recursively."""
     name = _bare_name(command)
+    if name == "git":
+        return _swept_by_git(command)
+    if name == "xargs":
+        return ["."] if any(word.text in _SHOWS_FILES for word in command.words[1:]) else []
     flags = [word.text or "" for word in command.words[1:] if (word.text or "").startswith("-")]
     if name not in _ALWAYS_DEEP and not (name in _DEEP_BY_FLAG and any(map(_RECURSIVE.match, flags))):
         return []
     words = [word.text for word in command.words[1:] if word.text and not word.text.startswith("-")]
     searches = name not in ("cp", "scp", "zip", "diff", "tar", "rsync")
-    return [*words, "."] if len(words) <= searches else words
+    # A value of an option counts as a word here; without a place behind the pattern it is the working directory.
+    values = sum("=" not in flag and _TAKES_WORD.fullmatch(flag) is not None for flag in flags)
+    return [*words, "."] if len(words) <= searches + values else words
+
+
+def _swept_by_git(command: Command) -> list[str]:
+    """``git grep`` searches files, with ``--untracked`` and ``--no-index`` also those that git does not know."""
+    texts = [word.text or "" for word in command.words[1:]]
+    words = [text for text in texts if text and not text.startswith("-")]
+    if words[:1] == ["diff"] and "--no-index" in texts:
+        return words[1:]
+    if "grep" not in words[:2]:
+        return []
+    words = words[words.index("grep") + 1 :]
+    return [*words, "."] if len(words) <= 1 else words
+
+
+def fed_with_names(before: Sequence[Command]) -> bool:
+    """Whether the commands before a pipe only list names of files: then ``xargs`` hands on nothing else."""
+    for command in reversed(before):
+        name = _bare_name(command)
+        texts = {word.text or "" for word in command.words[1:]}
+        if name in ("find", "ls", "fd", "fdfind") or (name == "git" and texts & _GIT_LISTS):
+            return True
+        if name in ("grep", "egrep", "rg") and texts & _MATCHING_NAMES:
+            return True
+        if name not in _FILTERS or not command.piped:
+            return False
+    return False
 
 
 def _bare_name(command: Command) -> str:

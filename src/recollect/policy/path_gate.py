@@ -29,7 +29,7 @@ CHECKED_PROGRAMS = _READING | _WRITING
 _NO_FLAGS = frozenset({"cp", "mv"})
 _PATTERN_FIRST = frozenset({"grep", "egrep", "fgrep", "rg", "sed", "awk", "jq"})
 _PATTERN_OPTIONS = ("-e", "-f", "--regexp", "--file", "--expression")
-_FILE_OPTIONS = ("-f", "--file")
+_FILE_OPTIONS = ("-f", "--file", "--files0-from")
 _VALUED = {
     "grep": "-e -m -A -B -C -d -D",
     "egrep": "-e -m -A -B -C -d -D",
@@ -41,6 +41,8 @@ _VALUED = {
     "base64": "-w",
     "jq": "--indent",
 }
+_GREPS = frozenset({"grep", "egrep", "fgrep", "rg"})
+_GREP_FILE = re.compile(r"-[a-zA-Z]*?f(.+)")
 _TWO_VALUES = frozenset({"--arg", "--argjson"})
 _STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 _CLIMBS = re.compile(r"(?:^|/)(?!\.{1,2}(?:/|$))[^/]+/+(?:\./+)*\.\.(?:/|$)")
@@ -130,7 +132,8 @@ def checked_paths(command: Command) -> Iterator[CheckedPath]:
         if "$(" in word.raw:
             yield CheckedPath(word.raw, writes=True, globs=True)
         for path in _values(word):
-            yield CheckedPath(path, writes, word.globs)
+            # `strings @FILE` takes its words from the file.
+            yield CheckedPath(path.removeprefix("@") if name == "strings" else path, writes, word.globs)
 
 
 def changes_files(command: Command) -> bool:
@@ -178,8 +181,8 @@ def _of_git(words: Sequence[Word]) -> Iterator[Word]:
     """Two files that are compared, or files that are searched, without a repository."""
     texts = [word.text for word in words]
     verb = next((text for text in texts if text and not text.startswith("-")), None)
-    outside = "--no-index" in texts or (
-        verb == "diff" and any((text or "").startswith(("/", "~")) for text in texts)
+    outside = "--no-index" in texts or any(
+        (text or "").startswith(("/", "~", "../", ":/", ":(")) for text in texts
     )
     if verb in ("diff", "grep") and outside:
         yield from (word for word in words if word.text != verb and not (word.text or "").startswith("-"))
@@ -197,8 +200,10 @@ def _of_program(name: str, words: Sequence[Word]) -> Iterator[Word]:
             only_operands = text == "--"
             position += 2 if text in _TWO_VALUES else text in valued
             option, equals, value = text.partition("=")
-            if equals and option in _FILE_OPTIONS and name in _PATTERN_FIRST:
+            if equals and option in _FILE_OPTIONS:
                 yield Word(value, value)
+            elif name in _GREPS and (attached := _GREP_FILE.fullmatch(text)):
+                yield Word(attached.group(1), attached.group(1))
         elif pattern:
             pattern = False
         else:
@@ -208,6 +213,8 @@ def _of_program(name: str, words: Sequence[Word]) -> Iterator[Word]:
 def _gives_pattern(name: str, text: str) -> bool:
     if name in ("awk", "jq"):
         return False
+    if name in _GREPS and re.fullmatch(r"-[a-zA-Z]*f.*", text):
+        return True
     return text.partition("=")[0] in _PATTERN_OPTIONS or (text.startswith("-e") and not text.startswith("--"))
 
 

@@ -36,12 +36,14 @@ _ALWAYS_WRITABLE = frozenset({"/dev/null"})
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where the session works. ``directories`` are further ones that it may read and edit."""
+    """Where the session works. ``directories`` are further ones that it may read and edit; git runs what is in
+    ``hooks``, the directories that ``core.hooksPath`` names."""
 
     cwd: str
     directories: tuple[str, ...] = ()
     home: str = "/root"
     trusted: bool = False
+    hooks: tuple[str, ...] = ()
 
 
 @dataclass
@@ -52,6 +54,7 @@ class PathJudge:
     _indexes: dict[Verdict, RuleIndex]
     _world: World
     _roots: tuple[str, ...]
+    _hooks: tuple[str, ...] = ()
     _anchors: dict[tuple[Anchor, str | None, int], tuple[str, ...]] = field(default_factory=dict)
     _files: dict[tuple[str, str | None], NamedFile] = field(default_factory=dict)
 
@@ -61,7 +64,8 @@ class PathJudge:
         place = PathBase(collapsed(workspace.cwd), collapsed(workspace.home))
         roots = [place.cwd, *(collapsed(directory) for directory in workspace.directories)]
         forms = {form for root in roots for form in (root, collapsed(world.resolved(root)))}
-        return cls(place, indexes, world, tuple(forms))
+        hooks = {collapsed(form) for hook in workspace.hooks for form in (hook, world.resolved(hook))}
+        return cls(place, indexes, world, tuple(forms), tuple(hooks))
 
     def seeing(self, world: MemoizedWorld) -> PathJudge:
         """The same rules for one decision: each file is looked up once."""
@@ -93,6 +97,19 @@ class PathJudge:
     def leads_out(self, file: NamedFile) -> bool:
         """Whether the path as written is in a working directory and a link leads it out of all of them."""
         return any(inside(file.written, root) for root in self._roots) and not self.in_workspace(file)
+
+    def exists(self, path: str, cwd: str) -> bool:
+        return self._world.identity(self._full(path, cwd)) is not None
+
+    def is_directory(self, path: str, cwd: str) -> bool:
+        return self._world.is_directory(self._full(path, cwd))
+
+    def names_in(self, path: str, cwd: str) -> frozenset[str] | None:
+        """The relative paths below a directory, or None when it cannot be listed."""
+        return self._world.names_in(self._full(path, cwd))
+
+    def _full(self, path: str, cwd: str) -> str:
+        return absolute(path, self._place(cwd))
 
     def is_root(self, path: str) -> bool:
         return all(form in self._roots for form in self.file(path).forms)
@@ -210,6 +227,8 @@ class PathJudge:
         """The built-in ask for names that decide what other programs run."""
         for form in file.forms:
             name = protected_name(self._own_part(form))
+            if name is None and any(inside(form, hooks) for hooks in self._hooks):
+                name = "core.hooksPath"
             if name:
                 return by_nature(Verdict.ASK, f"protected name {name}", f"{file.given} would change {name}")
         return None

@@ -12,7 +12,7 @@ from recollect.policy.bash_judge import BashJudge
 from recollect.policy.decision import Verdict
 from recollect.policy.documentation_hosts import is_documentation
 from recollect.policy.findings import BUILT_IN, PolicyFinding, by_nature, by_rule
-from recollect.policy.host_rules import host_of, hosts_suspected, is_private_host
+from recollect.policy.host_rules import host_of, hosts_suspected, is_private_host, is_single_label
 from recollect.policy.modes import Mode
 from recollect.policy.path_judge import PathJudge
 from recollect.policy.rule_index import RuleIndex
@@ -138,11 +138,13 @@ class ToolJudge:
             for _, rule, pattern in self._indexes[verdict].domains:
                 if any(map(pattern.matches, hosts)):
                     return url, by_rule(rule, "the host matches")
-        return url, self._private(hosts) or self._host(url, host_of(url))
+        return url, self._private(hosts, host_of(url)) or self._host(url, host_of(url))
 
-    def _private(self, hosts: frozenset[str]) -> PolicyFinding | None:
+    def _private(self, hosts: frozenset[str], plain: str | None) -> PolicyFinding | None:
         named = {pattern.named for _, _, pattern in self._indexes[Verdict.ALLOW].domains}
-        hidden = [host for host in hosts if is_private_host(host) and host not in named]
+        # In a URL that is not plain every word looks like a single label; such a URL is asked about anyway.
+        local = {plain} if plain and is_single_label(plain) else set()
+        hidden = [host for host in hosts if (is_private_host(host) or host in local) and host not in named]
         if not hidden:
             return None
         why = f"{hidden[0]} is not a public host, and no rule names it"

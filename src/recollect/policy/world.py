@@ -19,3 +19,9 @@ class World(Protocol):
 
     def is_regular_or_missing(self, path: str) -> bool:
         """False for a FIFO, a device or a socket, which no tool may read as a file."""
+
+    def is_directory(self, path: str) -> bool:
+        """Whether the target (links followed) is a directory."""
+
+    def names_in(self, path: str) -> frozenset[str] | None:
+        """Every relative path below the directory, links not followed; None when it cannot be listed."""

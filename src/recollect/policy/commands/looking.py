@@ -73,7 +73,7 @@ def _listed(name: str, rest: Sequence[Word]) -> bool:
     if name == "date":
         return all(text.startswith("+") for text in texts)
     if name == "ps":
-        return all(text.isalpha() and "e" not in text for text in texts)
+        return all(text.isalpha() and "e" not in text.lower() for text in texts)
     return len(texts) <= OPERANDS.get(name, len(texts))
 
 

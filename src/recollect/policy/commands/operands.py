@@ -27,7 +27,7 @@ _READERS = _names(
     " zcat bzcat xzcat zstdcat gunzip gzip bzip2 xz zstd bat batcat view vi vim nvim nano emacs ed ex source . open"
     " xdg-open pr expand unexpand tsort shuf iconv colordiff vimdiff sdiff diff3 jq yq awk gawk mawk nawk grep egrep"
     " fgrep zgrep rg ag ack sed perl tar zip scp curl wget readarray mapfile look ul cpio ar pbcopy xclip gpg openssl"
-    " enscript lpr mail"
+    " enscript lpr mail man"
 )
 _WRITERS = _names(
     "rm rmdir unlink touch mkdir truncate chmod chown chgrp shred tee mv sponge mkfifo mknod patch setfacl chattr"
@@ -37,6 +37,8 @@ _LAST_IS_WRITTEN = frozenset({"cp", "mv", "ln", "install", "rsync", "scp", "ditt
 _PATTERN_FIRST = _names(
     "grep egrep fgrep zgrep rg ag ack sed awk gawk mawk nawk jq yq perl chmod chown chgrp setfacl chattr"
 )
+_RESPONSE_FILES = frozenset({"strings", "nm", "size", "objdump", "ar", "curl"})
+"""Programs for which ``@FILE`` stands for the words in a file."""
 _SCRIPT_OPTIONS = frozenset({"-e", "-f", "--regexp", "--file", "--expression", "-E"})
 _NUMBERED = _names("-n -c -w -k -t -A -B -C -m -s -l -j -N")
 _WRITE_OPTIONS = frozenset(
@@ -44,6 +46,7 @@ _WRITE_OPTIONS = frozenset(
 )
 _FILE_OPTIONS = frozenset({"-o", "-O", "-t", "-f", "-T", "-K", "-d"})
 """Short options whose value may be attached to them and may name a file."""
+_JQ_IMPORTS = re.compile(r"import|include")
 _IN_PLACE = re.compile(r"-[A-Za-z]*i.*|--in-place.*")
 _SED_FILES = re.compile(r"(?:^|[;{}\s/0-9$gpI])([wWrR])\s*([^\s;}]+)")
 
@@ -90,11 +93,15 @@ def _of_program(name: str, rest: Sequence[Word]) -> Iterator[Use]:
         if name == "sed":
             yield from _sed_script(paths[0])
         paths = paths[1:]
+    if name == "jq":
+        yield from _jq_imports(rest)
     in_place = name in {"sed", "perl"} and any(_IN_PLACE.fullmatch(word.text or "") for word in rest)
     to_directory = any((word.text or "").startswith(("-t", "--target-directory")) for word in rest)
     for position, word in enumerate(paths):
         last = position == len(paths) - 1 and (position > 0 or name == "ln")
         for path in _values(word):
+            if path.startswith("@") and name in _RESPONSE_FILES:
+                yield "read", path[1:]
             if name in _READERS or (name in _LAST_IS_WRITTEN and (not last or to_directory)):
                 yield "read", path
             if name in _WRITERS or in_place or (name in _LAST_IS_WRITTEN and last):
@@ -142,3 +149,16 @@ def _sed_script(word: Word) -> Iterator[Use]:
     for text in _values(word):
         for letter, path in _SED_FILES.findall(text):
             yield ("write" if letter in "wW" else "read"), path
+
+
+def _jq_imports(rest: Sequence[Word]) -> Iterator[Use]:
+    """``import "x" as $d`` reads ``x.json``, or ``x.jq``; every directory that is named may be the one it is in."""
+    texts = [text for word in rest for text in _values(word)]
+    directories = ["", *(f"{text.removeprefix('-L')}/" for text in texts if not _JQ_IMPORTS.search(text))]
+    for text in texts:
+        if not _JQ_IMPORTS.search(text):
+            continue
+        quoted = re.findall(r'"([^"]*)"', text)
+        for directory in (*directories, *(f"{one}/" for one in quoted)):
+            for one in quoted:
+                yield from (("read", f"{directory}{one}{ending}") for ending in ("", ".json", ".jq"))

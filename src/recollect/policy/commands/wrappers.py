@@ -16,7 +16,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from recollect.policy.analysis import Command, Word
-from recollect.policy.commands.options import Options, options, take_apart
+from recollect.policy.commands.executing import reads_its_program, texts_run_by
+from recollect.policy.commands.options import CommandLine, Options, names, options, take_apart
 
 _STRIPPED: dict[str, tuple[Options, int]] = {
     "timeout": (
@@ -114,7 +115,6 @@ _SEEN_THROUGH: dict[str, tuple[Options, int]] = {
     "caffeinate": (options("-d -i -m -s -u", "-t -w", interspersed=False), 0),
     "fakeroot": (options("-u", "-l -s -i -b", interspersed=False), 0),
     "setpriv": (options("", interspersed=False), 0),
-    "setarch": (options("-R", interspersed=False), 1),
     "prlimit": (options("", interspersed=False), 0),
     "systemd-run": (options("", interspersed=False), 0),
     "systemd-inhibit": (options("", interspersed=False), 0),
@@ -146,6 +146,18 @@ _ANY_LATER = frozenset(
     {"docker", "podman", "kubectl", "devbox", "mise", "direnv", "parallel", "rush", "bwrap"}
 )
 """Command lines too complex to describe: every later word may begin a command."""
+_STARTERS = names(
+    "setarch linux32 linux64 i386 i486 i586 i686 x86_64 aarch64 arm64 uname26 choom ssh-agent jobs tmux screen cmake npx"
+    " nsenter start-stop-daemon capsh valgrind perf hyperfine faketime datefudge eatmydata proot tini dumb-init catatonit"
+    " gosu su-exec chpst softlimit setuidgid setlock envdir daemonize rlwrap dtach entr gdb expect run-parts nix-shell nix"
+    " guix conda mamba poetry pipenv uv uvx hatch pdm rye pixi bundle rbenv pyenv asdf volta fnm nvm pnpx bunx dotenv op"
+    " doppler aws-vault chamber envchain sops lxc machinectl systemd-nspawn distrobox toolbox flatpak apptainer"
+    " singularity wsl cmd.exe powershell pwsh dbus-launch xinit startx sshpass autossh parallel trickle cgexec numactl"
+    " watchexec nodemon"
+)
+"""Programs that exist to start another one, by too many options to describe: every later word may begin a command."""
+_LOADER = re.compile(r"ld(?:-linux[\w.-]*|-musl[\w.-]*|-\d[\w.]*|64)?\.so(?:\.\d+)?")
+"""The program loader: it runs the program whose file it is given."""
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "rbash", "fish"})
 _ALWAYS_ASK = frozenset({"watch", "setsid", "ionice", "flock"})
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
@@ -160,6 +172,8 @@ _MOST_VIEWS = 64
 """Command lines unwrapped one by one; beyond this the rest is searched word by word."""
 _LONGEST_KEPT = 2_000
 _MOST_WORDS = 2_000
+_INPUT = re.compile(r"-s|-[a-z]*s|/dev/stdin|/dev/fd/\d+|/proc/(?:self|thread-self|\d+)/fd/\d+")
+"""Words that make a shell read its commands from a descriptor."""
 _DEEPEST_TEXT = 6
 """Levels of ``sh -c`` parsed as shell text; below them only words are searched."""
 
@@ -271,25 +285,45 @@ def _find_changes(command: Command) -> bool:
 
 def hidden(command: Command) -> str | None:
     """Why the inner command cannot be known: ``env $X``, ``find -exec $X``, ``sh -c "$X"``."""
-    view = command
+    view, filled = command, ""
     for _ in range(_MOST_WRAPPERS):
         name = _name(view)
-        if name in _SHELLS:
-            return _hidden_text(view, name)
-        if name == "find":
-            return _hidden_in_find(view)
-        if name is None or name in _ANY_LATER or not (name in _STRIPPED or name in _SEEN_THROUGH):
-            return None
+        if name is None or name in _SHELLS or not (name in _STRIPPED or name in _SEEN_THROUGH):
+            return _hidden_in(view, name, filled)
         known, before = _STRIPPED.get(name) or _SEEN_THROUGH[name]
         line = take_apart(view.words[1:], known)
-        if line is None:
-            return f"{name} with options that are not understood"
+        if name in _ANY_LATER or line is None:
+            return None if name in _ANY_LATER else f"{name} with options that are not understood"
         if len(line.operands) <= before:
-            return None
+            return f"{name} takes its command from its input" if filled else None
+        filled = _filled_in(line) if name == "xargs" else filled
         view = _behind_assignments(view, 1 + line.rest + before)
         if view.words[0].text is None or view.words[0].globs:
             return f"variable in command position behind {name}"
+        if filled.strip() and filled in view.words[0].text:
+            return f"a name in command position that {name} reads from its input"
     return "wrappers around wrappers"
+
+
+def _filled_in(line: CommandLine) -> str:
+    """What ``xargs`` replaces by its input; a blank when it only adds words at the end."""
+    default = "{}" if line.has("-i", "--replace") else " "
+    return next(iter(line.values("-I", "-i", "--replace")), default)
+
+
+def _hidden_in(view: Command, name: str | None, filled: str) -> str | None:
+    """The same for a command that is no plain wrapper."""
+    if name is None:
+        return None
+    if name in _SHELLS:
+        return _hidden_text(view, name, filled)
+    if name == "find":
+        return _hidden_in_find(view)
+    if reads_its_program(view, name):
+        return f"{name} takes its commands from its input"
+    if starts_any(name) and any(word.text is None for word in view.words):
+        return f"{name} with words that are not known"
+    return None
 
 
 def _hidden_in_find(view: Command) -> str | None:
@@ -299,10 +333,14 @@ def _hidden_in_find(view: Command) -> str | None:
     return None
 
 
-def _hidden_text(view: Command, name: str) -> str | None:
+def _hidden_text(view: Command, name: str, filled: str) -> str | None:
     from recollect.policy.shell import commands_in
 
     texts = _behind_c([word.text if word.text is not None else word.raw for word in view.words[1:]])
+    if not texts and any(_INPUT.fullmatch(word.text or "") for word in view.words[1:]):
+        return f"{name} takes its commands from its input"
+    if filled.strip() and any(filled in text for text in texts):
+        return f"{name} with a text that is not known"
     if not texts and all((word.text or "-").startswith(("-", "…")) for word in view.words[1:]):
         versions = {"--version", "--help"}
         only_says = any(word.text in versions for word in view.words[1:])
@@ -400,12 +438,31 @@ def _inside(view: Command, name: str) -> Iterator[Command]:
         for position, word in enumerate(view.words[:-1]):
             if word.text in _FIND_RUNS:
                 yield _beginning_at(view, position + 1)
+                ends = (
+                    index
+                    for index, one in enumerate(view.words)
+                    if index > position and one.text in (";", "+")
+                )
+                words = view.words[position + 1 : next(ends, None)]
+                yield Command(" ".join(one.raw for one in words), words, nested=True)
     elif name in {"ssh", "mosh"}:
         yield from _later(view, 2)
-    elif name in _ANY_LATER:
+    elif (
+        name in _ANY_LATER
+        or starts_any(name)
+        or (
+            name in ("npm", "pnpm", "yarn", "bun")
+            and any(word.text in ("exec", "x", "dlx") for word in view.words)
+        )
+    ):
         yield from _later(view, 1)
     elif name in _STRIPPED or name in _SEEN_THROUGH:
         yield from _under_wrapper(view, name)
+
+
+def starts_any(name: str) -> bool:
+    """Whether the program exists to start another one that its words name."""
+    return name in _STARTERS or _LOADER.fullmatch(name) is not None
 
 
 def _under_wrapper(view: Command, name: str) -> Iterator[Command]:
@@ -464,6 +521,7 @@ def _texts_inside(view: Command, name: str, depth: int) -> Iterator[Command]:
     elif name in {"ssh", "mosh", "parallel", "xargs", "env", "sudo", "doas"}:
         texts = [word for word in words if _looks_like_text(word)]
         texts += [" ".join(words[1:])] if name in {"ssh", "mosh"} else []
+    texts += texts_run_by(view, name)
     for text in dict.fromkeys(texts):
         yield from _commands_of(text, depth)
 

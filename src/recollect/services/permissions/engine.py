@@ -19,7 +19,7 @@ from recollect.policy.decision import Decision, Scope, Verdict
 from recollect.policy.engine import Explanation, Mode, PolicyEngine, RuleSet, Workspace
 from recollect.policy.rules import Rule, RuleProblem
 from recollect.policy.world import World
-from recollect.services.permissions.file_world import FileWorld
+from recollect.services.permissions.file_world import FileWorld, hooks_of
 from recollect.services.settings.settings import LoadedSettings, loaded, rules_of
 from recollect.storage.config import settings_files
 from recollect.storage.home import ClaudeHome
@@ -91,6 +91,7 @@ def permit(
         directories=_directories(found),
         home=str(_user_home(home)),
         trusted=is_trusted,
+        hooks=hooks_of(found.directory, _user_home(home)),
     )
     chosen = rule_set(found.layers) if rules is None else rules
     return ProjectEngine(PolicyEngine(chosen, workspace, _mode(found, mode), world or FileWorld()), found)

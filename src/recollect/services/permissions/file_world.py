@@ -1,9 +1,15 @@
-"""The file system queries of the permission engine. Nothing here raises, opens or writes."""
+"""The file system queries of the permission engine. Nothing here raises or writes."""
 
 from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
+
+from recollect.policy.protected import hooks_directory
+
+_MOST_NAMES = 20_000
+_MOST_BYTES = 1_000_000
 
 
 class FileWorld:
@@ -25,6 +31,29 @@ class FileWorld:
         """False for a FIFO, a device or a socket."""
         found = self._status(path)
         return found is None or stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+
+    def is_directory(self, path: str) -> bool:
+        """True for a directory, also by way of a link."""
+        found = self._status(path)
+        return found is not None and stat.S_ISDIR(found.st_mode)
+
+    def names_in(self, path: str) -> frozenset[str] | None:
+        """Every relative path below a directory; None when part of it cannot be read or there are too many."""
+        names: set[str] = set()
+        waiting = [""]
+        while waiting:
+            below = waiting.pop()
+            try:
+                with os.scandir(os.path.join(path, below)) as entries:  # noqa: PTH118
+                    for entry in entries:
+                        names.add(below + entry.name)
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(f"{below}{entry.name}/")
+            except (OSError, ValueError):
+                return None
+            if len(names) > _MOST_NAMES:
+                return None
+        return frozenset(names)
 
     def _status(self, path: str) -> os.stat_result | None:
         try:
@@ -50,3 +79,26 @@ class CachedFileWorld(FileWorld):
         if path not in self._seen:
             self._seen[path] = super()._status(path)
         return self._seen[path]
+
+
+def hooks_of(directory: str | Path, home: str | Path) -> tuple[str, ...]:
+    """The directories from which git would run hooks here by ``core.hooksPath``; git is not started to find out."""
+    place = Path(directory)
+    root = next((one for one in (place, *place.parents) if (one / ".git").is_dir()), place)
+    files = (root / ".git" / "config", Path(home, ".gitconfig"), Path(home, ".config", "git", "config"))
+    named = (hooks_directory(_text(path)) for path in files)
+    return tuple(
+        os.path.normpath(root / (f"{home}{name[1:]}" if name.startswith("~/") else name))
+        for name in named
+        if name and "\0" not in name
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
