@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tag": ("recollect.cli.keep.tag", "set the tag of a session"),
     "check": ("recollect.cli.mend.check", "find damaged sessions and requests the API would refuse"),
     "repair": ("recollect.cli.mend.repair", "repair a session that cannot be resumed, or make it smaller"),
+    "fix": ("recollect.cli.mend.fix", "find everything that is broken in a home, and fix it"),
     "migrate": ("recollect.cli.keep.migrate", "convert sessions from one disk layout to another"),
     "config": ("recollect.cli.mend.config", "find config files the client would ignore; restore them"),
     "settings": (

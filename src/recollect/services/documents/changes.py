@@ -13,6 +13,7 @@ from recollect.model.convert.loss import Loss
 from recollect.services.archive.archive import ArchiveFailure
 from recollect.services.archive.cleanup import CleanupCandidate
 from recollect.services.archive.protection import Protection
+from recollect.services.fix.fix import FixOutcome, FixStep
 from recollect.services.fork import ForkPlan
 from recollect.services.migrate import MigrationRefusal
 from recollect.services.move.move import MoveConflict, SessionMove
@@ -151,6 +152,15 @@ class ProtectDocument(ChangeDocument, frozen=True, kw_only=True):
     entry: dict[str, str]
     command: str
     settings: list[str]
+
+
+class FixDocument(ChangeDocument, frozen=True, kw_only=True):
+    """What is broken in the homes: the steps that fix it, what is left to the user, and what was done."""
+
+    sessions: int
+    steps: tuple[FixStep, ...]
+    left: tuple[FixStep, ...]
+    outcomes: tuple[FixOutcome, ...]
 
 
 class CleanupDocument(Struct, frozen=True):
