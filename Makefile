@@ -23,7 +23,7 @@ setup: $(DEV)  ## virtual environment with every extra and the tools
 test: $(DEV)  ## the whole suite
 	$(PYTEST) -n auto --dist loadfile tests
 
-test-quick: $(DEV)  ## without tests that start servers, browsers, clients, sandboxes or kill processes (under a minute)
+test-quick: $(DEV)  ## without what starts servers, browsers, clients, sandboxes, and without tests/data/slow_tests.txt (under a minute)
 	$(PYTEST) -n auto --dist loadfile -m "not slow" --durations=5 tests
 
 check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up to date

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from hypothesis import HealthCheck, settings
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# One profile for all machines: example counts, never wall time, decide when a property test ends.
+# One profile for all machines: example counts, never wall time, decide when a property test ends. They are others in
+# each run; ten times as many belong to `make torture`.
 settings.register_profile(
     "recollect",
     deadline=None,
-    max_examples=int(os.environ.get("RECOLLECT_EXAMPLES", "100")),
+    max_examples=int(
+        os.environ.get("RECOLLECT_EXAMPLES", "500" if os.environ.get("RECOLLECT_TORTURE") else "50")
+    ),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("recollect")
@@ -35,6 +39,8 @@ TESTS = Path(__file__).resolve().parent
 SLOW_ROOMS = frozenset({"browser", "crash", "execution", "mcp", "oracle", "surfaces", "sync"})
 # Fixtures, and values of parameters, that start a server or a database.
 SLOW_THINGS = frozenset({"chromium", "client", "cluster", "postgres", "server", "team"})
+# And single tests that were measured: each takes a fifth of a second of the processor or more, with all its parameters.
+SLOW_TESTS = frozenset((TESTS / "data" / "slow_tests.txt").read_text().split())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -45,15 +51,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     )
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow, and put the files that have such tests first: a run ends evenly with the short ones."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what is slow before ``-m`` chooses; then put those files first: a run ends evenly with the short ones."""
     for item in items:
         call = getattr(item, "callspec", None)
         values = [value for value in call.params.values() if isinstance(value, str)] if call else []
         things = {*getattr(item, "fixturenames", ()), *values}
-        if item.path.relative_to(TESTS).parts[0] in SLOW_ROOMS or things & SLOW_THINGS:
+        is_slow_room = item.path.relative_to(TESTS).parts[0] in SLOW_ROOMS
+        if is_slow_room or things & SLOW_THINGS or item.nodeid.partition("[")[0] in SLOW_TESTS:
             item.add_marker("slow")
+    yield
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow_files)
 

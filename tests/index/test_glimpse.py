@@ -68,9 +68,9 @@ def index(tmp_path: Path) -> apsw.Connection:
 
 
 def test_a_session_costs_what_it_and_its_agents_used(index: apsw.Connection) -> None:
-    """Sonnet 4.5: 3, 15, 3.75 and 0.30 dollars a million; above 200,000 tokens of context 6, 7.50 and 0.60."""
+    """Sonnet 4.5: 3, 15, 3.75 and 0.30 dollars a million, also above 200,000 tokens of context."""
     usual = 1_000 * 3_000_000 + 100 * 15_000_000
-    large = 10 * 6_000_000 + 150_000 * 600_000 + 90_000 * 7_500_000
+    large = 10 * 3_000_000 + 150_000 * 300_000 + 90_000 * 3_750_000
     rest = 7 * 3_000_000 + 15_000_000 + 3 * 300_000 + 10 * 3_000_000 + 20 * 15_000_000
 
     found = glimpse.priced(glimpse.session_usage(index, ONE), PriceList())

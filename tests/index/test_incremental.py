@@ -33,6 +33,7 @@ from recollect.services.indexing.refresh import refresh
 from recollect.services.list import ListedSession, ListQuery, listed
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.locations import home_at
+from tests.client_parser import client_lines
 from tests.index import reference
 from tests.index.lines import responses, texts, turns
 from tests.index.projection import counting, differences, faults, projection, rows, totals
@@ -358,7 +359,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     def _compare(self) -> None:
         whole = {str(log): log.read_bytes() for log in self.world.logs()}
-        assert {path: data[: data.rfind(b"\n") + 1] for path, data in whole.items()} == self.kept
+        assert {path: data[: client_lines(data)[1]] for path, data in whole.items()} == self.kept
         fresh = IndexDatabase(":memory:")
         refresh(fresh, self.world.homes)
         assert [] == differences(projection(fresh), projection(self.index))

@@ -32,7 +32,7 @@ def two_sessions(home: Path) -> Path:
 
 
 def test_it_gives_every_key_others_rely_on(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two answers of a million input tokens at six dollars (long context); one sub-agent, counted, not listed."""
+    """Two answers of a million input tokens at three dollars; one sub-agent, counted, not listed."""
     home = two_sessions(own_home / ".claude")
     document = listed(capsys)
     first = next(one for one in document["sessions"] if one["id"] == SESSION)
@@ -47,7 +47,7 @@ def test_it_gives_every_key_others_rely_on(own_home: Path, capsys: pytest.Captur
         "messages": 4,
         "bytes": (home / "projects/-srv-app" / f"{SESSION}.jsonl").stat().st_size,
         "agents": 1,
-        "cost_usd": "12",
+        "cost_usd": "6",
         "live": False,
         "tag": None,
         "responses": 2,

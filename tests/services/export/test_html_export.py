@@ -277,11 +277,11 @@ def test_pictures_stand_in_the_page(home: Path) -> None:
 
 
 def test_tokens_and_cost_are_shown(home: Path) -> None:
-    """Two answers of a million input tokens at six dollars each: per message and in all."""
+    """Two answers of a million input tokens at three dollars each: per message and in all."""
     shown = page_of(talk(), home).text
 
-    assert 2 == shown.count("in 1,000,000 tokens, $6 ")
-    assert "Usedin 2,000,000 tokens, $12.00" in shown
+    assert 2 == shown.count("in 1,000,000 tokens, $3 ")
+    assert "Usedin 2,000,000 tokens, $6.00" in shown
 
 
 def test_a_response_in_several_messages_is_priced_once(home: Path) -> None:
@@ -290,8 +290,8 @@ def test_a_response_in_several_messages_is_priced_once(home: Path) -> None:
     log.lines = [line.replace('"msg_a2"', '"msg_a1"').replace('"req_a2"', '"req_a1"') for line in log.lines]
     shown = page_of(log, home).text
 
-    assert 1 == shown.count("in 1,000,000 tokens, $6 ")
-    assert shown.index("make test") < shown.index("in 1,000,000 tokens, $6 ") < shown.index("Because")
+    assert 1 == shown.count("in 1,000,000 tokens, $3 ")
+    assert shown.index("make test") < shown.index("in 1,000,000 tokens, $3 ") < shown.index("Because")
 
 
 def test_a_model_without_a_price_has_no_cost(home: Path) -> None:

@@ -94,10 +94,10 @@ def told(items: Iterable[Entry | Damage]) -> list[tuple[object, ...]]:
 
 @contextmanager
 def chunks_of(size: int) -> Iterator[None]:
-    """Let the reader fetch so few bytes at a time that every line lies across an edge."""
+    """Let the reader fetch so few bytes at a time that every line lies across an edge; a head holds a mark and a sign."""
     with (
         patch.multiple(reader, _PROBE=size, FIRST_READ=size, READ=2 * size),
-        patch.multiple(line_split, FIRST_READ=size, READ=2 * size, _HEAD=size),
+        patch.multiple(line_split, FIRST_READ=size, READ=2 * size, _HEAD=max(size, 4)),
     ):
         yield
 
