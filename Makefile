@@ -35,6 +35,7 @@ check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up t
 	$(BIN)/python tools/build_check_reference.py --check
 	$(BIN)/python tools/build_api_reference.py --check
 	$(BIN)/python tools/build_page_types.py --check
+	$(BIN)/python tools/build_terminal_screens.py --check
 	$(BIN)/python tools/build_price_table.py --check
 
 bench: $(DEV)  ## the budgets of the design, measured as ratios on this machine
@@ -65,6 +66,7 @@ docs: $(DEV)  ## regenerate the reference pages and the types of the page
 	$(BIN)/python tools/build_check_reference.py
 	$(BIN)/python tools/build_api_reference.py
 	$(BIN)/python tools/build_page_types.py
+	$(BIN)/python tools/build_terminal_screens.py
 
 lock: $(DEV)  ## pin the dependencies again, with hashes and without addresses
 	$(PIP) install uv

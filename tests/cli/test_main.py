@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.main import COMMANDS, main
+from recollect.cli.main import COMMANDS, command_parser, main
 
 RECOLLECT = [sys.executable, "-m", "recollect"]
 
@@ -44,6 +44,7 @@ def test_every_command_has_help_with_an_example(command: str, capsys: pytest.Cap
         (["\x1b[2J"], 2, "unknown command"),
         (["--home"], 2, "needs a directory"),
         (["--home", "/no/such/place"], 3, "no such directory"),
+        (["--home", "/usr", "list"], 3, "not a Claude home"),
     ],
 )
 def test_wrong_use_says_what_to_do_next(
@@ -55,6 +56,43 @@ def test_wrong_use_says_what_to_do_next(
 
     assert (captured.out, True) == ("", words in captured.err)
     assert "\x1b" not in captured.err
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"completion", "man", "statusline"}))
+def test_a_wrong_home_is_an_error_for_every_command(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also for those that would not look into it: an empty answer must not look like an empty home."""
+    words = {"run": ["--", "true"], "agent": ["-p", "x"], "mv": ["/a", "/b"]}
+    parser = command_parser(command)
+    needed = [one for one in parser._actions if not one.option_strings and one.nargs in (None, "+")]
+    values = [str(next(iter(one.choices))) if one.choices else "x" for one in needed]
+    missing = tmp_path / "mistyped"
+
+    assert 3 == main([command, "--home", str(missing), *words.get(command, values)])
+    captured = capsys.readouterr()
+    assert ("", True) == (captured.out, f"home {missing}: no such directory" in captured.err)
+
+
+def test_a_directory_around_a_home_is_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "user" / ".claude" / "projects").mkdir(parents=True)
+
+    assert 3 == main(["list", "--home", str(tmp_path / "user")])
+    assert f"name {tmp_path}/user/.claude" in capsys.readouterr().err
+
+
+def test_without_home_it_says_which_one_is_used(tmp_path: Path) -> None:
+    """The password database knows one; what is then read, and written, must not be a surprise."""
+    program = (
+        "import os, pwd, sys\n"
+        "os.environ.pop('HOME')\n"
+        f"os.path.expanduser = lambda path: path.replace('~', {str(tmp_path)!r})\n"
+        "from recollect.cli.main import main\n"
+        "sys.exit(main(['list']))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert f"recollect: HOME is not set: using {tmp_path}\n" in ran.stderr
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:

@@ -92,6 +92,8 @@ ALIASES: dict[str, list[str]] = {
     "help": ["--help"],
 }
 _DEFAULT = "overview"
+# Those that need no home, and one that writes into its log that there is none.
+_WITHOUT_A_HOME = ("completion", "man", "protect")
 _WITH_VALUE = ("--home", "--data", "--color")
 _CANDIDATES = 20
 
@@ -241,6 +243,8 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
             "the sample home is part of the package and cannot be changed",
             hint="copy it (`recollect --home :sample` prints its path), then use --home DIR",
         )
+    if command not in _WITHOUT_A_HOME:
+        _say_homes(parsed)
     run: Callable[[Namespace], int] = module.run
     if not getattr(parsed, "apply", False):
         return run(parsed)
@@ -248,6 +252,18 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
 
     with one_batch(command):
         return run(parsed)
+
+
+def _say_homes(parsed: Namespace) -> None:
+    """A home that was named must be one, for every command. Without HOME, what is used instead is told."""
+    if parsed.homes:
+        from recollect.cli.terminal.homes import chosen_homes
+
+        chosen_homes(parsed.homes)
+    if os.name == "posix" and not os.environ.get("HOME") and not (parsed.homes and parsed.data):
+        from recollect.system.paths import user_home
+
+        print(f"recollect: HOME is not set: using {user_home(os.environ)}", file=sys.stderr)
 
 
 def command_parser(command: str) -> ArgumentParser:

@@ -203,6 +203,7 @@ def test_a_terminal_shows_bars_and_the_newest_rows(
     ]
     write(own_home / ".claude", "s", *lines)
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     main(["cost", "--timezone", "UTC"])
     out, err = capsys.readouterr()

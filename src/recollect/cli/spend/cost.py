@@ -32,6 +32,7 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
+from recollect.cli.terminal.tables import fitted_table
 from recollect.cli.terminal.text import counted, padded, shortened, visible, width
 from recollect.errors import UsageError
 from recollect.model import timespan
@@ -50,7 +51,17 @@ from recollect.services.cost.report import costs, zone_of
 
 _SHOWN = 30
 _KEY_COLUMNS = 44
-_BAR_COLUMNS = 20
+_BAR_COLUMNS, _SHORTEST_BAR = 20, 5
+_CAN_BE_MISSED = (
+    "tokens/$",
+    "seconds",
+    "searches",
+    "cache write",
+    "cache read",
+    "tokens/s",
+    "input",
+    "responses",
+)
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _TOTAL = "total"
 
@@ -166,12 +177,14 @@ def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
     is_only = len(report.rows) == 1
     cells = [[*_names(report.by, row, is_only=is_only), *_figures(report, row)] for row in rows]
     totals = [_TOTAL, *[""] * (len(report.by) - 1), *_figures(report, report.totals)]
-    names = max(len(report.by), 1)
+    names, room = max(len(report.by), 1), output.columns()
+    heads, *cells, totals = fitted_table([heads, *cells, totals], names, room, _CAN_BE_MISSED)
     widths = [max(width(line[at]) for line in (heads, *cells, totals)) for at in range(len(heads))]
     most = max((row.pico_usd for row in rows), default=0)
+    longest = 0 if room is None else min(_BAR_COLUMNS, room - sum(widths) - 2 * len(widths))
     yield output.styled(_aligned(heads, widths, names), "bold")
     for row, line in zip(rows, cells, strict=True):
-        yield f"{_aligned(line, widths, names)}  {_bar(row.pico_usd, most)}{_row_remark(row)}".rstrip()
+        yield f"{_aligned(line, widths, names)}  {_bar(row.pico_usd, most, longest)}{_row_remark(row)}".rstrip()
         if row.explanation is not None and not row.is_unlogged:
             yield from _explained(row.explanation)
     if report.by or not is_only:
@@ -222,10 +235,10 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], names: int) -> str:
     return "  ".join([*left, *right])
 
 
-def _bar(amount: int, most: int) -> str:
-    if not sys.stdout.isatty() or amount <= 0:
+def _bar(amount: int, most: int, longest: int) -> str:
+    if longest < _SHORTEST_BAR or amount <= 0:
         return ""
-    eighths = max(amount * _BAR_COLUMNS * 8 // most, 1)
+    eighths = max(amount * longest * 8 // most, 1)
     bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
     if "utf" not in (sys.stdout.encoding or "").lower():
         bar = "#" * (eighths // 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,16 +20,56 @@ if TYPE_CHECKING:
 SAMPLE = ":sample"
 
 
+# A directory with none of these was not made by a client. An empty one may become a home.
+_IN_A_HOME = frozenset(
+    {
+        *(
+            "projects",
+            "settings.json",
+            ".claude.json",
+            "history.jsonl",
+            "sessions",
+            "todos",
+            "tasks",
+            "plans",
+        ),
+        *(
+            "statsig",
+            "file-history",
+            "shell-snapshots",
+            "session-env",
+            "plugins",
+            "agents",
+            "commands",
+            "skills",
+        ),
+        *("backups", "CLAUDE.md", ".credentials.json", "ide"),
+    }
+)
+
+
 def chosen_homes(named: Sequence[str]) -> list[HomeRoot]:
-    """The homes to read. One named on the command line must exist."""
+    """The homes to read. One named on the command line must exist and be one."""
     homes = [sample() if directory == SAMPLE else home_at(directory) for directory in named]
     for home in homes:
-        if not home.exists:
-            raise NotFound(
-                f"home {home.path}: no such directory", hint="name a directory that holds projects/"
-            )
+        _require_home(home)
     distinct = {home.path.resolve(): home for home in reversed(homes)}
     return list(reversed(distinct.values())) or claude_homes()
+
+
+def _require_home(home: HomeRoot) -> None:
+    if not home.exists:
+        raise NotFound(f"home {home.path}: no such directory", hint="name a directory that holds projects/")
+    try:
+        names = set(os.listdir(home.path))  # noqa: PTH208 - names only
+    except OSError:
+        return  # a home that cannot be read is told by the command that reads it
+    if names and not names & _IN_A_HOME:
+        inside = home.path / ".claude"
+        hint = f"name {inside}" if inside.is_dir() else "name a directory that holds projects/"
+        raise NotFound(
+            f"home {home.path}: not a Claude home: it has no projects/ and no settings.json", hint=hint
+        )
 
 
 def settings_home(named: Sequence[str]) -> HomeRoot:

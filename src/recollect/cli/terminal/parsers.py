@@ -36,6 +36,15 @@ class CommandParser(argparse.ArgumentParser):
         known = [name for action in self._actions for name in action.option_strings]
         return near_miss(given, [*known, *GLOBAL_OPTIONS]) if given else ""
 
+    def format_help(self) -> str:
+        """In a narrow terminal, what argparse does not break (long choices) is broken here."""
+        text, room = super().format_help(), terminal_size()[0]
+        if room >= WIDEST_HELP:
+            return text
+        from recollect.cli.terminal.layout import fitted
+
+        return "\n".join(row for line in text.split("\n") for row in fitted(line, room))
+
     def error(self, message: str) -> NoReturn:
         wrong = _INVALID_CHOICE.search(message)
         if wrong is not None:
