@@ -164,10 +164,12 @@ def _text_costs(case: Case, names: Sequence[str], *options: str) -> Surface:
     by_start = {name[:8]: name for name in names}
     columns = re.split(r"\s{2,}", head.strip())
     found = {name: dict.fromkeys(columns[1:], "0") | {"cost": "$0.00"} for name in names}
+    # Between the id and the figures stands the title, which may hold anything.
+    figures = re.compile(rf"\s((?:[\d,]+\s+){{{len(columns) - 2}}}(?:-?\$[\d.,]+|-))(?:\s\s.*)?$")
     for row in rows:
-        start, *figures = row.split()
-        if start in by_start:
-            found[by_start[start]] = dict(zip(columns[1:], figures, strict=False))
+        start, said = row.partition(" ")[0], figures.search(row)
+        if start in by_start and said is not None:
+            found[by_start[start]] = dict(zip(columns[1:], said[1].split(), strict=True))
     heads = {"responses": "responses", "input": "input_tokens", "output": "output_tokens", "cost": "cost_usd"}
     heads |= {"cache write": "cache_write", "cache read": "cache_read_tokens"}
     records: Records = {

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from recollect.cli.main import main
+from tests.small_home import ONE, TWO, prompt, put, reply, said
+from tests.small_home import lines as logged
 
 HAIKU, OPUS, NEW = "claude-haiku-4-5-20251001", "claude-opus-4-5-20251101", "claude-nightly-20261101"
 COUNTS = {
@@ -129,8 +131,7 @@ def test_without_options_it_is_by_day(capsys: pytest.CaptureFixture[str]) -> Non
         "2026-11-15          2  2,000,000      14            0           0  $5.00    1 unpriced",
         "total               3  3,000,000      14            0           0  $6.00  1 unpriced",
     ] == out.splitlines()
-    assert f"{NEW} has no price: 1 response, 1,000,007 tokens are not in the cost" in err
-    assert "config.toml" in err
+    assert f"at least $6.00: 1 response of {NEW} without a price (see --explain)\n" == err
 
 
 @pytest.mark.usefixtures("home")
@@ -437,3 +438,113 @@ def test_thirty_days_are_those_of_the_overview(
     assert 0 == main(["overview", "--json"])
 
     assert spent == json.loads(capsys.readouterr().out)["cost"][key]
+
+
+def test_doubt_is_one_line_in_dollars(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The share of responses without a final count; --explain has the details, also of prices."""
+    at = "2026-11-15T10:00:00.000Z"
+    million = {"input_tokens": 1_000_000}
+    sure = [answer(f"s{number}", at, OPUS, **million) for number in range(3)]
+    unsure = {**answer("u", at, OPUS, **million), "version": "2.1.30"}
+    unsure["message"]["stop_reason"] = None
+    write(own_home / ".claude", "s", *sure, unsure, answer("n", at, NEW, **million))
+    main(["cost"])
+    told = capsys.readouterr().err
+    main(["cost", "--explain"])
+    explained = capsys.readouterr().err
+
+    assert 1 == len(told.splitlines())
+    assert "20 % of responses carry no final output count; 1 response of" in told
+    assert f"{NEW} has no price: 1 response, 1,000,000 tokens are not in the cost" in explained
+    assert "set one: add a section" in explained
+
+
+@pytest.mark.parametrize(
+    ("option", "days"),
+    [
+        ("--last-month", {"2026-10-05", "2026-10-31"}),
+        ("--this-month", {"2026-11-01", "2026-11-14", "2026-11-15"}),
+        ("--yesterday", {"2026-11-14"}),
+        ("--today", {"2026-11-15"}),
+        ("--this-week", {"2026-11-14", "2026-11-15"}),
+        ("--last-year", set()),
+    ],
+)
+def test_periods_have_options_of_their_own(
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    days: set[str],
+) -> None:
+    """Now is a Sunday, the 15th of November. With --since as well it is a contradiction."""
+
+    class Clock(dt.datetime):
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> Clock:
+            return cls(2026, 11, 15, 12, 30, tzinfo=tz)
+
+    monkeypatch.setattr("recollect.cli.spend.cost.dt.datetime", Clock)
+    moments = ["2026-10-05", "2026-10-31", "2026-11-01", "2026-11-14", "2026-11-15"]
+    lines = [answer(day, f"{day}T10:00:00.000Z", OPUS, input_tokens=5) for day in moments]
+    write(own_home / ".claude", "s", *lines)
+
+    assert days == {row["day"] for row in document(capsys, option, "--timezone", "UTC")["rows"]}
+    assert 2 == main(["cost", option, "--since", "7d"])
+
+
+def test_sessions_have_titles_and_prompts_their_words(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was answered before the first prompt has none; a sub-agent works for the prompt of its session."""
+    talk = [
+        prompt(1, None, "Fix the totals"),
+        reply(2, 1, said("A")),
+        prompt(3, 2, "Now the tests"),
+        reply(4, 3, said("B")),
+        reply(5, 4, said("C"), answer="msg_c"),
+    ]
+    log = put(own_home / ".claude", ONE, talk)
+    side = log.with_suffix("") / "subagents" / "agent-a7.jsonl"
+    side.parent.mkdir(parents=True)
+    spoken = [prompt(6, None, "go", agentId="a7", isSidechain=True)]
+    spoken += [reply(7, 6, said("D"), agentId="a7", isSidechain=True)]
+    side.write_bytes(logged(spoken))
+    by_session = document(capsys, "--by", "session")["rows"]
+    by_prompt = document(capsys, "--by", "prompt")
+    main(["cost", "--by", "prompt"])
+    shown = capsys.readouterr().out
+
+    assert [(ONE, "Fix the totals")] == [(row["session"], row["title"]) for row in by_session]
+    assert [("Now the tests", 3), ("Fix the totals", 1)] == [
+        (row["typed"], row["responses"]) for row in by_prompt["rows"]
+    ]
+    assert by_session[0]["cost_usd"] == by_prompt["totals"]["cost_usd"]
+    assert "Now the tests" in shown
+
+
+@pytest.mark.parametrize("more", [["--no-index"], ["--mode", "display"], ["--explain"]])
+def test_a_prompt_has_only_tokens_times_price(
+    own_home: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    """Exit 2 for what is not known of a prompt."""
+    put(own_home / ".claude", ONE, [prompt(1, None, "Q")])
+
+    assert 2 == main(["cost", "--by", "prompt", *more])
+    assert "by prompt" in capsys.readouterr().err
+
+
+def test_worktrees_of_a_repository_are_one_row(
+    own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By repo: what its directories cost together."""
+    repository = tmp_path / "shop"
+    (repository / ".git").mkdir(parents=True)
+    (repository / "web").mkdir()
+    for number, (name, directory) in enumerate(((ONE, repository), (TWO, repository / "web"))):
+        first = 10 * number + 1
+        talk = [prompt(first, None, "Q"), reply(first + 1, first, said("A"))]
+        put(own_home / ".claude", name, talk, str(directory))
+    rows = document(capsys, "--by", "repo")["rows"]
+
+    assert [(str(repository), 2)] == [(row["repo"], row["responses"]) for row in rows]

@@ -23,7 +23,7 @@ from tests.made_corpora import SEEDS, Made, make
 
 VIEWS: list[tuple[str, ...]] = [
     (),
-    *((key,) for key in KEYS),
+    *((key,) for key in KEYS if key != "prompt"),  # only the index knows prompts
     ("day", "model"),
     ("project", "session", "agent"),
 ]
@@ -656,3 +656,15 @@ def test_an_empty_home(tmp_path: Path, source: str, ask: Asker) -> None:
     for by in VIEWS:
         found = ask(source, tmp_path, by, explain=True, performance=True)
         assert ((), 0) == (found.rows, found.totals.pico_usd)
+
+
+def test_prompts_have_the_true_total(made: Made, ask: Asker) -> None:
+    """Whatever prompt a response is booked on, it is counted once, at its price."""
+    whole, by_prompt = ask("index", made.home), ask("index", made.home, ("prompt", "session"))
+
+    assert (whole.totals.pico_usd, whole.totals.tokens) == (
+        by_prompt.totals.pico_usd,
+        by_prompt.totals.tokens,
+    )
+    assert whole.totals.pico_usd == sum(row.pico_usd for row in by_prompt.rows)
+    assert len(by_prompt.rows) > len(ask("index", made.home, ("session",)).rows)

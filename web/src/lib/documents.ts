@@ -167,11 +167,15 @@ export interface CostRowDocument {
   week?: string
   month?: string
   session?: string
+  title?: string
   project?: string
+  repo?: string
   model?: string
   branch?: string
   agent?: string
   tool?: string
+  prompt?: string
+  typed?: string
   block?: string
   responses: number
   messages: number

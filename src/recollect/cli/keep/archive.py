@@ -34,6 +34,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes, open_home
 from recollect.cli.terminal.plans import command, own_data, undo_of
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
@@ -69,6 +70,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--every", type=float, default=60.0, metavar="SECONDS", help="watch: time between checks (default 60)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:
@@ -128,6 +130,9 @@ def _chosen(options: Namespace, home: Home) -> list[Session]:
 def _list(options: Namespace, archive: Archive) -> int:
     problems: list[archive_service.ArchiveFailure] = []
     manifests = _manifests(archive, problems)
+    if wants_csv(options):
+        print_csv([_row(one) for one in manifests])
+        return 0
     if options.json:
         output.print_json(
             {

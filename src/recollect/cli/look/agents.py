@@ -14,6 +14,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.model.conversation.agents import SubAgent
@@ -27,11 +28,15 @@ def add_options(parser: ArgumentParser) -> None:
         "--warm-ups", action="store_true", help="include agents the client started to warm its cache"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:
     session = named_session(options, options.session)
     agents = agents_of(session, warm_ups=options.warm_ups)
+    if wants_csv(options):
+        print_csv([listed_agent(agent) for agent in agents])
+        return 0
     if options.json:
         output.print_json(ListedAgentsDocument(session.id, [listed_agent(agent) for agent in agents]))
         return 0

@@ -25,9 +25,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 
 from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
 from recollect.errors import Ambiguous, NotFound, UsageError
@@ -63,6 +64,7 @@ def add_options(parser: ArgumentParser) -> None:
         help="undo the changes since this prompt (default: the last turn with changes)",
     )
     plans.add_apply(parser)
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:
@@ -79,6 +81,15 @@ def run(options: Namespace) -> int:
         raise NotFound(
             f"file {options.path!r}: not touched in this session", hint="leave out --path to list all files"
         )
+    if wants_csv(options):
+        print_csv(
+            [
+                {"path": path} | to_builtins(row)
+                for path, found in wanted.items()
+                for row in _rows(found, options.diff)
+            ]
+        )
+        return 0
     if options.json:
         rows = [
             documents.TouchedFileDocument(path, _rows(found, options.diff)) for path, found in wanted.items()

@@ -10,6 +10,7 @@ worktrees of a repository, deleted worktrees too. Changes nothing.
 Example:
   recollect list --since 7d
   recollect list --by repo
+  recollect list --since "last month" --csv > sessions.csv
   recollect list -p shop --limit 5 --json
 """
 
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
@@ -52,6 +54,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="list all sessions")
     add_index_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:
@@ -64,7 +67,9 @@ def run(options: Namespace) -> int:
     ):
         found = listed(roots, opened, query, data=own_data(options), progress=progress)
     groups = _groups(found.sessions) if options.by == "repo" else None
-    if options.json:
+    if wants_csv(options):
+        print_csv(_document(found, groups).sessions)
+    elif options.json:
         output.print_json(_document(found, groups))
     elif groups is None:
         _say(found.sessions, now)
@@ -72,7 +77,7 @@ def run(options: Namespace) -> int:
         for group in groups:
             output.say(_heading(group))
             _say(group.sessions, now)
-    _remark(roots, found, query.is_filtered, is_told=not options.json)
+    _remark(roots, found, query.is_filtered, is_told=not options.json and not options.csv)
     return 0
 
 
@@ -86,13 +91,14 @@ def _query(options: Namespace, now: dt.datetime) -> ListQuery:
         from recollect.model import timespan
 
         since, until = timespan.bounds(options.since or None, options.until or None, now)
-    return ListQuery(in_project, since, until, _limit(options), options.json, options.json)
+    is_full = options.json or options.csv
+    return ListQuery(in_project, since, until, _limit(options), is_full, is_full)
 
 
 def _limit(options: Namespace) -> int | None:
     if options.limit is not None and options.limit < 1:
         raise UsageError(f"--limit {options.limit}: must be 1 or more", hint="leave it out, or use --all")
-    if options.all or (options.json and options.limit is None):
+    if options.all or ((options.json or options.csv) and options.limit is None):
         return None
     return options.limit or _SHOWN
 

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
@@ -89,6 +90,7 @@ def add_options(parser: ArgumentParser) -> None:
         help=f"stop reading logs after this time (default {_SECONDS:g})",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_csv(parser)
     parser.add_argument(
         "--max-bytes",
         type=int,
@@ -136,7 +138,9 @@ def run(options: Namespace) -> int:
     is_numbered = bool(found.sessions) and _remember(options, found.sessions)
     for remark in found.notes:
         output.note(visible(remark))
-    if options.json:
+    if wants_csv(options):
+        _print_table(found, is_flat=options.flat)
+    elif options.json:
         _print_json(query, found, options.max_bytes, with_sessions=not options.flat)
     else:
         if options.flat:
@@ -253,6 +257,15 @@ def _remark(found: SearchResult, options: Namespace, *, has_homes: bool, is_numb
         output.note(
             f"{len(found.hits):,} of {total} messages; --limit N shows more, --kind, -p and --since narrow it"
         )
+
+
+def _print_table(found: SearchResult, *, is_flat: bool) -> None:
+    from recollect.services.documents.search import found_session, hit_document
+
+    if is_flat:
+        print_csv([hit_document(hit) for hit in found.hits])
+    else:
+        print_csv([found_session(number, one) for number, one in enumerate(found.sessions, 1)])
 
 
 # --- JSON --------------------------------------------------------------------------------------------------

@@ -20,7 +20,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from msgspec import to_builtins
+
 from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import UsageError
@@ -46,6 +49,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="A", help="with --move: the list of this sub-agent")
     parser.add_argument("--kind", choices=("todos", "tasks"), help="with --move: which of two lists")
     plans.add_apply(parser)
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:
@@ -58,6 +62,9 @@ def run(options: Namespace) -> int:
     problems = [problem for root in home.homes for problem in root.problems]
     for problem in problems:
         output.note(f"could not be read: {visible(str(problem.path))}: {visible(str(problem.reason))}")
+    if wants_csv(options):
+        print_csv([row for one in shown for row in _item_rows(one)])
+        return 0
     if options.json:
         output.print_json(TodosDocument(shown, len(shown), _hidden(chosen)))
         return 0
@@ -102,6 +109,13 @@ def _again(options: Namespace, step: TodoMove) -> str:
     agent = plans.option("--agent", options.agent) if options.agent else []
     move = ["--move", step.number, step.after, "--kind", step.kind]
     return plans.command(options, "todos", step.session, *move, *agent, "--apply")
+
+
+def _item_rows(one: SessionTodoList) -> list[dict[str, object]]:
+    """A row for each item, with the list it is in."""
+    about = to_builtins(one, enc_hook=str)
+    items = about.pop("items")
+    return [about | {"item": item} for item in items]
 
 
 def _hidden(lists: list[SessionTodoList]) -> int:

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.findings import finding_lines, fix_lines
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.plans import command, own_data
@@ -58,6 +59,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--no-plugins", action="store_true", help="do not run checks of other packages")
     parser.add_argument("--codes", action="store_true", help="list all codes with their meaning and exit")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:
@@ -76,6 +78,9 @@ def run(options: Namespace) -> int:
             progress=progress,
         )
     chosen = [_typed(options, one) for one in checked.findings if _fits(options, one.severity, one.code)]
+    if wants_csv(options):
+        print_csv(chosen[: options.limit or None])
+        return checked.exit_code
     if options.json:
         limit = options.limit or None
         output.print_json(replace(checked, findings=chosen[:limit]))

@@ -5,9 +5,14 @@ in recollect; set your own in config.toml. A model without a price is named and
 never counted as free. Updates the index first, then reads it; changes nothing
 else.
 
-Keys for --by: day, week, month, session, project, model, branch, agent, tool
-(the first tool a response called), block (five-hour windows), total. Several
-keys are separated by commas.
+Keys for --by: day, week, month, session, project, repo (all worktrees of a
+repository), model, branch, agent, tool (the first tool a response called),
+prompt (what you typed; sub-agents work for the prompt of their session), block
+(five-hour windows), total. Several keys are separated by commas.
+
+If the client did not record everything, one line says that the total is a lower
+bound, and why; --explain gives the details. --compare takes the report of
+ccusage and explains each difference by session and cause.
 
 --mode calculate prices tokens, display uses the cost that the client recorded,
 auto uses the recorded cost only for models without a price.
@@ -15,7 +20,10 @@ auto uses the recorded cost only for models without a price.
 Example:
   recollect cost
   recollect cost --by project,model --since 30d
-  recollect cost --by block --since today
+  recollect cost --last-month --by repo,model
+  recollect cost --this-week --by prompt --limit 10
+  recollect cost --by session --csv > sessions.csv
+  recollect cost --compare ccusage
   recollect cost --session 6ada00ba --by model --explain
 """
 
@@ -24,11 +32,12 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
@@ -47,7 +56,7 @@ from recollect.model.cost.report import (
     CostRow,
     UnpricedModel,
 )
-from recollect.services.cost.report import costs, zone_of
+from recollect.services.cost.report import costs, prompt_titles, zone_of
 
 _SHOWN = 30
 _KEY_COLUMNS = 44
@@ -64,6 +73,17 @@ _CAN_BE_MISSED = (
 )
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _TOTAL = "total"
+_NAMED = 3  # models named in a remark
+_PERIODS = (
+    "today",
+    "yesterday",
+    "this week",
+    "last week",
+    "this month",
+    "last month",
+    "this year",
+    "last year",
+)
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -71,6 +91,9 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--by", action="append", metavar="KEYS", help=keys)
     parser.add_argument("--since", metavar="DATE", help=SINCE)
     parser.add_argument("--until", metavar="DATE", help=UNTIL)
+    for period in _PERIODS:
+        name = f"--{period.replace(' ', '-')}"
+        parser.add_argument(name, dest="period", action="store_const", const=period, help=f"only {period}")
     parser.add_argument(
         "--timezone", metavar="ZONE", help="time zone of days: Europe/Berlin, UTC, local (default)"
     )
@@ -84,6 +107,11 @@ def add_options(parser: ArgumentParser) -> None:
         help="calculate: tokens times price (default); display: what the client recorded; auto: tokens times price,"
         " and what only the client's total knows in lines of its own",
     )
+    parser.add_argument(
+        "--compare",
+        metavar="ccusage|FILE",
+        help="explain the differences from ccusage, which is run, or from its JSON (session --json)",
+    )
     parser.add_argument("--explain", action="store_true", help="explain the figures of each row")
     parser.add_argument(
         "--performance", action="store_true", help="add speed of answers and tokens per dollar"
@@ -92,6 +120,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--limit", type=int, metavar="N", help=f"show at most N rows (default on a terminal: {_SHOWN})"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_csv(parser)
     add_index_options(parser)
 
 
@@ -99,18 +128,24 @@ def run(options: Namespace) -> int:
     by = _keys(options.by)
     if options.limit is not None and options.limit < 1:
         raise UsageError(f"--limit {options.limit}: must be 1 or more", hint="leave it out for all rows")
+    if options.compare is not None:
+        from recollect.cli.spend.compare import compare
+
+        return compare(options, lambda: _report(options, ("session", "project", "model")))
     report = _report(options, by)
-    if options.json:
-        rows = _limited(report, options.limit)
+    if wants_csv(options) or options.json:
         from recollect.services.documents.cost import cost_document
 
-        output.print_json(cost_document(report, rows, options.timezone))
+        document = cost_document(report, _limited(report, options.limit), options.timezone)
+        if options.csv:
+            print_csv(document.rows)
+        else:
+            output.print_json(document)
         return 0
-    limit = options.limit or (_SHOWN if sys.stdout.isatty() else None)
-    rows = _limited(report, limit)
+    rows = _limited(report, _limit(options))
     for line in _table(report, rows):
         output.say(line)
-    for remark in _remarks(report, len(rows)):
+    for remark in _remarks(report, len(rows), is_explained=options.explain):
         output.note(remark)
     return 0
 
@@ -123,11 +158,15 @@ def _keys(texts: Sequence[str] | None) -> tuple[str, ...]:
 def _report(options: Namespace, by: tuple[str, ...]) -> CostReport:
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
     now = dt.datetime.now(dt.UTC)
-    since, until = timespan.bounds(
-        options.since or None, options.until or None, now, zone_of(options.timezone)
-    )
+    first, last = options.since or options.period or None, options.until or options.period or None
+    if options.period and (options.since or options.until):
+        raise UsageError(
+            f"--{options.period.replace(' ', '-')}: is a start and an end",
+            hint="leave out --since and --until",
+        )
+    since, until = timespan.bounds(first, last, now, zone_of(options.timezone))
     with asked_index(options, homes) as opened, _progress(opened.database is None) as progress:
-        return costs(
+        report = costs(
             homes,
             by,
             opened=opened,
@@ -143,6 +182,13 @@ def _report(options: Namespace, by: tuple[str, ...]) -> CostReport:
             now=now,
             progress=progress,
         )
+        return prompt_titles(report, _limited(report, _limit(options)), opened)
+
+
+def _limit(options: Namespace) -> int | None:
+    """How many rows are shown; a document has all of them."""
+    is_table = sys.stdout.isatty() and not options.json and not options.csv
+    return options.limit or (_SHOWN if is_table else None)
 
 
 def _progress(is_scan: bool) -> AbstractContextManager[Callable[[int, int], None] | None]:
@@ -151,15 +197,14 @@ def _progress(is_scan: bool) -> AbstractContextManager[Callable[[int, int], None
 
 
 def _limited(report: CostReport, limit: int | None) -> Sequence[CostRow]:
-    """The newest rows if rows are times, else the most expensive; in the order of the report."""
+    """The newest rows if rows are times, else the most expensive, those first."""
     if limit is None or len(report.rows) <= limit:
         return report.rows
     is_by_time = bool(report.by) and report.by[0] in TIME_KEYS
     if is_by_time:
         return report.rows[-limit:]
     # Rows are sorted by the total of their first key, so the first ones need not be the most expensive.
-    costliest = sorted(range(len(report.rows)), key=lambda place: _row_cost(report.rows[place]), reverse=True)
-    return [report.rows[place] for place in sorted(costliest[:limit])]
+    return sorted(report.rows, key=_row_cost, reverse=True)[:limit]
 
 
 def _row_cost(row: CostRow) -> tuple[int, int]:
@@ -175,7 +220,9 @@ def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
         return
     heads = [*(report.by or ("",)), *_heads(report)]
     is_only = len(report.rows) == 1
-    cells = [[*_names(report.by, row, is_only=is_only), *_figures(report, row)] for row in rows]
+    cells = [
+        [*_names(report.by, row, report.titles, is_only=is_only), *_figures(report, row)] for row in rows
+    ]
     totals = [_TOTAL, *[""] * (len(report.by) - 1), *_figures(report, report.totals)]
     names, room = max(len(report.by), 1), output.columns()
     heads, *cells, totals = fitted_table([heads, *cells, totals], names, room, _CAN_BE_MISSED)
@@ -202,8 +249,15 @@ def _heads(report: CostReport) -> list[str]:
     return heads
 
 
-def _names(by: Sequence[str], row: CostRow, *, is_only: bool) -> list[str]:
-    names = [visible(row.keys[key][:8] if key == "session" else row.keys[key]) for key in by]
+def _name(key: str, value: str, titles: Mapping[str, str]) -> str:
+    """A key as people know it: a session with its title, a prompt by what was typed."""
+    if key == "session":
+        return f"{value[:8]}  {titles[value]}" if value in titles else value[:8]
+    return titles.get(value, value) if key == "prompt" else value
+
+
+def _names(by: Sequence[str], row: CostRow, titles: Mapping[str, str], *, is_only: bool) -> list[str]:
+    names = [visible(_name(key, row.keys[key], titles)) for key in by]
     if not by and not is_only:
         names = ["not in the log" if row.is_unlogged else "in the log"]
     return [shortened(name, _KEY_COLUMNS) for name in names] or [_TOTAL]
@@ -279,23 +333,21 @@ def _explained(why: CostExplanation) -> Iterator[str]:
 # --- remarks ----------------------------------------------------------------------------------------
 
 
-def _remarks(report: CostReport, shown: int) -> Iterator[str]:
+def _remarks(report: CostReport, shown: int, *, is_explained: bool) -> Iterator[str]:
     if shown < len(report.rows):
         which = "newest" if report.by[0] in TIME_KEYS else "most expensive"
         yield f"the {which} {shown:,} of {len(report.rows):,} rows; --limit N or --json shows others"
-    if report.unpriced:
+    doubts = list(_doubts(report))
+    if doubts:
+        yield f"at least {dollars(report.totals.pico_usd)}: {'; '.join(doubts)}"
+    if report.unpriced and is_explained:
         yield from _unpriced(report.unpriced)
-    for one in report.uncertain:
+    for one in report.uncertain if is_explained else ():
         versions = f" (client {', '.join(map(visible, one.versions))})" if one.versions else ""
         yield (
             f"{visible(one.model)}: {counted(one.responses, 'response')} with uncertain counts{versions}: the client"
             f" recorded no final output, or a tier without a list price; the {one.output_tokens:,} output"
             " tokens are a lower bound"
-        )
-    if report.totals.unrecorded_responses:
-        yield (
-            f"{counted(report.totals.unrecorded_responses, 'response')} without a recorded cost;"
-            " --mode calculate prices them"
         )
     if report.gone:
         yield (
@@ -303,6 +355,29 @@ def _remarks(report: CostReport, shown: int) -> Iterator[str]:
             " --no-index leaves them out"
         )
     yield from map(visible, report.notes)
+
+
+def _doubts(report: CostReport) -> Iterator[str]:
+    """Why the total is only a lower bound."""
+    every = report.totals.responses
+    if report.uncertain_responses:
+        share = _share(report.uncertain_responses, every)
+        yield f"{share} of responses carry no final output count"
+    if report.unpriced:
+        names = [visible(one.model) for one in report.unpriced]
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        missing = sum(one.responses for one in report.unpriced)
+        yield f"{counted(missing, 'response')} of {', '.join(names[:_NAMED])}{more} without a price (see --explain)"
+    if report.totals.unrecorded_responses:
+        missing = report.totals.unrecorded_responses
+        yield f"{counted(missing, 'response')} without a recorded cost (--mode calculate prices them)"
+
+
+def _share(part: int, whole: int) -> str:
+    """Never 0 % or 100 % of something that is neither."""
+    if part >= whole:
+        return "all"
+    return f"{min(max(round(100 * part / whole), 1), 99)} %"
 
 
 def _unpriced(models: Iterable[UnpricedModel]) -> Iterator[str]:

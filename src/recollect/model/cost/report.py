@@ -28,11 +28,13 @@ from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, Price, Price
 from recollect.model.cost.reconcile import RecordedCost
 from recollect.model.cost.usage import Tokens
 
-KEYS = ("day", "week", "month", "session", "project", "model", "branch", "agent", "tool", "block")
+KEYS = (
+    "day", "week", "month", "session", "project", "repo", "model", "branch", "agent", "tool", "prompt", "block",
+)  # fmt: skip
 MODES = ("calculate", "display", "auto")
 # The label of a row of ``auto``: compaction, aborted streams, side questions.
 UNLOGGED = "recorded by the client, not in the log"
-NO_BRANCH, NO_TOOL, MAIN_AGENT = "(none)", "(no tool)", "main"
+NO_BRANCH, NO_TOOL, NO_PROMPT, MAIN_AGENT = "(none)", "(no tool)", "(no prompt)", "main"
 _SHOWN_PATHS = 3
 
 
@@ -44,6 +46,7 @@ class UsageLog(Struct, frozen=True, gc=False):
     agent: str = MAIN_AGENT
     project: str = UNKNOWN
     is_gone: bool = False
+    repo: str = UNKNOWN  # looked up only if a report is about repositories
 
 
 class UsageGroup(NamedTuple):
@@ -73,6 +76,7 @@ class UsageGroup(NamedTuple):
     timed: int = 0
     timed_ms: int = 0
     timed_output: int = 0
+    prompt: str | None = None
 
     @property
     def counts(self) -> tuple[int, int, int, int, int, int]:
@@ -194,6 +198,12 @@ class CostReport(Struct, frozen=True):
     uncertain: tuple[UncertainUsage, ...] = ()
     gone: int = 0
     notes: tuple[str, ...] = ()
+    titles: dict[str, str] = {}  # of the sessions and prompts that are keys
+
+    @property
+    def uncertain_responses(self) -> int:
+        """How many responses may have cost more than the logs say."""
+        return sum(one.responses for one in self.uncertain)
 
 
 class CostQuery(Struct, frozen=True):
@@ -527,11 +537,13 @@ def _key_maker(
         "session": lambda one: UNKNOWN if one.log is None else logs[one.log].session,
         "project": lambda one: UNKNOWN if one.log is None else logs[one.log].project,
         "agent": lambda one: UNKNOWN if one.log is None else logs[one.log].agent,
+        "repo": lambda one: UNKNOWN if one.log is None else logs[one.log].repo,
     }
     parts: dict[str, Callable[[UsageGroup], str]] = {
         "model": lambda one: one.model or NO_MODEL,
         "branch": lambda one: one.branch or NO_BRANCH,
         "tool": lambda one: one.tool or NO_TOOL,
+        "prompt": lambda one: one.prompt or NO_PROMPT,
         **of_log,
         **{key: _time_name(timeline, place) for place, key in enumerate(times)},
     }

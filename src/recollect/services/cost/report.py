@@ -16,6 +16,7 @@ from msgspec import structs
 
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.index.cost_queries import UsageLogRow
+from recollect.index.database import IndexDatabase
 from recollect.model.cost.billing_blocks import blocks
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, Timeline
 from recollect.model.cost.prices import UNCERTAIN, PriceList
@@ -27,6 +28,8 @@ from recollect.model.cost.report import (
     CostAggregator,
     CostQuery,
     CostReport,
+    CostRow,
+    UsageGroup,
     UsageLog,
     one_total_a_session,
     owner_of,
@@ -38,7 +41,7 @@ from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
 
 Progress = Callable[[int, int], None]
-_BY_LOG = ("session", "project", "agent")
+_BY_LOG = ("session", "project", "agent", "repo")
 _FROM_LOGS = "read from the logs themselves: sessions that were deleted from the homes are not included"
 
 
@@ -68,17 +71,42 @@ def costs(
     ``progress`` is told (done, total) in bytes where the logs themselves are read.
     """
     _check(by, mode)
+    _check_prompts(by, opened, mode, is_detailed=explain or performance)
     offset = offset_of(timezone)
     if opened.database is not None:
         source: UsageSource = IndexUsageSource(opened.database)
     else:
         is_recorded = mode != "calculate" or explain
         source = _scanned(homes, by, is_recorded=is_recorded, is_timed=performance, progress=progress)
-    one = CostReportBuilder(source, homes, tuple(by), _milliseconds(since), _milliseconds(until))
+    one = CostReportBuilder(
+        source, homes, tuple(by), _milliseconds(since), _milliseconds(until), database=opened.database
+    )
     one.choose(project, model, session)
     prices = prices or _own_prices()
     moment = _milliseconds(now or dt.datetime.now(dt.UTC)) or 0
-    return one.made(offset, prices, mode, moment, explain=explain, performance=performance)
+    report = one.made(offset, prices, mode, moment, explain=explain, performance=performance)
+    return _titled(report, opened) if opened.database is not None else report
+
+
+def _titled(report: CostReport, opened: OpenIndex) -> CostReport:
+    """With the titles of the sessions in its rows."""
+    if "session" not in report.by or opened.database is None:
+        return report
+    from recollect.index.prompt_queries import session_titles
+
+    titles = session_titles(opened.database)
+    shown = {row.keys["session"] for row in report.rows}
+    return structs.replace(report, titles={name: titles[name] for name in shown if name in titles})
+
+
+def prompt_titles(report: CostReport, rows: Sequence[CostRow], opened: OpenIndex) -> CostReport:
+    """With what was typed, for the prompts of some rows: each is read from its log."""
+    if "prompt" not in report.by or opened.database is None:
+        return report
+    from recollect.services.cost.prompts import PromptTimes
+
+    texts = PromptTimes(opened.database).texts({row.keys["prompt"] for row in rows})
+    return structs.replace(report, titles=report.titles | texts)
 
 
 def responses(
@@ -191,7 +219,10 @@ class CostReportBuilder:
         by: tuple[str, ...],
         since: int | None,
         until: int | None,
+        *,
+        database: IndexDatabase | None = None,
     ) -> None:
+        self._database = database
         self._source = source
         self._homes = homes
         self._by = by
@@ -205,6 +236,8 @@ class CostReportBuilder:
     def _logs(self) -> dict[int, UsageLog]:
         if self._known is None:
             self._known = _logs(self._source.log_rows())
+            if "repo" in self._by:
+                self._known = _with_repositories(self._known)
         return self._known
 
     def choose(self, project: str | Path | None, model: str | None, session: str | None) -> None:
@@ -231,7 +264,7 @@ class CostReportBuilder:
         timeline, active_since = self._timeline(offset, prices, now)
         needs_logs = mode != "calculate" or explain
         columns = {key for key in self._by if key in ("branch", "tool")}
-        if needs_logs or any(key in _BY_LOG for key in self._by):
+        if needs_logs or any(key in (*_BY_LOG, "prompt") for key in self._by):
             columns.add("file")
         query = UsageQuery(
             timeline,
@@ -279,10 +312,31 @@ class CostReportBuilder:
         records, rests = self._records(asked) if asked.mode != "calculate" or asked.is_explained else ((), ())
         gone = self._source.gone(self._files, self._since, self._until)
         accounts = CostAggregator(asked, logs, records, rests)
-        report = accounts.report(self._source.sums(query), gone=gone, notes=self._notes)
+        sums = self._by_prompt(query) if "prompt" in self._by else self._source.sums(query)
+        report = accounts.report(sums, gone=gone, notes=self._notes)
         if accounts.has_gap and not query.is_granular:
             return self._added_up(query._replace(is_granular=True), asked)
         return report
+
+    def _by_prompt(self, query: UsageQuery) -> Iterator[UsageGroup]:
+        """Each response for itself, with its prompt."""
+        from recollect.services.cost.prompts import PromptTimes
+
+        assert self._database is not None  # noqa: S101 - for the type checker: it was checked
+        prompts = PromptTimes(self._database)
+        for row in self._source.responses(query):
+            prompt = prompts.at(self._logs[row.log].session, row.at)
+            yield UsageGroup(
+                quarter_of(row.at),
+                row.log,
+                row.model,
+                row.branch,
+                row.tool,
+                row.variant,
+                1,
+                *row[8:],
+                prompt=prompt,
+            )
 
     def _timeline(self, offset: Offset, prices: PriceList, now: int) -> tuple[Timeline, int | None]:
         source, by = self._source, self._by
@@ -364,6 +418,35 @@ def _check(by: Sequence[str], mode: str) -> None:
         raise UsageError(f"by {', '.join(by)}: a key stands twice", hint="name each key once")
     if mode not in MODES:
         raise UsageError(f"mode {mode!a}: not known", hint=f"the modes are {', '.join(MODES)}")
+
+
+def _check_prompts(by: Sequence[str], opened: OpenIndex, mode: str, *, is_detailed: bool) -> None:
+    if "prompt" not in by:
+        return
+    if opened.database is None:
+        raise UsageError("by prompt: needs the index", hint="leave out --no-index")
+    if mode != "calculate" or is_detailed:
+        raise UsageError(
+            "by prompt: only tokens times price are known of a prompt",
+            hint="leave out --mode, --explain and --performance",
+        )
+
+
+def _with_repositories(logs: dict[int, UsageLog]) -> dict[int, UsageLog]:
+    from recollect.services.repositories import RepositoryFinder
+
+    finder = RepositoryFinder()
+    mains = {log.session: log for log in logs.values() if log.agent == MAIN_AGENT}
+    found: dict[str, str] = {}
+    for log in logs.values():
+        if log.session not in found:
+            main = mains.get(log.session, log)
+            cwd = "" if main.project == UNKNOWN else main.project
+            found[log.session] = finder.of(cwd, Path(main.path)) or UNKNOWN
+    return {
+        number: structs.replace(log, repo=found[log.session] if log.session != UNKNOWN else log.project)
+        for number, log in logs.items()
+    }
 
 
 def _scanned(

@@ -146,7 +146,8 @@ class LogUsageSource:
 
     def sums(self, query: UsageQuery) -> list[UsageGroup]:
         """Sums of usage."""
-        sums = [UsageGroup(*key[:6], *amounts) for key, amounts in _summed(self._rows, query).items()]
+        found = _summed(self._rows, query).items()
+        sums = [UsageGroup(*key[:6], *amounts) for key, amounts in found]  # type: ignore[arg-type]  # no prompt
         if query.with_copies:
             for key, amounts in _summed(self._dropped, query).items():
                 nothing = UsageGroup(*key[:6], 0, 0, 0, 0, 0, 0, 0)

@@ -206,4 +206,4 @@ class IndexUsageSource:
     def _sum(self, row: Row) -> UsageGroup:
         names = self._names
         quarter, log, model, branch, tool, *rest = row
-        return UsageGroup(quarter, log, names.get(model), names.get(branch), names.get(tool), *rest)
+        return UsageGroup(quarter, log, names.get(model), names.get(branch), names.get(tool), *rest)  # type: ignore[arg-type]  # no prompt

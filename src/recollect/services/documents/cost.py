@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
@@ -36,11 +37,15 @@ class CostRowDocument(Struct, frozen=True, kw_only=True):
     week: str | UnsetType = UNSET
     month: str | UnsetType = UNSET
     session: str | UnsetType = UNSET
+    title: str | UnsetType = UNSET
     project: str | UnsetType = UNSET
+    repo: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
     branch: str | UnsetType = UNSET
     agent: str | UnsetType = UNSET
     tool: str | UnsetType = UNSET
+    prompt: str | UnsetType = UNSET
+    typed: str | UnsetType = UNSET
     block: str | UnsetType = UNSET
     responses: int
     messages: int
@@ -105,7 +110,7 @@ def cost_document(report: CostReport, rows: Sequence[CostRow], timezone: str | N
         by=report.by,
         mode=report.mode,
         timezone=timezone or "local",
-        rows=[_row(row, report.mode) for row in rows],
+        rows=[_row(row, report.mode, report.titles) for row in rows],
         totals=_row(report.totals, report.mode),
         unpriced=[
             UnpricedModelDocument(model=one.model, responses=one.responses, **counts(one.tokens))
@@ -120,8 +125,11 @@ def cost_document(report: CostReport, rows: Sequence[CostRow], timezone: str | N
     )
 
 
-def _row(row: CostRow, mode: str) -> CostRowDocument:
+def _row(row: CostRow, mode: str, titles: Mapping[str, str] = MappingProxyType({})) -> CostRowDocument:
     more: dict[str, Any] = {**row.keys, **_block(row)}
+    for key, member in (("session", "title"), ("prompt", "typed")):
+        if row.keys.get(key) in titles:
+            more[member] = titles[row.keys[key]]
     if mode != MODES[0]:
         more["unrecorded_responses"] = row.unrecorded_responses
     speed = row.performance
