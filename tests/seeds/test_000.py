@@ -351,18 +351,18 @@ def test_todo_state_transitions() -> None:
 def test_todo_state_transitions_by_command(
     root: Path, todo_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``todos --move`` plans, takes a valid step, keeps every other field, refuses the rest, and can be undone."""
+    """``todos set`` plans, takes a valid step, keeps every other field, refuses the rest, and can be undone."""
     before = state(root)
-    assert 0 == main(["todos", ONE, "--move", "1", "in_progress"])
+    assert 0 == main(["todos", "set", ONE, "1", "in_progress"])
     assert (True, before) == ("Would move 1. Write tests" in capsys.readouterr().out, state(root))
 
-    assert 0 == main(["todos", ONE, "--move", "1", "in_progress", "--apply", "--json"])
+    assert 0 == main(["todos", "set", ONE, "1", "in_progress", "--apply", "--json"])
     done = json.loads(capsys.readouterr().out)
     assert (True, "pending", "in_progress") == (done["applied"], done["before"], done["after"])
     assert [{**TODOS[0], "status": "in_progress"}, TODOS[1]] == json.loads(todo_file.read_text())
 
     refused = [("1", "pending"), ("2", "done"), ("9", "completed")]
-    assert [2, 2, 3] == [main(["todos", ONE, "--move", *words, "--apply"]) for words in refused]
+    assert [2, 2, 3] == [main(["todos", "set", ONE, *words, "--apply"]) for words in refused]
     assert 0 == main([*done["undo"].split()[1:]])
     assert TODOS == json.loads(todo_file.read_text())
 

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "files": ("recollect.cli.look.files", "list, compare and restore versions of files a session touched"),
     "todos": ("recollect.cli.look.todos", "todo lists and tasks with their states"),
     "history": ("recollect.cli.look.history", "typed prompts, plans and shell environment beside the logs"),
+    "plans": ("recollect.cli.look.plans", "the documents of plan mode: list, find, print"),
     "export": ("recollect.cli.look.export", "write a session as Markdown, HTML, JSON or JSONL"),
     "resume": ("recollect.cli.look.resume", "find a session and continue it in the client"),
     "browse": ("recollect.cli.look.browse", "read sessions in the terminal: pick, scroll, search"),
@@ -48,6 +49,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "archive": (
         "recollect.cli.keep.archive",
         "keep verified copies of sessions: add, list, restore and more",
+    ),
+    "import": (
+        "recollect.cli.keep.import_sessions",
+        "import sessions of another home, directory, bundle or log",
     ),
     "protect": ("recollect.cli.keep.protect", "archive all sessions every hour, by itself"),
     "scan": ("recollect.cli.secrets.scan", "find credentials in sessions, settings and backups"),

@@ -33,6 +33,14 @@ class TypedCommand(Struct, frozen=True):
     session: str | None
 
 
+class TypedProject(Struct, frozen=True):
+    """A directory and how much was typed in it."""
+
+    project: str
+    commands: int
+    last_at: dt.datetime | None
+
+
 class PlanDocument(Struct, frozen=True):
     """A document of plan mode."""
 
@@ -57,20 +65,53 @@ class CommandHistory(Struct, frozen=True):
 
 
 def command_history(
-    home: Home, session: Session | None = None, *, project: str | None = None, limit: int | None = None
+    home: Home,
+    session: Session | None = None,
+    *,
+    project: str | None = None,
+    limit: int | None = None,
+    words: str | None = None,
 ) -> CommandHistory:
-    """What is kept for one session, or for all; ``project`` is a directory, ``limit`` counts commands."""
+    """What is kept for one session, or for all; ``project`` is a directory, ``limit`` counts commands.
+
+    ``words`` keeps what holds all of them, in any case: commands by what was typed, plans by their text.
+    """
     if limit is not None and limit < 1:
         raise UsageError(f"limit {limit}: too small", hint="use at least 1")
-    wanted = (one for one in home.prompts() if _fits(one, session, project))
+    needles = (words or "").casefold().split()
+    wanted = (one for one in home.prompts() if _fits(one, session, project) and _holds(one.display, needles))
     newest = sorted(wanted, key=lambda one: one.at or _EARLIEST, reverse=True)
     commands = [TypedCommand(one.display, one.at, one.project, one.session_id) for one in newest[:limit]]
     plans = _all_plans(home) if session is None else plan_files(session)
     return CommandHistory(
         commands,
-        [PlanDocument(path.stem, path, _text(path)) for path in plans],
+        [one for one in map(_plan, plans) if _holds(f"{one.name} {one.text}", needles)],
         [] if session is None else list(_environment(session)),
     )
+
+
+def by_project(commands: list[TypedCommand]) -> list[TypedProject]:
+    """How much was typed in each directory, the most recent first."""
+    found: dict[str, list[TypedCommand]] = {}
+    for one in commands:
+        found.setdefault(one.project or "", []).append(one)
+    return [TypedProject(project, len(typed), typed[0].at) for project, typed in found.items()]
+
+
+def plan_documents(home: Home, words: str | None = None) -> list[PlanDocument]:
+    """Every plan of every home that holds all of the words, the newest first."""
+    needles = (words or "").casefold().split()
+    found = [one for one in map(_plan, _all_plans(home)) if _holds(f"{one.name} {one.text}", needles)]
+    return sorted(found, key=lambda one: one.path.stat().st_mtime_ns, reverse=True)
+
+
+def _plan(path: Path) -> PlanDocument:
+    return PlanDocument(path.stem, path, _text(path))
+
+
+def _holds(text: str, needles: list[str]) -> bool:
+    folded = text.casefold()
+    return all(one in folded for one in needles)
 
 
 _EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)

@@ -7,11 +7,13 @@ Elsewhere a program of the same name keeps a table in a file: the tests must not
 from __future__ import annotations
 
 import datetime as dt
+import fcntl
 import json
 import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,7 +39,15 @@ REAL = shutil.which("crontab") if os.name == "posix" and os.geteuid() == 0 else 
 
 
 @pytest.fixture
-def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def alone() -> Iterator[None]:
+    """One test at a time on this machine: all of them use the table of one user."""
+    with (Path(tempfile.gettempdir()) / f"recollect-test-crontab-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def table(alone: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """A crontab of its own, and the words that print it; no timer of systemd."""
     programs = tmp_path / "bin"
     programs.mkdir()

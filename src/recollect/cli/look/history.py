@@ -3,11 +3,14 @@
 Reads history.jsonl (prompts, slash commands and ! lines of all projects), the
 documents in plans/, and session-env/. With a session: only what belongs to it,
 with the text of its plans. Of the environment only names and sizes are shown.
+--find keeps what holds all the words; --by project counts what was typed where.
 `recollect archive add` keeps all of it with the session. Changes nothing.
 
 Example:
   recollect history
   recollect history @last
+  recollect history --find "round cents"
+  recollect history --by project
   recollect history -p ~/src/shop --limit 10 --json
 """
 
@@ -19,7 +22,7 @@ from pathlib import Path
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
-from recollect.services.command_history import CommandHistory, command_history
+from recollect.services.command_history import CommandHistory, TypedProject, by_project, command_history
 
 _SHOWN = 50
 
@@ -32,6 +35,8 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=int, default=_SHOWN, help=f"at most N commands (default {_SHOWN})"
     )
+    parser.add_argument("--find", metavar="WORDS", help="only what holds all of these words")
+    parser.add_argument("--by", choices=["project"], help="count by directory, the most recent first")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -39,13 +44,28 @@ def run(options: Namespace) -> int:
     home = open_home(options.homes, options.data)
     session = None if options.session is None else home.session(options.session)
     project = None if options.project is None else str(Path(options.project).expanduser().resolve())
-    found = command_history(home, session, project=project, limit=options.limit)
+    found = command_history(
+        home, session, project=project, limit=None if options.by else options.limit, words=options.find
+    )
+    if options.by:
+        return _tell_projects(options, by_project(found.commands))
     if options.json:
         output.print_json(found)
         return 0
     _tell(found, with_text=session is not None)
     for problem in (problem for one in home.homes for problem in one.problems):
         output.note(f"could not be read: {visible(str(problem.path))}: {visible(str(problem.reason))}")
+    return 0
+
+
+def _tell_projects(options: Namespace, projects: list[TypedProject]) -> int:
+    if options.json:
+        output.print_json({"projects": projects})
+        return 0
+    for one in projects[: options.limit]:
+        when = one.last_at.astimezone().strftime("%Y-%m-%d %H:%M") if one.last_at else ""
+        output.say(f"{when:<16}  {one.commands:>7,}  {visible(one.project)}")
+    output.say(output.styled(counted(len(projects), "project"), "dim"))
     return 0
 
 

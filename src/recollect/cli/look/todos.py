@@ -3,7 +3,7 @@
 Clients leave an empty list for nearly every session; --all shows those too.
 --orphans shows only lists whose session no longer exists.
 
---move takes one item of a session's list a step further: pending to
+`set S N STATUS` takes one item of a session's list a step further: pending to
 in_progress, in_progress to completed, and either to cancelled. Every other step
 is refused. N is the number shown, or else the place in the list. --agent and
 --kind choose the list where a session has several. Prints the step; --apply
@@ -13,12 +13,12 @@ Example:
   recollect todos
   recollect todos 6ada00ba --json
   recollect todos --orphans --all
-  recollect todos 6ada00ba --move 2 in_progress --apply
+  recollect todos set 6ada00ba 2 in_progress --apply
 """
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from msgspec import to_builtins
 
@@ -41,18 +41,28 @@ _MARKS = {
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "session", metavar="S", nargs="?", help="session: id, start of an id, title, path, or @last"
+        "words",
+        metavar="S",
+        nargs="*",
+        help="session: id, start of an id, title, path, or @last; or: set S N STATUS",
     )
     parser.add_argument("--orphans", action="store_true", help="only lists whose session no longer exists")
     parser.add_argument("--all", action="store_true", help="include empty lists")
-    parser.add_argument("--move", nargs=2, metavar=("N", "STATUS"), help="take item N to this state")
-    parser.add_argument("--agent", metavar="A", help="with --move: the list of this sub-agent")
-    parser.add_argument("--kind", choices=("todos", "tasks"), help="with --move: which of two lists")
+    parser.add_argument("--move", nargs=2, help=SUPPRESS)  # as it was spelled before `set`
+    parser.add_argument("--agent", metavar="A", help="with set: the list of this sub-agent")
+    parser.add_argument("--kind", choices=("todos", "tasks"), help="with set: which of two lists")
     plans.add_apply(parser)
     add_csv(parser)
 
 
 def run(options: Namespace) -> int:
+    options.session = options.words[0] if options.words else None
+    if options.words[:1] == ["set"] and len(options.words) == 4:
+        _, options.session, *options.move = options.words
+    elif len(options.words) > 1 or options.words == ["set"]:
+        raise UsageError(
+            "todos: name one session, or set S N STATUS", hint="recollect todos set 6ada00ba 2 completed"
+        )
     if options.move:
         return _move(options)
     home = open_home(options.homes, options.data)
@@ -77,7 +87,7 @@ def run(options: Namespace) -> int:
 
 def _move(options: Namespace) -> int:
     if not options.session:
-        raise UsageError("--move: name a session", hint="`recollect todos` shows all lists")
+        raise UsageError("todos: name a session", hint="`recollect todos` shows all lists")
     number, status = options.move
     home = open_home(options.homes, options.data)
     data = plans.own_data(options) if options.apply else None
@@ -107,8 +117,8 @@ def _move(options: Namespace) -> int:
 
 def _again(options: Namespace, step: TodoMove) -> str:
     agent = plans.option("--agent", options.agent) if options.agent else []
-    move = ["--move", step.number, step.after, "--kind", step.kind]
-    return plans.command(options, "todos", step.session, *move, *agent, "--apply")
+    words = ["set", step.session, step.number, step.after, "--kind", step.kind]
+    return plans.command(options, "todos", *words, *agent, "--apply")
 
 
 def _item_rows(one: SessionTodoList) -> list[dict[str, object]]:

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from recollect.model.convert.loss import Loss
 from recollect.services.archive.archive import ArchiveFailure
 from recollect.services.archive.cleanup import CleanupCandidate
+from recollect.services.archive.import_sessions import ImportCandidate, SkippedSource
 from recollect.services.archive.protection import Protection
 from recollect.services.fix.fix import FixOutcome, FixStep
 from recollect.services.fork import ForkPlan
@@ -152,6 +153,16 @@ class ProtectDocument(ChangeDocument, frozen=True, kw_only=True):
     entry: dict[str, str]
     command: str
     settings: list[str]
+
+
+class ImportDocument(ChangeDocument, frozen=True, kw_only=True):
+    """Sessions that come from elsewhere; ``to`` is the home, None for the archive. ``losses`` are by session."""
+
+    kind: str
+    to: Path | None
+    sessions: list[ImportCandidate]
+    skipped: list[SkippedSource]
+    losses: dict[str, list[str]]
 
 
 class FixDocument(ChangeDocument, frozen=True, kw_only=True):

@@ -387,13 +387,15 @@ class Archive:
             target = home.joinpath(*components(file.path))
             if not os.path.lexists(target):
                 files.append(file)
-            elif file.path.startswith(SHARED_PLACES) or (file != manifest.log and self._is_in(file, target)):
+            elif file.path.startswith(SHARED_PLACES) or (
+                file.path != manifest.log.path and self.is_in(file, target)
+            ):
                 there.append(target)
             else:
                 obstacles.append(target)
         return RestorePlan(tuple(files), tuple(there), tuple(obstacles))
 
-    def _is_in(self, file: ArchivedFile, target: Path) -> bool:
+    def is_in(self, file: ArchivedFile, target: Path) -> bool:
         """Whether a file in a home begins with the archived bytes."""
         try:
             with open_regular(target) as there, self.objects.reading(file.stored.sha256) as reader:
