@@ -50,6 +50,8 @@ READING = [
     "resume {id} --print",
     "check",
     "check --codes",
+    "fix",
+    "protect",
     "repair {id}",
     "config check",
     "settings show",
