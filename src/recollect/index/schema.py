@@ -55,6 +55,13 @@ CREATE TABLE catalogue(
   inline_agents INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE damage(file INTEGER, code TEXT, lines INTEGER NOT NULL, PRIMARY KEY(file, code)) WITHOUT ROWID;
+-- What was found in a file (subject: check, secrets), as the file was then and by the rules of then.
+CREATE TABLE kept(
+  path TEXT, subject TEXT,
+  device INTEGER NOT NULL, inode INTEGER NOT NULL, size INTEGER NOT NULL, mtime INTEGER NOT NULL,
+  rules TEXT NOT NULL, result BLOB NOT NULL,
+  PRIMARY KEY(path, subject)
+) WITHOUT ROWID;
 CREATE VIEW sessions AS SELECT * FROM files WHERE role = 0;
 CREATE VIEW agents AS SELECT * FROM files WHERE role = 1;
 CREATE TABLE messages(

@@ -236,6 +236,11 @@ class Home:
                 sessions=sessions,
             )
 
+    @property
+    def has_index(self) -> bool:
+        """Whether an index may be read and written."""
+        return self._with_index
+
     def _index(self, roots: Sequence[Path]) -> AbstractContextManager[OpenIndex]:
         from recollect.services.indexing.access import OpenIndex, index_path, open_index
 

@@ -17,7 +17,8 @@ import pytest
 
 from recollect.model.checks import CODES, resumed
 from recollect.model.findings import Severity
-from recollect.services.check.check import MOST_OF_A_CODE, CheckReport, check
+from recollect.services.check.check import CheckReport, check
+from recollect.services.check.log_report import MOST_OF_A_CODE
 from recollect.services.homes import Home
 from recollect.storage.changes.journal import ChangeJournal, ChangePlan
 from tests.small_home import (

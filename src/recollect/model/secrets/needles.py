@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from recollect.model.secrets.patterns import NAMED, TOKENS
+from recollect.model.secrets.patterns import NAMED, SHAPES, TOKENS
 
 # Bytes to examine before and behind the end of a match.
 BEFORE, BEHIND = 900, 400
@@ -49,8 +49,8 @@ def needles() -> list[Needle]:
 
 
 def digest() -> str:
-    """Changes whenever an expression does."""
-    return hashlib.sha256(repr(needles()).encode()).hexdigest()[:16]
+    """Changes whenever a pattern or an expression does."""
+    return hashlib.sha256(repr((TOKENS, NAMED, SHAPES, needles())).encode()).hexdigest()[:16]
 
 
 def _tokens() -> Iterator[bytes]:

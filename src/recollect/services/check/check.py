@@ -4,8 +4,8 @@ Each log is diagnosed by ``model/diagnosis.py``, which ``repair`` uses too: wher
 fixes it, it does. Nothing is written and nothing is locked: a session that a client has open can be checked
 too.
 
-If one rule is violated very often in a log, only its first ``MOST_OF_A_CODE`` findings are listed; the
-summary counts all of them.
+Logs that did not change are not read again: their reports are in the index. If one rule is violated very often
+in a log, only its first findings are listed (``log_report``); the summary counts all of them.
 """
 
 from __future__ import annotations
@@ -18,34 +18,24 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from recollect.errors import NotFound, StorageError
-from recollect.model.checks import CODES
-from recollect.model.diagnosis import Diagnosis, diagnosed
+from recollect.model.diagnosis import Diagnosis
 from recollect.model.findings import Finding, Severity
 from recollect.services.check.home_checks import home_findings
-from recollect.services.check.log_source import LIMITS, identity_of, log_source
+from recollect.services.check.log_report import LogReport, decoded, report_job, reported, rules_version
+from recollect.services.check.log_source import identity_of
 from recollect.services.homes import Home
+from recollect.services.indexing.file_results import FileResults, file_results
 from recollect.services.session import Session
 from recollect.storage.home import AgentFile, LogFile
-from recollect.storage.logs.reader import OpenLog
 from recollect.system.locations import data_dir
+from recollect.system.pool import WorkerPool, cores
 
 if TYPE_CHECKING:
     from recollect.services.library.plugins import SessionCheck
 
 Progress = Callable[[int, int], None]
-MOST_OF_A_CODE = 50
-_ONCE = frozenset(
-    [
-        "unknown-type",
-        "crlf",
-        "byte-order-mark",
-        "other-session-id",
-        "invalid-id",
-        "lone-surrogate",
-        "time-order",
-    ]
-)
+# Below this, starting a process takes longer than reading here.
+_WORTH_A_PROCESS = 16 << 20
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
@@ -89,25 +79,19 @@ def check(
     rules: Sequence[SessionCheck] = (),
     progress: Progress | None = None,
     known: Mapping[Path, Diagnosis] | None = None,
+    is_kept: bool = True,
 ) -> CheckReport:
     """Check these sessions with their sub-agents; by default all of them and the homes themselves.
 
     ``with_plugins`` adds the checks of other packages (``services/library/plugins.py``), ``rules`` the caller's own.
-    ``known`` has diagnoses that were made already, by the path of the log.
+    ``known`` has diagnoses that were made already, by the path of the log. With ``is_kept`` a log that did not
+    change since it was checked is not read again, if there is an index.
     """
     chosen = list(home.sessions()) if sessions is None else list(sessions)
     report = _FindingCollector()
     logs = list(_logs(home, chosen)) if sessions is None else list(_own_logs(chosen))
-    total, done, live = sum(log.size for _, log in logs), 0, home.live_ids()
-    for session, log in logs:
-        diagnosis = known.get(log.path) if known else None
-        if diagnosis is not None:
-            report.add_log(diagnosis, log)
-        else:
-            _check_log(report, session, log, is_open=session in live)
-        done += log.size
-        if progress is not None:
-            progress(done, total)
+    for log, found in _reports(home, logs, known or {}, is_kept=is_kept, progress=progress):
+        report.add_log(found, log)
     for finding in _other_findings(chosen, rules, with_plugins=with_plugins):
         report.add(finding)
     if sessions is None:
@@ -167,25 +151,15 @@ class _FindingCollector:
         self._groups: dict[str, int] = {}
         self._unreadable: set[str] = set()
 
-    def add_log(self, diagnosis: Diagnosis, log: LogFile) -> None:
+    def add_log(self, found: LogReport, log: LogFile) -> None:
         self.logs += 1
-        self.lines += diagnosis.scan.lines
-        self.damaged += diagnosis.scan.damaged
+        self.lines += found.lines
+        self.damaged += found.damaged
         self.bytes += log.size
-        by_code: dict[str, list[Finding]] = {}
-        for finding in diagnosis.findings:
-            by_code.setdefault(finding.code, []).append(finding)
-        for code, findings in by_code.items():
-            most = 1 if code in _ONCE else MOST_OF_A_CODE
-            more = diagnosis.counts[code] - most
-            # Findings that a repair fixes come first: they must be listed, not only counted.
-            listed = sorted(findings, key=lambda one: one.repair is None)[:most]
-            if more > 0:
-                what = f"{listed[-1].what} (and {more:,} more such lines)"
-                listed[-1] = structs.replace(listed[-1], what=what)
-                self._kinds[listed[-1].severity, code] += more
-            for finding in listed:
-                self.add(finding)
+        for severity, code, more in found.more:
+            self._kinds[severity, code] += more
+        for finding in found.findings:
+            self.add(finding)
 
     def add(self, finding: Finding) -> None:
         if finding.code == "unreadable":
@@ -223,18 +197,53 @@ class _FindingCollector:
         return CheckReport([finding for _, _, finding in ordered], summary)
 
 
-# ---- one log ---------------------------------------------------------------------------------------------
+# ---- the logs --------------------------------------------------------------------------------------------
 
 
-def _check_log(report: _FindingCollector, session: str, log: LogFile, *, is_open: bool) -> None:
-    identity = identity_of(session, log, is_open=is_open)
-    try:
-        with OpenLog(log.path, LIMITS) as opened:
-            diagnosis = diagnosed(log_source(opened, identity))
-    except (NotFound, StorageError) as problem:
-        rule = CODES["unreadable"]
-        where = (identity.path, identity.session or None, identity.agent)
-        report.add(Finding("unreadable", rule.severity, problem.message, rule.fix, *where))
-        report.logs += 1
-        return
-    report.add_log(diagnosis, log)
+def _reports(
+    home: Home,
+    logs: Sequence[tuple[str, LogFile]],
+    diagnoses: Mapping[Path, Diagnosis],
+    *,
+    is_kept: bool,
+    progress: Progress | None,
+) -> Iterator[tuple[LogFile, LogReport]]:
+    """The report of each log, in order; read are only those that are not known."""
+    live = home.live_ids()
+    roots = [one.root for one in home.homes]
+    is_wanted = is_kept and home.has_index
+    with file_results("check", rules_version(), roots, home.index_cache, is_wanted=is_wanted) as kept:
+        found = {
+            number: report
+            for number, (session, log) in enumerate(logs)
+            if (report := _known_report(log, diagnoses, kept, is_open=session in live)) is not None
+        }
+        unknown = [number for number in range(len(logs)) if number not in found]
+        sizes = [logs[number][1].size for number in unknown]
+        total = sum(log.size for _, log in logs)
+        done = total - sum(sizes)
+        tasks = [
+            structs.astuple(identity_of(session, log, is_open=session in live))
+            for session, log in (logs[number] for number in unknown)
+        ]
+        processes = cores() if sum(sizes) >= _WORTH_A_PROCESS and len(tasks) > 1 else 0
+        for task, data in WorkerPool(report_job, processes=processes).answers(tasks, sizes):
+            session, log = logs[unknown[task]]
+            report = found[unknown[task]] = decoded(data)
+            if report.state is not None and session not in live:
+                kept.add(log.path, report.state, data)
+            done += log.size
+            if progress is not None:
+                progress(done, total)
+    for number, (_, log) in enumerate(logs):
+        yield log, found[number]
+
+
+def _known_report(
+    log: LogFile, diagnoses: Mapping[Path, Diagnosis], kept: FileResults, *, is_open: bool
+) -> LogReport | None:
+    if (diagnosis := diagnoses.get(log.path)) is not None:
+        return reported(diagnosis)
+    # What is said about a log depends on whether a client has it open.
+    data = None if is_open else kept.get(log.path)
+    return None if data is None else decoded(data)

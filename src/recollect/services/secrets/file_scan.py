@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import Struct, structs
 
 from recollect.errors import NotFound, StorageError
@@ -17,6 +18,7 @@ from recollect.model.json_text import loose_object
 from recollect.model.secrets.documents import SecretHit, hits_in_json, hits_in_text
 from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.prefilter import suspects
+from recollect.services.indexing.file_results import FileState
 from recollect.services.secrets.engine import engine_ready, use_engine
 from recollect.services.secrets.places import SecretPlace
 from recollect.storage.logs.reader import OpenLog
@@ -47,6 +49,7 @@ class PlaceScan(Struct, frozen=True):
     findings: list[SecretFinding]
     bytes: int = 0
     problem: str | None = None
+    state: FileState | None = None
 
 
 def secrets_job(setup: tuple[bytes, str]) -> Run:
@@ -55,24 +58,24 @@ def secrets_job(setup: tuple[bytes, str]) -> Run:
     if engine:
         use_engine(Path(engine))
 
-    def run(plain: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    def run(plain: tuple[Any, ...]) -> Iterator[bytes]:
         path, *rest = plain
         scanned = scan_place(SecretPlace(Path(path), *rest), key)
-        yield [structs.astuple(one) for one in scanned.findings], scanned.bytes, scanned.problem
+        yield msgspec.msgpack.encode(scanned)
 
     return run
 
 
 def scan_places(
     places: Sequence[SecretPlace], key: bytes, processes: int
-) -> Iterator[tuple[SecretPlace, PlaceScan]]:
-    """The result of each place, in order of completion, the largest places first."""
+) -> Iterator[tuple[SecretPlace, bytes]]:
+    """The encoded result of each place, in order of completion, the largest places first."""
     tasks = [(str(place.path), *structs.astuple(place)[1:]) for place in places]
     sizes = [place.size for place in places]
     engine = engine_ready(sum(sizes))
     pool = WorkerPool(secrets_job, (key, str(engine or "")), processes=processes)
-    for number, (findings, size, problem) in pool.answers(tasks, sizes):
-        yield places[number], PlaceScan([SecretFinding(*one) for one in findings], size, problem)
+    for number, data in pool.answers(tasks, sizes):
+        yield places[number], data
 
 
 def scan_place(place: SecretPlace, key: bytes) -> PlaceScan:
@@ -80,9 +83,10 @@ def scan_place(place: SecretPlace, key: bytes) -> PlaceScan:
     findings: list[SecretFinding] = []
     try:
         with OpenLog(place.path) as log:
+            state = FileState.of(log.stat())
             look = _PlaceReader(log, place, key)
             findings.extend(look.findings())
-            return PlaceScan(findings, look.size)
+            return PlaceScan(findings, look.size, state=state)
     except NotFound:
         return PlaceScan(findings)
     except StorageError as cause:

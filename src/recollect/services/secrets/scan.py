@@ -14,11 +14,15 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
+import recollect
 from recollect.errors import StorageError
 from recollect.model.secrets.fingerprint import KEY_BYTES, fingerprint
+from recollect.model.secrets.needles import digest
 from recollect.services.homes import Home
+from recollect.services.indexing.file_results import file_results
 from recollect.services.secrets.copies import copies
 from recollect.services.secrets.file_scan import PlaceScan, SecretFinding, scan_places
 from recollect.services.secrets.places import HomePlaces, SecretPlace, distinct
@@ -73,7 +77,7 @@ def scan(
     findings: list[SecretFinding] = []
     done = read = passed = 0
     total = sum(place.size for place in places)
-    for place, result in _results(places, fingerprints.key, processes):
+    for place, result in _results(home, places, fingerprints.key, processes):
         done += place.size
         read += result.bytes
         if result.problem is not None:
@@ -110,12 +114,28 @@ class Fingerprints:
 
 
 def _results(
-    places: Sequence[SecretPlace], key: bytes, processes: int | None
+    home: Home, places: Sequence[SecretPlace], key: bytes, processes: int | None
 ) -> Iterator[tuple[SecretPlace, PlaceScan]]:
-    is_small = sum(place.size for place in places) < _WORTH_A_PROCESS
-    count = (1 if is_small else cores()) if processes is None else processes
-    # One more process would only wait for another.
-    return scan_places(places, key, count if count > 1 else 0)
+    """The result of each place; files that did not change since are not read again."""
+    # Fingerprints depend on the key, so results of another key are results of other rules.
+    rules = f"{recollect.__version__}-{digest()}-{fingerprint('rules', key)}"
+    roots = [one.root for one in home.homes]
+    with file_results("secrets", rules, roots, home.index_cache, is_wanted=home.has_index) as kept:
+        unknown: list[SecretPlace] = []
+        for place in places:
+            known = None if place.only_own else kept.get(place.path)
+            if known is None:
+                unknown.append(place)
+            else:
+                yield place, msgspec.msgpack.decode(known, type=PlaceScan)
+        is_small = sum(place.size for place in unknown) < _WORTH_A_PROCESS
+        count = (1 if is_small else cores()) if processes is None else processes
+        # One more process would only wait for another.
+        for place, data in scan_places(unknown, key, count if count > 1 else 0):
+            result = msgspec.msgpack.decode(data, type=PlaceScan)
+            if result.state is not None and not place.only_own:
+                kept.add(place.path, result.state, data)
+            yield place, result
 
 
 def _copies(home: Home, sessions: Sequence[Session] | None, data: Path) -> Iterator[SecretPlace]:

@@ -1,0 +1,163 @@
+"""A log that did not change since it was checked, or searched for secrets, is not read again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from recollect.model.secrets import needles
+from recollect.model.secrets.patterns import SHAPES
+from recollect.services.check import check as check_module
+from recollect.services.check import log_report
+from recollect.services.check.check import CheckReport, check
+from recollect.services.homes import Home
+from recollect.services.secrets import scan as scan_module
+from recollect.services.secrets.scan import scan
+from recollect.system.pool import WorkerPool
+from tests.model.secrets.samples import SAMPLES, Dice
+from tests.small_home import ONE, TALK, TWO, lines, open_in_this_process, put
+
+DAMAGED = lines(TALK) + b'{"type":"user","uuid":"half\n'
+
+
+class ReadLogs:
+    """Which files were read, by name."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: list[str] = []
+        real = WorkerPool.answers
+
+        def answers(pool: WorkerPool, tasks: list[tuple[str, ...]], sizes: list[int]) -> object:
+            paths = [Path(task[1] if pool.job is log_report.report_job else task[0]) for task in tasks]
+            self.names += [path.name[:8] for path in paths if path.suffix == ".jsonl"]
+            return real(pool, tasks, sizes)
+
+        monkeypatch.setattr(WorkerPool, "answers", answers)
+
+    def taken(self) -> list[str]:
+        names, self.names = sorted(self.names), []
+        return names
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """Two sessions, one of them damaged, and an index."""
+    root = tmp_path / "claude"
+    put(root, ONE, []).write_bytes(DAMAGED)
+    put(root, TWO, TALK)
+    made = Home(root, data=tmp_path / "data")
+    made.costs()
+    return made
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> ReadLogs:
+    return ReadLogs(monkeypatch)
+
+
+def checked(home: Home, *, is_kept: bool = True) -> CheckReport:
+    return check(home, data=home.homes[0].root.parent / "data", with_secrets=False, is_kept=is_kept)
+
+
+def log_of(home: Home, session: str) -> Path:
+    return home.session(session).path
+
+
+def test_the_second_check_reads_nothing_and_says_the_same(home: Home, read: ReadLogs) -> None:
+    """Findings, counts, damaged lines: all from the index, and as without one."""
+    first = checked(home)
+    assert [ONE[:8], TWO[:8]] == read.taken()
+    second = checked(home)
+
+    assert [] == read.taken()
+    assert first == second == checked(home, is_kept=False)
+    assert first.summary.damaged == 1
+
+
+def test_a_log_that_grew_is_read_again(home: Home, read: ReadLogs) -> None:
+    """Only that one."""
+    before = checked(home)
+    read.taken()
+    with log_of(home, TWO).open("ab") as log:
+        log.write(b"nonsense\n")
+    after = checked(home)
+
+    assert [TWO[:8]] == read.taken()
+    assert after.summary.damaged == before.summary.damaged + 1
+
+
+def test_a_log_rewritten_at_its_old_length_is_read_again(home: Home, read: ReadLogs) -> None:
+    """By its time, or by its inode where even that was restored."""
+    log = log_of(home, ONE)
+    checked(home)
+    read.taken()
+    status = log.stat()
+    other = log.with_name("other")
+    other.write_bytes(DAMAGED.replace(b"half", b"much"))
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other.replace(log)
+    checked(home)
+
+    assert [ONE[:8]] == read.taken()
+
+
+def test_other_rules_read_everything_again(
+    home: Home, read: ReadLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new version may know more codes."""
+    checked(home)
+    read.taken()
+    monkeypatch.setattr(check_module, "rules_version", lambda: "newer")
+    checked(home)
+    assert [ONE[:8], TWO[:8]] == read.taken()
+    checked(home)
+
+    assert [] == read.taken()
+
+
+def test_a_live_session_is_always_read(home: Home, read: ReadLogs) -> None:
+    """What is said about its last line depends on the client that has it open."""
+    checked(home)
+    open_in_this_process(home.homes[0].root, TWO)
+    read.taken()
+    checked(home)
+
+    assert [TWO[:8]] == read.taken()
+
+
+def test_without_an_index_nothing_is_kept(tmp_path: Path, read: ReadLogs) -> None:
+    """A check builds none, and writes nothing."""
+    put(tmp_path / "claude", ONE, TALK)
+    for _ in range(2):
+        checked(Home(tmp_path / "claude", data=tmp_path / "data"))
+
+    assert [ONE[:8], ONE[:8]] == read.taken()
+    assert not (tmp_path / "data" / "cache").exists()
+
+
+def test_secrets_are_searched_for_once(home: Home, read: ReadLogs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The findings of the second search are those of the first; other patterns search again."""
+    secret = SAMPLES["github-pat"].make(Dice("unchanged"))
+    data = home.homes[0].root.parent / "data"
+    with log_of(home, TWO).open("ab") as log:
+        log.write(f'{{"type":"user","message":{{"content":"{secret}"}}}}\n'.encode())
+    first = scan(home, data=data)
+    assert TWO[:8] in read.taken()
+    second = scan(home, data=data)
+
+    assert [] == read.taken()
+    assert first == second
+    assert ["github-pat"] == [one.kind for one in second.findings]
+    monkeypatch.setattr(scan_module, "digest", lambda: "other patterns")
+    assert first == scan(home, data=data)
+    assert TWO[:8] in read.taken()
+
+
+def test_the_digest_of_patterns_changes_with_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the engine looks for the same."""
+    before = needles.digest()
+    monkeypatch.setattr(needles, "SHAPES", SHAPES[1:])
+
+    assert before != needles.digest()
