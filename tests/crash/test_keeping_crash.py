@@ -16,20 +16,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec import structs
 
 from recollect.errors import NotFound
-from recollect.services import migrate
+from recollect.model.secrets.fingerprint import KEY_BYTES
+from recollect.services import fork, label, migrate
 from recollect.services.archive import archive as keep
 from recollect.services.archive.cleanup import candidates, clean_up
 from recollect.services.homes import Home
 from recollect.services.move.move import carry_out, planned_move
 from recollect.services.move.split import planned_split
+from recollect.services.secrets.redact import redact
+from recollect.services.todos import move_item
 from recollect.services.trash import remove, trash_at
 from recollect.storage.archive.archive import Archive
 from recollect.storage.archive.bundle import export_bundle, import_bundle
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.home import ClaudeHome
 from recollect.storage.migrations.registry import step_named
+from tests import secret_home
 from tests.crash.change_loop import LOOKING, Calls, end_process, never_returning
 from tests.services.test_trash import put_far_apart
 from tests.small_home import ONE, TALK, TWO, lines, prompt, put
@@ -115,7 +120,29 @@ def restore(home: Path, data: Path) -> object:
     return keep.restore(archive, archive.find(ONE), home)
 
 
+def a_session_with_secrets(home: Path, data: Path) -> None:
+    secret_home.make(home)
+    # Another key would give other fingerprints, and so other bytes.
+    (data / "fingerprint.key").write_text("5a" * KEY_BYTES)
+
+
+def redaction(home: Path, data: Path) -> object:
+    return redact(Home(home).session(ONE), data)
+
+
+def a_session_with_todos(home: Path, data: Path) -> None:
+    a_project(home, data)
+    (home / "todos").mkdir()
+    (home / "todos" / f"{ONE}-agent-{ONE}.json").write_text(json.dumps(TODOS))
+
+
+def moving_a_todo(home: Path, data: Path) -> object:
+    return move_item(Home(home), ONE, "1", "in_progress", data=data)
+
+
 OPERATIONS = {
+    "redact": Operation(a_session_with_secrets, redaction),
+    "todos set": Operation(a_session_with_todos, moving_a_todo),
     "migrate flat to claude": Operation(lambda home, _: put_flat(home), migrating("1")),
     "migrate claude to flat": Operation(lambda home, _: put(home, ONE, main_talk()), migrating("2")),
     "migrate flat agents": Operation(lambda home, _: put_flat_agents(home), migrating("3")),
@@ -195,6 +222,60 @@ def test_killed_at_any_call_it_is_old_or_new(tmp_path: Path, name: str, how: str
     assert (tried, tried, tried) == (ends["old"] + ends["new"], ends["can be done"], ends["undone"])
     # After the last calls, where they find nothing, nobody is killed: the work is done.
     assert ends["killed"] * 2 > tried
+
+
+FORK = "9c1d9c1e-0000-4000-8000-000000000009"
+
+
+def renaming(home: Path, data: Path) -> None:
+    label.apply(label.titled(Home(home).session(ONE), "Another title"), data)
+
+
+def tagging(home: Path, data: Path) -> None:
+    label.apply(label.tagged(Home(home).session(ONE), "kept"), data)
+
+
+def forking(home: Path, _: Path) -> object:
+    """With one name in every run, so that the results can be compared."""
+    found = fork.planned_fork(Home(home).session(ONE))
+    new, old = found.path.stem, found.path
+    made = tuple(line.replace(new.encode(), FORK.encode()) for line in found.lines)
+    return fork.apply(structs.replace(found, path=old.with_name(f"{FORK}.jsonl"), lines=made))
+
+
+ADDITIONS: dict[str, Callable[[Path, Path], object]] = {"rename": renaming, "tag": tagging, "fork": forking}
+
+
+@pytest.mark.parametrize("how", ["killed before", "killed after"])
+@pytest.mark.parametrize("name", ADDITIONS)
+def test_a_killed_addition_to_a_home_is_old_or_new(tmp_path: Path, name: str, how: str) -> None:
+    """What was there keeps every byte; the new line or log is whole or absent; then it can be done."""
+    act = ADDITIONS[name]
+
+    def seen(home: Path) -> Tree:
+        # A copy that a killed process had not finished; ``redact --everywhere`` looks for it too.
+        return {path: what for path, what in files_of(home).items() if not path.endswith(".tmp")}
+
+    whole = Place(tmp_path, a_project)
+    old = seen(whole.home)
+    _, calls = killed_at(partial(act, whole.home, whole.data), 0, how)
+    new = seen(whole.home)
+    ends = Counter[str]()
+    for nth in moments(calls):
+        place = Place(tmp_path, a_project)
+        code, _ = killed_at(partial(act, place.home, place.data), nth, how)
+        found = seen(place.home)
+        ends["killed"] += code == -signal.SIGKILL
+        ends["old" if found == old else "new" if found == new else f"broken at {nth}"] += 1
+        if found == old:
+            act(place.home, place.data)
+        ends["can be done"] += seen(place.home) == new
+
+    tried = len(moments(calls))
+    print(f"\n{name} {how} {tried} of {len(calls)} calls: {dict(ends)}")
+    assert old != new
+    assert (tried, tried) == (ends["old"] + ends["new"], ends["can be done"])
+    assert ends["killed"] > 0
 
 
 def sessions_with_everything(home: Path, data: Path) -> None:
