@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from recollect.index.frame import UsageRow, with_amounts
+from recollect.index.frame import UsageRow
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.copies import counted
 from recollect.model.search.query import WordQuery
@@ -455,7 +455,7 @@ class MemoryDatabase:
             told = [copy_of(row, f"{session.id}/{key}") for session, key, row, _ in copies]
             for place, amounts in counted(told):
                 session, _, row, person = copies[place]
-                row = with_amounts(row, copies[amounts][2])
+                row = _with_amounts(row, copies[amounts][2])
                 is_timed = row.at is not None and row.at // QUARTER_MS != 0
                 at = row.at or 0
                 if (since is not None or until is not None) and not is_timed:
@@ -524,3 +524,21 @@ def _log_head(session: str, key: str, log: _Log) -> LogHead:
 
 def _side_file(file: FileBytes) -> SideFile:
     return SideFile(file.key, len(file.data), file.sha256, file.changed)
+
+
+def _with_amounts(row: UsageRow, other: UsageRow) -> UsageRow:
+    """A response as in one copy, with the counts of another (``model.cost.copies`` chooses both)."""
+    if other is row:
+        return row
+    return row._replace(
+        model=other.model,
+        version=other.version,
+        variant=other.variant,
+        input=other.input,
+        output=other.output,
+        cache_write_5m=other.cache_write_5m,
+        cache_write_1h=other.cache_write_1h,
+        cache_read=other.cache_read,
+        web_searches=other.web_searches,
+        recorded=other.recorded,
+    )

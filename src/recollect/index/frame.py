@@ -64,24 +64,6 @@ class UsageRow(NamedTuple):
     lines: int
 
 
-def with_amounts(row: UsageRow, other: UsageRow) -> UsageRow:
-    """A response as in one copy, with the counts of another (``model.cost.copies`` chooses both)."""
-    if other is row:
-        return row
-    return row._replace(
-        model=other.model,
-        version=other.version,
-        variant=other.variant,
-        input=other.input,
-        output=other.output,
-        cache_write_5m=other.cache_write_5m,
-        cache_write_1h=other.cache_write_1h,
-        cache_read=other.cache_read,
-        web_searches=other.web_searches,
-        recorded=other.recorded,
-    )
-
-
 class Frame(NamedTuple):
     """One range of a log. ``cost_state`` is the client's last running total in it, by model."""
 

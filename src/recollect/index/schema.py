@@ -15,7 +15,6 @@ time zone), so that days can be cut in every zone.
 from __future__ import annotations
 
 VERSION = 3
-FILE_NAME = f"index-v{VERSION}.sqlite"
 
 # What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2

@@ -72,11 +72,6 @@ class McpTools:
         self._portal = None
         self._open.close()
 
-    @property
-    def has_servers(self) -> bool:
-        """Whether the project names any server."""
-        return bool(self._host.servers)
-
     def listing(self) -> ToolListing:
         """The tools of every trusted server, and why others are missing."""
         return self._loop().call(self._host.tools)

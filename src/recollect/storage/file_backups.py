@@ -108,14 +108,6 @@ def backup_body(home: ClaudeHome, session: SessionId, name: str) -> bytes:
     return openat.read_file(home.root, (_DIRECTORY, SessionId(session), name))
 
 
-def with_content(home: ClaudeHome, session: SessionId, version: FileVersion) -> FileVersion:
-    """The same version with the bytes of its backup, if only those are missing."""
-    if version.content is not None or version.backup_name is None:
-        return version
-    body = backup_body(home, session, version.backup_name)
-    return msgspec.structs.replace(version, content=body)
-
-
 # ---- writing ---------------------------------------------------------------------------------------------
 
 

@@ -42,9 +42,6 @@ class SessionDescription(NamedTuple):
     encrypted: bool = False
 
 
-NOTHING_TOLD = SessionDescription()
-
-
 class RemoteLimits(NamedTuple):
     """How much a remote accepts at once."""
 

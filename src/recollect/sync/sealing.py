@@ -17,7 +17,6 @@ from typing import Protocol, cast
 
 from recollect.errors import DamagedData, MissingExtra
 
-KEY_BYTES = 64
 _START, _END = b'{"sealed":1,"data":"', b'"}\n'
 
 

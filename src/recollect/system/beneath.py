@@ -24,7 +24,6 @@ _OPENAT2 = 437
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0)
-_PATH = getattr(os, "O_PATH", 0)
 _FALL_BACK = frozenset(
     [errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP]
 )  # EPERM: some containers do not know the call

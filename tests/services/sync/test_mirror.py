@@ -13,7 +13,7 @@ import pytest
 
 from recollect.errors import Busy
 from recollect.services.sync.mirror import Mirror
-from recollect.sync.remote import NOTHING_TOLD, SessionDescription
+from recollect.sync.remote import SessionDescription
 from recollect.sync.wire import START, Position, RemoteSession, SessionDetail
 from tests.small_home import ONE, TALK, TWO, lines, prompt
 from tests.sync.memory_remote import MemoryRemote
@@ -284,7 +284,7 @@ def test_without_names_nothing_is_answered(tmp_path: Path) -> None:
 def _fill(place: Path, remote: MemoryRemote) -> None:
     mirror = Mirror(place, remote, rest=0)
     for number in range(40):
-        kept(remote, data=lines([prompt(100 + number, 4, f"Q{number}")]), told=NOTHING_TOLD)
+        kept(remote, data=lines([prompt(100 + number, 4, f"Q{number}")]), told=SessionDescription())
         mirror.look_at(ONE)
         mirror.look(60)
 

@@ -41,8 +41,8 @@ from recollect.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from recollect.policy.decision import Decision, RuleSource, Verdict
-    from recollect.policy.engine import RuleSet
-    from recollect.policy.rule_warnings import RuleWarning
+    from recollect.policy.engine import RuleEvaluation, RuleSet
+    from recollect.services.documents.permissions import DecisionDocument
     from recollect.services.permissions.call_history import PastCall
     from recollect.services.permissions.engine import ProjectEngine
     from recollect.services.permissions.replay import CallExample, Replay, Replayer
@@ -125,7 +125,6 @@ def _rules(options: Namespace) -> RuleSet | None:
 
 
 def _check(options: Namespace) -> int:
-    from recollect.policy.rule_warnings import rule_warnings
     from recollect.services.permissions.engine import call_of, permit
 
     tool, arguments = call_of(options.call)
@@ -140,19 +139,7 @@ def _check(options: Namespace) -> int:
     decision = here.decide(tool, arguments)
     looks = here.explain(tool, arguments).looks if options.action == "explain" else ()
     if options.json:
-        document = _document(decision, here)
-        if options.action == "explain":
-            document["rules"] = [
-                {
-                    **_rule_row(one.rule.text, one.rule.source),
-                    "list": one.rule.verdict,
-                    "matched": one.matched,
-                    "why": one.why,
-                }
-                for one in looks
-            ]
-            document["warnings"] = [_warning_row(one) for one in rule_warnings(here.engine.rules.rules)]
-        output.print_json(document)
+        output.print_json(_document(decision, here, looks if options.action == "explain" else None))
     else:
         _tell(decision)
         for look in looks:
@@ -163,36 +150,34 @@ def _check(options: Namespace) -> int:
     return 0 if decision.verdict.value == "allow" else 1
 
 
-def _document(decision: Decision, here: ProjectEngine) -> dict[str, object]:
-    return {
-        "decision": decision.verdict,
-        **_rule_row(decision.rule, decision.source),
-        "why": decision.why,
-        "parts": [
-            {
-                "text": part.text,
-                "decision": part.verdict,
-                **_rule_row(part.rule, part.source),
-                "why": part.why,
-            }
-            for part in decision.parts
-        ],
-        "unanalysable": decision.unanalysable,
-        "bound_to": decision.bound_to,
-        "mode": here.engine.mode,
-        "trusted": here.engine.workspace.trusted,
-        "problems": [str(one) for one in here.loaded.problems],
-    }
+def _document(
+    decision: Decision, here: ProjectEngine, looks: Iterable[RuleEvaluation] | None
+) -> DecisionDocument:
+    from msgspec.structs import replace
 
+    from recollect.policy.rule_warnings import rule_warnings
+    from recollect.services.documents import permissions as documents
 
-def _rule_row(rule: str | None, source: RuleSource | None) -> dict[str, object]:
-    place = None if source is None else {"scope": source.scope, "file": source.path, "line": source.line}
-    return {"rule": rule, "source": place}
-
-
-def _warning_row(warning: RuleWarning) -> dict[str, object]:
-    row = _rule_row(warning.rule.text, warning.rule.source)
-    return {**row, "list": warning.rule.verdict, "kind": warning.kind, "why": warning.why}
+    document = documents.decision_document(
+        decision,
+        mode=here.engine.mode,
+        trusted=here.engine.workspace.trusted,
+        problems=here.loaded.problems,
+    )
+    if looks is None:
+        return document
+    rules = [
+        documents.RuleLookDocument(
+            rule=one.rule.text,
+            source=documents.source_document(one.rule.source),
+            list_=one.rule.verdict,
+            matched=one.matched,
+            why=one.why,
+        )
+        for one in looks
+    ]
+    warnings = [documents.warning_document(one) for one in rule_warnings(here.engine.rules.rules)]
+    return replace(document, rules=rules, warnings=warnings)
 
 
 def _tell(decision: Decision) -> None:
@@ -269,7 +254,9 @@ def _replay(options: Namespace) -> int:
     before = _replayer(options, None) if options.compare else None
     found = replay(_calls(options), _replayer(options, _rules(options)), before)
     if options.json:
-        output.print_json(_replay_document(found))
+        from recollect.services.documents.permissions import replay_document
+
+        output.print_json(replay_document(found))
         return 0
     _tell_replay(found)
     if options.compare:
@@ -309,76 +296,15 @@ def _tell_examples(examples: Sequence[CallExample]) -> None:
         output.say(output.styled(f"         {text}   recollect show {visible(one.session[:8])}", "dim"))
 
 
-def _example_rows(examples: Sequence[CallExample]) -> list[dict[str, object]]:
-    return [
-        {"tool": one.tool, "text": one.text, "session": one.session, "cwd": one.cwd, "at": one.at}
-        for one in examples
-    ]
-
-
-def _replay_document(found: Replay) -> dict[str, object]:
-    uses = [use for verdict in found.counts for use in found.by_count(verdict)]
-    return {
-        "calls": found.calls,
-        "allowed": found.counts[next(v for v in found.counts if v.value == "allow")],
-        "asked": found.counts[next(v for v in found.counts if v.value == "ask")],
-        "denied": found.counts[next(v for v in found.counts if v.value == "deny")],
-        "unanalysable": found.unanalysable,
-        "by_rule": [
-            {
-                "decision": use.verdict,
-                **_rule_row(use.rule, use.source),
-                "why": use.why,
-                "calls": use.calls,
-                "examples": _example_rows(use.examples),
-            }
-            for use in uses
-        ],
-        "changes": [
-            {
-                "before": shift.before,
-                "after": shift.after,
-                "rule": shift.rule,
-                "calls": shift.calls,
-                "examples": _example_rows(shift.examples),
-            }
-            for shift in found.shifts.values()
-        ],
-    }
-
-
 def _suggest(options: Namespace) -> int:
     from recollect.services.permissions.suggest import suggest
 
     replayer = _replayer(options, _rules(options))
     advice = suggest(_calls(options), replayer, least=max(options.min, 1), project_code=options.project_code)
     if options.json:
-        output.print_json(
-            {
-                "calls": advice.calls,
-                "prompts": advice.prompts,
-                "saved": advice.saved,
-                "allow": [one.rule for one in advice.suggestions],
-                "suggestions": [
-                    {
-                        "rule": one.rule,
-                        "tier": one.tier,
-                        "prompts": one.prompts,
-                        "examples": _example_rows(one.examples),
-                    }
-                    for one in advice.suggestions
-                ],
-                "idle": [
-                    {
-                        **_rule_row(one.rule.text, one.rule.source),
-                        "list": one.rule.verdict,
-                        "kind": one.kind,
-                        "why": one.why,
-                    }
-                    for one in advice.idle
-                ],
-            }
-        )
+        from recollect.services.documents.permissions import advice_document
+
+        output.print_json(advice_document(advice))
         return 0
     _tell_advice(advice)
     return 0

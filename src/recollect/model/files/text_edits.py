@@ -18,7 +18,6 @@ from itertools import islice
 from msgspec import Struct
 
 _LEADING_TABS = re.compile(r"^\t+")
-_NO_NEWLINE = "\\"
 # The client refuses to replace a text that occurs several times, so few guesses are ever needed; a crafted
 # line must not cause many.
 _MOST_GUESSES = 20
