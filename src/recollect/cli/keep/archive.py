@@ -33,6 +33,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from recollect.cli.terminal import output
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes, open_home
@@ -40,6 +42,15 @@ from recollect.cli.terminal.plans import command, own_data, undo_of
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.services.archive import archive as archive_service
+from recollect.services.documents.archive import (
+    ArchiveAdditionDocument,
+    ArchiveChangeDocument,
+    ArchivedSessionDocument,
+    ArchiveVerificationDocument,
+    BundleDocument,
+    archive_list_document,
+    archived_session,
+)
 from recollect.services.homes import Home
 from recollect.services.session import Session
 from recollect.storage.archive.archive import Archive, ArchiveResult, RestorePlan
@@ -98,15 +109,8 @@ def _add(options: Namespace, archive: Archive) -> int:
     stored = sum(one.manifest.stored_bytes for one in added)
     new = sum(one.new_bytes for one in added)
     if options.json:
-        output.print_json(
-            {
-                "sessions": [_row(one.manifest) | {"changed": one.is_changed} for one in added],
-                "raw_bytes": raw,
-                "stored_bytes": stored,
-                "new_bytes": new,
-                "failed": failed,
-            }
-        )
+        rows = [replace(archived_session(one.manifest), changed=one.is_changed) for one in added]
+        output.print_json(ArchiveAdditionDocument(rows, raw, stored, new, failed))
         return 1 if failed else 0
     fresh = sum(one.is_new for one in added)
     grown = sum(one.is_changed and not one.is_new for one in added)
@@ -134,14 +138,7 @@ def _list(options: Namespace, archive: Archive) -> int:
         print_csv([_row(one) for one in manifests])
         return 0
     if options.json:
-        output.print_json(
-            {
-                "sessions": [_row(one) for one in manifests],
-                "raw_bytes": sum(one.raw_bytes for one in manifests),
-                "stored_bytes": sum(one.stored_bytes for one in manifests),
-                "problems": problems,
-            }
-        )
+        output.print_json(archive_list_document(manifests, problems))
         return 0
     now = dt.datetime.now(dt.UTC)
     for one in manifests:
@@ -168,34 +165,19 @@ def _manifests(archive: Archive, problems: list[archive_service.ArchiveFailure])
     return manifests
 
 
-def _row(one: Manifest) -> dict[str, object]:
-    return {
-        "id": one.session,
-        "title": one.title,
-        "cwd": one.cwd,
-        "home": one.home,
-        "last_at": one.last_at,
-        "archived_at": one.archived_at,
-        "files": len(one.files),
-        "raw_bytes": one.raw_bytes,
-        "stored_bytes": one.stored_bytes,
-        "earlier": len(one.earlier),
-    }
-
-
 def _verify(options: Namespace, archive: Archive) -> int:
     with output.progress_bar("verifying") as progress:
         problems = archive.verify(progress)
     manifests = archive.manifests()
     if options.json:
         output.print_json(
-            {
-                "sessions": len(manifests),
-                "raw_bytes": sum(one.raw_bytes for one in manifests),
-                "stored_bytes": sum(one.stored_bytes for one in manifests),
-                "verified": not problems,
-                "problems": problems,
-            }
+            ArchiveVerificationDocument(
+                len(manifests),
+                sum(one.raw_bytes for one in manifests),
+                sum(one.stored_bytes for one in manifests),
+                not problems,
+                problems,
+            )
         )
         return 1 if problems else 0
     for problem in problems:
@@ -212,7 +194,7 @@ def _restore(options: Namespace, archive: Archive) -> int:
     if not chosen:
         raise UsageError("archive restore: no session was named", hint="name sessions, or use --all")
     homes = [home.path for home in chosen_homes(options.homes)]
-    done: list[dict[str, object]] = []
+    done: list[ArchivedSessionDocument] = []
     changes: list[str] = []
     blocked = 0
     for one in chosen:
@@ -221,14 +203,20 @@ def _restore(options: Namespace, archive: Archive) -> int:
         blocked += bool(plan.obstacles)
         if options.apply:
             changes.append(archive_service.restore(archive, one, where).id)
-        row = _row(one) | {"to": str(where), "paths": [str(where / file.path) for file in plan.files]}
-        row["left_out"] = sorted({file.path for file in one.files} - {file.path for file in one.restorable()})
-        done.append(row | {"there": plan.there, "obstacles": plan.obstacles})
+        row = replace(
+            archived_session(one),
+            to=str(where),
+            paths=[str(where / file.path) for file in plan.files],
+            left_out=sorted({file.path for file in one.files} - {file.path for file in one.restorable()}),
+            there=plan.there,
+            obstacles=plan.obstacles,
+        )
+        done.append(row)
         if not options.json:
-            _tell_restored(options, one, done[-1], plan)
+            _tell_restored(options, one, row, plan)
     undo = undo_of(options, changes)
     if options.json:
-        output.print_json({"sessions": done, "applied": options.apply, "undo": undo})
+        output.print_json(ArchiveChangeDocument(done, options.apply, undo))
     elif options.apply:
         output.say(f"Undo with: {undo[0]}")
     elif not blocked:
@@ -239,19 +227,20 @@ def _restore(options: Namespace, archive: Archive) -> int:
     return 1 if blocked else 0
 
 
-def _tell_restored(options: Namespace, one: Manifest, row: dict[str, object], plan: RestorePlan) -> None:
+def _tell_restored(
+    options: Namespace, one: Manifest, row: ArchivedSessionDocument, plan: RestorePlan
+) -> None:
     verb = "Restored" if options.apply else "Cannot restore" if plan.obstacles else "Would restore"
     files = counted(len(plan.files), "file")
     bytes_ = size(sum(file.stored.size for file in plan.files))
     output.say(visible(f"{verb} {one.session[:8]} {one.title[:40]!r}: {files}, {bytes_}:"))
     for file in plan.files:
-        output.say(visible(f"  {row['to']}/{file.path}"))
+        output.say(visible(f"  {row.to}/{file.path}"))
     for path in plan.there:
         output.note(visible(f"  stays, because it is there already: {path}"))
     for path in plan.obstacles:
         output.say(output.styled(visible(f"  in the way: {path}; move it away, or use --to DIR"), "red"))
-    left_out = row["left_out"]
-    for name in left_out if isinstance(left_out, list) else ():
+    for name in row.left_out or ():
         output.note(visible(f"  left out, because it was not archived on this machine: {name}"))
 
 
@@ -266,8 +255,8 @@ def _remove(options: Namespace, archive: Archive) -> int:
             changes = [archive.remove(one).id for one in chosen.values()]
     undo = undo_of(options, changes)
     if options.json:
-        rows = [_row(one) for one in chosen.values()]
-        output.print_json({"sessions": rows, "applied": options.apply, "undo": undo})
+        rows = [archived_session(one) for one in chosen.values()]
+        output.print_json(ArchiveChangeDocument(rows, options.apply, undo))
         return 0
     for one in chosen.values():
         verb = "Removed" if options.apply else "Would remove"
@@ -289,7 +278,7 @@ def _export(options: Namespace, archive: Archive) -> int:
     chosen = [archive.find(name) for name in names] if names else archive.manifests()
     written = export_bundle(archive, chosen, Path(target).expanduser().absolute())
     if options.json:
-        output.print_json({"sessions": [_row(one) for one in chosen], "bytes": written})
+        output.print_json(BundleDocument([archived_session(one) for one in chosen], written))
     else:
         output.say(visible(f"{counted(len(chosen), 'session')} in {target}, {size(written)}"))
     return 0
@@ -301,7 +290,7 @@ def _import(options: Namespace, archive: Archive) -> int:
     with archive.adding():
         taken = import_bundle(archive, Path(options.names[0]).expanduser().absolute())
     if options.json:
-        output.print_json({"sessions": [_row(one) for one in taken]})
+        output.print_json(BundleDocument([archived_session(one) for one in taken]))
     else:
         output.say(f"{counted(len(taken), 'session')} imported, all bytes verified")
     return 0

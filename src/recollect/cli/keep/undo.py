@@ -25,6 +25,7 @@ from msgspec import structs
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.text import counted, size, visible, wrapped
 from recollect.services import undo
+from recollect.services.documents.changes import TakenBackDocument, UndoableChangesDocument
 from recollect.services.undo import UndoableChange
 
 
@@ -65,7 +66,7 @@ def run(options: Namespace) -> int:
 
 def _tell(options: Namespace, change: UndoableChange, text: str, again: str | None) -> None:
     if options.json:
-        output.print_json({"change": change, "applied": True, "undo": again})
+        output.print_json(TakenBackDocument(change, applied=True, undo=again))
         return
     output.say(text)
     if again is not None:
@@ -74,7 +75,7 @@ def _tell(options: Namespace, change: UndoableChange, text: str, again: str | No
 
 def _plan(options: Namespace, change: UndoableChange) -> int:
     if options.json:
-        output.print_json({"change": change, "applied": False, "undo": None})
+        output.print_json(TakenBackDocument(change, applied=False, undo=None))
         return 0
     verb = "Would delete the originals of" if options.forget else "Would undo"
     output.say(f"{verb} {_name(change)}, {change.state}:")
@@ -93,7 +94,7 @@ def _name(change: UndoableChange) -> str:
 
 def _show(options: Namespace, changes: list[UndoableChange], noun: str) -> int:
     if options.json:
-        output.print_json({"changes": changes})
+        output.print_json(UndoableChangesDocument(changes))
         return 0
     for one in changes:
         output.say(visible(f"{one.id}  {one.state:<11}  {one.what} of {one.subject}"))

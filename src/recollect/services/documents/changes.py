@@ -20,6 +20,7 @@ from recollect.services.migrate import MigrationRefusal
 from recollect.services.move.move import MoveConflict, SessionMove
 from recollect.services.rewind import RewoundFile
 from recollect.services.trash import RemovalPlan
+from recollect.services.undo import UndoableChange
 from recollect.storage.changes.journal import ChangeState, Step
 from recollect.storage.migrations.migration import Migration
 from recollect.storage.trash import TrashBatch
@@ -292,6 +293,20 @@ class EmptiedTrashDocument(Struct, frozen=True):
     batches: list[EmptiedBatchDocument]
     kept: list[str]
     applied: bool
+
+
+class UndoableChangesDocument(Struct, frozen=True):
+    """What ``undo --json`` prints without an id."""
+
+    changes: list[UndoableChange]
+
+
+class TakenBackDocument(Struct, frozen=True):
+    """A change that is taken back; ``undo`` makes it again."""
+
+    change: UndoableChange
+    applied: bool
+    undo: str | None
 
 
 class MovedProjectDocument(Struct, frozen=True, kw_only=True):
