@@ -30,10 +30,21 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from recollect.cli.team.serve import add_database, asked_database
 from recollect.cli.terminal import output
 from recollect.cli.terminal.text import padded, visible
 from recollect.errors import Busy, NotFound, UsageError
+from recollect.services.documents.sync import (
+    ApiTokensDocument,
+    AuditDocument,
+    MembersDocument,
+    NewTokenDocument,
+    OrganizationsDocument,
+    RetentionDocument,
+    RevokedTokenDocument,
+)
 
 if TYPE_CHECKING:
     from recollect.server.database.contract import Database
@@ -138,7 +149,7 @@ async def _add_org(options: Namespace, database: Database, names: list[str]) -> 
 async def _list_orgs(options: Namespace, database: Database, names: list[str]) -> None:
     orgs = await database.orgs()
     lines = [f"{padded(visible(org.name), 30)} {org.id}  {_kept(org)}" for org in orgs]
-    _tell(options, {"orgs": orgs}, *lines)
+    _tell(options, OrganizationsDocument(orgs), *lines)
 
 
 def _kept(org: Org) -> str:
@@ -153,7 +164,7 @@ async def _retention(options: Namespace, database: Database, names: list[str]) -
     await database.set_retention(org.id, days, _author())
     _tell(
         options,
-        {"org": org.id, "retention_days": days},
+        RetentionDocument(org.id, days),
         f"{visible(org.name)}: retention {visible(names[1])}",
     )
 
@@ -175,7 +186,7 @@ async def _list_users(options: Namespace, database: Database, names: list[str]) 
         f"{padded(visible(user.name), 30)} {padded(user.role, 7)} {user.id}{'  disabled' if user.disabled else ''}"
         for user in users
     ]
-    _tell(options, {"users": users}, *lines)
+    _tell(options, MembersDocument(users), *lines)
 
 
 async def _change_user(options: Namespace, database: Database, names: list[str]) -> None:
@@ -203,7 +214,7 @@ async def _add_token(options: Namespace, database: Database, names: list[str]) -
     secret, token = await issued(
         database, user, scopes, _author(), machine=options.machine, lasting_ms=lasting
     )
-    document = {"id": token.id, "token": secret, "scopes": list(scopes), "expires": token.expires}
+    document = NewTokenDocument(token.id, secret, list(scopes), token.expires)
     _tell(options, document, f"Token {token.id} for {visible(user.name)}, shown once:", secret)
 
 
@@ -217,7 +228,7 @@ async def _list_tokens(options: Namespace, database: Database, names: list[str])
         + ("revoked" if token.revoked else "expired" if token.expires and token.expires < now else "good")
         for token in tokens
     ]
-    _tell(options, {"tokens": tokens}, *lines)
+    _tell(options, ApiTokensDocument(tokens), *lines)
 
 
 async def _revoke_token(options: Namespace, database: Database, names: list[str]) -> None:
@@ -226,7 +237,7 @@ async def _revoke_token(options: Namespace, database: Database, names: list[str]
         raise NotFound(
             f"token {names[1]!a}: not found", hint="`recollect admin token list ORG` lists their ids"
         )
-    _tell(options, {"revoked": names[1]}, f"Token {visible(names[1])} is revoked.")
+    _tell(options, RevokedTokenDocument(names[1]), f"Token {visible(names[1])} is revoked.")
 
 
 async def _audit(options: Namespace, database: Database, names: list[str]) -> None:
@@ -238,7 +249,7 @@ async def _audit(options: Namespace, database: Database, names: list[str]) -> No
         f"{visible(act.user)} {visible(act.target)} {visible(act.detail)}"
         for act in acts
     ]
-    _tell(options, {"acts": acts}, *lines)
+    _tell(options, AuditDocument(acts), *lines)
 
 
 def _name(text: str) -> str:
@@ -250,7 +261,7 @@ def _name(text: str) -> str:
     return name
 
 
-def _tell(options: Namespace, document: object, *lines: str) -> None:
+def _tell(options: Namespace, document: Struct, *lines: str) -> None:
     if options.json:
         output.print_json(document)
         return

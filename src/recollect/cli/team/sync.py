@@ -35,12 +35,6 @@ from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import counted, shortened, size, visible
 from recollect.errors import UsageError
-from recollect.services.documents.sync import (
-    SyncLoginDocument,
-    SyncStatusDocument,
-    WaitingSessionDocument,
-    pull_document,
-)
 from recollect.services.sync.sync import SyncClient, checked_address, is_server
 from recollect.storage.config.sync_settings import SyncLogin, load_login, login_file, save_login
 
@@ -116,6 +110,8 @@ def _login(options: Namespace) -> int:
     who = exchange.server().whoami() if is_server(address) else None
     path = save_login(login)
     if options.json:
+        from recollect.services.documents.sync import SyncLoginDocument
+
         output.print_json(
             SyncLoginDocument(
                 address=address,
@@ -225,6 +221,8 @@ def _pull(options: Namespace) -> int:
     finally:
         remote.close()
     if options.json:
+        from recollect.services.documents.sync import pull_document
+
         output.print_json(pull_document(done, str(pull.root), planned, applied=options.apply))
         return 1 if done.problems else 0
     if done.sessions:
@@ -293,6 +291,8 @@ def _status(options: Namespace) -> int:
     waiting = push.waiting()
     state = exchange.kept.load()
     if options.json:
+        from recollect.services.documents.sync import SyncStatusDocument, WaitingSessionDocument
+
         output.print_json(
             SyncStatusDocument(
                 address=login.address,

@@ -18,6 +18,7 @@ import datetime as dt
 import sys
 from argparse import ArgumentParser, Namespace
 
+import msgspec
 from msgspec import Struct
 
 from recollect.cli.terminal import output
@@ -77,7 +78,8 @@ def run(options: Namespace) -> int:
         return 0
     document = _document(answer)
     if options.json:
-        output.print_json(document)
+        # As the server sent it: a newer one may say more than this version knows.
+        output.write_json([msgspec.json.format(answer, indent=2), b"\n"])
         return 0
     _say(document)
     return 0
@@ -96,8 +98,6 @@ def _shown_csv(answer: bytes) -> str:
 
 
 def _document(answer: bytes) -> dict[str, object]:
-    import msgspec
-
     try:
         return msgspec.json.decode(answer, type=dict[str, object])
     except msgspec.DecodeError:
@@ -108,8 +108,6 @@ def _document(answer: bytes) -> dict[str, object]:
 
 
 def _say(document: dict[str, object]) -> None:
-    import msgspec
-
     from recollect.model.cost.money import dollars
 
     report = msgspec.convert(document, type=_RemoteCostReport)

@@ -11,7 +11,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from msgspec import Struct
 
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -94,7 +97,8 @@ def write_json(pieces: Iterable[bytes]) -> None:
     sys.stdout.buffer.flush()
 
 
-def print_json(document: object) -> None:
+def print_json(document: Struct) -> None:
+    """A document of ``services/documents``, so that its keys are written down once."""
     import msgspec
 
     write_json([msgspec.json.format(json_bytes(document), indent=2), b"\n"])

@@ -56,6 +56,52 @@ class SyncStatusDocument(Struct, frozen=True, kw_only=True):
     problems: list[tuple[str, str]]
 
 
+class OrganizationsDocument(Struct, frozen=True):
+    """The organisations of a team server."""
+
+    orgs: Sequence[Struct]
+
+
+class RetentionDocument(Struct, frozen=True):
+    """How long an organisation keeps sessions; null is forever."""
+
+    org: str
+    retention_days: int | None
+
+
+class MembersDocument(Struct, frozen=True):
+    """The members of an organisation."""
+
+    users: Sequence[Struct]
+
+
+class ApiTokensDocument(Struct, frozen=True):
+    """The tokens of an organisation, without their secrets."""
+
+    tokens: Sequence[Struct]
+
+
+class NewTokenDocument(Struct, frozen=True):
+    """A new token; its secret is shown this once."""
+
+    id: str
+    token: str
+    scopes: list[str]
+    expires: int | None
+
+
+class RevokedTokenDocument(Struct, frozen=True):
+    """The id of a token that is no longer valid."""
+
+    revoked: str
+
+
+class AuditDocument(Struct, frozen=True):
+    """What was done on the server, newest first."""
+
+    acts: Sequence[Struct]
+
+
 def pull_document(
     done: PullResult, store: str, planned: InstallPlan | None, *, applied: bool
 ) -> PullDocument:
