@@ -41,12 +41,25 @@ class TypedProject(Struct, frozen=True):
     last_at: dt.datetime | None
 
 
+class TypedProjectsDocument(Struct, frozen=True):
+    """What ``history --by project --json`` prints."""
+
+    projects: list[TypedProject]
+
+
 class PlanDocument(Struct, frozen=True):
     """A document of plan mode."""
 
     name: str
     path: Path
     text: str
+
+
+class PlansDocument(Struct, frozen=True):
+    """What ``plans --json`` prints."""
+
+    plans: list[PlanDocument]
+    total: int
 
 
 class EnvironmentFile(Struct, frozen=True):

@@ -135,7 +135,7 @@ def _list(options: Namespace, archive: Archive) -> int:
     problems: list[archive_service.ArchiveFailure] = []
     manifests = _manifests(archive, problems)
     if wants_csv(options):
-        print_csv([_row(one) for one in manifests])
+        print_csv([archived_session(one) for one in manifests])
         return 0
     if options.json:
         output.print_json(archive_list_document(manifests, problems))

@@ -22,7 +22,13 @@ from pathlib import Path
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
-from recollect.services.command_history import CommandHistory, TypedProject, by_project, command_history
+from recollect.services.command_history import (
+    CommandHistory,
+    TypedProject,
+    TypedProjectsDocument,
+    by_project,
+    command_history,
+)
 
 _SHOWN = 50
 
@@ -60,7 +66,7 @@ def run(options: Namespace) -> int:
 
 def _tell_projects(options: Namespace, projects: list[TypedProject]) -> int:
     if options.json:
-        output.print_json({"projects": projects})
+        output.print_json(TypedProjectsDocument(projects))
         return 0
     for one in projects[: options.limit]:
         when = one.last_at.astimezone().strftime("%Y-%m-%d %H:%M") if one.last_at else ""

@@ -18,7 +18,7 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import ago, counted, shortened, size, visible, visible_lines
 from recollect.errors import Ambiguous, NotFound
-from recollect.services.command_history import PlanDocument, plan_documents
+from recollect.services.command_history import PlanDocument, PlansDocument, plan_documents
 
 _HEADING_COLUMNS = 60
 
@@ -34,7 +34,7 @@ def run(options: Namespace) -> int:
     if options.name is not None:
         found = [_named(found, options.name)]
     if options.json:
-        output.print_json({"plans": found, "total": len(found)})
+        output.print_json(PlansDocument(found, len(found)))
         return 0
     if options.name is not None:
         output.say(visible_lines(found[0].text))

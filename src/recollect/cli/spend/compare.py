@@ -16,6 +16,7 @@ from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.cost.compare import CostComparison, SessionDifference, compared, peer_sessions
 from recollect.model.cost.money import dollars, exact
 from recollect.model.cost.report import CostReport
+from recollect.services.documents.cost import CostComparisonDocument, CostDifferenceDocument
 from recollect.storage.config.our_config import price_list
 
 _SECONDS = 600
@@ -33,15 +34,9 @@ def compare(options: Namespace, report: Callable[[], CostReport]) -> int:
     if wants_csv(options):
         print_csv([_row(one) for one in found.differences])
     elif options.json:
-        totals = {"cost_usd": exact(found.pico_usd), "peer_cost_usd": exact(found.peer_pico_usd)}
-        output.print_json(
-            {
-                "peer": "ccusage",
-                **totals,
-                "equal": found.equal,
-                "sessions": [_row(one) for one in found.differences],
-            }
-        )
+        rows = [_row(one) for one in found.differences]
+        costs = (exact(found.pico_usd), exact(found.peer_pico_usd))
+        output.print_json(CostComparisonDocument("ccusage", *costs, found.equal, rows))
     else:
         _say(found, options.limit or _SHOWN)
     return 0
@@ -82,15 +77,16 @@ def _peer_json(options: Namespace) -> bytes:
     return run.stdout
 
 
-def _row(one: SessionDifference) -> dict[str, object]:
-    return {
-        "session": one.session,
-        "title": one.title,
-        "cost_usd": exact(one.pico_usd),
-        "peer_cost_usd": exact(one.peer_pico_usd),
-        "difference_usd": exact(one.pico_usd - one.peer_pico_usd),
-        "causes": [f"{cause.what} ({dollars(cause.pico_usd)})" for cause in one.causes],
-    }
+def _row(one: SessionDifference) -> CostDifferenceDocument:
+    causes = [f"{cause.what} ({dollars(cause.pico_usd)})" for cause in one.causes]
+    return CostDifferenceDocument(
+        one.session,
+        one.title,
+        exact(one.pico_usd),
+        exact(one.peer_pico_usd),
+        exact(one.pico_usd - one.peer_pico_usd),
+        causes,
+    )
 
 
 def _say(found: CostComparison, limit: int) -> None:

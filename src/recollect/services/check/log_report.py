@@ -17,7 +17,7 @@ from recollect.model.checks.scan import LogIdentity
 from recollect.model.diagnosis import Diagnosis, diagnosed
 from recollect.model.findings import Finding, Severity
 from recollect.services.check.log_source import LIMITS, log_source
-from recollect.services.indexing.file_results import FileState
+from recollect.services.indexing.file_results import ReadState
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.pool import Run
 
@@ -42,7 +42,7 @@ class LogReport(Struct, frozen=True):
     damaged: int
     findings: list[Finding]
     more: list[tuple[Severity, str, int]]
-    state: FileState | None = None
+    state: ReadState | None = None
 
 
 def reported(diagnosis: Diagnosis) -> LogReport:
@@ -69,7 +69,7 @@ def report_of(identity: LogIdentity) -> LogReport:
     """Read a log and diagnose it; one that cannot be read is a finding."""
     try:
         with OpenLog(Path(identity.path), LIMITS) as opened:
-            state = FileState.of(opened.stat())
+            state = ReadState.of(opened.stat())
             return structs.replace(reported(diagnosed(log_source(opened, identity))), state=state)
     except (NotFound, StorageError) as problem:
         rule = CODES["unreadable"]

@@ -181,3 +181,24 @@ def _explanation(why: CostExplanation) -> CostExplanationDocument:
         unrecorded_responses=why.unrecorded_responses,
         difference_usd=exact(why.difference_pico_usd),
     )
+
+
+class CostDifferenceDocument(Struct, frozen=True):
+    """A session that another program prices differently, and why."""
+
+    session: str
+    title: str
+    cost_usd: str
+    peer_cost_usd: str
+    difference_usd: str
+    causes: list[str]
+
+
+class CostComparisonDocument(Struct, frozen=True):
+    """What ``cost --compare --json`` prints."""
+
+    peer: str
+    cost_usd: str
+    peer_cost_usd: str
+    equal: int
+    sessions: list[CostDifferenceDocument]

@@ -19,7 +19,7 @@ from recollect.index.kept_results import KeptResult, keep_results, kept_results
 from recollect.services.indexing.access import OpenIndex, index_path, is_built, open_index
 
 
-class FileState(Struct, frozen=True, array_like=True):
+class ReadState(Struct, frozen=True, array_like=True):
     """What a file was when it was read: another file, or a changed one, has another."""
 
     device: int
@@ -28,8 +28,8 @@ class FileState(Struct, frozen=True, array_like=True):
     mtime: int
 
     @staticmethod
-    def of(stat: os.stat_result) -> FileState:
-        return FileState(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    def of(stat: os.stat_result) -> ReadState:
+        return ReadState(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 class FileResults:
@@ -48,12 +48,12 @@ class FileResults:
         if known is None:
             return None
         try:
-            is_same = FileState.of(path.stat()) == FileState(*known[1:5])
+            is_same = ReadState.of(path.stat()) == ReadState(*known[1:5])
         except OSError:
             return None
         return known.result if is_same else None
 
-    def add(self, path: Path, state: FileState, result: bytes) -> None:
+    def add(self, path: Path, state: ReadState, result: bytes) -> None:
         if self._opened is not None:
             self._new.append(
                 KeptResult(str(path), state.device, state.inode, state.size, state.mtime, result)

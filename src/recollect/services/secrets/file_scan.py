@@ -18,7 +18,7 @@ from recollect.model.json_text import loose_object
 from recollect.model.secrets.documents import SecretHit, hits_in_json, hits_in_text
 from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.prefilter import suspects
-from recollect.services.indexing.file_results import FileState
+from recollect.services.indexing.file_results import ReadState
 from recollect.services.secrets.engine import engine_ready, use_engine
 from recollect.services.secrets.places import SecretPlace
 from recollect.storage.logs.reader import OpenLog
@@ -49,7 +49,7 @@ class PlaceScan(Struct, frozen=True):
     findings: list[SecretFinding]
     bytes: int = 0
     problem: str | None = None
-    state: FileState | None = None
+    state: ReadState | None = None
 
 
 def secrets_job(setup: tuple[bytes, str]) -> Run:
@@ -83,7 +83,7 @@ def scan_place(place: SecretPlace, key: bytes) -> PlaceScan:
     findings: list[SecretFinding] = []
     try:
         with OpenLog(place.path) as log:
-            state = FileState.of(log.stat())
+            state = ReadState.of(log.stat())
             look = _PlaceReader(log, place, key)
             findings.extend(look.findings())
             return PlaceScan(findings, look.size, state=state)
