@@ -16,6 +16,8 @@ from typing import Any
 from msgspec import Struct, UnsetType
 
 from recollect.model.conversation.client_words import (
+    COMMAND_CAVEAT,
+    FILLER,
     INTERRUPTED,
     INTERRUPTED_RESULT,
     MISSING_RESULT,
@@ -70,6 +72,7 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
     in_error = _ends_in_error(entries, (User, Assistant))
     said = _results_after_calls(_without_dead_answers(said, in_error=in_error))
     said = said if in_error else _with_open_calls_closed(said)
+    said = said if in_error else _with_filler(said)
     model, place = resumed_model(next((one.model for one in reversed(said) if one.model), ""))
     if place is not NotePlace.INSIDE:
         said = [one for one in said if not one.only_inside]
@@ -121,6 +124,24 @@ def _said(entry: Entry, tools: Set[str]) -> Iterable[_EntryContribution]:
 def _ends_in_error(entries: Sequence[Entry], kinds: tuple[type, ...]) -> bool:
     last = next((one.body for one in reversed(entries) if isinstance(one.body, kinds)), None)
     return isinstance(last, Assistant) and last.is_api_error_message is True
+
+
+def _with_filler(said: list[_EntryContribution]) -> list[_EntryContribution]:
+    """The client's filler answer stands between an unanswered prompt and what local commands printed after it.
+
+    Not where the prompt is the command itself, behind the caveat that the client writes before it.
+    """
+    end = len(said)
+    while end and said[end - 1].is_command:
+        end -= 1
+    spoken = [one for one in said[:end] if one.role != "note"]
+    if end == len(said) or not spoken or spoken[-1].role == "assistant":
+        return said
+    if any(
+        str(block.get("text", "")).startswith(COMMAND_CAVEAT) for one in spoken[-2:] for block in one.blocks
+    ):
+        return said
+    return [*said[:end], _EntryContribution("assistant", [_text(FILLER)]), *said[end:]]
 
 
 def _needs_no_filler(said: list[_EntryContribution]) -> bool:
@@ -502,8 +523,8 @@ def _pair_calls(turns: list[_EntryContribution]) -> None:
         if turn.role == "assistant":
             _keep_first_calls(turn, used)
             following = turns[index + 1] if index + 1 < len(turns) else None
-            if following is not None and following.role == "assistant" and turn.of_type("tool_use"):
-                # Another answer follows directly: a user turn between them says that no result came back.
+            if (following is None or following.role == "assistant") and turn.of_type("tool_use"):
+                # Another answer or nothing follows: a user turn after the calls says that no result came back.
                 following = _EntryContribution("user", [])
                 turns.insert(index + 1, following)
             if following is not None and following.role == "user":

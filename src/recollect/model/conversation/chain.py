@@ -105,11 +105,12 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: 
             inserted[index] = _reached(graph, [node], seen)
     strays = _by_call(aside)
     answered = {call for node in chain for call in node.result_ids}
+    last = max((answer.last for answer in answers), default=0)
     for answer in answers:
         beside = _beside(graph, answer.lines, seen)
         answered.update(call for node in beside for call in node.result_ids)
         inserted.setdefault(answer.start, []).extend(beside)
-        if strays and not _is_answered(graph, answer.lines):
+        if strays and (answer.last == last or not _is_answered(graph, answer.lines)):
             calls = [call for node in answer.lines if node.has_call for call in _calls(load(node))]
             found = [one for call in calls if call not in answered for one in strays.get(call, ())]
             inserted.setdefault(answer.last, []).extend(_reached(graph, found, seen))

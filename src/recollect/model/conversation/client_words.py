@@ -17,6 +17,8 @@ Json = dict[str, Any]
 Note = Mapping[str, object]
 
 NO_CONTENT = "(no content)"
+COMMAND_CAVEAT = "<local-command-caveat>"
+FILLER = "No response requested."
 MISSING_RESULT = "[Tool result missing due to internal error]"
 REMOVED_CALL = "[Tool use interrupted]"
 REMOVED_RESULT = "[Orphaned tool result removed due to conversation resume]"

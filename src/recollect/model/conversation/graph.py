@@ -306,21 +306,21 @@ class Graph:
     def _last_line(self) -> Node | None:
         """The last line of the file that belongs to a conversation.
 
-        Lines that follow no message count only where the log has no message at all.
+        Where it follows no message: of the ends of branches the one whose last message has the latest time. A log without any
+        message ends with it all the same.
         """
-        talk = filter(self._is_talk, reversed(self.nodes.values()))
-        lines = sorted(talk, key=lambda node: -node.offset) if self.duplicates else talk
-        silent: Node | None = None
-        known: set[str] = set()
-        for node in lines:
-            if node.uuid in known:
-                continue
-            for one in self._loaded_ancestors(node):
-                if one.is_message:
-                    return None if one.is_sidechain else self._after_preserved(node)
-                known.add(one.uuid)
-            silent = silent or node
-        return silent
+        last = self._last_written
+        if last is None:
+            return None
+        speaker = self._speaker(last)
+        if speaker is not None:
+            return None if speaker.is_sidechain else self._after_preserved(last)
+        ends = ((self._speaker(node), node) for node in self.nodes.values() if self._is_end(node))
+        spoken = [(one.timestamp or "", self.place(node), node) for one, node in ends if one is not None]
+        return max(spoken, default=("", 0, last))[2]
+
+    def _is_end(self, node: Node) -> bool:
+        return self._is_talk(node) and not any(self.loaded(child) for child in self.children(node.uuid))
 
     def _after_preserved(self, node: Node) -> Node:
         """The last of the lines that a compaction moved behind this one, or else the line itself."""
