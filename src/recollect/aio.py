@@ -189,6 +189,11 @@ class AsyncHome:
         return self._home.homes
 
     @property
+    def has_index(self) -> bool:
+        """Whether an index may be read and written."""
+        return self._home.has_index
+
+    @property
     def cache(self) -> ConversationCache:
         """The graphs of sessions that were read lately."""
         return self._home.cache
@@ -437,6 +442,11 @@ class AsyncSession:
     def path(self) -> Path:
         """Its log."""
         return self._session.path
+
+    @property
+    def place(self) -> Path:
+        """Where its log is in the home, or will be once it is restored."""
+        return self._session.place
 
     @property
     def home(self) -> ClaudeHome:

@@ -9,15 +9,21 @@ import pytest
 from tests.oracle.wild_answers import KNOWN_DIFFERENCES, answers, asked, is_same
 from tests.oracle.wild_logs import TROUBLES, wild_log
 
+ALL = bool(os.environ.get("RECOLLECT_TORTURE"))
+
 
 def test_wild_logs_are_loaded_as_the_client_loads_them() -> None:
-    """99 of 100 of 1,400 logs agree with what the client sent; the others are named with the reason."""
-    rows = answers()
-    differing = {number for number, row in rows.items() if not is_same(number, row)}
+    """99 of 100 of the recorded logs agree with what the client sent; the others are named with the reason.
 
-    assert KNOWN_DIFFERENCES.keys() == differing
-    assert len(rows) >= 1400
-    assert len(differing) <= len(rows) / 100
+    Every third of them daily, all of them in a torture run.
+    """
+    rows = answers()
+    tried = {number: row for number, row in rows.items() if ALL or number % 3 == 0}
+    differing = {number for number, row in tried.items() if not is_same(number, row)}
+
+    assert {number for number in KNOWN_DIFFERENCES if number in tried} == differing
+    assert len(rows) >= 1900
+    assert len(KNOWN_DIFFERENCES) <= len(rows) / 100
 
 
 def test_every_kind_of_trouble_is_in_the_record() -> None:

@@ -168,4 +168,4 @@ def test_two_files_of_one_name_are_ambiguous(own_home: Path, capsys: pytest.Capt
     put(own_home / ".claude", ONE, [*SESSION, extra, result(7, 6, "t3", other)])
 
     assert 3 == main(["files", ONE, "--restore", "a.txt"])
-    assert "/srv/app/a.txt, /srv/app/inner/a.txt" in capsys.readouterr().err
+    assert "  /srv/app/a.txt\n  /srv/app/inner/a.txt\n" in capsys.readouterr().err

@@ -317,7 +317,7 @@ def test_a_session_the_client_would_not_find_says_why(
     ("name", "words"),
     [
         ("nothing-like-it", "recollect list"),
-        ("same title", f"{SESSION[:8]} 'same title', {OTHER[:8]} 'same title'"),
+        ("same title", f"\n  {OTHER[:8]}  "),
     ],
 )
 def test_unknown_and_ambiguous_names_end_with_3(

@@ -40,7 +40,7 @@ class DamageSummaryDocument(Struct, frozen=True, kw_only=True):
     complete: bool
 
 
-class SessionSummary(Struct, frozen=True):
+class SessionSummaryDocument(Struct, frozen=True):
     """One of the newest sessions."""
 
     id: str
@@ -63,7 +63,7 @@ class OverviewDocument(Struct, frozen=True, kw_only=True):
     agents: int
     bytes: int
     cost: RecentCostsDocument
-    newest: tuple[SessionSummary, ...]
+    newest: tuple[SessionSummaryDocument, ...]
     damage: DamageSummaryDocument
     problems: tuple[str, ...]
     expiring: ExpirySummary
@@ -86,8 +86,8 @@ def overview_document(answer: Overview, spent: RecentCosts, *, is_sample: bool) 
     return OverviewDocument(sample=is_sample, cost=cost, **members)
 
 
-def _summary(one: ListedSession) -> SessionSummary:
-    return SessionSummary(
+def _summary(one: ListedSession) -> SessionSummaryDocument:
+    return SessionSummaryDocument(
         id=one.id,
         title=one.title,
         cwd=one.cwd,
