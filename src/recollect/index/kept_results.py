@@ -17,12 +17,13 @@ class KeptResult(NamedTuple):
     size: int
     mtime: int
     result: bytes
+    codes: str = ""
 
 
 def kept_results(database: IndexDatabase, subject: str, rules: str) -> list[KeptResult]:
     """The results of a subject that these rules gave."""
     found = database.connection.execute(
-        "SELECT path, device, inode, size, mtime, result FROM kept WHERE subject = ? AND rules = ?",
+        "SELECT path, device, inode, size, mtime, result, codes FROM kept WHERE subject = ? AND rules = ?",
         (subject, rules),
     )
     return [KeptResult(*row) for row in found]
@@ -37,6 +38,17 @@ def keep_results(
         one.execute("DELETE FROM kept WHERE subject = ? AND rules <> ?", (subject, rules))
         one.executemany("DELETE FROM kept WHERE subject = ? AND path = ?", [(subject, path) for path in gone])
         one.executemany(
-            "REPLACE INTO kept(path, device, inode, size, mtime, result, subject, rules) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+            "REPLACE INTO kept(path, device, inode, size, mtime, result, codes, subject, rules)"
+            " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [(*result, subject, rules) for result in results],
         )
+
+
+def codes_of_sessions(database: IndexDatabase, subject: str) -> list[str]:
+    """The codes of each session log that is now as it was when it was read."""
+    found = database.connection.execute(
+        "SELECT kept.codes FROM sessions JOIN kept USING(path, device, inode, size, mtime)"
+        " WHERE sessions.gone = 0 AND kept.subject = ?",
+        (subject,),
+    )
+    return [str(codes) for (codes,) in found]

@@ -59,6 +59,7 @@ CREATE TABLE kept(
   path TEXT, subject TEXT,
   device INTEGER NOT NULL, inode INTEGER NOT NULL, size INTEGER NOT NULL, mtime INTEGER NOT NULL,
   rules TEXT NOT NULL, result BLOB NOT NULL,
+  codes TEXT NOT NULL, -- of errors, separated by blanks: what an overview counts
   PRIMARY KEY(path, subject)
 ) WITHOUT ROWID;
 CREATE VIEW sessions AS SELECT * FROM files WHERE role = 0;

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from recollect.errors import RecollectError
 from recollect.index import catalogue
+from recollect.index.kept_results import codes_of_sessions
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
 from recollect.services.archive.expiry import ExpirySummary, expiring
@@ -65,6 +66,14 @@ class DamageSummary(Struct, frozen=True):
         return self.bytes_checked >= self.bytes_total
 
 
+class ResumeSummary(Struct, frozen=True):
+    """What the last check said about resuming, of the logs that are still as they were: errors by code."""
+
+    sessions: int
+    by_code: dict[str, int]
+    checked: int
+
+
 class Overview(Struct, frozen=True):
     """The answer to "what is here?"."""
 
@@ -79,6 +88,7 @@ class Overview(Struct, frozen=True):
     expiring: ExpirySummary
     findings: tuple[Finding, ...]
     protection: Protection | None
+    resume: ResumeSummary | None
 
 
 class _HomeScan(Struct):
@@ -134,7 +144,15 @@ def overview(
         expiring=_expiring(looked_after, ours, moment),
         findings=(*damage.findings, *at_large),
         protection=protection(ours, [one.root for one in looked_after], moment) if looked_after else None,
+        resume=_resume(opened),
     )
+
+
+def _resume(opened: OpenIndex) -> ResumeSummary | None:
+    """None where nothing was checked."""
+    checked = codes_of_sessions(opened.database, "check") if opened.database is not None else []
+    by_code = Counter(code for codes in checked for code in codes.split())
+    return ResumeSummary(sum(map(bool, checked)), dict(by_code), len(checked)) if checked else None
 
 
 def _home(root: HomeRoot, opened: OpenIndex) -> ClaudeHome:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from recollect.cli.main import main
+from recollect.model.findings import Severity
 from recollect.model.secrets import needles
 from recollect.model.secrets.patterns import SHAPES
 from recollect.services.check import check as check_module
@@ -161,3 +164,23 @@ def test_the_digest_of_patterns_changes_with_a_shape(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(needles, "SHAPES", SHAPES[1:])
 
     assert before != needles.digest()
+
+
+def test_the_overview_counts_what_the_check_found(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of logs that are still as they were; nothing before the first check."""
+    data = home.homes[0].root.parent / "data"
+    put(home.homes[0].root, ONE, []).write_bytes(b'{"type":"user","uuid":"half\n' + lines(TALK)[100:])
+
+    def told() -> dict[str, object] | None:
+        assert 0 == main(["--home", str(home.homes[0].root), "--data", str(data), "overview", "--json"])
+        resume: dict[str, object] | None = json.loads(capsys.readouterr().out)["resume"]
+        return resume
+
+    assert told() is None
+    report = checked(home)
+    errors = {one.code for one in report.findings if one.severity is Severity.ERROR}
+    assert errors
+    assert told() == {"sessions": 1, "by_code": dict.fromkeys(errors, 1), "checked": 2}
+    with log_of(home, ONE).open("ab") as log:
+        log.write(b"\n")
+    assert told() == {"sessions": 0, "by_code": {}, "checked": 1}

@@ -30,7 +30,7 @@ from recollect.model.findings import Finding, Severity
 from recollect.services.cost.recent import RecentCosts, recent_costs
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import index_at_hand
-from recollect.services.overview import LOOK_SECONDS, Overview, overview
+from recollect.services.overview import LOOK_SECONDS, Overview, ResumeSummary, overview
 from recollect.system.locations import HomeRoot
 
 
@@ -112,6 +112,8 @@ def _facts(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[t
     if answer.protection is not None:
         yield "Protected:", "bold", protection_line(answer.protection, now)
     yield "Damage", "bold", _damage(answer)
+    if answer.resume is not None:
+        yield "Resume", "bold", _resume(answer.resume, answer.sessions)
     for number, text in enumerate(_findings(answer)):
         yield "" if number else "Findings", "bold", text
     for problem in answer.problems:
@@ -149,6 +151,15 @@ def _findings(answer: Overview) -> Iterator[str]:
         more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
         what = f"{visible(found[0].what)}, in {visible(found[0].path)}{more}"
         yield f"{output.styled(code, style)}: {what}"
+
+
+def _resume(found: ResumeSummary, sessions: int) -> str:
+    scope = f"{found.checked:,} of {counted(sessions, 'session')} checked"
+    if not found.sessions:
+        return f"no history is lost ({scope})"
+    codes = ", ".join(f"{count:,} {code}" for code, count in sorted(found.by_code.items()))
+    lost = f"history is lost in {counted(found.sessions, 'session')}: {codes}"
+    return f"{output.styled(lost, 'red')} ({scope}); `recollect fix` mends it"
 
 
 def _damage(answer: Overview) -> str:

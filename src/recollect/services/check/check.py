@@ -231,7 +231,7 @@ def _reports(
             session, log = logs[unknown[task]]
             report = found[unknown[task]] = decoded(data)
             if report.state is not None and session not in live:
-                kept.add(log.path, report.state, data)
+                kept.add(log.path, report.state, data, report.errors)
             done += log.size
             if progress is not None:
                 progress(done, total)

@@ -44,6 +44,11 @@ class LogReport(Struct, frozen=True):
     more: list[tuple[Severity, str, int]]
     state: ReadState | None = None
 
+    @property
+    def errors(self) -> str:
+        """The codes of its errors, separated by blanks."""
+        return " ".join(sorted({one.code for one in self.findings if one.severity is Severity.ERROR}))
+
 
 def reported(diagnosis: Diagnosis) -> LogReport:
     """A diagnosis without the findings that repeat others of the same log."""

@@ -14,7 +14,7 @@ from recollect.services.archive.expiry import ExpirySummary
 from recollect.services.archive.protection import Protection
 from recollect.services.cost.recent import RecentCosts
 from recollect.services.list import ListedSession
-from recollect.services.overview import HomeSummary, Overview
+from recollect.services.overview import HomeSummary, Overview, ResumeSummary
 
 
 class RecentCostsDocument(Struct, frozen=True):
@@ -69,6 +69,7 @@ class OverviewDocument(Struct, frozen=True, kw_only=True):
     expiring: ExpirySummary
     findings: tuple[Finding, ...]
     protection: Protection | None
+    resume: ResumeSummary | None
 
 
 def overview_document(answer: Overview, spent: RecentCosts, *, is_sample: bool) -> OverviewDocument:

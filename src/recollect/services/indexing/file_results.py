@@ -53,10 +53,11 @@ class FileResults:
             return None
         return known.result if is_same else None
 
-    def add(self, path: Path, state: ReadState, result: bytes) -> None:
+    def add(self, path: Path, state: ReadState, result: bytes, codes: str = "") -> None:
+        """Keep a result; ``codes`` are those of errors, separated by blanks."""
         if self._opened is not None:
             self._new.append(
-                KeptResult(str(path), state.device, state.inode, state.size, state.mtime, result)
+                KeptResult(str(path), state.device, state.inode, state.size, state.mtime, result, codes)
             )
 
     def save(self) -> None:
