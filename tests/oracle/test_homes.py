@@ -110,7 +110,7 @@ def test_continue_takes_the_session_we_say_it_takes(name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("places", "is_there"),
+    ("directories", "is_there"),
     [
         (("twin",), True),
         (("twin",), False),
@@ -121,7 +121,7 @@ def test_continue_takes_the_session_we_say_it_takes(name: str, tmp_path: Path) -
     ],
 )
 def test_continue_passes_over_a_neighbour_with_the_same_key(
-    places: tuple[str | None, ...], is_there: bool, tmp_path: Path
+    directories: tuple[str | None, ...], is_there: bool, tmp_path: Path
 ) -> None:
     """E6: the first directory a log names decides, only where its key is that of this one, and while it is there."""
     with running_stub() as stub:
@@ -130,13 +130,13 @@ def test_continue_passes_over_a_neighbour_with_the_same_key(
         if is_there:
             twin.mkdir()
         where = {"own": client.cwd, "twin": twin, "moved": tmp_path / "moved"}
-        rival = [user(f"n{i}", f"n{i - 1}" if i else None, 9 + i, "Newer") for i in range(len(places))]
-        for one, place in zip(rival, places, strict=True):
+        rival = [user(f"n{i}", f"n{i - 1}" if i else None, 9 + i, "Newer") for i in range(len(directories))]
+        for one, place in zip(rival, directories, strict=True):
             one.pop("cwd", None)
             one.update({"cwd": str(where[place])} if place else {})
         put_beside(client, rival)
         latest = Home(client.config).latest(client.cwd)
-        given = json.dumps([places, is_there])
+        given = json.dumps([directories, is_there])
         taken = recorded(f"continue beside {given}", given, lambda: continued(client))
 
     assert latest is not None

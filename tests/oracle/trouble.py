@@ -7,6 +7,7 @@ arrived, by rules written down a second time.
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 import re
 import struct
@@ -61,10 +62,19 @@ def _refused(role: str, block: dict[str, Any]) -> Iterator[str]:
         yield f"{kind} of the {role}"
     if kind == "image":
         data = block["source"]["data"]
-        width = struct.unpack(">I", base64.b64decode(data)[16:20])[0] if 0 < len(data) < 1000 else 0
-        if not data or len(data) > 5 * 2**20 or width > 8000:
+        if not data or len(data) > 5 * 2**20 or _is_refused_image(data):
             yield "image"
     if kind == "tool_result" and isinstance(block.get("content"), list):
         # The API takes empty text inside a result.
         for part in block["content"]:
             yield from _refused("", part) if part["type"] == "image" else ()
+
+
+def _is_refused_image(data: str) -> bool:
+    """Whether it is not base64, or the width that a small one names is too large."""
+    try:
+        decoded = base64.b64decode(data, validate=True)
+    except binascii.Error:
+        return True
+    width: int = struct.unpack(">I", decoded[16:20])[0] if len(data) < 1000 else 0
+    return width > 8000

@@ -99,6 +99,8 @@ ALIASES: dict[str, list[str]] = {
 _DEFAULT = "overview"
 # Those that need no home, and one that writes into its log that there is none.
 _WITHOUT_A_HOME = ("completion", "man", "protect")
+# The client takes a hook that fails as no opinion: it must answer, home or not.
+_HOOK = ("perm", "hook")
 _WITH_VALUE = ("--home", "--data", "--color")
 _CANDIDATES = 20
 
@@ -248,7 +250,7 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
             "the sample home is part of the package and cannot be changed",
             hint="copy it (`recollect --home :sample` prints its path), then use --home DIR",
         )
-    if command not in _WITHOUT_A_HOME:
+    if command not in _WITHOUT_A_HOME and (command, getattr(parsed, "action", "")) != _HOOK:
         _say_homes(parsed)
     run: Callable[[Namespace], int] = module.run
     if not getattr(parsed, "apply", False):
