@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,16 @@ def test_without_a_home_it_says_so_and_shows_the_sample(capsys: pytest.CaptureFi
     assert "$CLAUDE_CONFIG_DIR" in shown
     assert "2 projects, 3 sessions, 1 sub-agent" in shown
     assert "Basket totals off by a cent" in shown
+
+
+def test_the_next_step_of_the_sample_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Other commands know the sample only by name: the step names it, and finds the session."""
+    assert 0 == main([])
+    told = capsys.readouterr().out
+    step = shlex.split(told.partition("Next: recollect ")[2])
+
+    assert ["--home", ":sample", "check"] == step[:3]
+    assert 1 == main(step)
 
 
 def test_it_counts_what_is_there(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

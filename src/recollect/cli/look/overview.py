@@ -60,6 +60,7 @@ def run(options: Namespace) -> int:
         return 0
     if is_sample:
         _explain_sample(missing)
+        options.homes = [SAMPLE]  # other commands show the sample only if it is named
     for line in _lines(answer, spent, now):
         output.say(line)
     about, step = _next_step(options, answer)
