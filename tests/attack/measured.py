@@ -38,14 +38,14 @@ class Report:
 
 
 def measure(chosen: Iterable[Attack], jail: Jail) -> Report:
-    """Decide each text, run it, and compare."""
+    """Run each text, decide those that work, and compare."""
     report = Report()
     for attack in chosen:
-        answer = decided(attack, jail)
         report.tried[attack.kind] += 1
         if worked(attack, jail.run(placed(attack.text, jail), real=attack.real)):
             report.worked[attack.kind] += 1
-            note(report, attack, answer)
+            jail.renew()  # decided in the world that the text found, not in the one it left
+            note(report, attack, decided(attack, jail))
     return report
 
 
