@@ -262,7 +262,7 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
 
 
 def _say_homes(parsed: Namespace) -> None:
-    """A home that was named must be one, for every command. Without HOME, what is used instead is told."""
+    """A home that was named must be one, for every command. Without HOME, it says which home is used."""
     if parsed.homes:
         from recollect.cli.terminal.homes import chosen_homes
 

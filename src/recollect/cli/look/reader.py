@@ -43,7 +43,7 @@ class ConversationRows:
         return self._rows[message]
 
     def moved(self, place: Place, by: int) -> Place:
-        """A place so many rows further, or back; the ends stop it."""
+        """The place this many rows further, or back; it stops at the ends."""
         message, row = place.message, place.row + by
         while row < 0 and message > 0:
             message -= 1

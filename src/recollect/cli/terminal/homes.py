@@ -63,7 +63,7 @@ def _require_home(home: HomeRoot) -> None:
     try:
         names = set(os.listdir(home.path))  # noqa: PTH208 - names only
     except OSError:
-        return  # a home that cannot be read is told by the command that reads it
+        return  # a home that cannot be read is reported by the command that reads it
     if names and not names & _IN_A_HOME:
         inside = home.path / ".claude"
         hint = f"name {inside}" if inside.is_dir() else "name a directory that holds projects/"

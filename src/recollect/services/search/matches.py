@@ -17,7 +17,7 @@ from recollect.services.search.text_scan_worker import SpottedLine, is_uuid
 
 _Log = TypeVar("_Log")
 Progress = Callable[[int, int], None]
-# Of a session, so many messages are read to find prose among them.
+# How many messages of a session are read to find prose among them.
 _CANDIDATES = 4
 
 

@@ -124,7 +124,7 @@ def search(
     with_hits: bool = True,
     progress: Progress | None = None,
 ) -> SearchResult:
-    """Matching messages, newest first or best first; each once. ``sessions`` asks for so many sessions as well.
+    """Matching messages, newest first or best first; each once. ``sessions`` is how many sessions to return as well.
 
     Without ``with_hits`` only sessions are asked for. ``progress`` is told (done, total) in bytes where logs are read.
 

@@ -21,7 +21,7 @@ WORTH_LOADING = 4 << 20
 
 
 def engine_ready(size: int, cache: Path | None = None) -> Path | None:
-    """Use the engine if that pays for so many bytes; returns its file, for other processes."""
+    """Use the engine if it pays for this many bytes; returns its file, for other processes."""
     version = scan_engine.version() if size >= WORTH_LOADING else ""
     if not version:
         return None
