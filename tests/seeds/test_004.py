@@ -453,7 +453,10 @@ def test_atomic_writes(tmp_path: Path) -> None:
         reader.join()
 
     counts = [len(items) for items in seen]
-    assert (sorted(counts), []) == (counts, [item for items in seen for item in items if not isinstance(item, recollect.Entry)])
+    assert (sorted(counts), []) == (
+        counts,
+        [item for items in seen for item in items if not isinstance(item, recollect.Entry)],
+    )
     assert 101 == len(written(log.path))
 
 
