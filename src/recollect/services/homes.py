@@ -69,7 +69,8 @@ class Home:
         roots = [home_at(directory) for directory in directories] or claude_homes()
         self.roots: Sequence[HomeRoot] = roots
         self.homes = [ClaudeHome(root.path, root.config_file) for root in roots if root.exists]
-        self._data = data_dir() if data is None else Path(data)
+        self._given_data = None if data is None else Path(data)
+        self._data = self._given_data or data_dir()
         self.index_cache = None if data is None else self._data / "cache"
         self._with_index = index
         self.cache = ConversationCache() if cache is None else cache
@@ -193,6 +194,7 @@ class Home:
                 project=project,
                 model=model,
                 session=session,
+                data=self._given_data,
                 mode=mode,
                 explain=explain,
                 now=now,
@@ -386,6 +388,7 @@ class Home:
                     project=project,
                     model=model,
                     session=session,
+                    data=self._given_data,
                 )
 
         return Walk("responses", walked, arrow.response_columns)

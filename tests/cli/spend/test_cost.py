@@ -548,3 +548,19 @@ def test_worktrees_of_a_repository_are_one_row(
     rows = document(capsys, "--by", "repo")["rows"]
 
     assert [(str(repository), 2)] == [(row["repo"], row["responses"]) for row in rows]
+
+
+def test_a_title_is_looked_up_in_the_data_directory_that_was_named(
+    own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A session that is only in the archive below ``--data`` is found by its title."""
+    data = ["--data", str(tmp_path / "data")]
+    log = put(own_home / ".claude", ONE, [prompt(1, None, "Fix the totals"), reply(2, 1, said("A"))])
+    assert 0 == main([*data, "archive", "add", ONE])
+    assert 0 == main([*data, "cost"])
+    log.unlink()
+    capsys.readouterr()
+
+    assert 0 == main([*data, "cost", "--session", "Fix the totals", "--json"])
+
+    assert 1 == json.loads(capsys.readouterr().out)["totals"]["responses"]

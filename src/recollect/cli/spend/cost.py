@@ -176,6 +176,7 @@ def _report(options: Namespace, by: tuple[str, ...]) -> CostReport:
             project=options.project,
             model=options.model,
             session=options.session,
+            data=options.data,
             mode=options.mode,
             explain=options.explain,
             performance=options.performance,

@@ -56,6 +56,7 @@ def costs(
     project: str | Path | None = None,
     model: str | None = None,
     session: str | None = None,
+    data: str | Path | None = None,
     mode: str = "calculate",
     prices: PriceList | None = None,
     explain: bool = False,
@@ -67,8 +68,9 @@ def costs(
 
     ``since`` and ``until`` are moments, the second no longer meant. ``timezone`` says whose days are
     meant: a name such as Europe/Berlin, UTC, or local. ``project`` is a directory, or part of one's
-    name; ``model`` a name or a part of it; ``session`` an id, the start of one, a title or a path.
-    ``progress`` is told (done, total) in bytes where the logs themselves are read.
+    name; ``model`` a name or a part of it; ``session`` an id, the start of one, a title or a path;
+    titles are those that ``Home(data=data)`` knows. ``progress`` is told (done, total) in bytes where the
+    logs themselves are read.
     """
     _check(by, mode)
     _check_prompts(by, opened, mode, is_detailed=explain or performance)
@@ -81,7 +83,7 @@ def costs(
     one = CostReportBuilder(
         source, homes, tuple(by), _milliseconds(since), _milliseconds(until), database=opened.database
     )
-    one.choose(project, model, session)
+    one.choose(project, model, session, data)
     prices = prices or _own_prices()
     moment = _milliseconds(now or dt.datetime.now(dt.UTC)) or 0
     report = one.made(offset, prices, mode, moment, explain=explain, performance=performance)
@@ -118,6 +120,7 @@ def responses(
     project: str | Path | None = None,
     model: str | None = None,
     session: str | None = None,
+    data: str | Path | None = None,
     prices: PriceList | None = None,
 ) -> Iterator[PricedResponse]:
     """Every response that ``costs`` counts, one by one; what they cost adds up to its total. Filters are the same.
@@ -129,7 +132,7 @@ def responses(
     else:
         source = _scanned(homes, ("tool",), is_recorded=False, is_timed=False, progress=None)
     one = CostReportBuilder(source, homes, (), _milliseconds(since), _milliseconds(until))
-    one.choose(project, model, session)
+    one.choose(project, model, session, data)
     return one.responses(prices or _own_prices())
 
 
@@ -240,7 +243,9 @@ class CostReportBuilder:
                 self._known = _with_repositories(self._known)
         return self._known
 
-    def choose(self, project: str | Path | None, model: str | None, session: str | None) -> None:
+    def choose(
+        self, project: str | Path | None, model: str | None, session: str | None, data: str | Path | None
+    ) -> None:
         """Leave out what was not asked for."""
         if project is not None:
             wanted = ProjectFilter(project)
@@ -250,7 +255,7 @@ class CostReportBuilder:
                 if log.project != UNKNOWN and wanted.fits(log.project)
             ]
         if session is not None:
-            name = _session_id(session, self._logs.values(), self._homes)
+            name = _session_id(session, self._logs.values(), self._homes, data)
             among = self._logs if self._files is None else self._files
             self._files = [number for number in among if self._logs[number].session == name]
         if model is not None:
@@ -499,7 +504,7 @@ def _named(wanted: str, models: Collection[str]) -> list[str]:
     return [name for name in models if wanted.casefold() in name.casefold()]
 
 
-def _session_id(name: str, logs: Collection[UsageLog], homes: Sequence[Path]) -> str:
+def _session_id(name: str, logs: Collection[UsageLog], homes: Sequence[Path], data: str | Path | None) -> str:
     ids = {log.session for log in logs if log.session != UNKNOWN}
     if name in ids:
         return name
@@ -512,4 +517,4 @@ def _session_id(name: str, logs: Collection[UsageLog], homes: Sequence[Path]) ->
         raise NotFound(f"session {name!r}: not found", hint="`recollect list` shows what there is")
     from recollect.services.homes import Home
 
-    return Home(*homes).session(name).id
+    return Home(*homes, data=data).session(name).id
