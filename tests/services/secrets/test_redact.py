@@ -253,6 +253,18 @@ def test_the_whole_home_can_be_cleaned_session_by_session(home: Path, data: Path
     assert {"settings", "config", "plan", "shell", "memory"} == roles
 
 
+def test_the_plans_that_a_session_names_are_redacted(tmp_path: Path, data: Path) -> None:
+    """Those of other sessions stay."""
+    put(tmp_path, ONE, [prompt(1, None, "x", slug="calm-blue-fox"), reply(2, 1, said("y"))])
+    own, other = (
+        write(tmp_path / "plans/calm-blue-fox.md", token("plan")),
+        write(tmp_path / "plans/o.md", token("o")),
+    )
+    redact(session_of(tmp_path), data)
+
+    assert ("[redacted:github-pat:", token("o")) == (own.read_text()[:21], other.read_text())
+
+
 def test_json_stays_json(home: Path, data: Path) -> None:
     """Every document and every line that was sound."""
     redact(session_of(home), data)

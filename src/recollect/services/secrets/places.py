@@ -20,6 +20,7 @@ from msgspec import Struct
 from recollect.errors import InvalidId, NotFound, RecollectError
 from recollect.model.ids import EntryId
 from recollect.model.json_text import loose_object
+from recollect.services.archive.archive import plan_files
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 from recollect.storage.home_walk import scan_logs
@@ -82,6 +83,8 @@ class HomePlaces:
                 yield from self._file(agent.meta_path, "agent", session.id, name)
         yield from self._files(file.tool_results, "tool-result", session=session.id)
         yield from self._file(file.custom_title, "title", session.id)
+        for plan in plan_files(session):
+            yield from self._file(plan, "plan", session.id)
         if file.id is not None:
             yield from self._files(home.file_history_dir(file.id), "file-backup", session=session.id)
             yield from self._files(home.tasks_dir(file.id), "task", ".json", session.id)

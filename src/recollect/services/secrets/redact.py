@@ -1,8 +1,8 @@
 """Remove the secrets of one session from every file that holds its conversation.
 
-Log, sub-agents, tool results, backups of files, todos and tasks, and its own lines of the prompt history with
-their pastes. Each secret becomes a mark with its kind and fingerprint; every other byte stays, and the client
-can resume the session. Settings are not changed: a token there is in use.
+Log, sub-agents, tool results, plans, backups of files, todos and tasks, and its own lines of the prompt history
+with their pastes. Each secret becomes a mark with its kind and fingerprint; every other byte stays, and the client
+can resume the session. Settings and shell environments are not changed: a token there is in use.
 
 All of it is one change in the journal, so it can be undone, and until ``undo --forget`` **the journal still
 holds the secrets**. So may archives, the trash, and earlier forks of the session.
