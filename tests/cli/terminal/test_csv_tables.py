@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 
 from recollect.cli.main import main
+from tests.secret_home import token
 from tests.small_home import ONE, TWO, call, lines, outcome, prompt, put, reply, said
 
 
 @pytest.fixture
 def home(own_home: Path) -> Path:
-    """A session with an agent, a file, a todo list and a title that a spreadsheet would evaluate; one archived."""
+    """A session with an agent, a file, a todo list a prompt, a plan and a title that a spreadsheet would evaluate; one archived
+    and removed."""
     home = own_home / ".claude"
     put(home, TWO, [prompt(11, None, "kept"), reply(12, 11, said("needle"))])
     main(["archive", "add", "--all"])
+    main(["rm", TWO, "--apply"])
     log = put(
         home,
         ONE,
@@ -37,6 +40,11 @@ def home(own_home: Path) -> Path:
         json.dumps([{"content": "one", "status": "pending", "id": "1"}])
     )
     log.write_bytes(log.read_bytes() + b"{broken\n")
+    (home / "plans").mkdir()
+    (home / "plans" / "calm-blue-fox.md").write_text(f"# {token('plan')}\n")
+    (home / "history.jsonl").write_bytes(
+        lines([{"display": "typed", "timestamp": 1_700_000_000_000, "project": "/srv/app", "sessionId": ONE}])
+    )
     return home
 
 
@@ -58,6 +66,13 @@ def table(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str,
         (["agents", ONE], "id", "a7"),
         (["todos"], "item.text", "one"),
         (["archive", "list"], "id", TWO),
+        (["history"], "text", "typed"),
+        (["history", "--by", "project"], "project", "/srv/app"),
+        (["plans"], "name", "calm-blue-fox"),
+        (["scan"], "kind", "github-pat"),
+        (["undo"], "subject", TWO),
+        (["trash", "list"], "session", TWO),
+        (["rm", "--list"], "session", TWO),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

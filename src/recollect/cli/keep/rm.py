@@ -18,6 +18,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, shortened, size, visible
 from recollect.errors import UsageError
@@ -42,6 +43,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the removed sessions")
     parser.add_argument("--restore", metavar="BATCH", help="restore one removal")
     plans.add_apply(parser)
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:
@@ -113,6 +115,9 @@ def _named(session: str, title: str, count: int) -> str:
 
 def _list(options: Namespace) -> int:
     batches = trash_service.trash_at(plans.own_data(options)).batches()
+    if wants_csv(options):
+        print_csv(trash_document(batches).batches)
+        return 0
     if options.json:
         output.print_json(trash_document(batches))
         return 0

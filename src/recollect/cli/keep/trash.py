@@ -20,6 +20,7 @@ from argparse import ArgumentParser, Namespace
 
 from recollect.cli.keep import rm
 from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.csv_tables import add_csv
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
 from recollect.model import timespan
@@ -41,6 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--not-archived", action="store_true", help="empty: also sessions that are not archived"
     )
     plans.add_apply(parser)
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:

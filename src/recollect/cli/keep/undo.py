@@ -23,6 +23,7 @@ from argparse import ArgumentParser, Namespace
 from msgspec import structs
 
 from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.text import counted, size, visible, wrapped
 from recollect.services import undo
 from recollect.services.documents.changes import TakenBackDocument, UndoableChangesDocument
@@ -42,6 +43,7 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--each", action="store_true", help="list every change, not one line a command")
     plans.add_apply(parser)
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:
@@ -93,6 +95,9 @@ def _name(change: UndoableChange) -> str:
 
 
 def _show(options: Namespace, changes: list[UndoableChange], noun: str) -> int:
+    if wants_csv(options):
+        print_csv(changes)
+        return 0
     if options.json:
         output.print_json(UndoableChangesDocument(changes))
         return 0

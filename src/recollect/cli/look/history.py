@@ -20,6 +20,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
 from recollect.services.command_history import (
@@ -44,6 +45,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--find", metavar="WORDS", help="only what holds all of these words")
     parser.add_argument("--by", choices=["project"], help="count by directory, the most recent first")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:
@@ -55,6 +57,9 @@ def run(options: Namespace) -> int:
     )
     if options.by:
         return _tell_projects(options, by_project(found.commands))
+    if wants_csv(options):
+        print_csv(found.commands)
+        return 0
     if options.json:
         output.print_json(found)
         return 0
@@ -65,6 +70,9 @@ def run(options: Namespace) -> int:
 
 
 def _tell_projects(options: Namespace, projects: list[TypedProject]) -> int:
+    if wants_csv(options):
+        print_csv(projects)
+        return 0
     if options.json:
         output.print_json(TypedProjectsDocument(projects))
         return 0

@@ -15,6 +15,7 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import ago, counted, shortened, size, visible, visible_lines
 from recollect.errors import Ambiguous, NotFound
@@ -27,12 +28,16 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="name of a plan, or the start of it")
     parser.add_argument("--find", metavar="WORDS", help="only plans that hold all of these words")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:
     found = plan_documents(open_home(options.homes, options.data), options.find)
     if options.name is not None:
         found = [_named(found, options.name)]
+    if wants_csv(options):
+        print_csv(found)
+        return 0
     if options.json:
         output.print_json(PlansDocument(found, len(found)))
         return 0

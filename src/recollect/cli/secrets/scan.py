@@ -21,6 +21,7 @@ from collections import Counter
 from itertools import groupby
 
 from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, size, visible
 from recollect.errors import UsageError
@@ -43,6 +44,7 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--limit", type=int, metavar="N", help=f"show at most N (default {_SHOWN}; 0: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_csv(parser)
 
 
 def run(options: Namespace) -> int:
@@ -62,7 +64,9 @@ def run(options: Namespace) -> int:
             progress=progress,
         )
     seconds = time.monotonic() - start
-    if options.json:
+    if wants_csv(options):
+        print_csv(found.findings)
+    elif options.json:
         output.print_json(scan_document(found, seconds))
     else:
         _tell(options, found, seconds)
