@@ -121,7 +121,7 @@ def test_revocation_and_disabling_hold_with_the_next_request(kind: Kind, tmp_pat
     """Also where the server remembers tokens for its API."""
 
     async def scene(made: World, page: TeamPage) -> list[int]:
-        made.service.doorkeeper._remember_ms = 60_000
+        made.service.doorkeeper._remember = 60.0
         dee = await made.member("Dee", "viewer")
         secret, token = await made.secret(dee, ("read",))
         other, _ = await made.secret(dee, ("read",))

@@ -114,6 +114,22 @@ def test_a_push_is_told_to_whoever_follows(join: Callable[..., Member]) -> None:
     assert window["messages"][0]["blocks"][0]["text"] == "the fifth"
 
 
+def test_one_token_has_sixteen_streams_of_the_page(join: Callable[..., Member]) -> None:
+    """The next one is refused with a next step; another token of the same person has its own."""
+    member = join()
+    me = member.client.get("/v1/users", headers=member.bearer).json()["users"][0]["id"]
+    asked = {"user": me, "scopes": ["read"]}
+    other = join(member.client.post("/v1/tokens", json=asked, headers=member.bearer).json()["token"])
+    with contextlib.ExitStack() as open_streams:
+        for _ in range(16):
+            stream = open_streams.enter_context(member.client.stream("GET", "/api/events"))
+            assert stream.status_code == 200
+        late = member.client.get("/api/events")
+        assert (late.status_code, late.json()["hint"]) == (503, "close other tabs of this page")
+        with other.client.stream("GET", "/api/events") as stream:
+            assert stream.status_code == 200
+
+
 def test_the_list_tells_of_new_and_deleted_sessions(join: Callable[..., Member]) -> None:
     """Within a few seconds, without being asked again."""
     member = join()

@@ -31,7 +31,7 @@ from recollect.server.routes import admin, team
 from recollect.server.routes import log as routes_log
 from recollect.server.routes import sessions as routes_sessions
 from recollect.server.service import ServerRequest, Service, answer
-from recollect.server.tenancy import ADMIN, DELETE, METRICS, READ, WRITE, Caller, caller_of
+from recollect.server.tenancy import ADMIN, DELETE, METRICS, READ, WRITE, Caller, RefusedToken, token_prefix
 from recollect.services.page.log_lines import problem_of
 from recollect.sync.wire import ORGANIZATION, REQUEST_ID
 
@@ -196,28 +196,22 @@ async def admitted(
 
 
 async def _believed(service: Service, authorization: str, address: str, *, is_fresh: bool = False) -> Caller:
-    """The only way to a caller: the token is valid, and neither token nor address exceeds its rate."""
-    if service.failures.is_empty(address):
-        raise too_many(1.0)
-    caller = None if is_fresh else service.doorkeeper.remembered(authorization)
+    """The only way to a caller: the token is valid and does not exceed its rate. A valid token is never
+    held up by refused ones, whatever address they come from."""
+    caller: Caller | RefusedToken | None = None if is_fresh else service.doorkeeper.remembered(authorization)
     if caller is None:
         caller = await service.doorkeeper.caller(authorization)
-    if caller is None:
+    if isinstance(caller, RefusedToken):
         service.metrics.count("refused_tokens")
-        service.failures.wait(address)
-        raise await _unauthorized(service, authorization)
+        # The same answer for every bad token; one that was valid once is noted where it belongs.
+        names = (address, f"{address} {token_prefix(authorization)}")
+        wait = max(map(service.failures.wait, names))
+        refused = too_many(wait) if wait else unauthorized()
+        raise refused if caller.by is None else refused.attributed(*caller.by)
     wait = service.rates.wait(caller.token.id)
     if wait:
         raise too_many(wait)
     return caller
-
-
-async def _unauthorized(service: Service, authorization: str) -> RequestRefused:
-    """The same answer for every bad token; one that was valid once is noted where it belongs."""
-    grant = await service.doorkeeper.grant(authorization)
-    if grant is None:
-        return unauthorized()
-    return unauthorized().attributed(grant.org.id, caller_of(grant).author)
 
 
 def _allowed(caller: Caller, scope: str) -> Caller:

@@ -32,7 +32,7 @@ class ServerLimits(Struct, frozen=True):
     document_bytes: int = 64 * 1024  # of a JSON document
     buffered_bytes: int = 24 * _MIB  # of all bodies received or sent, together
     requests_per_second: int = 500  # of one token, with a burst of the same size
-    failures_per_second: int = 20  # refused tokens from one address
+    failures_per_second: int = 20  # refused tokens from one address, and of one token from there; then 429
     followers: int = 1_000
     streams_per_token: int = 32  # logs that one token follows at a time
     connections: int = 2_000
@@ -75,11 +75,6 @@ class RateLimiter:
         if len(self._buckets) > _MOST_BUCKETS:
             self._buckets.popitem(last=False)
         return 0.0 if allowed else max((cost - left) / self._per_second, 0.001)
-
-    def is_empty(self, name: str) -> bool:
-        """Whether nothing is left, without taking."""
-        left, since = self._buckets.get(name, (self._most, 0.0))
-        return left + (time.monotonic() - since) * self._per_second < 1.0
 
 
 class ByteBudget:

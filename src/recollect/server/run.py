@@ -10,7 +10,8 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from ipaddress import ip_network
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ class ServerSettings(NamedTuple):
     key: str | None = None
     is_behind_proxy: bool = False
     is_quiet: bool = False
+    # Addresses and networks of proxies whose X-Forwarded-For is believed.
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
 
 
 def open_database(address: str, replica: str | None = None, connections: int = 10) -> Database:
@@ -83,6 +86,19 @@ def check_listening(settings: ServerSettings) -> None:
     )
 
 
+def checked_proxies(texts: Sequence[str]) -> tuple[str, ...]:
+    """Networks of proxies, or the loopback where none are given."""
+    for text in texts:
+        try:
+            ip_network(text)
+        except ValueError:
+            raise UsageError(
+                f"--trusted-proxy {text!a}: not an address or a network",
+                hint="write 10.0.0.7 or 10.0.0.0/24, without bits after the mask",
+            ) from None
+    return tuple(texts) or ServerSettings().trusted_proxies
+
+
 def run(
     database: Database,
     settings: ServerSettings,
@@ -127,6 +143,7 @@ def run(
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.key,
         proxy_headers=settings.is_behind_proxy,
+        forwarded_allow_ips=list(settings.trusted_proxies),
         ws="none",
     )
     server = TeamServer(config)

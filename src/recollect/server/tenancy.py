@@ -7,11 +7,15 @@ Missing, malformed, unknown, revoked and expired tokens get the same answer.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
+import time
 import uuid
 from collections import OrderedDict
+from collections.abc import Callable
 from hashlib import sha256
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -35,7 +39,9 @@ _BEARER = re.compile(r"[Bb]earer +(" + TOKEN_PREFIX + r"[A-Za-z0-9_-]{43})", re.
 _MOST_CACHED = 4_096
 # A revocation through another server takes at most this long; one lookup per second and token costs little.
 _LONGEST_MS = 1_000
-_USED_EVERY_MS = 60_000
+_USED_EVERY = 60.0
+_PREFIX_LENGTH = 8
+Kept = TypeVar("Kept")
 
 
 class Caller(Struct, frozen=True):
@@ -72,63 +78,104 @@ def is_current(token: ApiToken, now: int) -> bool:
     return token.expires is None or now < token.expires + SKEW_MS
 
 
-class CallerAuthenticator:
-    """Turns an Authorization header into a caller. Caches tokens briefly."""
+class RefusedToken(Struct, frozen=True):
+    """A token that is not admitted. ``by``: organisation and author, where it was issued once."""
 
-    def __init__(self, database: Database, remember_ms: int = _LONGEST_MS) -> None:
-        self._database = database
-        self._remember_ms = min(remember_ms, _LONGEST_MS)
-        # By the hash of the header, with the time: the cache holds no secret.
-        self._known: OrderedDict[bytes, tuple[int, Caller]] = OrderedDict()
-        self._noted: dict[str, int] = {}
+    by: tuple[str, Author] | None = None
+
+
+_NEVER_ISSUED = RefusedToken()
+
+
+class CallerAuthenticator:
+    """Turns an Authorization header into a caller. Caches answers for a second of the monotonic clock: a
+    system clock that is set back prolongs nothing."""
+
+    def __init__(
+        self, database: Database, remember_ms: int = _LONGEST_MS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._database, self._clock = database, clock
+        self._remember = min(remember_ms, _LONGEST_MS) / 1_000
+        # By the hash of the header, with the time: the cache holds no secret. A caller stays here when its
+        # time is over: it must be looked up again, but before those that were never admitted.
+        self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
+        self._refused: OrderedDict[bytes, tuple[float, RefusedToken]] = OrderedDict()
+        self._noted: dict[str, float] = {}
+        # Tokens that were never admitted here are looked up two at a time: guessing cannot take all
+        # connections to the database from those who are known.
+        self._strangers = asyncio.Semaphore(2)
 
     def forget(self) -> None:
         """Clear the cache after a change of users or tokens."""
         self._known.clear()
+        self._refused.clear()
 
     def remembered(self, authorization: str) -> Caller | None:
         """The caller from the cache, if no lookup and no write is needed."""
-        known = self._known.get(secret_hash(authorization))
-        now = now_ms()
-        if known is None or now - known[0] >= self._remember_ms:
+        known, now = self._known.get(secret_hash(authorization)), self._clock()
+        if known is None or now - known[0] >= self._remember:
             return None
         token = known[1].token
-        is_noted = now - self._noted.get(token.id, 0) < _USED_EVERY_MS
-        return known[1] if is_noted and is_current(token, now) else None
+        is_noted = now - self._noted.get(token.id, now - _USED_EVERY) < _USED_EVERY
+        return known[1] if is_noted and is_current(token, now_ms()) else None
 
     async def still(self, authorization: str, scope: str) -> bool:
         """Whether the caller of a long request would still be admitted."""
         caller = self.remembered(authorization) or await self.caller(authorization)
-        return caller is not None and scope in caller.scopes
+        return isinstance(caller, Caller) and scope in caller.scopes
 
-    async def caller(self, authorization: str) -> Caller | None:
-        """The caller; None without a valid token."""
-        now, place = now_ms(), secret_hash(authorization)
-        grant = await self.grant(authorization)
-        if grant is None or not is_good(grant, now):
+    async def caller(self, authorization: str) -> Caller | RefusedToken:
+        """The caller, or why there is none."""
+        place, now = secret_hash(authorization), self._clock()
+        refused = self._refused.get(place)
+        if refused is not None and now - refused[0] < self._remember:
+            return refused[1]
+        if place in self._known:
+            grant = await self._grant(authorization)
+        else:
+            async with self._strangers:
+                grant = await self._grant(authorization)
+        if grant is None or not is_good(grant, now_ms()):
             self._known.pop(place, None)
-            return None
+            why = _NEVER_ISSUED if grant is None else RefusedToken((grant.org.id, caller_of(grant).author))
+            _remember(self._refused, place, (now, why))
+            return why
         caller = caller_of(grant)
-        self._known[place] = now, caller
-        if len(self._known) > _MOST_CACHED:
-            self._known.popitem(last=False)
+        _remember(self._known, place, (now, caller))
         await self._note(grant.token, now)
         return caller
 
-    async def grant(self, authorization: str) -> Grant | None:
+    async def _grant(self, authorization: str) -> Grant | None:
         """The token of the header, in any state; None where there never was one."""
         found = _BEARER.fullmatch(authorization)
         # Looked up by hash: a timing attack on the comparison would need the hash's preimage.
         return None if found is None else await self._database.grant(secret_hash(found[1]))
 
-    async def _note(self, token: ApiToken, now: int) -> None:
-        if now - self._noted.get(token.id, token.last_used or 0) < _USED_EVERY_MS:
-            self._noted.setdefault(token.id, token.last_used or 0)
+    async def _note(self, token: ApiToken, now: float) -> None:
+        last = self._noted.get(token.id)
+        if last is None:
+            ago = now_ms() - (token.last_used or 0)
+            last = now - min(max(ago / 1_000, 0.0), _USED_EVERY)
+        if now - last < _USED_EVERY:
+            self._noted.setdefault(token.id, last)
             return
         if len(self._noted) > _MOST_CACHED:
             self._noted.clear()
         self._noted[token.id] = now
-        await self._database.used(token, now)
+        await self._database.used(token, now_ms())
+
+
+def _remember(cache: OrderedDict[bytes, tuple[float, Kept]], place: bytes, value: tuple[float, Kept]) -> None:
+    cache[place] = value
+    cache.move_to_end(place)
+    if len(cache) > _MOST_CACHED:
+        cache.popitem(last=False)
+
+
+def token_prefix(authorization: str) -> str:
+    """The first characters of a token, for counting refusals: those of one token are not another's."""
+    found = _BEARER.fullmatch(authorization)
+    return "" if found is None else found[1][: len(TOKEN_PREFIX) + _PREFIX_LENGTH]
 
 
 def caller_of(grant: Grant) -> Caller:

@@ -55,6 +55,13 @@ def add_options(parser: ArgumentParser) -> None:
         "--behind-proxy", action="store_true", help="a proxy in front handles TLS: listen without it"
     )
     parser.add_argument(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="believe X-Forwarded-For of proxies there (repeatable; default: this machine)",
+    )
+    parser.add_argument(
         "--page", metavar="ADDRESS", help="serve the page to members, at this public https:// address"
     )
     parser.add_argument(
@@ -99,7 +106,7 @@ def run(options: Namespace) -> int:
     database = asked_database(options, replica=options.replica, connections=max(options.connections, 2))
     from recollect.server.database.contract import Unavailable
     from recollect.server.limits import ServerLimits
-    from recollect.server.run import ServerSettings
+    from recollect.server.run import ServerSettings, checked_proxies
     from recollect.server.run import run as serve
     from recollect.storage.config.our_config import price_list
 
@@ -115,6 +122,8 @@ def run(options: Namespace) -> int:
         return 0
     if bool(options.tls_certificate) != bool(options.tls_key):
         raise UsageError("TLS needs a certificate and its key", hint="give --tls-certificate and --tls-key")
+    if options.trusted_proxy and not options.behind_proxy:
+        raise UsageError("--trusted-proxy: needs --behind-proxy", hint="add --behind-proxy")
     settings = ServerSettings(
         options.host,
         options.port,
@@ -122,6 +131,7 @@ def run(options: Namespace) -> int:
         options.tls_key,
         options.behind_proxy,
         options.quiet,
+        checked_proxies(options.trusted_proxy),
     )
     most = max(options.max_body, 1) * _MIB
     limits = ServerLimits(
