@@ -133,6 +133,9 @@ if TYPE_CHECKING:
         FileHistoryDelta,
         FileHistoryNote,
         FileHistorySnapshot,
+        ForeignRecord,
+        ForeignSource,
+        ForeignUsage,
         ForkOrigin,
         FrameLink,
         Kind,
@@ -261,7 +264,7 @@ _ROOMS = {
         "AgentColor AgentName AgentSetting AiTitle ApiMessage ApiRequest ApiRequestBlob "
         "ApiRequestShape Assistant AtisLatch Attachment Body BridgeSession ChainBody ClientMode "
         "CompactMetadata ContentReplacement ContinuedIn CostState CustomTitle Dialect Entry "
-        "FileHistoryDelta FileHistoryNote FileHistorySnapshot ForkOrigin FrameLink Kind "
+        "FileHistoryDelta FileHistoryNote FileHistorySnapshot ForeignRecord ForeignSource ForeignUsage ForkOrigin FrameLink Kind "
         "LastPrompt PermissionMode PrLink Progress QueueOperation RawMessage Summary System "
         "Tag ToolCallBody ToolResultBody ToolsUsed UnknownBody UnknownShapeBody User"
     ),
@@ -386,6 +389,9 @@ __all__ = [
     "FileHistoryNote",
     "FileHistorySnapshot",
     "Finding",
+    "ForeignRecord",
+    "ForeignSource",
+    "ForeignUsage",
     "ForkOrigin",
     "FrameLink",
     "Graph",

@@ -101,7 +101,8 @@ _DEFAULT = "overview"
 _WITHOUT_A_HOME = ("completion", "man", "protect")
 # The client takes a hook that fails as no opinion: it must answer, home or not.
 _HOOK = ("perm", "hook")
-_WITH_VALUE = ("--home", "--data", "--color")
+_WITH_VALUE = ("--home", "--data", "--color", "--agent")
+_AGENTS = frozenset(("claude", "codex", "opencode", "gemini", "qwen"))
 _CANDIDATES = 20
 
 HELP = """usage: recollect [--home DIR]... [--data DIR] [COMMAND] [OPTION]...
@@ -116,8 +117,9 @@ and do nothing until you add --apply. Without a command: an overview.
 Also understood: {aliases}.
 
 Global options, before or after the command:
-  --home DIR     use this Claude home instead of this machine's (repeatable);
-                 :sample is a small example home that ships with recollect
+  --home DIR     use this home, of Claude or another agent, instead of this
+                 machine's (repeatable); :sample is an example home in recollect
+  --agent NAMES  only homes of these agents: claude, codex (with commas)
   --data DIR     recollect's data directory (default: $XDG_DATA_HOME/recollect)
   --color WHEN   auto (the default), always or never; NO_COLOR and FORCE_COLOR
                  are honoured
@@ -206,7 +208,11 @@ def global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str
         elif name not in _WITH_VALUE:
             rest.append(word)
         else:
-            options[name].append(_value(name, value if equals else next(waiting, "")))
+            given = value if equals else next(waiting, "")
+            if name == "--agent" and not set(given.split(",")) <= _AGENTS:
+                rest += [word] if equals else [word, given]  # the sub-agent that some commands take
+            else:
+                options[name].append(_value(name, given))
     if rest[:1] == ["--json"] and rest[1:2] and (rest[1] in COMMANDS or rest[1] in ALIASES):
         rest[:2] = [rest[1], "--json"]
     if rest[:1] and rest[0] in ALIASES:
@@ -243,6 +249,11 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
     parsed: Namespace = parser.parse_args(arguments)
     data = options["--data"]
     parsed.homes, parsed.data = options["--home"], data[-1] if data else None
+    agents = [name for given in options["--agent"] for name in given.split(",")]
+    if agents or parsed.data:
+        from recollect.cli.terminal.homes import choose
+
+        choose(parsed.data, agents)
     if getattr(parsed, "apply", False) and ":sample" in parsed.homes:
         from recollect.errors import UsageError
 

@@ -69,6 +69,9 @@ class Kind(enum.StrEnum):
     API_REQUEST_BLOB = "api-request-blob"
     API_REQUEST = "api-request"
     ATIS_LATCH = "atis-latch"
+    FOREIGN_SOURCE = "foreign-source"
+    FOREIGN_RECORD = "foreign-record"
+    FOREIGN_USAGE = "foreign-usage"
     UNKNOWN = "unknown"
     UNKNOWN_SHAPE = "unknown-shape"
 
@@ -402,6 +405,27 @@ class AtisLatch(Body, frozen=True, kw_only=True, tag="atis-latch"):
     atis: str | None = None
 
 
+class ForeignSource(Body, frozen=True, kw_only=True, tag="foreign-source"):
+    """In the mirror of another agent's home: the file whose records follow."""
+
+    source: str
+    generation: int = 0
+
+
+class ForeignRecord(Body, frozen=True, kw_only=True, tag="foreign-record"):
+    """A record of another agent that is no part of the conversation, kept as it was."""
+
+    record_type: str | None = None
+    original: str | None = None
+
+
+class ForeignUsage(Body, frozen=True, kw_only=True, tag="foreign-usage"):
+    """One model call of another agent: its id, model and usage, no content."""
+
+    message: Raw | UnsetType = UNSET
+    agent_id: str | None = None
+
+
 class UnknownBody(ChainBody, frozen=True, kw_only=True):
     """An unknown type. ``type_name`` is empty where the line names none."""
 
@@ -513,6 +537,9 @@ TAGGED: tuple[type[Body], ...] = (
     ApiRequestBlob,
     ApiRequest,
     AtisLatch,
+    ForeignSource,
+    ForeignRecord,
+    ForeignUsage,
 )
 KIND_OF: dict[type[Body], Kind] = {
     **{body: Kind(str(body.__struct_config__.tag)) for body in TAGGED},

@@ -18,6 +18,7 @@ from recollect.errors import Ambiguous, InvalidId, NotFound, StorageError
 from recollect.model import timespan
 from recollect.model.cost.money import Spending
 from recollect.model.ids import SessionId
+from recollect.services.agent_homes import home_of, machine_homes
 from recollect.services.library.walk import Walk
 from recollect.services.projects import ProjectFilter
 from recollect.services.session import AgentCost, Branches, Session, check_branches
@@ -25,7 +26,7 @@ from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
 from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.prompt_history import Prompt, prompts
-from recollect.system.locations import HomeRoot, claude_homes, data_dir, home_at
+from recollect.system.locations import HomeRoot, data_dir
 
 if TYPE_CHECKING:
     from recollect.model.conversation.conversation import Message
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class Home:
-    """The Claude homes of this machine, or those given. They are changed only with ``apply=True``.
+    """The homes of this machine, or those given, of every agent. They are changed only with ``apply=True``.
 
     ``data`` is recollect's own directory; sessions that are only in its archive are found too, and the
     index lies there. ``index=False`` reads the logs themselves and writes no index. ``cache`` keeps the graphs of
@@ -66,11 +67,11 @@ class Home:
         index: bool = True,
         cache: ConversationCache | None = None,
     ) -> None:
-        roots = [home_at(directory) for directory in directories] or claude_homes()
-        self.roots: Sequence[HomeRoot] = roots
-        self.homes = [ClaudeHome(root.path, root.config_file) for root in roots if root.exists]
         self._given_data = None if data is None else Path(data)
         self._data = self._given_data or data_dir()
+        roots = [home_of(directory, self._data) for directory in directories] or machine_homes(self._data)
+        self.roots: Sequence[HomeRoot] = roots
+        self.homes = [ClaudeHome(root.path, root.config_file) for root in roots if root.exists]
         self.index_cache = None if data is None else self._data / "cache"
         self._with_index = index
         self.cache = ConversationCache() if cache is None else cache

@@ -27,7 +27,7 @@ from recollect.model.titles import title_of
 from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
-from recollect.system.locations import HomeRoot
+from recollect.system.locations import HomeRoot, agent_of
 
 if TYPE_CHECKING:
     from recollect.model.conversation.message_count import MessageCount
@@ -60,6 +60,11 @@ class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
     has_conversation: bool | None = None
     damaged: int | None = None
     used: SessionSum | None = None
+
+    @property
+    def agent(self) -> str:
+        """Whose session it is."""
+        return agent_of(self.home)
 
     @property
     def project(self) -> str:

@@ -30,6 +30,7 @@ from recollect.services.indexing.access import OpenIndex
 from recollect.services.list import ListedSession, ListQuery, listed
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.system.locations import HomeRoot, data_dir
+from recollect.system.paths import CLAUDE
 
 LOOK_SECONDS = 1.2
 _UNREADABLE = "unreadable-file"
@@ -47,6 +48,8 @@ class HomeSummary(Struct, frozen=True):
     sessions: int = 0
     agents: int = 0
     bytes: int = 0
+    agent: str = CLAUDE
+    source: Path | None = None  # the home of another agent, whose mirror ``path`` is
 
 
 class DamageSummary(Struct, frozen=True):
@@ -164,8 +167,8 @@ def _home(root: HomeRoot, opened: OpenIndex) -> ClaudeHome:
 
 
 def _is_looked_after(home: HomeSummary) -> bool:
-    """Whether a client may delete something in it: not in the built-in sample."""
-    return home.exists and home.origin != SAMPLE_ORIGIN
+    """Whether a client may delete something in it: not in the built-in sample, nor in a mirror."""
+    return home.exists and home.origin != SAMPLE_ORIGIN and home.agent == CLAUDE
 
 
 def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> ExpirySummary:
@@ -187,7 +190,9 @@ def _scan(home: ClaudeHome, root: HomeRoot) -> _HomeScan:
         agents += home.project_agents(project)
     logs: list[SessionFile | AgentFile] = [*sessions, *agents]
     size = sum(log.size for log in logs)
-    summary = HomeSummary(root.path, root.origin, True, projects, len(sessions), len(agents), size)
+    summary = HomeSummary(
+        root.path, root.origin, True, projects, len(sessions), len(agents), size, root.agent, root.source
+    )
     return _HomeScan(home, summary, sessions, logs)
 
 

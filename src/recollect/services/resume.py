@@ -37,7 +37,8 @@ from recollect.services.list import ListedSession
 from recollect.services.naming import in_short
 from recollect.services.session import Session
 from recollect.storage.logs.reader import read_lines
-from recollect.system.locations import claude_homes
+from recollect.system.locations import agent_of, claude_homes
+from recollect.system.paths import CLAUDE, RESUME_COMMANDS
 
 _CANDIDATES = 20
 
@@ -127,6 +128,12 @@ def has_prompts(log: Path, words: set[str]) -> bool:
 def resumption(session: Session, cwd: str | None = None) -> Resumption:
     """Where and how the client goes on with a session; ``cwd`` names another directory to go on in."""
     directory, at_home = _directory(session)
+    agent = agent_of(str(session.home.root))
+    if agent != CLAUDE:
+        directory = str(Path(cwd).expanduser().absolute()) if cwd is not None else directory
+        exists = bool(directory) and Path(directory).is_dir()
+        argv = (*RESUME_COMMANDS[agent], session.id)
+        return Resumption(session.id, session.title, directory, exists, argv)
     if cwd is not None:
         directory = str(Path(cwd).expanduser().absolute())
         at_home = _is_project_of(directory, session)

@@ -7,6 +7,7 @@ directory, with mode 0700.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,18 +17,24 @@ import msgspec
 from recollect.errors import NotPermitted, UsageError
 from recollect.system import paths
 
+# In the mirror of another agent's home: whose it is.
+MIRROR_FACTS = "mirror.json"
+
 
 class HomeRoot(msgspec.Struct, frozen=True):
-    """One Claude home: its directory, its global config file, and what named it.
+    """One home: its directory, its global config file, what named it, and whose it is.
 
     A named home that is missing is still listed, with ``exists`` false: a misspelt variable must not
-    look like an empty machine.
+    look like an empty machine. The home of another agent is read through its mirror: ``path`` is the mirror's,
+    ``source`` the home itself.
     """
 
     path: Path
     config_file: Path
     origin: str
     exists: bool
+    agent: str = paths.CLAUDE
+    source: Path | None = None
 
 
 def claude_homes(environ: Mapping[str, str] | None = None) -> list[HomeRoot]:
@@ -50,7 +57,22 @@ def home_at(directory: str | Path, environ: Mapping[str, str] | None = None) -> 
     path = Path(paths.absolute(str(directory), _environment(environ)))
     inside, beside = path / ".claude.json", path.parent / ".claude.json"
     is_beside = path.name == ".claude" and beside.is_file() and not inside.is_file()
-    return _root(path, beside if is_beside else inside, "--home")
+    root = _root(path, beside if is_beside else inside, "--home")
+    agent = mirrored_agent(path)
+    return root if agent is None else msgspec.structs.replace(root, agent=agent)
+
+
+@functools.lru_cache(maxsize=256)
+def agent_of(home: str) -> str:
+    """The agent whose sessions a home holds."""
+    return mirrored_agent(Path(home)) or paths.CLAUDE
+
+
+def mirrored_agent(directory: Path) -> str | None:
+    """Whose mirror a directory is: they are named after the agent; None where it is none."""
+    agent = directory.name.partition("-")[0]
+    is_mirror = agent in paths.AGENTS and os.path.isfile(directory / MIRROR_FACTS)  # noqa: PTH113 - never raises
+    return agent if is_mirror else None
 
 
 def data_dir(environ: Mapping[str, str] | None = None) -> Path:

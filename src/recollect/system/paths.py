@@ -9,7 +9,7 @@ the same answers as ``Path`` objects.
 """
 
 # pathlib is what this module exists to avoid.
-# ruff: noqa: PTH109, PTH111, PTH112, PTH117, PTH118, PTH206
+# ruff: noqa: PTH109, PTH110, PTH111, PTH112, PTH117, PTH118, PTH206, PTH208
 
 from __future__ import annotations
 
@@ -44,6 +44,55 @@ def usual_homes(environ: Mapping[str, str]) -> dict[str, str]:
 def existing_homes(environ: Mapping[str, str]) -> list[str]:
     """The existing Claude homes of this user; two names of one directory are one home."""
     return existing(named_homes(environ) or usual_homes(environ))
+
+
+# Other agents: the variable that names the home and what is below it, else where it is below the user's own
+# directory ("@" is the XDG data directory), and names of which a home has at least one.
+AGENTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+    "codex": ("CODEX_HOME", (), (".codex",), ("sessions/2*", "archived_sessions", "session_index.jsonl")),
+}
+CLAUDE = "claude"
+# How the clients of other agents go on with a session, before its id.
+RESUME_COMMANDS: dict[str, tuple[str, ...]] = {"codex": ("codex", "resume")}
+
+
+def agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """The existing homes of other agents: agent, directory, and what named it."""
+    found = []
+    for agent, (variable, below, usual, _) in AGENTS.items():
+        named = environ.get(variable, "") if variable else ""
+        if named.strip():
+            path, origin = os.path.join(absolute(named, environ), *below), f"${variable}"
+        elif usual[0] == "@":
+            path = os.path.join(_xdg(environ, "XDG_DATA_HOME", ".local", "share"), *usual[1:])
+            origin = os.path.join("$XDG_DATA_HOME", *usual[1:])
+        else:
+            path, origin = os.path.join(user_home(environ), *usual), os.path.join("~", *usual)
+        if os.path.isdir(path) and agent_at(path) == agent:
+            found.append((agent, path, origin))
+    return found
+
+
+def agent_at(directory: str) -> str:
+    """Whose home a directory is, by what is in it; Claude's where it says nothing else."""
+    for agent, (_, _, _, marks) in AGENTS.items():
+        if any(_is_marked(directory, mark) for mark in marks):
+            return agent
+    return CLAUDE
+
+
+def _is_marked(directory: str, mark: str) -> bool:
+    """Whether there is such a name; a star stands for any end, or for any directory in between."""
+    first, _, rest = mark.partition("/")
+    if "*" not in mark:
+        return os.path.exists(os.path.join(directory, mark))
+    if "*" not in first:
+        return _is_marked(os.path.join(directory, first), rest)
+    try:
+        names = [name for name in os.listdir(directory) if name.startswith(first.rstrip("*"))]
+    except OSError:
+        return False
+    return any(not rest or _is_marked(os.path.join(directory, name), rest) for name in names)
 
 
 def existing(directories: Iterable[str]) -> list[str]:

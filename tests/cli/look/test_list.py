@@ -39,6 +39,7 @@ def test_it_gives_every_key_others_rely_on(own_home: Path, capsys: pytest.Captur
 
     assert {
         "id": SESSION,
+        "agent": "claude",
         "project": "app",
         "cwd": "/srv/app",
         "title": "Why is it red?",

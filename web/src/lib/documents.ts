@@ -169,6 +169,7 @@ export interface CostRowDocument {
   session?: string
   title?: string
   project?: string
+  client?: string
   repo?: string
   model?: string
   branch?: string

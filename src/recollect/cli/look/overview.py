@@ -32,6 +32,7 @@ from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import index_at_hand
 from recollect.services.overview import LOOK_SECONDS, Overview, ResumeSummary, overview
 from recollect.system.locations import HomeRoot
+from recollect.system.paths import CLAUDE
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -100,7 +101,8 @@ def _facts(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[t
     """Label, its style, and what is to be said."""
     for home in answer.homes:
         state = "" if home.exists else output.styled("  does not exist", "red")
-        yield "Home", "bold", f"{visible(str(home.path))}  ({home.origin}){state}"
+        whose = home.origin if home.agent == CLAUDE else f"{home.origin}, {home.agent}, read through a mirror"
+        yield "Home", "bold", f"{visible(str(home.source or home.path))}  ({whose}){state}"
     holds = [
         counted(answer.projects, "project"),
         counted(answer.sessions, "session"),

@@ -6,9 +6,10 @@ never counted as free. Updates the index first, then reads it; changes nothing
 else.
 
 Keys for --by: day, week, month, session, project, repo (all worktrees of a
-repository), model, branch, agent, tool (the first tool a response called),
-prompt (what you typed; sub-agents work for the prompt of their session), block
-(five-hour windows), total. Several keys are separated by commas.
+repository), model, branch, agent (main or a sub-agent), client (claude, codex),
+tool (the first tool a response called), prompt (what you typed; sub-agents work
+for the prompt of their session), block (five-hour windows), total. Several keys
+are separated by commas.
 
 If the client did not record everything, one line says that the total is a lower
 bound, and why; --explain gives the details. --compare takes the report of

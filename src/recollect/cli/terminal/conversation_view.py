@@ -33,7 +33,7 @@ from recollect.model.blocks import (
     UnknownBlock,
     blocks_of,
 )
-from recollect.model.conversation.conversation import Message
+from recollect.model.conversation.conversation import Message, model_name
 
 _SHORT_COLUMNS = 100
 _LONGEST_MARKDOWN = 50_000
@@ -207,7 +207,7 @@ def speaker(message: Message) -> str:
         return "Summary of the compacted messages"
     if message.role == "user":
         return "Client, to the model" if message.is_meta else "You"
-    names = {"assistant": "Claude", "system": "Client"}
+    names = {"assistant": model_name(message.model), "system": "Client"}
     return names.get(message.role, message.role)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from recollect.errors import NotFound
-from recollect.system.locations import HomeRoot, claude_homes, home_at
+from recollect.services.agent_homes import home_of, machine_homes, of_agents
+from recollect.system.locations import HomeRoot, home_at
+from recollect.system.paths import CLAUDE
 
 if TYPE_CHECKING:
     from recollect.cli.terminal.numbers import NumberedHit
@@ -48,13 +51,26 @@ _IN_A_HOME = frozenset(
 )
 
 
+class _Choice:
+    """What the command line said about homes besides naming them: --data and --agent."""
+
+    data: str | None = None
+    agents: tuple[str, ...] = ()
+
+
+def choose(data: str | None, agents: Sequence[str]) -> None:
+    """Where mirrors of other agents' homes are kept, and the agents whose homes are read; none: all."""
+    _Choice.data, _Choice.agents = data, tuple(agents)
+
+
 def chosen_homes(named: Sequence[str]) -> list[HomeRoot]:
     """The homes to read. One named on the command line must exist and be one."""
-    homes = [sample() if directory == SAMPLE else home_at(directory) for directory in named]
+    data = Path(_Choice.data) if _Choice.data else None
+    homes = [sample() if directory == SAMPLE else home_of(directory, data) for directory in named]
     for home in homes:
         _require_home(home)
     distinct = {home.path.resolve(): home for home in reversed(homes)}
-    return list(reversed(distinct.values())) or claude_homes()
+    return of_agents(list(reversed(distinct.values())) or machine_homes(data), _Choice.agents)
 
 
 def _require_home(home: HomeRoot) -> None:
@@ -64,7 +80,7 @@ def _require_home(home: HomeRoot) -> None:
         names = set(os.listdir(home.path))  # noqa: PTH208 - names only
     except OSError:
         return  # a home that cannot be read is reported by the command that reads it
-    if names and not names & _IN_A_HOME:
+    if names and home.agent == CLAUDE and not names & _IN_A_HOME:
         inside = home.path / ".claude"
         hint = f"name {inside}" if inside.is_dir() else "name a directory that holds projects/"
         raise NotFound(
@@ -74,7 +90,7 @@ def _require_home(home: HomeRoot) -> None:
 
 def settings_home(named: Sequence[str]) -> HomeRoot:
     """The home whose settings apply here: the first one, even if it does not exist, since a project has its own settings."""
-    homes = chosen_homes(named)
+    homes = [home for home in chosen_homes(named) if home.agent == CLAUDE]
     return homes[0] if homes else home_at("~/.claude")
 
 

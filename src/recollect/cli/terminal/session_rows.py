@@ -16,6 +16,7 @@ from recollect.cli.terminal.layout import plain_width, shares
 from recollect.cli.terminal.text import ago, counted, padded, shortened, shortened_path, size, visible, width
 from recollect.model.titles import copy_note
 from recollect.storage.logs.fork_origin import fork_origin
+from recollect.system.paths import CLAUDE
 
 if TYPE_CHECKING:
     from recollect.services.list import ListedSession
@@ -62,7 +63,8 @@ def _place(one: ListedSession) -> str:
 
 
 def _marks(one: ListedSession) -> str:
-    marks = [output.styled("live", "green")] if one.is_live else []
+    marks = [output.styled(one.agent, "yellow")] if one.agent != CLAUDE else []
+    marks += [output.styled("live", "green")] if one.is_live else []
     marks += [output.styled("archived", "dim")] if one.is_archived else []
     marks += [visible(copied)] if (copied := copy_note(one.title, fork_origin(Path(one.path)))) else []
     marks += [counted(one.agents, "agent")] if one.agents else []

@@ -111,7 +111,8 @@ def is_warm_up(prompt: str) -> bool:
 
 def linked(agents: Sequence[SubAgent], calls: Iterable[ToolCall]) -> list[SubAgent]:
     """The agents with the calls that started them. Each call is assigned to at most one agent."""
-    sending = [call for call in calls if call.name in AGENT_TOOLS or call.agent_id]
+    named = {agent.tool_use_id for agent in agents}
+    sending = [call for call in calls if call.name in AGENT_TOOLS or call.agent_id or call.id in named]
     by_id = {call.id: call for call in sending}
     free = dict(by_id)
     done: dict[str, SubAgent] = {}

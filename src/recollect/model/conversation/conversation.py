@@ -53,6 +53,11 @@ class Message(Struct, frozen=True):
     __repr__ = brief_repr
 
 
+def model_name(model: str | None) -> str:
+    """Who answered, in one word: what the client writes itself goes by the model's name."""
+    return "Claude" if model is None or "claude" in model or model.startswith("<") else "Model"
+
+
 class Messages(Sequence[Message]):
     """The messages of a conversation; each is read from the log on access."""
 

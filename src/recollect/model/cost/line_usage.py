@@ -19,6 +19,9 @@ from recollect.model.cost.usage import CacheCreation, ServerToolUse, Usage, advi
 _MOST_COUNT = (1 << 40) - 1
 _LONGEST_MS = 10**10
 _DEAREST_RESPONSE, _DEAREST_SESSION = 1_000, 1_000_000
+# A model call of another agent, in the mirror of its home: usage without content.
+FOREIGN_USAGE = "foreign-usage"
+_BILLED = ("assistant", FOREIGN_USAGE)
 # Between the id of a response and the number of the advisor it asked.
 _ADVISOR_MARK = "#advisor-"
 # From this version on a missing stop reason means that the counts are those of the stream's start.
@@ -46,7 +49,7 @@ class ResponseUsage(Struct, frozen=True, gc=False):
 
 def is_billed(kind: str | None, model: str | None) -> bool:
     """Whether a line of this type and model can speak of a response that cost something."""
-    return kind == "assistant" and model != SYNTHETIC_MODEL
+    return kind in _BILLED and model != SYNTHETIC_MODEL
 
 
 def response_usage(

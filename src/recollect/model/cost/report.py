@@ -30,6 +30,7 @@ from recollect.model.cost.usage import Tokens
 
 KEYS = (
     "day", "week", "month", "session", "project", "repo", "model", "branch", "agent", "tool", "prompt", "block",
+    "client",
 )  # fmt: skip
 MODES = ("calculate", "display", "auto")
 # The label of a row of ``auto``: compaction, aborted streams, side questions.
@@ -46,6 +47,7 @@ class UsageLog(Struct, frozen=True, gc=False):
     agent: str = MAIN_AGENT
     project: str = UNKNOWN
     is_gone: bool = False
+    client: str = UNKNOWN  # whose home it lies in: claude, codex
     repo: str = UNKNOWN  # looked up only if a report is about repositories
 
 
@@ -537,6 +539,7 @@ def _key_maker(
         "session": lambda one: UNKNOWN if one.log is None else logs[one.log].session,
         "project": lambda one: UNKNOWN if one.log is None else logs[one.log].project,
         "agent": lambda one: UNKNOWN if one.log is None else logs[one.log].agent,
+        "client": lambda one: UNKNOWN if one.log is None else logs[one.log].client,
         "repo": lambda one: UNKNOWN if one.log is None else logs[one.log].repo,
     }
     parts: dict[str, Callable[[UsageGroup], str]] = {

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from recollect.model.cost.copies import AGENT_PROGRESS
 from recollect.model.cost.line_usage import (
+    FOREIGN_USAGE,
     ResponseUsage,
     believable_total,
     is_believable,
@@ -52,6 +53,8 @@ WITHOUT_TEXT = frozenset(
         "atis-latch",
         "agent-color",
         "agent-setting",
+        "foreign-source",
+        "foreign-record",
     )
 )
 
@@ -218,6 +221,8 @@ def facts_of(data: bytes) -> LineFacts | None:
         return _facts(line, one_text(OTHER, joined(strings_in(line.attachment))))
     if kind == "progress":
         return _facts(line, None, progress_usage(line.data))
+    if kind == FOREIGN_USAGE and line.message is not None:
+        return _facts(line, None, _usage_of(line, line.message, None))
     if kind not in _SPEAKS:
         return _facts(line, None) if kind in WITHOUT_TEXT else _by_codec(data)
     return _spoken_line(line, data)

@@ -15,6 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from recollect.storage.home import ClaudeHome, SessionFile
+from recollect.system.locations import agent_of
+from recollect.system.paths import CLAUDE
 from recollect.system.peek import open_regular
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_DAYS = 30
 RENEWED_DAYS = 7
+_FOR_EVER_DAYS = 36_500
 _LARGEST_SETTINGS = 4 << 20
 
 
@@ -47,7 +50,9 @@ def is_archived(manifest: Manifest | None, log: SessionFile) -> bool:
 
 
 def retention_days(home: ClaudeHome) -> float:
-    """After how many days without a change the client deletes a session."""
+    """After how many days without a change the client deletes a session; from a mirror it deletes nothing."""
+    if agent_of(str(home.root)) != CLAUDE:
+        return _FOR_EVER_DAYS
     try:
         with open_regular(home.settings_file) as file:
             found = msgspec.json.decode(

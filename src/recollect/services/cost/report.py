@@ -39,9 +39,10 @@ from recollect.model.cost.usage import Tokens
 from recollect.services.cost.source import IndexUsageSource, UsageQuery, UsageSource, quarter_of
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
+from recollect.system.locations import agent_of
 
 Progress = Callable[[int, int], None]
-_BY_LOG = ("session", "project", "agent", "repo")
+_BY_LOG = ("session", "project", "agent", "repo", "client")
 _FROM_LOGS = "read from the logs themselves: sessions that were deleted from the homes are not included"
 
 
@@ -495,7 +496,8 @@ def _log(row: UsageLogRow, directories: Mapping[tuple[str, str], str]) -> UsageL
         of_session = directories.get((row.home, row.session)) or directories.get(("", row.session))
         project = of_session or project
     agent = (row.agent or UNKNOWN) if row.is_agent else MAIN_AGENT
-    return UsageLog(row.path, row.session or UNKNOWN, agent, project or UNKNOWN, bool(row.is_gone))
+    client = agent_of(row.home)
+    return UsageLog(row.path, row.session or UNKNOWN, agent, project or UNKNOWN, bool(row.is_gone), client)
 
 
 def _named(wanted: str, models: Collection[str]) -> list[str]:

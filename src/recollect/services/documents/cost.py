@@ -39,6 +39,7 @@ class CostRowDocument(Struct, frozen=True, kw_only=True):
     session: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
     project: str | UnsetType = UNSET
+    client: str | UnsetType = UNSET
     repo: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
     branch: str | UnsetType = UNSET

@@ -86,12 +86,13 @@ class ProjectsDocument(Struct, frozen=True):
 
 
 class ListedSessionDocument(Struct, frozen=True, kw_only=True):
-    """One session of ``list --json``. ``archived``: only the archive has it. Counts are null if a log cannot
+    """One session of ``list --json``. ``agent``: whose session it is. ``archived``: only the archive has it. Counts are null if a log cannot
     be read, ``responses`` and ``cost_usd`` if unknown. ``repo`` comes with ``--by repo``, ``unpriced`` if a model has no price,
     ``continued_in`` if another session took over.
     """
 
     id: str
+    agent: str
     project: str
     cwd: str | None
     title: str
@@ -133,6 +134,7 @@ def listed_session(one: ListedSession) -> ListedSessionDocument:
     unpriced = used.unpriced if used is not None else []
     return ListedSessionDocument(
         id=one.id,
+        agent=one.agent,
         project=one.project,
         cwd=one.cwd or None,
         title=one.title,

@@ -19,7 +19,7 @@ from recollect.model.blocks import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from recollect.model.conversation.conversation import Message
+from recollect.model.conversation.conversation import Message, model_name
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, tool_calls
 from recollect.model.cost.money import Spending, exact
 from recollect.model.entry import Entry
@@ -30,7 +30,6 @@ from recollect.services.export.html_frame import spent, when, words_of
 from recollect.services.export.html_source import ExportAgents, ExportSource
 from recollect.services.page.conversation import ViewMessages
 
-_SPEAKERS = {"assistant": "Claude", "system": "Client"}
 _FOLDED = frozenset("so")
 
 
@@ -114,7 +113,7 @@ class MessageWriter:
             return "Summary of what was compacted"
         if said.role == "user":
             return "Client, to the model" if said.is_meta else self._who
-        return _SPEAKERS.get(said.role, said.role)
+        return {"assistant": model_name(said.model), "system": "Client"}.get(said.role, said.role)
 
     # ---- blocks ------------------------------------------------------------------------------------------
 

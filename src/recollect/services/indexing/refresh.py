@@ -17,6 +17,7 @@ from msgspec import Struct
 from recollect.index.database import MAPPED_BYTES, IndexDatabase
 from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
+from recollect.services.agent_homes import refresh_mirror
 from recollect.services.indexing.comparison import LastSeen, look, take_note
 
 # Modules that read lines and write rows are imported only if something changed: most refreshes find nothing.
@@ -97,7 +98,12 @@ def compare(index: IndexDatabase, homes: Sequence[Path], archive: Path | None = 
 def refresh(
     index: IndexDatabase, homes: Sequence[Path], progress: Progress | None = None, archive: Path | None = None
 ) -> RefreshResult:
-    """Update the index from the homes it was opened for, and from their archived sessions."""
+    """Update the index from the homes it was opened for, and from their archived sessions.
+
+    Mirrors of other agents' homes are brought up to date first.
+    """
+    for home in homes:
+        refresh_mirror(home)
     found = compare(index, homes, archive)
     problems = found.problems
     if not found.changed and not found.missing:

@@ -1,0 +1,83 @@
+"""The homes of all agents of this machine: Claude's as they are, the others through their mirrors.
+
+Looking for the homes of other agents costs a few ``stat`` calls. What mirrors them is imported only where there is one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from recollect.errors import StorageError
+from recollect.system import paths
+from recollect.system.locations import HomeRoot, claude_homes, data_dir, home_at, mirrored_agent
+
+if TYPE_CHECKING:
+    from recollect.storage.foreign.mirror import AgentMirror
+
+# A command asks several times which homes there are; within this time the answer is the same.
+_AGAIN_SECONDS = 0.5
+_looked_at: dict[str, float] = {}
+
+
+def machine_homes(data: Path | None = None, environ: Mapping[str, str] | None = None) -> list[HomeRoot]:
+    """The homes of this user. ``data`` is our own directory, where mirrors are kept."""
+    env = os.environ if environ is None else environ
+    others = [
+        _mirrored(agent, Path(path), origin, data or data_dir(env))
+        for agent, path, origin in paths.agent_homes(env)
+    ]
+    return [*claude_homes(env), *others]
+
+
+def home_of(directory: str | Path, data: Path | None = None) -> HomeRoot:
+    """The home of ``--home``, of any agent."""
+    root = home_at(directory)
+    agent = paths.agent_at(str(root.path)) if root.exists and root.agent == paths.CLAUDE else paths.CLAUDE
+    if agent != paths.CLAUDE:
+        return _mirrored(agent, root.path, root.origin, data or data_dir())
+    if root.agent != paths.CLAUDE:
+        refresh_mirror(root.path)
+    return root
+
+
+def refresh_mirror(root: Path) -> None:
+    """Bring a mirror up to date, if the directory is one and the home it mirrors is still there."""
+    agent = mirrored_agent(root)
+    if agent is None or time.monotonic() - _looked_at.get(str(root), -_AGAIN_SECONDS) < _AGAIN_SECONDS:
+        return
+    from recollect.storage.foreign.mirror import AgentMirror, facts_of_mirror
+
+    facts = facts_of_mirror(root)
+    if facts is not None and os.path.isdir(facts.source):  # noqa: PTH112 - never raises
+        mirror = AgentMirror(agent, Path(facts.source), root.parent.parent)
+        if mirror.root == root:
+            _refresh(mirror)
+
+
+def of_agents(roots: Sequence[HomeRoot], agents: Sequence[str]) -> list[HomeRoot]:
+    """Those that belong to one of these agents; all where none is named."""
+    return [root for root in roots if not agents or root.agent in agents]
+
+
+def _mirrored(agent: str, home: Path, origin: str, data: Path) -> HomeRoot:
+    from recollect.storage.foreign.mirror import AgentMirror
+
+    mirror = AgentMirror(agent, home, data)
+    _refresh(mirror)
+    root = home_at(mirror.root)
+    return structs.replace(root, origin=origin, agent=agent, source=home)
+
+
+def _refresh(mirror: AgentMirror) -> None:
+    try:
+        mirror.refresh()
+    except OSError as cause:
+        hint = f"check {mirror.root}, or name other homes with --home DIR"
+        raise StorageError("mirror", mirror.home, cause, hint=hint) from cause
+    _looked_at[str(mirror.root)] = time.monotonic()

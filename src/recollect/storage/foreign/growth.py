@@ -1,0 +1,124 @@
+"""What a foreign file has gained since it was last read, and whether it is still the same file.
+
+Files of agents are appended to, but some clients rewrite them: a changed head, or changed bytes before the place
+where reading stopped, begin a new generation, and everything is read again.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from recollect.errors import StorageError
+from recollect.system.peek import open_regular
+
+_HEAD, _TAIL = 4096, 256
+_HINT = "its session stays as it was mirrored last; check the file and its permissions"
+# A torn last line that was not finished in this time is taken unchanged.
+_SETTLED_SECONDS = 60
+
+
+class Unit(NamedTuple):
+    """One thing that a client changes as a whole. The stamp differs where it may have changed."""
+
+    key: str
+    stamp: tuple[int, ...]
+    path: Path
+    source: str  # its path below the foreign home
+
+
+class Growth(Struct):
+    """How far a file was read."""
+
+    consumed: int = 0
+    head: str = ""
+    tail: str = ""
+    generation: int = 0
+
+
+class NewLines(NamedTuple):
+    """The lines that were added, newlines included; all of them where the file is another one."""
+
+    lines: list[bytes]
+    is_restarted: bool
+
+
+def stamped(key: str, path: Path, source: str) -> Unit | None:
+    """A file as it is now; None where it cannot be seen."""
+    try:
+        seen = path.stat()
+    except OSError:
+        return None
+    return Unit(key, (seen.st_size, seen.st_mtime_ns, seen.st_ino), path, source)
+
+
+def content(path: Path) -> bytes:
+    """The whole content; a compressed file as what it was."""
+    with _opened(path) as file:
+        return file.read()
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        file = open_regular(path)
+    except OSError as cause:
+        raise StorageError("read", path, cause, hint=_HINT) from cause
+    if not path.name.endswith(".zst"):
+        return file
+    import zstandard
+
+    try:
+        with file, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as reader:
+            return io.BytesIO(reader.read())
+    except zstandard.ZstdError as cause:
+        raise StorageError("read", path, OSError(0, str(cause)), hint=_HINT) from cause
+
+
+def new_lines(unit: Unit, growth: Growth) -> NewLines:
+    """What is new, and the state after it in ``growth``."""
+    with _opened(unit.path) as file:
+        if growth.consumed and (growth.head, growth.tail) != _marks(file, growth.consumed):
+            growth.generation += 1
+            growth.consumed = 0
+        file.seek(growth.consumed)
+        lines = _split(file.read())
+        if lines and not lines[-1].endswith(b"\n") and not _is_taken(unit, lines[-1]):
+            lines.pop()
+        was_read = growth.consumed > 0
+        growth.consumed += sum(map(len, lines))
+        growth.head, growth.tail = _marks(file, growth.consumed)
+    return NewLines(lines, not was_read)
+
+
+def _split(data: bytes) -> list[bytes]:
+    """By newlines only; ``splitlines`` would cut at other characters too."""
+    lines = data.split(b"\n")
+    last = lines.pop()
+    return [line + b"\n" for line in lines] + ([last] if last else [])
+
+
+def _is_taken(unit: Unit, last: bytes) -> bool:
+    """Whether a line without its newline is an entry already, or will never be one."""
+    try:
+        msgspec.json.decode(last)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return time.time() - unit.stamp[1] / 1e9 > _SETTLED_SECONDS
+    return True
+
+
+def _marks(file: BinaryIO, end: int) -> tuple[str, str]:
+    """Digests of the beginning and of what stands before the place where reading stopped."""
+    if not end:
+        return "", ""
+    file.seek(0)
+    head = file.read(min(end, _HEAD))
+    start = max(0, end - _TAIL)
+    file.seek(start)
+    tail = file.read(end - start)
+    return blake2b(head, digest_size=8).hexdigest(), blake2b(tail, digest_size=8).hexdigest()

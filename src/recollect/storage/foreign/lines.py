@@ -1,0 +1,169 @@
+"""The lines of a mirrored log: entries of our own model, each beside the bytes it was made from.
+
+``foreign-source`` says which file of the foreign home the following bytes come from. Every line that was made from a
+record carries that record's exact bytes, its newline included, as ``original`` (``originalBase64`` where they are not
+UTF-8), so that the originals of a source joined are the source. A record that says nothing new is a
+``foreign-record`` with nothing but its bytes. ``foreign-usage`` is one model call.
+
+The id of a link is made from its parent's id and its content. So the same history always has the same ids: what a
+fork copied is a copy for every reader, and mirroring twice adds nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from recollect.model.made_ids import derived_uuid
+
+SOURCE, RECORD, USAGE = "foreign-source", "foreign-record", "foreign-usage"
+Line = dict[str, Any]
+
+encode = msgspec.json.encode
+
+
+class Voice(Struct, kw_only=True):
+    """Where the next line is written: kept between two passes over a source."""
+
+    session: str = ""
+    agent: str | None = None  # the sub-agent whose log this is
+    cwd: str = ""
+    branch: str | None = None
+    version: str | None = None
+    at: str | None = None
+    leaf: str | None = None  # the entry that the next one follows
+    seed: str = ""  # of the first entry's id
+    epoch: int = 0  # how often history was cut: what is said again after that is another entry
+    copied_from: str | None = None  # the session whose lines these are copies of
+
+
+def link(voice: Voice, kind: str, body: Mapping[str, object]) -> Line:
+    """The next link of the conversation."""
+    content = encode(body, order="deterministic").decode()
+    uuid = derived_uuid(f"{voice.leaf or voice.seed}\0{kind}\0{content}", voice.epoch)
+    line: Line = {"type": kind, "uuid": uuid, "parentUuid": voice.leaf, **_place(voice), **body}
+    voice.leaf = uuid
+    return line
+
+
+def user(voice: Voice, content: object, **more: object) -> Line:
+    """A prompt, a result or a note in the user's name."""
+    return link(voice, "user", {"message": {"role": "user", "content": content}, **more})
+
+
+def assistant(voice: Voice, model: str | None, *blocks: Mapping[str, object]) -> Line:
+    """What the model said or called; each line is an answer of its own, its usage stands elsewhere."""
+    line = link(voice, "assistant", {"message": {"role": "assistant", "model": model, "content": blocks}})
+    line["message"]["id"] = f"msg_{line['uuid']}"
+    return line
+
+
+def result(voice: Voice, call: str, content: object, *, is_error: bool = False, **more: object) -> Line:
+    """What a tool returned."""
+    block: Line = {"type": "tool_result", "tool_use_id": call, "content": content}
+    return user(voice, [{**block, "is_error": True} if is_error else block], **more)
+
+
+def note(voice: Voice, subtype: str, text: str, level: str = "info") -> Line:
+    """A note of the client."""
+    return link(voice, "system", {"subtype": subtype, "content": text, "level": level})
+
+
+def compaction(voice: Voice, summary: str, trigger: str = "auto") -> list[Line]:
+    """A cut: what stands before it is no longer sent, the summary is."""
+    before = voice.leaf
+    boundary = link(
+        voice,
+        "system",
+        {
+            "subtype": "compact_boundary",
+            "content": "Conversation compacted",
+            "compactMetadata": {"trigger": trigger},
+        },
+    )
+    boundary |= {"parentUuid": None, "logicalParentUuid": before}
+    return [boundary, user(voice, summary, isCompactSummary=True)]
+
+
+def usage(voice: Voice, key: str, model: str | None, counts: Mapping[str, int], **more: object) -> Line:
+    """One model call. ``key`` is the same in every copy of it; ``counts`` are disjoint."""
+    searches = counts.get("web_searches", 0)
+    said: Line = {
+        "input_tokens": counts.get("input", 0),
+        "output_tokens": counts.get("output", 0),
+        "cache_read_input_tokens": counts.get("cache_read", 0),
+        "cache_creation_input_tokens": counts.get("cache_write", 0),
+        **({"server_tool_use": {"web_search_requests": searches}} if searches else {}),
+        **more,
+    }
+    message = {"role": "assistant", "id": key, "model": model, "usage": said}
+    return {"type": USAGE, **_place(voice), "message": message}
+
+
+def titled(session: str, title: str) -> Line:
+    """The name a user gave to a session."""
+    return {"type": "custom-title", "customTitle": title, "sessionId": session}
+
+
+def record(voice: Voice, kind: str = RECORD, **more: object) -> Line:
+    """A record that is kept and is no link; one of an unknown type goes by its own name."""
+    return {"type": kind, **{key: value for key, value in _place(voice).items() if key != "cwd"}, **more}
+
+
+def source(name: str, generation: int) -> Line:
+    """Whose bytes follow. A file that was rewritten is another generation."""
+    return {"type": SOURCE, "source": name, "generation": generation}
+
+
+def with_original(lines: list[Line], data: bytes) -> list[Line]:
+    """The bytes of the record beside the first of its lines."""
+    try:
+        lines[0]["original"] = data.decode()
+    except UnicodeDecodeError:
+        lines[0]["originalBase64"] = base64.b64encode(data).decode()
+    return lines
+
+
+def original_of(line: Mapping[str, Any]) -> bytes | None:
+    """The bytes a line was made from; None where it is not the first line of a record."""
+    if "original" in line:
+        return str(line["original"]).encode()
+    encoded = line.get("originalBase64")
+    return None if encoded is None else base64.b64decode(encoded)
+
+
+def key_of(*parts: object) -> str:
+    """A short name for a model call, the same wherever it was copied to."""
+    return hashlib.blake2b(encode(parts), digest_size=15).hexdigest()
+
+
+def moment(milliseconds: float | None) -> str | None:
+    """Milliseconds since 1970 as the text all logs have."""
+    if milliseconds is None:
+        return None
+    try:
+        when = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _place(voice: Voice) -> Line:
+    found: Line = {"sessionId": voice.session, "timestamp": voice.at, "isSidechain": voice.agent is not None}
+    for name, value in (
+        ("agentId", voice.agent),
+        ("cwd", voice.cwd or None),
+        ("gitBranch", voice.branch),
+        ("version", voice.version),
+    ):
+        if value is not None:
+            found[name] = value
+    if voice.copied_from is not None:
+        found["forkedFrom"] = {"sessionId": voice.copied_from}
+    return found

@@ -1,0 +1,271 @@
+"""A home of another agent as a home of our own: an append-only copy in our data directory.
+
+Nothing is ever written into the foreign home. A pass looks at the foreign files (``stat`` only); what changed is read
+from where reading stopped, translated by the agent's own module and appended. The mirror is a home like any other:
+``projects/<key>/<session>.jsonl`` and ``<session>/subagents/agent-<id>.jsonl``. What the client rewrites, rolls back or
+deletes afterwards stays in it.
+
+A crash between an append and the saved state does no harm: lines that stand behind the size that was
+saved are recognised and not written again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from recollect.errors import Busy, StorageError
+from recollect.model.json_text import loose_value
+from recollect.model.project_key import project_key
+from recollect.storage.foreign.growth import Unit
+from recollect.storage.foreign.lines import SOURCE, USAGE, Line, encode, original_of, source
+from recollect.storage.session_files import META, PROJECTS, SUBAGENTS
+from recollect.system import fsops
+from recollect.system.locations import MIRROR_FACTS
+from recollect.system.lock import FileLock
+
+_STAMPS, _STATE, _LOCK = "stamps.json", "state.msgpack", "mirror.lock"
+# Syncing thousands of logs one by one takes minutes; they can be read again, so the first pass does without.
+_MOST_SYNCED = 64
+
+
+class AgentDialect(Protocol):
+    """One agent: how its files are found and translated."""
+
+    def units(self, home: Path) -> list[Unit]:
+        """What may have changed, oldest first."""
+
+    def mirror(self, unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
+        """Translate what is new; the state to go on from."""
+
+    def finish(self, home: Path, into: AgentMirror) -> None:
+        """What concerns several sessions, after all of them."""
+
+
+class MirrorFacts(Struct, frozen=True):
+    """What a mirror says of itself."""
+
+    agent: str
+    source: str
+
+
+class Placed(Struct):
+    """Where a session or sub-agent is mirrored."""
+
+    project: str
+    session: str
+    agent: str | None = None
+    title: str | None = None
+
+
+class _MirrorState(Struct):
+    units: dict[str, bytes] = {}
+    logs: dict[str, int] = {}
+    headers: dict[str, tuple[str, int]] = {}
+    placed: dict[str, Placed] = {}
+    aliases: dict[str, str] = {}  # other names of sources, such as the id of a rollout
+
+
+class AgentMirror:
+    """The mirror of one foreign home."""
+
+    def __init__(self, agent: str, home: Path, data: Path) -> None:
+        self.agent, self.home = agent, home
+        real = os.path.realpath(home)
+        self.root = data / "agents" / f"{agent}-{zlib.crc32(os.fsencode(real)):08x}"
+        self.problems: list[tuple[str, str]] = []
+        self._state = _MirrorState()
+        self._written: dict[str, list[bytes]] = {}
+
+    def refresh(self) -> None:
+        """Mirror what changed. Another process that does so already is not waited for, unless there is no mirror yet."""
+        dialect: AgentDialect = importlib.import_module(f"recollect.storage.foreign.{self.agent}")
+        units = dialect.units(self.home)
+        if self._stamps() == {unit.key: unit.stamp for unit in units}:
+            return
+        fsops.make_directories(self.root / PROJECTS)
+        is_first = not (self.root / MIRROR_FACTS).exists()
+        lock = FileLock(self.root / _LOCK, timeout=600.0 if is_first else 0.0, guards=self.root)
+        with contextlib.suppress(Busy), contextlib.closing(lock), lock:
+            self._run(dialect, units)
+
+    def _run(self, dialect: AgentDialect, units: list[Unit]) -> None:
+        stamps = self._stamps()
+        self._state = self._load()
+        for unit in units:
+            if stamps.get(unit.key) == unit.stamp:
+                continue
+            try:
+                saved = dialect.mirror(unit, self._state.units.get(unit.key), self)
+            except StorageError as problem:
+                self._written.clear()
+                self.problems.append((str(unit.path), problem.message))
+                continue
+            self._flush()
+            self._state.units[unit.key] = saved
+            stamps[unit.key] = unit.stamp
+        dialect.finish(self.home, self)
+        self._flush()
+        here = {unit.key for unit in units}
+        self._save({key: stamp for key, stamp in stamps.items() if key in here})
+
+    # ---- for dialects ------------------------------------------------------------------------------------
+
+    def place(self, name: str, cwd: str, *, session: str | None = None, agent: str | None = None) -> Placed:
+        """Where a session is, or a sub-agent of ``session``; decided once."""
+        known = self._state.placed.get(name)
+        if known is None:
+            owner = self._state.placed.get(session or name)
+            key = owner.project if owner is not None else str(project_key(cwd or "/"))
+            known = self._state.placed[name] = Placed(key, session or name, agent)
+        return known
+
+    def placed(self, name: str) -> Placed | None:
+        """Where it is, if it is known."""
+        return self._state.placed.get(name)
+
+    def log(self, place: Placed) -> str:
+        """The log of a session or sub-agent, below the mirror."""
+        if place.agent is None:
+            return f"{PROJECTS}/{place.project}/{place.session}.jsonl"
+        return f"{PROJECTS}/{place.project}/{place.session}/{SUBAGENTS}/agent-{place.agent}.jsonl"
+
+    def append(self, log: str, lines: Iterable[Line], origin: tuple[str, int] | None = None) -> None:
+        """Lines for a log; written when the unit is done. ``origin`` is the source of their originals."""
+        found = self._written.setdefault(log, [])
+        if origin is not None and self._state.headers.get(log) != origin:
+            found.append(encode(source(*origin)) + b"\n")
+            self._state.headers[log] = origin
+        found.extend(encode(line) + b"\n" for line in lines)
+
+    def note_agent(self, place: Placed, meta: dict[str, object]) -> None:
+        """What is known of a sub-agent beside its log: type, description, the call that sent it."""
+        path = (self.root / self.log(place)).with_suffix(META)
+        try:
+            known: dict[str, object] = msgspec.json.decode(path.read_bytes())
+        except (OSError, msgspec.DecodeError):
+            known = {}
+        new = known | {key: value for key, value in meta.items() if value is not None}
+        if new != known:
+            fsops.make_directories(path.parent)
+            fsops.replace_file(path, encode(new))
+
+    def title(self, name: str, title: str, line: Line) -> None:
+        """A name that a user gave, written where it is new."""
+        place = self._state.placed.get(name)
+        if place is not None and place.title != title:
+            place.title = title
+            self.append(self.log(place), [line])
+
+    def alias(self, name: str, log: str) -> None:
+        """Another name under which a log is referred to."""
+        self._state.aliases[name] = log
+
+    def log_of(self, alias: str) -> str | None:
+        """The log that goes by another name."""
+        return self._state.aliases.get(alias)
+
+    def lines(self, log: str) -> Iterator[Line]:
+        """The lines of a log, those not yet written included."""
+        with contextlib.suppress(FileNotFoundError), (self.root / log).open("rb") as file:
+            for line in file:
+                value = loose_value(line)
+                if isinstance(value, dict):
+                    yield value
+        for line in self._written.get(log, ()):
+            yield msgspec.json.decode(line)
+
+    def known_ids(self, log: str) -> set[str]:
+        """Entries and model calls that a log has already: for a source that is read again from its start."""
+        found = set()
+        for line in self.lines(log):
+            if "uuid" in line:
+                found.add(str(line["uuid"]))
+            elif line.get("type") == USAGE:
+                found.add(str(line["message"]["id"]))
+        return found
+
+    # ---- files -------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        is_few = len(self._written) <= _MOST_SYNCED
+        for log, lines in self._written.items():
+            path = self.root / log
+            fsops.make_directories(path.parent)
+            opened = fsops.open_append(path)
+            try:
+                size = fsops.size_of(opened.fd)
+                known = self._state.logs.get(log, 0)
+                start = known if known <= size else 0
+                behind = Counter(fsops.pread(opened.fd, size - start, start).split(b"\n"))
+                fsops.write_all(opened.fd, b"".join(_not_behind(lines, behind)))
+                if is_few:
+                    fsops.sync_data(opened.fd)
+                self._state.logs[log] = fsops.size_of(opened.fd)
+            finally:
+                fsops.close(opened.fd)
+        self._written.clear()
+
+    def _stamps(self) -> dict[str, tuple[int, ...]]:
+        try:
+            return msgspec.json.decode((self.root / _STAMPS).read_bytes(), type=dict[str, tuple[int, ...]])
+        except (OSError, msgspec.DecodeError):
+            return {}
+
+    def _load(self) -> _MirrorState:
+        try:
+            return msgspec.msgpack.decode((self.root / _STATE).read_bytes(), type=_MirrorState)
+        except (OSError, msgspec.DecodeError):
+            return _MirrorState()
+
+    def _save(self, stamps: dict[str, tuple[int, ...]]) -> None:
+        fsops.replace_file(self.root / _STATE, msgspec.msgpack.encode(self._state))
+        facts = MirrorFacts(self.agent, str(self.home))
+        fsops.replace_file(self.root / MIRROR_FACTS, encode(facts))
+        # Last: until they are there, everything is looked at again.
+        fsops.replace_file(self.root / _STAMPS, encode(stamps))
+
+
+def _not_behind(lines: list[bytes], behind: Counter[bytes]) -> Iterator[bytes]:
+    """The lines that a pass which did not come to its end has not written yet."""
+    for line in lines:
+        if behind[line[:-1]] > 0:
+            behind[line[:-1]] -= 1
+        else:
+            yield line
+
+
+def facts_of_mirror(root: Path) -> MirrorFacts | None:
+    """Whose mirror a directory is; None where it is none."""
+    try:
+        return msgspec.json.decode((root / MIRROR_FACTS).read_bytes(), type=MirrorFacts)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def originals(lines: Iterable[dict[str, Any]]) -> dict[str, list[bytes]]:
+    """The records of every source in a log, byte for byte; of a rewritten source its last generation."""
+    found: dict[str, list[bytes]] = {}
+    generations: dict[str, int] = {}
+    name = ""
+    for line in lines:
+        if line.get("type") == SOURCE:
+            name, generation = str(line["source"]), int(line["generation"])
+            if generations.setdefault(name, generation) < generation:
+                found[name] = []
+                generations[name] = generation
+            found.setdefault(name, [])
+            continue
+        data = original_of(line)
+        if data is not None:
+            found.setdefault(name, []).append(data)
+    return found

@@ -1,0 +1,73 @@
+"""Homes that real clients of other agents wrote, and what the stub of their model service billed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import recollect
+
+ALL = bool(os.environ.get("RECOLLECT_TORTURE"))
+
+
+class Call(NamedTuple):
+    """One billed call: the thread that made it, the model, and disjoint counts."""
+
+    thread: str
+    model: str
+    input: int
+    cache_read: int
+    cache_write: int
+    output: int
+
+
+class Sample(NamedTuple):
+    """A home and the calls that left a trace in its files."""
+
+    name: str
+    agent: str
+    home: Path
+    billed: Counter[Call]
+
+
+def codex_samples(shared: Path) -> Iterator[Sample]:
+    """Every home written by the Codex client."""
+    root = shared / "dialects" / "samples" / "codex"
+    for truth in sorted(root.glob("*/*/truth.json")):
+        calls = json.loads(truth.read_text())["calls"]
+        billed = Counter(_codex_call(call) for call in calls if call["in_files"])
+        yield Sample(str(truth.parent.relative_to(root)), "codex", truth.parent / ".codex", billed)
+
+
+def _codex_call(call: dict[str, Any]) -> Call:
+    cached, written = call["cached_input_tokens"], call["cache_write_input_tokens"]
+    uncached = call["input_tokens"] - cached - written
+    return Call(call["thread"], call["model"], uncached, cached, written, call["output_tokens"])
+
+
+def counted(home: recollect.Home) -> Counter[Call]:
+    """What recollect counts: every response once, in the thread it belongs to."""
+    return Counter(
+        Call(
+            one.agent or one.session or "",
+            one.model or "",
+            one.tokens.input,
+            one.tokens.cache_read,
+            one.tokens.cache_write_5m + one.tokens.cache_write_1h,
+            one.tokens.output,
+        )
+        for one in home.responses()
+    )
+
+
+def tree_state(root: Path) -> dict[str, tuple[int, int, int, int]]:
+    """Every path below a directory with what would change if it were touched."""
+    return {
+        str(path.relative_to(root)): (seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ino)
+        for path in sorted(root.rglob("*"))
+        for seen in (path.lstat(),)
+    }

@@ -1,0 +1,234 @@
+"""Homes of the Codex client, 0.20 to 0.166, read through their mirrors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import recollect
+from recollect.storage.foreign import codex
+from recollect.storage.foreign.growth import content
+from recollect.storage.foreign.mirror import AgentMirror, originals
+from tests.storage.foreign.samples import ALL, Sample, codex_samples, counted
+
+# Each has something the others lack; the torture run takes all of them, and the index too.
+DAILY = {
+    "0.20.0/tools",
+    "0.36.0/tui",
+    "0.45.0/tui",
+    "0.58.0/compact_auto",
+    "0.77.0/review",
+    "0.98.0/agents_slow",
+    "0.117.0/server_threads",
+    "0.130.0/agents_twins",
+    "0.142.5/agents_nested",
+    "0.142.5/fork_repeat",
+    "0.166.0/agents_v2",
+    "0.166.0/exec_fork",
+    "0.166.0/fork_orphan",
+    "0.166.0/model_switch",
+    "0.166.0/server_revert",
+    "0.166.0/tui",
+    "mixed/compressed",
+    "mixed/legacy-then-migrated",
+}
+
+
+@pytest.fixture(scope="module")
+def samples(shared: Path) -> dict[str, Sample]:
+    return {one.name: one for one in codex_samples(shared) if ALL or one.name in DAILY}
+
+
+def mirror_of(home: Path, data: Path) -> AgentMirror:
+    mirror = AgentMirror("codex", home, data)
+    mirror.refresh()
+    return mirror
+
+
+def lines_of(mirror: AgentMirror) -> dict[Path, list[dict[str, object]]]:
+    return {
+        log.relative_to(mirror.root): [json.loads(line) for line in log.read_bytes().splitlines()]
+        for log in sorted(mirror.root.rglob("*.jsonl"))
+    }
+
+
+def test_every_billed_call_is_counted_once_in_its_thread_with_its_model(
+    samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    assert len(samples) >= 18
+    for number, sample in enumerate(samples.values()):
+        home = recollect.Home(sample.home, data=tmp_path / str(number), index=ALL or number % 6 == 0)
+        assert counted(home) == sample.billed, sample.name
+
+
+def test_every_rollout_can_be_read_back_byte_for_byte(samples: dict[str, Sample], tmp_path: Path) -> None:
+    read = 0
+    for number, sample in enumerate(samples.values()):
+        mirror = mirror_of(sample.home, tmp_path / str(number))
+        back = {
+            source: b"".join(records)
+            for lines in lines_of(mirror).values()
+            for source, records in originals(lines).items()
+        }
+        for unit in codex.units(sample.home):
+            if unit.key != codex.NAMES:
+                assert back[unit.source] == content(unit.path), unit.path
+                read += 1
+    assert read >= 40
+
+
+def test_real_rollouts_are_read_back_byte_for_byte(shared: Path, tmp_path: Path) -> None:
+    """Two homes from public repositories daily, all of them in the torture run."""
+    corpus = shared / "dialects" / "corpus" / "codex"
+    homes = [home for home in sorted(corpus.iterdir()) if (home / "sessions").is_dir()]
+    chosen = homes if ALL else [home for home in homes if home.name.startswith(("Hoper-J", "savekirk"))]
+    assert chosen
+    for home in chosen:
+        mirror = mirror_of(home, tmp_path / home.name)
+        back = {
+            source: b"".join(records)
+            for lines in lines_of(mirror).values()
+            for source, records in originals(lines).items()
+        }
+        for unit in codex.units(home):
+            assert back[unit.source] == content(unit.path), unit.path
+
+
+def test_what_was_rolled_back_is_a_dead_branch(samples: dict[str, Sample], tmp_path: Path) -> None:
+    home = recollect.Home(samples["0.117.0/server_threads"].home, data=tmp_path, index=False)
+    rolled = [
+        session
+        for session in home.sessions()
+        if any(node.subtype == "rolled_back" for node in session.graph.nodes.values())
+    ]
+    assert rolled
+    for session in rolled:
+        live = {node.uuid for node in session.conversation().history}
+        assert set(session.graph.nodes) - live, "nothing was dropped"
+
+
+def test_a_revert_goes_on_in_the_same_session(samples: dict[str, Sample], tmp_path: Path) -> None:
+    home = recollect.Home(samples["0.166.0/server_revert"].home, data=tmp_path, index=False)
+    (session,) = home.sessions()
+    texts = [message.text for message in session.conversation().messages if message.role == "user"]
+    everything = [message.text for message in session.messages(branches="all") if message.role == "user"]
+    assert "alpha" in texts
+    assert "gamma" in everything
+    assert "gamma" not in texts
+
+
+def test_a_fork_without_a_copy_holds_the_history_it_needs(samples: dict[str, Sample], tmp_path: Path) -> None:
+    sample = samples["0.166.0/exec_fork"]
+    home = recollect.Home(sample.home, data=tmp_path, index=False)
+    metas = [json.loads(content(unit.path).splitlines()[0])["payload"] for unit in codex.units(sample.home)]
+    forks = [
+        meta["id"]
+        for meta in metas
+        if meta.get("history_base") and meta["history_base"]["thread_id"] != meta["id"]
+    ]
+    assert forks
+    for fork in forks:
+        conversation = home.session(fork).conversation()
+        assert not conversation.graph.orphans
+        assert conversation.graph.roots
+
+
+def test_sub_agents_are_tied_to_their_calls(samples: dict[str, Sample], tmp_path: Path) -> None:
+    from recollect.services.agents import agents_of
+
+    for name in ("0.98.0/agents_slow", "0.166.0/agents_v2"):
+        home = recollect.Home(samples[name].home, data=tmp_path / name, index=False)
+        found = [agent for session in home.sessions() for agent in agents_of(session)]
+        assert found
+        assert all(agent.spawned_by for agent in found), name
+
+
+def test_a_session_has_the_name_its_user_gave_it(samples: dict[str, Sample], tmp_path: Path) -> None:
+    home = recollect.Home(samples["0.166.0/tui"].home, data=tmp_path, index=False)
+    assert [session.title for session in home.sessions()].count("My title") == 2
+
+
+def test_a_growing_rollout_gives_the_same_mirror_as_a_whole_one(
+    samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    """Cut anywhere, also within a line: in the end there is the same log."""
+    sample = samples["0.142.5/fork_repeat"]
+    whole = lines_of(mirror_of(sample.home, tmp_path / "whole"))
+    home = tmp_path / "home"
+    parts = {unit.path: unit.source for unit in codex.units(sample.home) if unit.key != codex.NAMES}
+    for share in (0.3, 0.55, 1.0):
+        for path, source in parts.items():
+            data = path.read_bytes()
+            (home / source).parent.mkdir(parents=True, exist_ok=True)
+            (home / source).write_bytes(data[: int(len(data) * share)])
+        grown = mirror_of(home, tmp_path / "grown")
+    found = lines_of(grown)
+    assert found.keys() == whole.keys()
+    for log, lines in whole.items():
+        assert [line for line in found[log] if line["type"] != "foreign-source"] == [
+            line for line in lines if line["type"] != "foreign-source"
+        ]
+
+
+def test_a_rewritten_rollout_adds_its_bytes_and_no_second_copy(
+    samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    """The client can add ordinals to a file in place: the mirror keeps both forms, and one conversation."""
+    sample = samples["0.45.0/tui"]
+    home = tmp_path / "home"
+    shutil.copytree(sample.home, home)
+    before = recollect.Home(home, data=tmp_path / "data", index=False)
+    talked = {one.id: [message.uuid for message in one.conversation().messages] for one in before.sessions()}
+    for unit in codex.units(home):
+        if unit.key != codex.NAMES:
+            lines = [json.loads(line) for line in unit.path.read_bytes().splitlines()]
+            numbered = [{"ordinal": number} | line for number, line in enumerate(lines)]
+            unit.path.write_text("".join(json.dumps(line) + "\n" for line in numbered))
+    after = recollect.Home(home, data=tmp_path / "data", index=False)
+    assert {
+        one.id: [message.uuid for message in one.conversation().messages] for one in after.sessions()
+    } == talked
+    assert counted(after) == sample.billed
+    assert not any(one.graph.duplicates for one in after.sessions())
+    back = originals(
+        line for lines in lines_of(mirror_of(home, tmp_path / "data")).values() for line in lines
+    )
+    for unit in codex.units(home):
+        if unit.key != codex.NAMES:
+            assert b"".join(back[unit.source]) == unit.path.read_bytes()
+
+
+def test_an_unknown_record_is_kept_shown_as_unknown_and_hides_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    thread = "01a1e3a3-cb77-7553-9b0b-b31340aa040a"
+    rollout = home / "sessions" / "2026" / "11" / "16" / f"rollout-2026-11-16T09-15-24-{thread}.jsonl"
+    rollout.parent.mkdir(parents=True)
+    at = "2026-11-16T09:15:24.989Z"
+    lines = [
+        {
+            "timestamp": at,
+            "type": "session_meta",
+            "payload": {"id": thread, "cwd": "/srv/app", "cli_version": "9.9.9"},
+        },
+        {"timestamp": at, "type": "hologram", "payload": {"depth": 3}},
+        {
+            "timestamp": at,
+            "type": "response_item",
+            "payload": {
+                "type": "message",
+                "role": "user",
+                "content": [{"type": "input_text", "text": "hello"}],
+            },
+        },
+    ]
+    rollout.write_text("".join(json.dumps(line) + "\n" for line in lines) + "not json\n")
+    found = recollect.Home(home, data=tmp_path / "data", index=False)
+    (session,) = found.sessions()
+    assert [message.text for message in session.conversation().messages] == ["hello"]
+    report = found.check()
+    (unknown,) = (finding for finding in report.findings if finding.code == "unknown-type")
+    assert unknown.what == "type 'codex:hologram' (and 1 more such lines)"
+    assert found.costs().totals.responses == 0

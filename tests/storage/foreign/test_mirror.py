@@ -1,0 +1,104 @@
+"""The mirror itself: it writes nothing elsewhere, reads only what changed, and survives being stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recollect.storage.foreign import codex
+from recollect.storage.foreign.mirror import AgentMirror
+from tests.storage.foreign.samples import codex_samples, tree_state
+
+
+@pytest.fixture
+def home(shared: Path, tmp_path: Path) -> Path:
+    sample = next(one for one in codex_samples(shared) if one.name == "0.166.0/agents_v2")
+    shutil.copytree(sample.home, tmp_path / "home")
+    return tmp_path / "home"
+
+
+def mirrored(home: Path, data: Path) -> AgentMirror:
+    mirror = AgentMirror("codex", home, data)
+    mirror.refresh()
+    return mirror
+
+
+def logs_of(mirror: AgentMirror) -> dict[str, bytes]:
+    return {str(log.relative_to(mirror.root)): log.read_bytes() for log in mirror.root.rglob("*.jsonl")}
+
+
+def test_nothing_is_written_into_the_foreign_home(home: Path, tmp_path: Path) -> None:
+    before = tree_state(home)
+    mirrored(home, tmp_path / "data")
+    assert tree_state(home) == before
+
+
+def test_an_unchanged_home_costs_a_look_at_its_files(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = mirrored(home, tmp_path / "data")
+    before = tree_state(mirror.root)
+
+    def refuse(*_: object) -> bytes:
+        raise AssertionError("a file was read although nothing changed")
+
+    monkeypatch.setattr(codex, "mirror", refuse)
+    mirrored(home, tmp_path / "data")
+    assert tree_state(mirror.root) == before
+
+
+def test_a_pass_that_lost_its_state_adds_nothing(home: Path, tmp_path: Path) -> None:
+    """Killed after the append and before the state was saved: the next pass finds its lines there already."""
+    mirror = mirrored(home, tmp_path / "data")
+    before = logs_of(mirror)
+    (mirror.root / "state.msgpack").unlink()
+    (mirror.root / "stamps.json").unlink()
+    assert logs_of(mirrored(home, tmp_path / "data")) == before
+
+
+def test_a_pass_that_wrote_half_writes_the_other_half(home: Path, tmp_path: Path) -> None:
+    mirror = mirrored(home, tmp_path / "data")
+    whole = logs_of(mirror)
+    for name, data in whole.items():
+        lines = data.splitlines(keepends=True)
+        (mirror.root / name).write_bytes(b"".join(lines[: len(lines) // 2]))
+    (mirror.root / "state.msgpack").unlink()
+    (mirror.root / "stamps.json").unlink()
+    assert logs_of(mirrored(home, tmp_path / "data")) == whole
+
+
+def test_what_the_client_deletes_stays_in_the_mirror(home: Path, tmp_path: Path) -> None:
+    before = logs_of(mirrored(home, tmp_path / "data"))
+    shutil.rmtree(home / "sessions")
+    (home / "sessions" / "2026").mkdir(parents=True)
+    assert logs_of(mirrored(home, tmp_path / "data")) == before
+
+
+def test_a_torn_last_line_waits_for_its_end(home: Path, tmp_path: Path) -> None:
+    rollout = max((home / "sessions").rglob("rollout-*.jsonl"))
+    whole = rollout.read_bytes()
+    rollout.write_bytes(whole[:-40])
+    torn = logs_of(mirrored(home, tmp_path / "data"))
+    rollout.write_bytes(whole)
+    assert sum(map(len, logs_of(mirrored(home, tmp_path / "data")).values())) > sum(map(len, torn.values()))
+    fresh = logs_of(mirrored(home, tmp_path / "fresh"))
+    assert logs_of(mirrored(home, tmp_path / "data")) == fresh
+
+
+def test_a_torn_line_that_nobody_finished_is_kept_as_it_is(home: Path, tmp_path: Path) -> None:
+    rollout = max((home / "sessions").rglob("rollout-*.jsonl"))
+    rollout.write_bytes(rollout.read_bytes()[:-40])
+    os.utime(rollout, (1_700_000_000, 1_700_000_000))
+    mirror = mirrored(home, tmp_path / "data")
+    lines = [json.loads(line) for data in logs_of(mirror).values() for line in data.splitlines()]
+    assert rollout.read_bytes().splitlines()[-1].decode() in {line.get("original") for line in lines}
+
+
+def test_mirrors_are_private(home: Path, tmp_path: Path) -> None:
+    mirror = mirrored(home, tmp_path / "data")
+    for path in mirror.root.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
