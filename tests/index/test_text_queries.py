@@ -22,7 +22,7 @@ EVERYTHING = TextFilter()
 
 def said(text: str, at: int | None, uuid: int | str | None, column: int = PROSE) -> MessageRow:
     """A line with one text. Equal ids and texts are copies, as the digest says."""
-    texts = tuple(text if place == column else None for place in range(6))
+    texts = tuple(text.encode() if place == column else None for place in range(6))
     name = uuid.to_bytes(16, "big") if isinstance(uuid, int) else uuid
     digest = None if uuid is None else sum(text.encode()) + len(text) * 1000
     return MessageRow(0, 10, name, None, at, KIND_CODES["user"], digest, texts)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.json_text import deeper_than
+from recollect.model.json_text import deeper_than, is_plainly_sound
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,22 @@ def test_depth_is_what_counting_one_by_one_finds(tokens: list[bytes], most: int)
         depth = max(depth + (1 if token in (b"[", b"{") else -1 if token in (b"]", b"}") else 0), 0)
         deepest = max(deepest, depth)
     assert deeper_than(b"".join(tokens), most) is (deepest > most)
+
+
+VALUES = st.recursive(
+    st.sampled_from(["", "{", "a[0] = { b }", '{"c": [', "{\t[", 1, None]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["k", "{ ["]), inner, max_size=2)
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES, st.integers(0, 6), st.sampled_from([(",", ":"), (", ", ": "), ("\t, ", ":\t")]), st.booleans())
+def test_valid_json_is_sound_unless_it_is_too_deep(
+    value: object, most: int, separators: tuple[str, str], is_indented: bool
+) -> None:
+    """Brackets in strings do not count, however the value is laid out; those of values all do."""
+    line = json.dumps(value, separators=separators, indent=1 if is_indented else None).encode()
+
+    assert is_plainly_sound(line, most) is not deeper_than(line, most)

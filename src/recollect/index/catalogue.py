@@ -178,9 +178,9 @@ def _knows_some(database: IndexDatabase, file: int, frame: Frame) -> bool:
     """Whether the log already had one of a frame's ids. Then the last entry of that id counts, at another place."""
     # The plus keeps SQLite from scanning all lines of the log: few lines share an id.
     return any(
-        database.value("SELECT 1 FROM messages WHERE uuid = ? AND +file = ? LIMIT 1", row.uuid, file)
-        for row in frame.messages
-        if row.uuid is not None
+        database.value("SELECT 1 FROM messages WHERE uuid = ? AND +file = ? LIMIT 1", uuid, file)
+        for _, _, uuid, *_ in frame.messages
+        if uuid is not None
     )
 
 

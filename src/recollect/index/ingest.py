@@ -7,12 +7,12 @@ counted depends on the rows alone, never on their order of arrival (``model.cost
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from recollect.index import catalogue
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import KIND_CODES, Frame, MessageRow, RecordedAmount, UsageRow
+from recollect.index.frame import KIND_CODES, Frame, MessageValues, RecordedAmount, UsageRow
 from recollect.index.placed import ScannedLog
 from recollect.index.rollup import Rollup
 from recollect.index.schema import SESSION, SPAN_BITS
@@ -22,6 +22,7 @@ _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_search
 _BELONGING = (
     f"SELECT file, at, model, branch, variant, {_COUNTS}, recorded FROM copies WHERE response = ? AND counted"  # noqa: S608 - constants
 )
+_INSERT_USAGE = "INSERT INTO usage VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _NO_NAME = 0
 _MET_SHIFT = 10
 _MET_BYTES = 1 << (32 - _MET_SHIFT)
@@ -35,18 +36,26 @@ class Ingest:
         self._run = database.connection.execute
         self._many = database.connection.executemany
         self._names: dict[str, int] = {}
-        self._next_id = 1
+        self._next_id = self._next_response = 1
         self._met: bytearray | None = None
+        self._version: object = None
         self._rollup = Rollup(database)
 
     def begin(self) -> None:
         """Call first in every transaction: other processes may have written since the last one."""
         self._names.clear()
         self._next_id = cast("int", self._db.value("SELECT coalesce(max(id), 0) FROM messages")) + 1
+        self._next_response = cast("int", self._db.value("SELECT coalesce(max(id), 0) FROM responses")) + 1
+        version = self._db.value("PRAGMA data_version")
+        if version != self._version:
+            self._met = None  # what others wrote was not met here
+        self._version = version
 
     def expect_many(self) -> None:
         """Before a first build: remember roughly which ids occurred, so that new ones need no look-up."""
-        if self._db.value("SELECT 1 FROM messages LIMIT 1") is None:
+        self._version = self._db.value("PRAGMA data_version")
+        tables = "(SELECT 1 FROM messages LIMIT 1), (SELECT 1 FROM responses LIMIT 1)"
+        if self._db.value(f"SELECT coalesce({tables})") is None:
             self._met = bytearray(_MET_BYTES)
 
     # --- logs -----------------------------------------------------------------------------------
@@ -160,7 +169,7 @@ class Ingest:
                 frame.head or None,
                 frame.first_at,
                 frame.last_at,
-                sum(1 for row in frame.messages if row.uuid is not None),
+                sum([row[2] is not None for row in frame.messages]),
                 sum(lines for _, lines in frame.damage),
                 self._name(frame.cwd) or None,
                 self._name(frame.branch) or None,
@@ -172,41 +181,30 @@ class Ingest:
         )
         return True
 
-    def _add_messages(self, file: int, rows: Iterable[MessageRow]) -> None:
-        first = number = self._next_id
+    def _add_messages(self, file: int, rows: Sequence[MessageValues]) -> None:
+        number = self._next_id
         messages: list[tuple[object, ...]] = []
         texts: list[tuple[object, ...]] = []
         typed: list[tuple[object, ...]] = []
         newest: dict[int, int] = {}
         in_frame: dict[tuple[object, object], int] = {}
-        for row in rows:
+        for offset, length, uuid, parent, at, kind, digest, columns, prompt in rows:
             text = None
-            if row.texts is not None:
-                text = self._same_text(row, in_frame)
+            if columns is not None:
+                text = None if uuid is None else self._same_text(uuid, digest, in_frame)
                 if text is None:
                     text = number
-                    texts.append((number, *row.texts))
-                    in_frame[row.uuid, row.digest] = number
+                    texts.append((number, *columns))
+                    in_frame[uuid, digest] = number
                 span = text >> SPAN_BITS
-                if row.at is not None and row.at > newest.get(span, 0):
-                    newest[span] = row.at
-            messages.append(
-                (
-                    number,
-                    file,
-                    row.offset,
-                    row.length,
-                    row.uuid,
-                    row.parent,
-                    row.at,
-                    row.kind,
-                    text,
-                    row.digest,
-                )
-            )
-            if row.typed is not None:
-                typed.append((number, row.typed))
+                if at is not None and at > newest.get(span, 0):
+                    newest[span] = at
+            messages.append((number, file, offset, length, uuid, parent, at, kind, text, digest))
+            if prompt is not None:
+                typed.append((number, prompt))
             number += 1
+        if number == self._next_id:
+            return
         self._next_id = number
         self._many("INSERT INTO messages VALUES(?,?,?,?,?,?,?,?,?,?)", messages)
         self._many(
@@ -214,78 +212,88 @@ class Ingest:
             texts,
         )
         self._many("INSERT INTO typed(rowid, prompt) VALUES(?, ?)", typed)
-        if number > first:
-            self._many(
-                "INSERT INTO spans VALUES(?, ?) ON CONFLICT DO UPDATE SET newest = max(newest, excluded.newest)",
-                newest.items(),
-            )
+        self._many(
+            "INSERT INTO spans VALUES(?, ?) ON CONFLICT DO UPDATE SET newest = max(newest, excluded.newest)",
+            newest.items(),
+        )
 
-    def _same_text(self, row: MessageRow, in_frame: dict[tuple[object, object], int]) -> int | None:
+    def _same_text(
+        self, uuid: bytes | str, digest: int | None, in_frame: dict[tuple[object, object], int]
+    ) -> int | None:
         """The text row of an equal line with the same id, so that a fork's copy is not found twice."""
-        if row.uuid is None:
-            return None
-        if self._met is not None and isinstance(row.uuid, bytes):
-            place = int.from_bytes(row.uuid[:4], "big") >> _MET_SHIFT
+        if self._met is not None and isinstance(uuid, bytes):
+            place = int.from_bytes(uuid[:4], "big") >> _MET_SHIFT
             if not self._met[place]:
                 self._met[place] = 1
                 return None
-        here = in_frame.get((row.uuid, row.digest))
+        here = in_frame.get((uuid, digest))
         if here is not None:
             return here
         return cast(
             "int | None",
             self._db.value(
                 "SELECT text FROM messages WHERE uuid = ? AND digest = ? AND text NOT NULL LIMIT 1",
-                row.uuid,
-                row.digest,
+                uuid,
+                digest,
             ),
         )
 
     # --- usage ----------------------------------------------------------------------------------
 
     def _add_usage(self, file: int, rows: Iterable[UsageRow]) -> None:
-        touched: dict[int, None] = {}
+        responses: list[tuple[int, str | None]] = []
+        usage: list[tuple[object, ...]] = []
+        in_frame: dict[str, int] = {}
+        again: list[tuple[int, UsageRow]] = []
         for row in rows:
-            known = None
             if row.message is not None:
-                known = cast(
-                    "int | None", self._db.value("SELECT id FROM responses WHERE message = ?", row.message)
-                )
-            if known is None:
-                self._run("INSERT INTO responses(message) VALUES(?)", (row.message,))
-                response = self._db.connection.last_insert_rowid()
-                self._insert_usage(response, file, row, is_counted=True)
-                continue
-            if known not in touched:
-                self._uncount(known)
-                touched[known] = None
-            self._merge_usage(known, file, row)
+                known = in_frame.get(row.message) or self._known_response(row.message)
+                if known is not None:
+                    again.append((known, row))
+                    continue
+                in_frame[row.message] = self._next_response
+            responses.append((self._next_response, row.message))
+            usage.append(self._usage_values(self._next_response, file, row, BOTH))
+            self._next_response += 1
+        self._many("INSERT INTO responses VALUES(?, ?)", responses)
+        self._many(_INSERT_USAGE, usage)
+        touched: dict[int, None] = {}
+        for response, row in again:
+            if response not in touched:
+                self._uncount(response)
+                touched[response] = None
+            self._merge_usage(response, file, row)
         self._settle(touched)
         self._rollup.write()
 
-    def _insert_usage(self, response: int, file: int, row: UsageRow, *, is_counted: bool) -> None:
+    def _known_response(self, message: str) -> int | None:
+        if self._met is not None:
+            place = hash(message) % _MET_BYTES
+            if not self._met[place]:
+                self._met[place] = 1
+                return None
+        return cast("int | None", self._db.value("SELECT id FROM responses WHERE message = ?", message))
+
+    def _usage_values(self, response: int, file: int, row: UsageRow, counted: int) -> tuple[object, ...]:
+        """A row of the table; what is counted is added to the sums."""
         model, branch = self._name(row.model), self._name(row.branch)
-        values = row[10:]  # from ``variant`` on, in the order of the table
-        self._run(
-            "INSERT INTO usage VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            (
-                response,
-                file,
-                row.request,
-                BOTH if is_counted else 0,
-                row.speaker,
-                row.has_stop,
-                row.forked,
-                row.at,
-                model,
-                branch,
-                self._name(row.version),
-                self._name(row.tool),
-                *values,
-            ),
-        )
-        if is_counted:
+        if counted:
             self._rollup.add(file, (row.at, model, branch, *row[10:18]))
+        return (
+            response,
+            file,
+            row.request,
+            counted,
+            row.speaker,
+            row.has_stop,
+            row.forked,
+            row.at,
+            model,
+            branch,
+            self._name(row.version),
+            self._name(row.tool),
+            *row[10:],  # from ``variant`` on, in the order of the table
+        )
 
     def _merge_usage(self, response: int, file: int, row: UsageRow) -> None:
         """More lines of one log and speaker about the same response: the best one counts for all."""
@@ -298,7 +306,7 @@ class Ingest:
             row.speaker,
         )
         if not found:
-            self._insert_usage(response, file, row, is_counted=False)
+            self._run(_INSERT_USAGE, self._usage_values(response, file, row, 0))
             return
         number, speaker, output, has_stop, at, forked, tool, asked, lines = found[0]
         before = ResponseCopy(row.request, speaker, output, bool(has_stop), at or 0, bool(forked), "")  # type: ignore[arg-type]
@@ -306,7 +314,7 @@ class Ingest:
         # As within a frame: the result must not depend on where frames are cut.
         if line_rank(after) >= line_rank(before):
             self._run("DELETE FROM usage WHERE id = ?", (number,))
-            self._insert_usage(response, file, row, is_counted=False)
+            self._run(_INSERT_USAGE, self._usage_values(response, file, row, 0))
             number = self._db.connection.last_insert_rowid()
         self._run(
             "UPDATE usage SET tool = ?, asked = ?, lines = ? WHERE id = ?",

@@ -47,5 +47,5 @@ class Rollup:
         )
         self._db.connection.executemany(
             "DELETE FROM rollup WHERE quarter = ? AND file = ? AND model = ? AND branch = ? AND variant = ? AND messages = 0",
-            [change[:5] for change in changes],
+            [change[:5] for change in changes if change[5] < 0],
         )

@@ -14,7 +14,7 @@ time zone), so that days can be cut in every zone.
 
 from __future__ import annotations
 
-VERSION = 3
+VERSION = 4
 
 # What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
@@ -125,8 +125,9 @@ CREATE TABLE cost_states(
   cache_read INTEGER NOT NULL, web_searches INTEGER NOT NULL
 );
 CREATE INDEX cost_states_by_file ON cost_states(file);
+-- The column with most text comes first: for every other one FTS5 stores its number with each word of a row.
 CREATE VIRTUAL TABLE texts USING fts5(
-  prose, thinking, tool_input, tool_result, title, other,
+  tool_result, prose, tool_input, thinking, other, title,
   content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2'
 );
 -- What users typed, in lower case: a row for each prompt, by the number of its message.

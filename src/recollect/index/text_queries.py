@@ -30,7 +30,7 @@ COUNTED = 1_000
 RANKED = 10_000
 _FIRST, _AT_ONCE = 32, 512
 # Text that a person wrote, and titles, weigh more than what a tool printed.
-_WEIGHTS = "4.0, 2.0, 2.0, 1.0, 8.0, 1.0"
+_WEIGHTS = "1.0, 4.0, 2.0, 2.0, 1.0, 8.0"
 
 _OWN = "SELECT id, file, at, uuid FROM messages WHERE id IN (SELECT value FROM json_each(?)) AND text = id"
 # The copies of some texts. Two look-ups, because only copies beyond the first are in the index over ``text``.

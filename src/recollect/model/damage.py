@@ -68,7 +68,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     @property
     def text_lines(self) -> int:
         """How many lines it is to an editor: a value may go over several."""
-        return 1 + self.data.count(b"\n")
+        return 1 + self.data.count(b"\n") if b"\n" in self.data else 1  # searching is faster than counting
 
     @property
     def end(self) -> int:

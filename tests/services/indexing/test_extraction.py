@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.index.frame import KIND_CODES, Frame, id_text
+from recollect.index.frame import KIND_CODES, Frame, MessageRow, id_text
 from recollect.services.indexing import extraction
 from recollect.services.indexing.extraction import frames, is_continued, short_id
 from recollect.services.indexing.session_listing import ExtractionJob
@@ -41,7 +41,7 @@ class TestCutting:
         with mock.patch.object(extraction, "_FRAME_LINES", 4):
             made = list(frames(ExtractionJob(str(log))))
 
-        offsets = [row.offset for frame in made for row in frame.messages]
+        offsets = [offset for frame in made for offset, *_ in frame.messages]
         assert [(frame.start, frame.end) for frame in made] == [
             (start, end)
             for start, end in zip([0, *(f.end for f in made)], (f.end for f in made), strict=False)
@@ -55,7 +55,7 @@ class TestCutting:
         data = log.read_bytes()
 
         assert ["a", "b"] == [
-            json.loads(data[row.offset : row.offset + row.length])["uuid"] for row in frame.messages
+            json.loads(data[offset : offset + length])["uuid"] for offset, length, *_ in frame.messages
         ]
 
     def test_reading_goes_on_where_it_ended(self, log: Path) -> None:
@@ -186,7 +186,8 @@ class TestSummary:
         )
 
         assert ["user", "assistant", "title", "other"] == [
-            next(name for name, code in KIND_CODES.items() if code == row.kind) for row in frame.messages
+            next(name for name, code in KIND_CODES.items() if code == MessageRow(*row).kind)
+            for row in frame.messages
         ]
 
 
@@ -268,28 +269,26 @@ class TestUsage:
 class TestCopies:
     def test_a_copy_has_the_digest_of_its_original(self, log: Path) -> None:
         """Equal texts, equal digests; another word, another one. A line without texts has none."""
-        first, copy, other, empty = the_frame(
+        frame = the_frame(
             log,
             user("a", None, 0, "same"),
             user("a", None, 9, "same"),
             user("a", None, 0, "sane"),
             user("a", None, 0, ""),
-        ).messages
-
-        assert first.digest is not None
-        assert (True, False, None) == (
-            first.digest == copy.digest,
-            first.digest == other.digest,
-            empty.digest,
         )
+        first, copy, other, empty = [MessageRow(*row).digest for row in frame.messages]
+
+        assert first is not None
+        assert (True, False, None) == (first == copy, first == other, empty)
 
     def test_the_same_text_of_another_kind_is_no_copy(self, log: Path) -> None:
         """Columns are part of what is compared."""
-        first, other = the_frame(
+        frame = the_frame(
             log, user("a", None, 0, "same"), user("a", None, 0, [{"type": "tool_result", "content": "same"}])
-        ).messages
+        )
+        first, other = [MessageRow(*row).digest for row in frame.messages]
 
-        assert first.digest != other.digest
+        assert first != other
 
     @pytest.mark.parametrize(
         "text", [UUID, UUID.upper(), "odd", "", UUID.replace("-", "_"), UUID[:-1] + "g", "0" * 36]
@@ -345,8 +344,9 @@ class TestToolOutput:
             frame.end,
             [tuple(row[:6]) for row in frame.messages],
         )
-        assert frame.messages[0].texts is not None
-        assert [None, None, None, "line one\nline � two", None, None] == list(frame.messages[0].texts)
+        texts = MessageRow(*frame.messages[0]).texts
+        assert texts is not None
+        assert [None, None, None, "line one\nline � two".encode(), None, None] == list(texts)
 
     def test_an_empty_side_file_is_none(self, log: Path) -> None:
         """There is nothing to be found in it."""
@@ -361,5 +361,6 @@ class TestToolOutput:
         with mock.patch.object(extraction, "_LONGEST_OUTPUT", 10):
             (frame,) = frames(ExtractionJob(str(log), is_tool_output=True))
 
-        assert frame.messages[0].texts is not None
-        assert ("word word ", 500) == (frame.messages[0].texts[3], frame.messages[0].length)
+        row = MessageRow(*frame.messages[0])
+        assert row.texts is not None
+        assert (b"word word ", 500) == (row.texts[3], row.length)

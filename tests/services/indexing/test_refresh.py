@@ -448,6 +448,30 @@ class TestNoticingChanges:
 
         assert 0 != index.value("SELECT v FROM texts_config WHERE k = 'automerge'")
 
+    def test_a_first_build_sees_what_another_process_wrote_meanwhile(
+        self, index: IndexDatabase, home: Path
+    ) -> None:
+        """It looks up no id it has not met, but an id that came from elsewhere is there all the same."""
+        log = session(home)
+        ingest = Ingest(index)
+        ingest.expect_many()
+        other = IndexDatabase(index.path)
+        refresh(other, [home])
+        other.close()
+        copy = home / "projects" / "-srv" / f"{TWO}.jsonl"
+        copy.write_bytes(log.read_bytes())
+        with index.transaction():
+            ingest.begin()
+            file = ingest.add_file(ScannedLog(str(copy), str(home), 0, TWO, None, 1, 9, 10, 1))
+            applied = [ingest.apply(file, frame) for frame in extraction.frames(ExtractionJob(str(copy)))]
+
+        assert ([True], [], 3, 4) == (
+            applied,
+            faults(index),
+            answers(index),
+            index.value("SELECT count(DISTINCT text) FROM messages"),
+        )
+
 
 class TestGone:
     def test_a_deleted_session_still_costs_and_is_not_found(self, index: IndexDatabase, home: Path) -> None:

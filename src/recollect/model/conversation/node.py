@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 MESSAGE_TYPES = frozenset(["user", "assistant"])
 LINK_TYPES = frozenset(["user", "assistant", "system", "attachment"])
 _ODD_KEY = "<"
-_TOOL_IDS = re.compile(rb'"tool_use_id"\s*:\s*"([^"\\]+)"')
+_TOOL_ID = b'"tool_use_id"'
+_NAMED = re.compile(rb'\s*:\s*"([^"\\]+)"')
 
 
 class Node(Struct, frozen=True, gc=False):
@@ -149,4 +150,11 @@ def _result_ids(data: bytes) -> tuple[str, ...]:
     """The calls that a user's line has results for, without decoding the results."""
     if b'"tool_result"' not in data:
         return ()
-    return tuple(name.decode("utf-8", "replace") for name in _TOOL_IDS.findall(data))
+    found = []
+    at = data.find(_TOOL_ID)
+    while at >= 0:  # faster than a search for the pattern
+        named = _NAMED.match(data, at + len(_TOOL_ID))
+        if named is not None:
+            found.append(named[1].decode("utf-8", "replace"))
+        at = data.find(_TOOL_ID, at + len(_TOOL_ID))
+    return tuple(found)

@@ -9,7 +9,7 @@ written. An advisor that a response asked is a response of its own, under a name
 from __future__ import annotations
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 
 from recollect.model.cost.copies import MAIN, SIDECHAIN
 from recollect.model.cost.prices import SYNTHETIC_MODEL
@@ -66,17 +66,6 @@ def response_usage(
 ) -> ResponseUsage:
     """What a line that is billed says. ``cost``: the JSON number an old client recorded."""
     speaker, request, has_stop = speaker_of(is_sidechain), request_id or "", stop_reason is not None
-    asked = [
-        ResponseUsage(
-            believable(one.usage),
-            speaker,
-            None if message_id is None else f"{message_id}{_ADVISOR_MARK}{number}",
-            request,
-            one.model,
-            has_stop,
-        )
-        for number, one in enumerate(advisors(usage), start=1)
-    ]
     return ResponseUsage(
         believable(usage),
         speaker,
@@ -87,7 +76,26 @@ def response_usage(
         tool,
         None if cost is None else believable_dollars(cost, _DEAREST_RESPONSE),
         believable_duration(duration_ms),
-        tuple(asked),
+        # Most responses ask none, and this is called for every line.
+        ()
+        if isinstance(usage.iterations, UnsetType)
+        else _asked(usage, speaker, message_id, request, has_stop),
+    )
+
+
+def _asked(
+    usage: Usage, speaker: int, message_id: str | None, request: str, has_stop: bool
+) -> tuple[ResponseUsage, ...]:
+    return tuple(
+        ResponseUsage(
+            believable(one.usage),
+            speaker,
+            None if message_id is None else f"{message_id}{_ADVISOR_MARK}{number}",
+            request,
+            one.model,
+            has_stop,
+        )
+        for number, one in enumerate(advisors(usage), start=1)
     )
 
 

@@ -37,8 +37,14 @@ _LONGEST_KEPT, _MOST_KEPT = 256, 20_000
 
 def indexed_text(text: str) -> str:
     """``text`` as it goes into the index: CJK characters separated, parts of camelCase names at the end."""
-    text, parts = _prepared(text)
-    return text + parts
+    return indexed_bytes(text).decode()
+
+
+def indexed_bytes(text: str) -> bytes:
+    """The same as UTF-8: what is sent to another process and to SQLite is not encoded again there."""
+    data, classes = _prepared(text)
+    parts = _name_parts(data, classes)
+    return data + parts if parts else data
 
 
 def words(text: str) -> list[str]:
@@ -84,8 +90,8 @@ def _perhaps_cjk() -> re.Pattern[str]:
     return re.compile("[\u3005-\U0003fffd][\u3005-\U0003fffd]*")
 
 
-def _prepared(text: str) -> tuple[str, str]:
-    """The text with its CJK characters separated, and the parts of its names."""
+def _prepared(text: str) -> tuple[bytes, bytes]:
+    """The text with its CJK characters separated, and the class of each byte."""
     try:
         data = text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which SQLite refuses
@@ -93,34 +99,34 @@ def _prepared(text: str) -> tuple[str, str]:
         text = data.decode()
     classes = data.translate(_CLASSES)
     if len(data) > len(text) and b"y" in classes:
-        text = _perhaps_cjk().sub(_apart, text.replace(_MARK, " "))
-        data = text.encode()
+        data = _perhaps_cjk().sub(_apart, text.replace(_MARK, " ")).encode()
         classes = data.translate(_CLASSES)
-    return text, _name_parts(data, classes)
+    return data, classes
 
 
 def _apart(run: re.Match[str]) -> str:
     return _cjk_run().sub(lambda cjk: cjk[0].translate(_folding()), run[0])
 
 
-def _name_parts(data: bytes, classes: bytes) -> str:
+def _name_parts(data: bytes, classes: bytes) -> bytes:
     """The text added for camelCase names: ``mark parse Http Header mark fetch …``, each once."""
+    before = classes.rfind
     parts = [
-        _PARTS[data[classes.rfind(b" ", 0, found.start()) + 1 : found.end()]]
-        for found in _HUMP_IN_CLASSES.finditer(classes)
+        _PARTS[data[before(b" ", 0, start) + 1 : end]]
+        for start, end in map(re.Match.span, _HUMP_IN_CLASSES.finditer(classes))
     ]
-    return "".join(dict.fromkeys(parts))
+    return b"".join(dict.fromkeys(parts)) if parts else b""
 
 
-class _CamelCaseParts(dict[bytes, str]):
+class _CamelCaseParts(dict[bytes, bytes]):
     """Cache: the parts of a run of bytes with a hump."""
 
-    def __missing__(self, run: bytes) -> str:
+    def __missing__(self, run: bytes) -> bytes:
         text = run.decode()
         names = [text] if text.isascii() else token_pattern(ascii_only=False).findall(text)
         parts = "".join(
             f" {_MARK} {' '.join(pieces)}" for pieces in map(name_pieces, names) if len(pieces) > 1
-        )
+        ).encode()
         if len(run) <= _LONGEST_KEPT:
             if len(self) >= _MOST_KEPT:
                 self.clear()
@@ -230,7 +236,7 @@ class FieldText:
     @cached_property
     def _names(self) -> bytes:
         # The mark becomes a third blank between two names, which no search string contains.
-        return folded(_prepared(self._text)[1]) + b" "
+        return folded(_name_parts(*_prepared(self._text)).decode()) + b" "
 
 
 def whole_words(run: str) -> Iterator[str]:

@@ -17,9 +17,10 @@ from recollect.errors import NotFound, StorageError
 from recollect.index.frame import (
     KIND_CODES,
     TOOL_OUTPUT_KIND,
+    Columns,
     Frame,
     Id,
-    MessageRow,
+    MessageValues,
     RecordedAmount,
     UsageRow,
 )
@@ -34,10 +35,9 @@ from recollect.model.line_views.facts import (
     TOOL_RESULT,
     LineFacts,
     RecordedTotal,
-    Texts,
     facts_of,
 )
-from recollect.model.search.terms import indexed_text
+from recollect.model.search.terms import indexed_bytes
 from recollect.services.indexing.session_listing import ExtractionJob, SessionListing, typed_text
 from recollect.storage.logs.reader import OpenLog
 
@@ -52,6 +52,7 @@ _HEAD = 4096
 _TAIL = 256
 _PICO = 10**12
 _IDS_AT_HAND = 64
+_DEPTH = DEFAULT_LIMITS.depth
 # A larger side file is indexed up to here; --substring reads the rest from the file.
 _LONGEST_OUTPUT = 32 << 20
 
@@ -122,8 +123,8 @@ def _tool_output(job: ExtractionJob) -> Frame:
         size = file.stat().st_size
         data = file.read_all(min(size, _LONGEST_OUTPUT), 0)
         text = data.decode("utf-8", "replace")
-        texts = tuple(indexed_text(text) if at == TOOL_RESULT else None for at in range(6))
-        row = MessageRow(0, size, None, None, None, TOOL_OUTPUT_KIND, None, texts)
+        texts = tuple(indexed_bytes(text) if at == TOOL_RESULT else None for at in range(6))
+        row = (0, size, None, None, None, TOOL_OUTPUT_KIND, None, texts, None)
         # An empty file yields nothing, and never moves the position to continue from.
         return Frame(0, size, [row] if text else [], [], head=head_of(file, size), tail=tail_of(file, size))
 
@@ -135,8 +136,8 @@ class _FrameBuilder:
         self.start = self.end = start
         self._listing = listing
         self._seeks_prompt = listing is None and start == 0
-        self._messages: list[MessageRow] = []
-        self._usage: dict[tuple[str, str, int], UsageRow] = {}
+        self._messages: list[MessageValues] = []
+        self._usage: dict[tuple[str, str, int], _BestLine] = {}
         self._nameless: list[UsageRow] = []
         self._size = 0
         self._damage: dict[str, int] = {}
@@ -156,21 +157,23 @@ class _FrameBuilder:
     def take(self, line: Line | Damage) -> None:
         self.end = line.end
         facts = facts_of(line.data) if isinstance(line, Line) else None
-        is_decoded = facts is not None and facts.decoded is not None
-        damage = None if is_decoded and _is_plainly_sound(line.data) else _damage_of(line)
-        if damage is not None:
-            self._damage[damage.code.value] = self._damage.get(damage.code.value, 0) + 1
         # A line that the codec refuses is not an entry, even if its words can be found.
-        as_entry = facts if damage is None or damage.readable is not None else None
+        as_entry = facts
+        if facts is None or facts.decoded is None or not is_plainly_sound(line.data, _DEPTH):
+            damage = _damage_of(line)
+            if damage is not None:
+                self._damage[damage.code.value] = self._damage.get(damage.code.value, 0) + 1
+                as_entry = None if damage.readable is None else facts
         if self._listing is not None:
             self._listing.take(line, as_entry)
         if facts is None or isinstance(line, Damage):
             return
         self._note(facts, is_entry=as_entry is not None)
+        parent = None if facts.parent is None else self._id(facts.parent)
         if facts.uuid is not None or facts.texts is not None:
-            self._messages.append(self._row(facts, line))
+            self._messages.append(self._row(facts, line, parent))
         if facts.response is not None:
-            self._take_usage(facts)
+            self._take_usage(facts, facts.response, parent)
 
     def frame(self, log: OpenLog) -> Frame:
         # Unset fields keep the frame's defaults.
@@ -178,7 +181,7 @@ class _FrameBuilder:
             self.start,
             self.end,
             self._messages,
-            [*self._usage.values(), *self._nameless],
+            [*(one.row() for one in self._usage.values()), *self._nameless],
             first_at=self._first_at,
             last_at=self._last_at,
             damage=tuple(self._damage.items()),
@@ -207,33 +210,32 @@ class _FrameBuilder:
             # Its own time or none: the time of the line before it would depend on where frames are cut.
             kept["cost_state"] = (facts.at, facts.recorded.started, _amounts(facts.recorded))
 
-    def _row(self, facts: LineFacts, line: Line) -> MessageRow:
-        texts = facts.texts
-        digest = None
+    def _row(self, facts: LineFacts, line: Line, parent: Id) -> MessageValues:
+        texts: Columns | None = None
+        typed = digest = None
         kind = facts.type
-        if texts is not None:
-            if facts.uuid is not None:
-                digest = _text_digest(texts)
-            if texts[TITLE] is not None:
+        if facts.texts is not None:
+            texts = tuple([None if text is None else indexed_bytes(text) for text in facts.texts])
+            digest = _text_digest(texts)
+            self._size += digest >> 32
+            if facts.texts[TITLE] is not None:
                 kind = "title"
-            self._size += _length(texts)
-            texts = tuple([None if text is None else indexed_text(text) for text in texts])  # type: ignore[assignment]
-        return MessageRow(
+            elif kind == "user" and self._listing is not None:
+                typed = typed_text(line, facts)
+        return (
             line.offset,
             line.length,
-            self._id(facts.uuid),
-            self._id(facts.parent),
+            None if facts.uuid is None else self._id(facts.uuid),
+            parent,
             facts.at,
             KIND_CODES.get(kind, 0),
-            digest,
+            None if facts.uuid is None else digest,
             texts,
-            typed_text(line, facts) if self._listing is not None else None,
+            typed,
         )
 
-    def _id(self, text: str | None) -> Id:
+    def _id(self, text: str) -> Id:
         """A shortened id. Usually the id of a recent line, so the last ones are cached."""
-        if text is None:
-            return None
         known = self._ids.get(text)
         if known is None:
             if len(self._ids) > _IDS_AT_HAND:
@@ -241,24 +243,54 @@ class _FrameBuilder:
             known = self._ids[text] = short_id(text)
         return known
 
-    def _take_usage(self, facts: LineFacts) -> None:
-        for row in usage_rows(facts, self._id(facts.parent)):
-            if row.message is None:
-                self._nameless.append(row)
-                continue
-            key = (row.message, row.request, row.speaker)
-            known = self._usage.get(key)
-            if known is None:
-                self._usage[key] = row
-                continue
-            is_better = (row.output, row.has_stop, row.at or 0) >= (
-                known.output,
-                known.has_stop,
-                known.at or 0,
-            )
-            self._usage[key] = (row if is_better else known)._replace(
-                tool=known.tool or row.tool, asked=known.asked, lines=known.lines + 1
-            )
+    def _take_usage(self, facts: LineFacts, response: ResponseUsage, asked: Id) -> None:
+        for said in response.each():
+            if said.message_id is None:
+                self._nameless.append(_usage_row(facts, said, asked))
+            else:
+                key = (said.message_id, said.request_id, said.speaker)
+                known = self._usage.get(key)
+                if known is None:
+                    self._usage[key] = _BestLine(facts, said, asked)
+                else:
+                    known.take(facts, said)
+            asked = None  # an advisor has no duration of its own
+
+
+class _BestLine:
+    """What the lines of one speaker say about a response: the best of them, the last of equals.
+
+    Its row is made once, at the end of the frame: a response has two or three lines.
+    """
+
+    __slots__ = ("_asked", "_line", "_lines", "_rank", "_said", "_tool")
+
+    def __init__(self, facts: LineFacts, said: ResponseUsage, asked: Id) -> None:
+        self._said, self._line = said, _usage_line(facts)
+        self._rank = _rank(facts, said)
+        self._asked, self._tool, self._lines = asked, said.tool, 1
+
+    def take(self, facts: LineFacts, said: ResponseUsage) -> None:
+        self._lines += 1
+        self._tool = self._tool or said.tool
+        rank = _rank(facts, said)
+        if rank >= self._rank:
+            self._said, self._line, self._rank = said, _usage_line(facts), rank
+
+    def row(self) -> UsageRow:
+        return _row_of(self._said, self._line, self._asked, self._tool, self._lines)
+
+
+# Of the line itself: is_forked, at, branch, version.
+_UsageLine = tuple[bool, int | None, str | None, str | None]
+
+
+def _usage_line(facts: LineFacts) -> _UsageLine:
+    return facts.is_forked, facts.at, facts.branch, facts.version
+
+
+def _rank(facts: LineFacts, said: ResponseUsage) -> tuple[int, bool, int]:
+    return max(said.usage.output_tokens or 0, 0), said.has_stop, facts.at or 0
 
 
 def usage_rows(facts: LineFacts, asked: Id = None) -> Iterator[UsageRow]:
@@ -269,21 +301,26 @@ def usage_rows(facts: LineFacts, asked: Id = None) -> Iterator[UsageRow]:
 
 
 def _usage_row(facts: LineFacts, said: ResponseUsage, asked: Id) -> UsageRow:
+    return _row_of(said, _usage_line(facts), asked, said.tool, 1)
+
+
+def _row_of(said: ResponseUsage, line: _UsageLine, asked: Id, tool: str | None, lines: int) -> UsageRow:
+    is_forked, at, branch, version = line
     usage = said.usage
     tokens = usage.tokens()
-    uncertain = not said.has_stop and counts_are_uncertain(facts.version, said.has_stop)
+    uncertain = not said.has_stop and counts_are_uncertain(version, said.has_stop)
     context = tokens.input + tokens.cache_write_5m + tokens.cache_write_1h + tokens.cache_read
     return UsageRow(
         said.message_id,
         said.request_id,
         said.speaker,
         said.has_stop,
-        facts.is_forked,
-        facts.at,
+        is_forked,
+        at,
         said.model,
-        facts.branch,
-        facts.version,
-        said.tool,
+        branch,
+        version,
+        tool,
         variant(context, usage.speed, usage.inference_geo, usage.service_tier, uncertain),
         tokens.input,
         tokens.output,
@@ -294,7 +331,7 @@ def _usage_row(facts: LineFacts, said: ResponseUsage, asked: Id) -> UsageRow:
         None if said.recorded is None else _pico(said.recorded),
         said.duration_ms,
         asked,
-        1,
+        lines,
     )
 
 
@@ -311,18 +348,14 @@ def short_id(text: str) -> Id:
     return data if is_plain else text
 
 
-def _text_digest(texts: Texts) -> int:
-    whole = "\0".join([text or "" for text in texts])
-    # Only compared between lines with the same id: tells an altered copy from an exact one.
-    return len(whole) << 32 | zlib.crc32(whole.encode("utf-8", "replace"))
-
-
-def _length(texts: Texts) -> int:
-    return sum([len(text) for text in texts if text is not None])
-
-
-def _is_plainly_sound(data: bytes) -> bool:
-    return is_plainly_sound(data, DEFAULT_LIMITS.depth)
+def _text_digest(texts: Columns) -> int:
+    """Length and checksum. Only compared between lines with the same id: tells an altered copy from an exact one."""
+    size = check = 0
+    for number, text in enumerate(texts):
+        if text is not None:
+            size += len(text)
+            check = zlib.crc32(text, check ^ number)
+    return size << 32 | check
 
 
 def _damage_of(line: Line | Damage) -> Damage | None:

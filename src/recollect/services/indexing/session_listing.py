@@ -14,7 +14,7 @@ from recollect.model.conversation.node import Node, node_of, point_of
 from recollect.model.damage import Damage, Line
 from recollect.model.line_split import NEWLINE
 from recollect.model.line_views.facts import PROSE, LineFacts
-from recollect.model.titles import FIRST_PROMPT, said_of_session
+from recollect.model.titles import FIRST_PROMPT, STATED_BY, said_of_session
 from recollect.storage.logs.reader import OpenLog
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ class SessionListing:
             return
         if facts.is_link and self._begins_aside is None:
             self._begins_aside = self._news["begins_aside"] = facts.is_sidechain
+        if not self._has_prompt or facts.type in STATED_BY:
+            self._take_title(line, facts)
+
+    def _take_title(self, line: Line, facts: LineFacts) -> None:
         said = said_of_session(
             facts, line, begins_aside=self._begins_aside is True, has_prompt=self._has_prompt
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from recollect.index.frame import Frame, MessageRow, UsageRow
+from recollect.index.frame import Frame, UsageRow
 from recollect.services.indexing.extraction import frames
 from recollect.services.indexing.session_listing import ExtractionJob
 from recollect.system.pool import Run, TaskFailure, TaskPiece, WorkerPool, cores
@@ -23,8 +23,7 @@ def extraction_job(_: None) -> Run:
 
 def _plain_frames(job: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     for frame in frames(ExtractionJob(*job)):
-        rows = ([tuple(row) for row in frame.messages], [tuple(row) for row in frame.usage])
-        yield (*frame[:2], *rows, *frame[4:])
+        yield (*frame[:3], [tuple(row) for row in frame.usage], *frame[4:])
 
 
 def frames_of(
@@ -46,4 +45,4 @@ def frames_of(
 
 def _frame(plain: Any) -> Frame:
     start, end, messages, usage, *rest = plain
-    return Frame(start, end, [MessageRow(*row) for row in messages], [UsageRow(*row) for row in usage], *rest)
+    return Frame(start, end, messages, [UsageRow(*row) for row in usage], *rest)
