@@ -50,10 +50,16 @@ def existing_homes(environ: Mapping[str, str]) -> list[str]:
 # directory ("@" is the XDG data directory), and names of which a home has at least one.
 AGENTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "codex": ("CODEX_HOME", (), (".codex",), ("sessions/2*", "archived_sessions", "session_index.jsonl")),
+    "gemini": ("GEMINI_CLI_HOME", (".gemini",), (".gemini",), ("tmp/*/chats",)),
+    "qwen": ("", (), (".qwen",), ("projects/*/chats",)),
 }
 CLAUDE = "claude"
 # How the clients of other agents go on with a session, before its id.
-RESUME_COMMANDS: dict[str, tuple[str, ...]] = {"codex": ("codex", "resume")}
+RESUME_COMMANDS: dict[str, tuple[str, ...]] = {
+    "codex": ("codex", "resume"),
+    "gemini": ("gemini", "--resume"),
+    "qwen": ("qwen", "--resume"),
+}
 
 
 def agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:

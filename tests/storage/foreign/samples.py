@@ -32,6 +32,7 @@ class Sample(NamedTuple):
     agent: str
     home: Path
     billed: Counter[Call]
+    cut: Counter[Call]  # of those: the stream was cut
 
 
 def codex_samples(shared: Path) -> Iterator[Sample]:
@@ -40,7 +41,7 @@ def codex_samples(shared: Path) -> Iterator[Sample]:
     for truth in sorted(root.glob("*/*/truth.json")):
         calls = json.loads(truth.read_text())["calls"]
         billed = Counter(_codex_call(call) for call in calls if call["in_files"])
-        yield Sample(str(truth.parent.relative_to(root)), "codex", truth.parent / ".codex", billed)
+        yield Sample(str(truth.parent.relative_to(root)), "codex", truth.parent / ".codex", billed, Counter())
 
 
 def _codex_call(call: dict[str, Any]) -> Call:
@@ -49,11 +50,32 @@ def _codex_call(call: dict[str, Any]) -> Call:
     return Call(call["thread"], call["model"], uncached, cached, written, call["output_tokens"])
 
 
-def counted(home: recollect.Home) -> Counter[Call]:
-    """What recollect counts: every response once, in the thread it belongs to."""
+def other_samples(shared: Path, agent: str) -> Iterator[Sample]:
+    """Homes written by another client; what was billed and left no trace is not in ``billed``."""
+    root = shared / "dialects" / "samples"
+    for truth in sorted(root.glob(f"{agent}-*/truth.json")):
+        calls = json.loads(truth.read_text())["billed"]
+        billed, cut = (
+            Counter(_call(call) for call in calls if call["cut"] in which)
+            for which in ((False, True), (True,))
+        )
+        home = truth.parent / ("data" if agent == "opencode" else f".{agent}")
+        yield Sample(truth.parent.name, agent, home, billed, cut)
+
+
+def _call(call: dict[str, Any]) -> Call:
+    used = call["usage"]
+    output = used["output"] + used["reasoning"]
+    return Call(
+        call["session"], call["model"], used["input"], used["cache_read"], used["cache_write"], output
+    )
+
+
+def counted(home: recollect.Home, *, by_root: bool = False) -> Counter[Call]:
+    """What recollect counts: every response once, in the thread it belongs to; or in its root session."""
     return Counter(
         Call(
-            one.agent or one.session or "",
+            (None if by_root else one.agent) or one.session or "",
             one.model or "",
             one.tokens.input,
             one.tokens.cache_read,

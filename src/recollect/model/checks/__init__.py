@@ -84,6 +84,15 @@ class RuleViolation(Struct, frozen=True):
     parent: str | None = None
 
 
+# Rules about the bytes of a log, for logs whose conversation no client of Claude loads.
+ABOUT_LINES = frozenset(
+    [
+        *("invalid-json", "glued-objects", "nul-run", "torn-tail", "skipped-bytes", "unfinished-line"),
+        *("not-an-object", "invalid-utf8", "oversize-line", "too-deep", "unknown-shape", "unknown-type"),
+        *("being-written", "unreadable"),
+    ]
+)
+
 CODES: dict[str, CheckRule] = {
     # lines
     "invalid-json": CheckRule(

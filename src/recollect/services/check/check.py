@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from recollect.model.checks import ABOUT_LINES
 from recollect.model.diagnosis import Diagnosis
 from recollect.model.findings import Finding, Severity
 from recollect.services.check.home_checks import home_findings
@@ -27,7 +28,8 @@ from recollect.services.homes import Home
 from recollect.services.indexing.file_results import FileResults, file_results
 from recollect.services.session import Session
 from recollect.storage.home import AgentFile, LogFile
-from recollect.system.locations import data_dir
+from recollect.system.locations import agent_of, data_dir
+from recollect.system.paths import CLAUDE
 from recollect.system.pool import WorkerPool, cores
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ def check(
     change since it was checked is not read again, if there is an index.
     """
     chosen = list(home.sessions()) if sessions is None else list(sessions)
-    report = _FindingCollector()
+    report = _FindingCollector([one.root for one in home.homes if agent_of(str(one.root)) != CLAUDE])
     logs = list(_logs(home, chosen)) if sessions is None else list(_own_logs(chosen))
     for log, found in _reports(home, logs, known or {}, is_kept=is_kept, progress=progress):
         report.add_log(found, log)
@@ -144,7 +146,8 @@ def _logs(home: Home, sessions: Iterable[Session]) -> Iterator[tuple[str, LogFil
 class _FindingCollector:
     """Findings in order, limited per rule."""
 
-    def __init__(self) -> None:
+    def __init__(self, mirrors: Sequence[Path] = ()) -> None:
+        self._mirrors = mirrors
         self.logs = self.lines = self.damaged = self.bytes = 0
         self._findings: list[tuple[int, int, Finding]] = []
         self._kinds: Counter[tuple[Severity, str]] = Counter()
@@ -156,10 +159,14 @@ class _FindingCollector:
         self.lines += found.lines
         self.damaged += found.damaged
         self.bytes += log.size
+        # What Claude's client would make of a conversation says nothing about another agent's.
+        is_mirrored = any(log.path.is_relative_to(root) for root in self._mirrors)
         for severity, code, more in found.more:
-            self._kinds[severity, code] += more
+            if not is_mirrored or code in ABOUT_LINES:
+                self._kinds[severity, code] += more
         for finding in found.findings:
-            self.add(finding)
+            if not is_mirrored or finding.code in ABOUT_LINES:
+                self.add(finding)
 
     def add(self, finding: Finding) -> None:
         if finding.code == "unreadable":

@@ -184,7 +184,7 @@ class _Rollout:
             found += made.with_original(self._translated(line), raw)
         if state.growth.generation:
             known = self._into.known_ids(self._log)
-            found = [_only_kept(line, known) for line in found]
+            found = [made.only_new(line, known) for line in found]
         self._into.append(self._log, found, (self._unit.source, state.growth.generation))
 
     def _begin(self, first: Line) -> None:
@@ -611,15 +611,6 @@ def _spawn_of(meta: Payload) -> Payload:
 def _is_subagent(meta: Payload) -> bool:
     source = meta.get("source")
     return isinstance(source, dict) and "subagent" in source
-
-
-def _only_kept(line: Line, known: set[str]) -> Line:
-    """A line of a source that is read again: what the log has already is kept as bytes alone."""
-    name = line.get("uuid") or (line["message"]["id"] if line.get("type") == made.USAGE else None)
-    if name not in known:
-        return line
-    kept = ("sessionId", "timestamp", "isSidechain", "agentId", "ordinal", "original", "originalBase64")
-    return {"type": made.RECORD, **{key: line[key] for key in kept if key in line}}
 
 
 def _parts(item: Payload) -> Iterator[Payload]:

@@ -96,6 +96,17 @@ def new_lines(unit: Unit, growth: Growth) -> NewLines:
     return NewLines(lines, not was_read)
 
 
+def whole_document(unit: Unit, growth: Growth) -> list[bytes]:
+    """A file that is rewritten at every change, as one record; nothing where it is the same as before."""
+    data = content(unit.path)
+    digest = blake2b(data, digest_size=8).hexdigest()
+    if digest == growth.head:
+        return []
+    growth.generation += growth.head != ""
+    growth.consumed, growth.head = len(data), digest
+    return [data]
+
+
 def _split(data: bytes) -> list[bytes]:
     """By newlines only; ``splitlines`` would cut at other characters too."""
     lines = data.split(b"\n")

@@ -130,6 +130,15 @@ def with_original(lines: list[Line], data: bytes) -> list[Line]:
     return lines
 
 
+def only_new(line: Line, known: set[str]) -> Line:
+    """A line of a source that is read again: what the log has already is kept as bytes alone."""
+    name = line.get("uuid") or (line["message"]["id"] if line.get("type") == USAGE else None)
+    if name not in known:
+        return line
+    kept = ("sessionId", "timestamp", "isSidechain", "agentId", "ordinal", "original", "originalBase64")
+    return {"type": RECORD, **{key: line[key] for key in kept if key in line}}
+
+
 def original_of(line: Mapping[str, Any]) -> bytes | None:
     """The bytes a line was made from; None where it is not the first line of a record."""
     if "original" in line:

@@ -120,12 +120,17 @@ class AgentMirror:
 
     # ---- for dialects ------------------------------------------------------------------------------------
 
-    def place(self, name: str, cwd: str, *, session: str | None = None, agent: str | None = None) -> Placed:
-        """Where a session is, or a sub-agent of ``session``; decided once."""
+    def place(
+        self, name: str, cwd: str, *, session: str | None = None, agent: str | None = None, project: str = ""
+    ) -> Placed:
+        """Where a session is, or a sub-agent of ``session``; decided once.
+
+        ``project`` is what stands for a working directory that is not known.
+        """
         known = self._state.placed.get(name)
         if known is None:
             owner = self._state.placed.get(session or name)
-            key = owner.project if owner is not None else str(project_key(cwd or "/"))
+            key = owner.project if owner is not None else str(project_key(cwd or project or "/"))
             known = self._state.placed[name] = Placed(key, session or name, agent)
         return known
 
@@ -193,6 +198,14 @@ class AgentMirror:
             elif line.get("type") == USAGE:
                 found.add(str(line["message"]["id"]))
         return found
+
+    def leaf(self, log: str) -> str | None:
+        """The entry that a log ends with; a note that points back at another one stands for that."""
+        last = None
+        for line in self.lines(log):
+            if "uuid" in line:
+                last = line.get("parentUuid") if line.get("subtype") == "rewound" else line["uuid"]
+        return last
 
     # ---- files -------------------------------------------------------------------------------------------
 

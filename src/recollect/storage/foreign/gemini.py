@@ -1,0 +1,339 @@
+"""Gemini CLI 0.8 to 0.61: a session is a fold over its file, whose messages are replaced, checkpointed and rewound.
+
+A ``.json`` file is one document, rewritten at every change; a ``.jsonl`` file grows. Either way the conversation is the
+view after the last record. Before a record that drops messages, the view is written down, so that what it
+drops stays as a branch. A checkpoint repeats messages without their calls and thoughts: what is known of
+a message is kept.
+
+Every message with token counts is one model call, whatever became of the message. Identity is the file; files of one
+UUID are one session, because resuming starts a second file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from recollect.errors import StorageError
+from recollect.model.ids import is_uuid
+from recollect.model.json_text import loose_value
+from recollect.storage.foreign import lines as made
+from recollect.storage.foreign import parts
+from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped, whole_document
+from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.mirror import AgentMirror, Placed
+
+Message = dict[str, Any]
+
+_CONTEXT = "<session_context>"
+_NOTES = ("info", "warning", "error")
+
+
+class _FoldState(Struct, kw_only=True):
+    growth: Growth = msgspec.field(default_factory=Growth)
+
+
+def units(home: Path) -> list[Unit]:
+    """The session files of every project, oldest first, then those of sub-agents."""
+    found: list[tuple[bool, str, Unit]] = []
+    for chats in (home / "tmp").glob("*/chats"):
+        for where, _, names in os.walk(chats):
+            for name in names:
+                path = Path(where, name)
+                if path.suffix in (".json", ".jsonl") and not name.startswith("."):
+                    source = path.relative_to(home).as_posix()
+                    unit = stamped(source, path, source)
+                    if unit is not None:
+                        found.append((path.parent != chats, name, unit))
+    return [unit for _, _, unit in sorted(found, key=lambda one: one[:2])]
+
+
+def finish(home: Path, into: AgentMirror) -> None:
+    """Nothing concerns several sessions."""
+
+
+def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
+    """Fold the file as it is now, and write down what is new."""
+    state = msgspec.msgpack.decode(saved, type=_FoldState) if saved else _FoldState()
+    is_document = unit.path.suffix == ".json"
+    new = whole_document(unit, state.growth) if is_document else new_lines(unit, state.growth).lines
+    if not new:
+        return msgspec.msgpack.encode(state)
+    records = (
+        [loose_value(content(unit.path))]
+        if is_document
+        else [loose_value(raw) for raw in _lines(unit, state)]
+    )
+    if is_document and not isinstance(records[0], dict):
+        raise StorageError(
+            "read",
+            unit.path,
+            OSError(0, "half written, or no session"),
+            hint="it is read again when it changes",
+        )
+    said = [one if isinstance(one, dict) else {} for one in records]
+    _FoldedFile(unit, into, said).write(new, state.growth.generation)
+    return msgspec.msgpack.encode(state)
+
+
+def _lines(unit: Unit, state: _FoldState) -> list[bytes]:
+    return content(unit.path)[: state.growth.consumed].splitlines()
+
+
+class _FoldedFile:
+    """One session file as a whole."""
+
+    def __init__(self, unit: Unit, into: AgentMirror, records: list[Message]) -> None:
+        self._unit, self._into, self._records = unit, into, records
+        meta: Message = {}
+        for one in records:
+            meta |= {key: value for key, value in {**one, **_set_of(one)}.items() if key != "messages"}
+        self._meta = meta
+        self._place = self._placed(meta)
+        self._log = into.log(self._place)
+        self._known = into.known_ids(self._log)
+        self._last = into.leaf(self._log)
+        self._seed = self._place.agent or self._place.session
+        self._found: list[Line] = []
+
+    def _placed(self, meta: Message) -> Placed:
+        path, into = self._unit.path, self._into
+        chats = path.parent if path.parent.name == "chats" else path.parent.parent
+        cwd = _project_root(chats.parent, self._into.home)
+        if path.parent.name != "chats":
+            return into.place(
+                path.stem, cwd, session=path.parent.name, agent=path.stem, project=chats.parent.name
+            )
+        name = meta.get("sessionId")
+        session = name if isinstance(name, str) and is_uuid(name) else path.stem
+        return into.place(session, cwd, project=chats.parent.name)
+
+    def write(self, raws: Iterable[bytes], generation: int) -> None:
+        """New records, model calls, and the entries that the log lacks."""
+        into, voice = self._into, self._voice()
+        kept = []
+        for raw in raws:
+            said = loose_value(raw)
+            kind = _record_kind(said if isinstance(said, dict) else {})
+            line = made.record(voice, recordType=kind) if kind else made.record(voice, "gemini:unknown")
+            kept += made.with_original([line], raw)
+        into.append(self._log, kept, (self._unit.source, generation))
+        self._fold()
+        self._calls()
+        into.append(self._log, self._found)
+        title = self._meta.get("summary")
+        if isinstance(title, str) and self._place.agent is None:
+            into.title(self._place.session, title, made.titled(self._place.session, title))
+
+    def _voice(self) -> Voice:
+        directory = _project_root(
+            self._unit.path.parents[1 if self._place.agent is None else 2], self._into.home
+        )
+        return Voice(
+            session=self._place.session,
+            agent=self._place.agent,
+            cwd=directory,
+            at=self._meta.get("startTime"),
+            seed=self._seed,
+        )
+
+    # ---- the fold ------------------------------------------------------------------------------------------
+
+    def _fold(self) -> None:
+        view: dict[str, Message] = {}
+        known: dict[str, Message] = {}
+        for record in self._records:
+            target = record.get("$rewindTo")
+            listed = _set_of(record).get("messages")
+            if isinstance(target, str):
+                self._entries(view)
+                names = list(view)
+                dropped = names[names.index(target) :] if target in view else names
+                view = {name: one for name, one in view.items() if name not in dropped}
+            elif isinstance(record.get("id"), str):
+                view[record["id"]] = _merged(known, record)
+            elif isinstance(listed, list):
+                checkpoint = {one["id"]: _merged(known, one) for one in _messages_in(listed)}
+                if not view.keys() <= checkpoint.keys():
+                    self._entries(view)
+                view = checkpoint
+            else:
+                view |= {one["id"]: _merged(known, one) for one in _messages_in(record.get("messages"))}
+        leaf = self._entries(view)
+        last = self._found[-1]["uuid"] if self._found else self._last
+        if leaf is not None and last is not None and leaf != last:
+            self._point_at(leaf)
+
+    def _point_at(self, leaf: str) -> None:
+        """Say that the conversation ends with an entry that others follow."""
+        voice = self._voice()
+        voice.leaf = leaf
+        voice.epoch = len(self._known)
+        self._found.append(made.note(voice, "rewound", "Rewound"))
+
+    def _entries(self, view: dict[str, Message]) -> str | None:
+        """The entries of a view that are not in the log yet; the last entry of the view."""
+        if not any(_is_spoken(one) for one in view.values()):
+            return None
+        voice = self._voice()
+        answered = {call.get("id") for one in view.values() for call in _calls_of(one) if call.get("result")}
+        for message in view.values():
+            voice.at = message.get("timestamp") or voice.at
+            for line in self._translated(message, voice, answered):
+                if line["uuid"] not in self._known:
+                    self._known.add(line["uuid"])
+                    self._found.append(line)
+        return voice.leaf
+
+    def _translated(self, message: Message, voice: Voice, answered: set[object]) -> Iterator[Line]:
+        kind, told = message.get("type"), message.get("content")
+        if kind == "gemini":
+            yield from self._answer(message, voice)
+        elif kind in _NOTES:
+            yield made.note(voice, str(kind), _text(told), "error" if kind == "error" else "info")
+        elif kind == "user":
+            results = [one for one in parts.results(told) if one["tool_use_id"] not in answered]
+            said = parts.blocks(told)
+            if results:
+                yield made.user(voice, results)
+            if said and _text(told).lstrip().startswith(_CONTEXT):
+                yield made.user(voice, said, isMeta=True)
+            elif said:
+                yield made.user(voice, said[0]["text"] if len(said) == 1 and "text" in said[0] else said)
+
+    def _answer(self, message: Message, voice: Voice) -> Iterator[Line]:
+        thoughts = [
+            parts.thinking("\n".join(filter(None, (one.get("subject"), one.get("description")))))
+            for one in _dicts(message.get("thoughts"))
+        ]
+        calls = _calls_of(message)
+        asked = [parts.tool_use(call.get("id"), call.get("name"), call.get("args")) for call in calls]
+        said = [
+            block
+            for block in parts.blocks(message.get("content"))
+            if block["type"] != "tool_use" or not asked
+        ]
+        blocks = [*thoughts, *said, *asked]
+        if blocks:
+            model = message.get("model")
+            yield made.assistant(voice, model if isinstance(model, str) else None, *blocks)
+        for call in calls:
+            results = parts.results(call.get("result"))
+            if results:
+                yield made.user(voice, results)
+            if isinstance(call.get("agentId"), str):
+                self._sent(call)
+
+    def _sent(self, call: Message) -> None:
+        agent = str(call["agentId"])
+        place = self._into.place(agent, "", session=self._place.session, agent=agent)
+        self._into.note_agent(place, {"toolUseId": call.get("id"), "description": call.get("description")})
+
+    def _calls(self) -> None:
+        """Every message with counts is a model call, also one that was dropped."""
+        voice = self._voice()
+        for message in _every_message(self._records):
+            tokens = message.get("tokens")
+            if message.get("type") != "gemini" or not isinstance(tokens, dict):
+                continue
+            key = made.key_of("gemini", message["id"])
+            if key in self._known:
+                continue
+            self._known.add(key)
+            voice.at = message.get("timestamp") or voice.at
+            whole, cached, output, thought, tool = (
+                value if isinstance(value := tokens.get(name), int) else 0
+                for name in ("input", "cached", "output", "thoughts", "tool")
+            )
+            counts = {
+                "input": max(whole - cached, 0) + tool,
+                "cache_read": cached,
+                "output": output + thought,
+            }
+            model = message.get("model")
+            self._found.append(
+                made.usage(
+                    voice,
+                    key,
+                    model if isinstance(model, str) else None,
+                    counts,
+                    output_tokens_details={"thinking_tokens": thought},
+                )
+            )
+
+
+def _record_kind(record: Message) -> str | None:
+    """What a record is; None where it is of no known kind."""
+    for name in ("$rewindTo", "$set"):
+        if name in record:
+            return name
+    if isinstance(record.get("id"), str) and record.get("type") in ("user", "gemini", *_NOTES):
+        return str(record["type"])
+    return "session" if "sessionId" in record else None
+
+
+def _set_of(record: Message) -> Message:
+    given = record.get("$set")
+    return given if isinstance(given, dict) else {}
+
+
+def _merged(known: dict[str, Message], message: Message) -> Message:
+    """A message with what an earlier line of the same id and type said besides."""
+    name = message["id"]
+    before = known.get(name)
+    is_same = before is not None and before.get("type") == message.get("type")
+    known[name] = {**before, **message} if is_same and before is not None else message
+    return known[name]
+
+
+def _messages_in(listed: object) -> Iterator[Message]:
+    return (one for one in _dicts(listed) if isinstance(one.get("id"), str))
+
+
+def _every_message(records: Iterable[Message]) -> Iterator[Message]:
+    for record in records:
+        if isinstance(record.get("id"), str):
+            yield record
+        for holder in (record, _set_of(record)):
+            yield from _messages_in(holder.get("messages"))
+
+
+def _calls_of(message: Message) -> list[Message]:
+    return list(_dicts(message.get("toolCalls")))
+
+
+def _is_spoken(message: Message) -> bool:
+    """Whether a message is more than the context that every session begins with."""
+    return not (message.get("type") == "user" and _text(message.get("content")).lstrip().startswith(_CONTEXT))
+
+
+def _text(told: object) -> str:
+    return "\n".join(str(part["text"]) for part in parts.parts_of(told) if isinstance(part.get("text"), str))
+
+
+def _dicts(listed: object) -> Iterator[Message]:
+    return (one for one in listed if isinstance(one, dict)) if isinstance(listed, list) else iter(())
+
+
+def _project_root(project: Path, home: Path) -> str:
+    """The directory a project stands for; "" where only its checksum is known."""
+    try:
+        return (project / ".project_root").read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        pass
+    try:
+        named = loose_value((home / "projects.json").read_bytes())
+    except OSError:
+        return ""
+    projects = named.get("projects") if isinstance(named, dict) else None
+    found = (
+        (path for path, slug in projects.items() if slug == project.name)
+        if isinstance(projects, dict)
+        else ()
+    )
+    return next(iter(found), "")

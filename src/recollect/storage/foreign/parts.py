@@ -1,0 +1,75 @@
+"""Content in the parts of Google's API, as Gemini CLI and Qwen Code store it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from recollect.storage.foreign.lines import Line, encode
+
+Part = dict[str, Any]
+
+
+def parts_of(content: object) -> Iterator[Part]:
+    """Text, one part or a list of them."""
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, str):
+            yield {"text": part}
+        elif isinstance(part, dict):
+            yield part
+
+
+def blocks(content: object) -> list[Line]:
+    """What was said, thought and called; results are left to ``results``."""
+    found: list[Line] = []
+    for part in parts_of(content):
+        call, image = part.get("functionCall"), part.get("inlineData")
+        text = part.get("text")
+        if isinstance(call, dict):
+            found.append(tool_use(call.get("id"), call.get("name"), call.get("args")))
+        elif isinstance(image, dict):
+            source = {"type": "base64", "media_type": image.get("mimeType"), "data": image.get("data")}
+            found.append({"type": "image", "source": source})
+        elif isinstance(text, str) and text:
+            thought = part.get("thought") is True
+            found.append(thinking(text) if thought else {"type": "text", "text": text})
+        elif "functionResponse" not in part and not isinstance(text, str):
+            found.append({"type": "text", "text": encode(part).decode()})
+    return found
+
+
+def results(content: object) -> list[Line]:
+    """What tools returned."""
+    found: list[Line] = []
+    for part in parts_of(content):
+        answer = part.get("functionResponse")
+        if isinstance(answer, dict):
+            found.append(tool_result(answer))
+    return found
+
+
+def tool_use(call: object, name: object, given: object) -> Line:
+    """A call."""
+    return {
+        "type": "tool_use",
+        "id": str(call or ""),
+        "name": str(name or "?"),
+        "input": given if isinstance(given, dict) else {},
+    }
+
+
+def tool_result(answer: Part) -> Line:
+    """The result of a call, as text where it is text."""
+    said = answer.get("response")
+    text = said.get("output", said.get("error")) if isinstance(said, dict) else said
+    block: Line = {
+        "type": "tool_result",
+        "tool_use_id": str(answer.get("id") or ""),
+        "content": text if isinstance(text, str) else encode(said).decode(),
+    }
+    return {**block, "is_error": True} if isinstance(said, dict) and "error" in said else block
+
+
+def thinking(text: str) -> Line:
+    """A thought; without a signature the API never takes it back."""
+    return {"type": "thinking", "thinking": text, "signature": ""}

@@ -1,0 +1,186 @@
+"""Qwen Code 0.24: nearly the logs of Claude Code, with ids and parents of their own, and content in Google's parts.
+
+Telemetry lines hold every model call, side calls too; what answers say of usage repeats some of them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from recollect.model.json_text import loose_value
+from recollect.model.made_ids import derived_uuid
+from recollect.storage.foreign import lines as made
+from recollect.storage.foreign import parts
+from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped
+from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.mirror import AgentMirror
+
+_COMPRESSED, _TELEMETRY, _TITLE = "chat_compression", "ui_telemetry", "custom_title"
+_CALL = "qwen-code.api_response"
+
+
+class _ChatState(Struct, kw_only=True):
+    growth: Growth = msgspec.field(default_factory=Growth)
+    name: str = ""
+
+
+def units(home: Path) -> list[Unit]:
+    """The chats of every project, then the logs of their sub-agents."""
+    found: list[Unit | None] = []
+    for below in ("chats", "subagents"):
+        for project in sorted((home / "projects").glob("*")):
+            for where, _, names in os.walk(project / below):
+                for name in sorted(names):
+                    if name.endswith(".jsonl"):
+                        path = Path(where, name)
+                        source = path.relative_to(home).as_posix()
+                        found.append(stamped(source, path, source))
+    return [unit for unit in found if unit is not None]
+
+
+def finish(home: Path, into: AgentMirror) -> None:
+    """Nothing concerns several sessions."""
+
+
+def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
+    """Translate what a chat has gained."""
+    state = msgspec.msgpack.decode(saved, type=_ChatState) if saved else _ChatState()
+    lines, _ = new_lines(unit, state.growth)
+    said = [value if isinstance(value := loose_value(raw), dict) else {} for raw in lines]
+    if not said:
+        return msgspec.msgpack.encode(state)
+    if not state.name:
+        state.name = _placed(unit, said, into)
+    place = into.placed(state.name)
+    assert place is not None  # noqa: S101 - for the type checker: it was placed when its first line was read
+    log = into.log(place)
+    known = into.known_ids(log) if state.growth.generation else set()
+    found: list[Line] = []
+    for raw, line in zip(lines, said, strict=True):
+        voice = Voice(
+            session=place.session,
+            agent=place.agent,
+            cwd=str(line.get("cwd") or ""),
+            branch=line.get("gitBranch"),
+            version=line.get("version"),
+            at=line.get("timestamp"),
+        )
+        found += made.with_original(_translated(line, voice), raw)
+    into.append(log, [made.only_new(line, known) for line in found], (unit.source, state.growth.generation))
+    return msgspec.msgpack.encode(state)
+
+
+def _placed(unit: Unit, said: list[Line], into: AgentMirror) -> str:
+    """Where a chat belongs, by its path and its first line."""
+    cwd = next((str(line["cwd"]) for line in said if line.get("cwd")), "")
+    if unit.path.parent.name == "chats":
+        return str(into.place(unit.path.stem, cwd).session)
+    session, agent = unit.path.parent.name, unit.path.stem.removeprefix("agent-")
+    place = into.place(agent, cwd, session=session, agent=agent[:64])
+    beside = unit.path.with_suffix(".meta.json")
+    meta = loose_value(content(beside)) if beside.exists() else {}
+    if isinstance(meta, dict):
+        wanted = ("agentType", "description", "toolUseId", "parentAgentId")
+        into.note_agent(place, {key: meta.get(key) for key in wanted})
+    return agent
+
+
+def _translated(line: Line, voice: Voice) -> list[Line]:
+    kind, message = line.get("type"), line.get("message")
+    told = message.get("parts") if isinstance(message, dict) else None
+    if kind in ("user", "tool_result"):
+        answers = parts.results(told)
+        is_meta = line.get("provenance") not in (None, "real_user") and not answers
+        body: Line = {"message": {"role": "user", "content": answers or parts.blocks(told)}}
+        found = [_link(line, voice, "user", body | ({"isMeta": True} if is_meta else {}))]
+    elif kind == "assistant":
+        answer = {"role": "assistant", "model": line.get("model"), "content": parts.blocks(told)}
+        found = [_link(line, voice, "assistant", {"message": answer | {"id": f"msg_{line.get('uuid')}"}})]
+    elif kind == "system":
+        found = _system(line, voice)
+    else:
+        found = [made.record(voice, f"qwen:{kind}" if line else "qwen:unreadable")]
+    return found
+
+
+def _system(line: Line, voice: Voice) -> list[Line]:
+    subtype, payload = line.get("subtype"), line.get("systemPayload")
+    said: dict[str, Any] = payload if isinstance(payload, dict) else {}
+    if subtype == _COMPRESSED:
+        return _compression(line, voice, said)
+    found = [_link(line, voice, "system", {"subtype": subtype, "content": "", "level": "info"})]
+    event = said.get("uiEvent")
+    if subtype == _TELEMETRY and isinstance(event, dict) and event.get("event.name") == _CALL:
+        found += _call(event, voice, line)
+    title = said.get("customTitle", said.get("title"))
+    if subtype == _TITLE and isinstance(title, str):
+        found.append(made.titled(voice.session, title))
+    return found
+
+
+def _compression(line: Line, voice: Voice, said: dict[str, Any]) -> list[Line]:
+    """The cut is a line of ours; the summary has the id that later lines follow."""
+    history = said.get("compressedHistory")
+    kept = (
+        [block for one in history if isinstance(one, dict) for block in parts.blocks(one.get("parts"))]
+        if isinstance(history, list)
+        else []
+    )
+    cut = {
+        **line,
+        "uuid": derived_uuid(str(line.get("uuid")), 0),
+    }
+    info = said.get("info")
+    trigger = info.get("triggerReason") if isinstance(info, dict) else None
+    body: Line = {
+        "subtype": "compact_boundary",
+        "content": "Conversation compacted",
+        "compactMetadata": {"trigger": str(trigger or "auto")},
+    }
+    boundary = _link(cut, voice, "system", body) | {
+        "parentUuid": None,
+        "logicalParentUuid": line.get("parentUuid"),
+    }
+    summary = {"message": {"role": "user", "content": kept}, "isCompactSummary": True}
+    return [boundary, _link({**line, "parentUuid": cut["uuid"]}, voice, "user", summary)]
+
+
+def _call(event: dict[str, Any], voice: Voice, line: Line) -> list[Line]:
+    whole, cached, output, thought = (
+        value if isinstance(value := event.get(f"{name}_token_count"), int) else 0
+        for name in ("input", "cached_content", "output", "thoughts")
+    )
+    if not whole + output:
+        return []  # a stream that was cut: nothing is known of it
+    counts = {"input": max(whole - cached, 0), "cache_read": cached, "output": output}
+    key = made.key_of("qwen", event.get("response_id") or line.get("uuid"))
+    model = event.get("model")
+    found = made.usage(
+        voice,
+        key,
+        model if isinstance(model, str) else None,
+        counts,
+        output_tokens_details={"thinking_tokens": thought},
+    )
+    return [found | _origin(line)]
+
+
+def _link(line: Line, voice: Voice, kind: str, body: Line) -> Line:
+    """A link with the ids it has in the client's own log."""
+    voice.leaf = None
+    made_link = made.link(voice, kind, body)
+    return {
+        **made_link,
+        "uuid": line.get("uuid") or made_link["uuid"],
+        "parentUuid": line.get("parentUuid"),
+    } | _origin(line)
+
+
+def _origin(line: Line) -> Line:
+    origin = line.get("forkedFrom")
+    return {"forkedFrom": origin} if isinstance(origin, dict) else {}

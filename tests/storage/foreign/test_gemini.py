@@ -1,0 +1,139 @@
+"""Homes of Gemini CLI 0.24, 0.38 and 0.61, read through their mirrors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import recollect
+from recollect.storage.foreign import gemini
+from recollect.storage.foreign.mirror import AgentMirror, originals
+from tests.storage.foreign.samples import Call, Sample, counted, other_samples, tree_state
+
+# Calls of the samples with a file (one session of each was too large to keep): whole ones, and cut ones with the counts of
+# their last chunk.
+RECORDED = {"gemini-0.24.5": (21, 4), "gemini-0.38.2": (25, 8), "gemini-0.61.0": (25, 0)}
+# Prompt tokens of the service's own tools: the stub bills them beside the input.
+TOOL_TOKENS = 17
+
+
+@pytest.fixture(scope="module")
+def samples(shared: Path) -> dict[str, Sample]:
+    return {one.name: one for one in other_samples(shared, "gemini") if one.name in RECORDED}
+
+
+def anywhere(calls: Counter[Call]) -> Counter[Call]:
+    """The stub knows sub-agents and resumed sessions by other names than the files."""
+    found = Counter[Call]()
+    for call, count in calls.items():
+        found[call._replace(thread="")] += count
+    return found
+
+
+def test_every_recorded_call_was_billed_so(samples: dict[str, Sample], tmp_path: Path) -> None:
+    assert samples.keys() == RECORDED.keys()
+    for sample in samples.values():
+        billed = anywhere(sample.billed)
+        whole, cut = Counter[Call](), 0
+        for call, count in anywhere(
+            counted(recollect.Home(sample.home, data=tmp_path / sample.name))
+        ).items():
+            if call in billed:
+                whole[call] += count
+            elif call._replace(input=call.input - TOOL_TOKENS) in billed:
+                whole[call._replace(input=call.input - TOOL_TOKENS)] += count
+            else:
+                (cut_off,) = (one for one in sample.cut if one[1:5] == call[1:5])
+                assert call.output < cut_off.output
+                cut += count
+        assert not whole - billed, sample.name
+        assert (whole.total(), cut) == RECORDED[sample.name]
+
+
+def test_every_file_is_read_back_byte_for_byte_and_untouched(
+    samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    for sample in samples.values():
+        before = tree_state(sample.home)
+        mirror = AgentMirror("gemini", sample.home, tmp_path / sample.name)
+        mirror.refresh()
+        assert tree_state(sample.home) == before
+        logs = [log.read_bytes().splitlines() for log in mirror.root.rglob("*.jsonl")]
+        back = originals(json.loads(line) for log in logs for line in log)
+        for unit in gemini.units(sample.home):
+            assert b"".join(back[unit.source]) == unit.path.read_bytes(), unit.source
+
+
+def test_a_resumed_session_that_the_client_deletes_is_still_there(shared: Path, tmp_path: Path) -> None:
+    """0.61.0 deletes a session that was resumed when it starts next: three states of one home."""
+    steps = shared / "dialects" / "samples" / "gemini-0.61.0-retention"
+    home = tmp_path / ".gemini"
+    for step in sorted(steps.iterdir()):
+        shutil.rmtree(home / "tmp", ignore_errors=True)
+        shutil.copytree(step, home / "tmp")
+        found = recollect.Home(home, data=tmp_path / "data", index=False)
+        names = {session.id[:8]: session for session in found.sessions()}
+    assert not list((home / "tmp").rglob("*5d6112c1*"))
+    assert {"5d6112c1", "5aa70046"} <= names.keys()
+    assert len(names["5d6112c1"].conversation().messages) >= 4
+
+
+def write(path: Path, *records: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def said(name: str, kind: str, text: str) -> dict[str, object]:
+    return {"id": name, "timestamp": "2026-11-16T09:00:00.000Z", "type": kind, "content": text}
+
+
+def texts(home: Path, data: Path) -> tuple[list[str], list[str]]:
+    """The conversation as it is, and everything that was ever said."""
+    (session,) = recollect.Home(home, data=data, index=False).sessions()
+    live = [message.text for message in session.conversation().messages]
+    return live, [message.text for message in session.messages(branches="all")]
+
+
+def test_what_is_replaced_rewound_and_checkpointed_is_folded(tmp_path: Path) -> None:
+    home = tmp_path / ".gemini"
+    file = home / "tmp" / "proj" / "chats" / "session-2026-11-16T09-00-0e48df2f.jsonl"
+    meta = {
+        "sessionId": "0e48df2f-82dd-4e38-99ce-1e24bcfef5d7",
+        "projectHash": "x",
+        "startTime": "2026-11-16T09:00:00.000Z",
+    }
+    write(
+        file,
+        meta,
+        said("q1", "user", "one"),
+        said("a1", "gemini", "first"),
+        said("a1", "gemini", "first, better"),
+    )
+    write(file, said("q2", "user", "two"), said("a2", "gemini", "second"))
+    assert texts(home, tmp_path / "data")[0] == ["one", "first, better", "two", "second"]
+    write(file, {"$rewindTo": "q2"})
+    live, everything = texts(home, tmp_path / "data")
+    assert live == ["one", "first, better"]
+    assert "second" in everything
+    write(file, {"$set": {"messages": [said("q3", "user", "three")]}})
+    live, everything = texts(home, tmp_path / "data")
+    assert live == ["three"]
+    assert {"one", "first, better", "two", "second"} <= set(everything)
+    write(file, {"brand": "new"})
+    report = recollect.Home(home, data=tmp_path / "data", index=False).check()
+    assert report.summary.by_code == {"unknown-type": 1}
+
+
+def test_an_unknown_rewind_drops_everything(tmp_path: Path) -> None:
+    home = tmp_path / ".gemini"
+    file = home / "tmp" / "proj" / "chats" / "session-2026-11-16T09-00-0e48df2f.jsonl"
+    meta = {"sessionId": "0e48df2f-82dd-4e38-99ce-1e24bcfef5d7", "projectHash": "x"}
+    write(file, meta, said("q1", "user", "one"), {"$rewindTo": "nowhere"}, said("q2", "user", "two"))
+    live, everything = texts(home, tmp_path / "data")
+    assert live == ["two"]
+    assert "one" in everything
