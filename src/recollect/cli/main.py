@@ -26,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tree": ("recollect.cli.look.tree", "branches, forks, compactions and sub-agents of a session"),
     "agents": ("recollect.cli.look.agents", "list the sub-agents of a session"),
     "files": ("recollect.cli.look.files", "list, compare and restore versions of files a session touched"),
+    "blame": ("recollect.cli.look.blame", "which session wrote each line of a file, and the prompt"),
+    "log": ("recollect.cli.look.log", "the sessions that changed a file, and their commits"),
     "todos": ("recollect.cli.look.todos", "todo lists and tasks with their states"),
     "history": ("recollect.cli.look.history", "typed prompts, plans and shell environment beside the logs"),
     "plans": ("recollect.cli.look.plans", "the documents of plan mode: list, find, print"),

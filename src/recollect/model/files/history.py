@@ -70,6 +70,39 @@ class FileVersion(Struct, frozen=True, kw_only=True):
         return not self.existed or self.content is not None
 
 
+class FileStep(Struct, frozen=True):
+    """A state of a file, and the change that made it; None where it was only seen."""
+
+    version: FileVersion
+    change: FileChange | None = None
+
+
+def file_steps(
+    entries: Iterable[Entry],
+    cwd: str | None = None,
+    *,
+    body_of: BodyOf | None = None,
+    wanted: Callable[[str], bool] = bool,
+) -> dict[str, list[FileStep]]:
+    """As ``file_versions``, with the changes, for the paths that are wanted."""
+    log = FileEvents(cwd)
+    for entry in entries:
+        log.add(entry)
+    files: dict[str, _FileVersions] = {}
+    steps: dict[str, list[FileStep]] = {}
+    for event in log.in_order():
+        path = log.path_of(event)
+        if wanted(path):
+            file = files.setdefault(path, _FileVersions(path, body_of))
+            known = len(file.versions)
+            file.apply(event)
+            for version in file.versions[known:]:
+                made = version.source in (VersionSource.WRITE, VersionSource.EDIT)
+                change = event if made and isinstance(event, FileChange) else None
+                steps.setdefault(path, []).append(FileStep(version, change))
+    return steps
+
+
 def file_versions(
     entries: Iterable[Entry], cwd: str | None = None, *, body_of: BodyOf | None = None
 ) -> dict[str, list[FileVersion]]:
@@ -79,14 +112,8 @@ def file_versions(
     is the base of relative paths; the default is the working directory of the entries. ``body_of`` returns
     the bytes of a backup by its name; without it backups have a name and no content.
     """
-    log = FileEvents(cwd)
-    for entry in entries:
-        log.add(entry)
-    files: dict[str, _FileVersions] = {}
-    for event in log.in_order():
-        path = log.path_of(event)
-        files.setdefault(path, _FileVersions(path, body_of)).apply(event)
-    return {path: file.versions for path, file in files.items() if file.versions}
+    steps = file_steps(entries, cwd, body_of=body_of)
+    return {path: [step.version for step in found] for path, found in steps.items()}
 
 
 def rewound(
@@ -222,7 +249,7 @@ class _FileVersions:
             return event.content
         last = self._last
         held = last.content if last is not None and last.existed else None
-        base = event.original if event.original is not None else _text(held)
+        base = event.original if event.original is not None else reported_text(held)
         if base is None and event.replacements and not event.replacements[0].old:
             base = ""  # an edit of nothing creates the file
         result = None if base is None else edited(base, event.replacements, event.hunks)
@@ -252,7 +279,7 @@ def _decoded(content: bytes) -> str | None:
         return None
 
 
-def _text(content: str | bytes | None) -> str | None:
+def reported_text(content: str | bytes | None) -> str | None:
     """Text as the client reports it: line ends unified, a byte-order mark preserved; None for binary content."""
     text = _decoded(content) if isinstance(content, bytes) else content
     return None if text is None else text.replace("\r\n", "\n")
@@ -273,7 +300,7 @@ def _same(one: str | bytes | None, other: str | bytes) -> bool:
     """Whether two reports describe the same state; a Read omits the byte-order mark."""
     if isinstance(one, bytes) and isinstance(other, bytes):
         return one == other
-    left, right = _text(one), _text(other)
+    left, right = reported_text(one), reported_text(other)
     return (
         left is not None and right is not None and left.removeprefix("\ufeff") == right.removeprefix("\ufeff")
     )
@@ -285,7 +312,9 @@ def _comparable(
     """Both as lines. Line ends count only where both contents are exact bytes."""
     if isinstance(old, bytes) and isinstance(new, bytes):
         return _lines(_decoded(old)), _lines(_decoded(new))
-    return _lines(_text(old) if old is not None else ""), _lines(_text(new) if new is not None else "")
+    return _lines(reported_text(old) if old is not None else ""), _lines(
+        reported_text(new) if new is not None else ""
+    )
 
 
 def _lines(text: str | None) -> list[str] | None:

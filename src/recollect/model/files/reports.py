@@ -30,6 +30,7 @@ _FILE_TOOLS = frozenset(["Write", "Edit", "MultiEdit", "NotebookEdit", "Read"])
 _MARKS = (b'"filePath"', b'"file"', b'"notebook_path"')
 _ERRORS = ("Error", "InputValidationError", "<tool_use_error>")
 _REPLACED = "\ufffd"
+_CREATED = "File created successfully"  # what a result says of a new file where it has no fields
 
 _Fields: TypeAlias = Mapping[str, object]
 
@@ -43,7 +44,11 @@ class ReportContext(Struct, frozen=True):
 
 
 class FileChange(Struct, frozen=True, kw_only=True):
-    """A file was written. Without ``content`` it must be computed from the previous version."""
+    """A file was written. Without ``content`` it must be computed from the previous version.
+
+    ``proposed`` is what the model had asked for, where a person altered it before it was written: a whole text, or
+    replacements.
+    """
 
     path: str
     context: ReportContext
@@ -53,6 +58,7 @@ class FileChange(Struct, frozen=True, kw_only=True):
     created: bool = False
     replacements: tuple[Replacement, ...] = ()
     hunks: tuple[Hunk, ...] = ()
+    proposed: str | tuple[Replacement, ...] | None = None
 
 
 class FileReading(Struct, frozen=True, kw_only=True):
@@ -119,9 +125,9 @@ class FileReports:
             return None
         fields = _rich_fields(rich)
         if isinstance(fields, str):
-            return None if fields.startswith(_ERRORS) else _from_call(entry, call)
+            return None if fields.startswith(_ERRORS) else _from_call(entry, call, block)
         report = None if fields is None else _from_result(entry, call, fields)
-        return report or (_from_call(entry, call) if fields is None else None)
+        return report or (_from_call(entry, call, block) if fields is None else None)
 
 
 def _rich_fields(rich: Raw | UnsetType) -> _Fields | str | None:
@@ -164,6 +170,7 @@ def _from_result(
         created=fields.get("type") == "create",
         replacements=replacements,
         hunks=_hunks(fields.get("structuredPatch")),
+        proposed=_proposed(call) if fields.get("userModified") is True else None,
     )
 
 
@@ -241,7 +248,7 @@ def _hunks(patch: object) -> tuple[Hunk, ...]:
 # ---- calls -----------------------------------------------------------------------------------------------
 
 
-def _from_call(entry: Entry, call: _FileToolCall | None) -> FileChange | None:
+def _from_call(entry: Entry, call: _FileToolCall | None, block: ToolResultBlock) -> FileChange | None:
     """The effect of a successful call whose result does not describe it."""
     if call is None or call.name == "Read":
         return None
@@ -255,8 +262,17 @@ def _from_call(entry: Entry, call: _FileToolCall | None) -> FileChange | None:
         context=report_context(entry),
         is_edit=call.name != "Write",
         content=content if isinstance(content, str) else None,
+        created=call.name == "Write" and _CREATED in block.text(),
         replacements=_several([given] if call.name == "Edit" else given.get("edits")),
     )
+
+
+def _proposed(call: _FileToolCall | None) -> str | tuple[Replacement, ...]:
+    given = {} if call is None else _arguments(call)
+    content = given.get("content")
+    if isinstance(content, str):
+        return content
+    return _several(given.get("edits", [given]))
 
 
 def _arguments(call: _FileToolCall) -> _Fields:

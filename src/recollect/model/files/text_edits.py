@@ -40,6 +40,12 @@ class Hunk(Struct, frozen=True, rename="camel"):
         """The lines it produces."""
         return [line[1:] for line in self.lines if line[:1] in (" ", "+")]
 
+    def reversed(self) -> Hunk:
+        """The piece that takes it back."""
+        signs = {"+": "-", "-": "+"}
+        lines = [signs.get(line[:1], line[:1]) + line[1:] for line in self.lines]
+        return Hunk(self.new_start, self.new_lines, self.old_start, self.old_lines, lines)
+
 
 class Replacement(Struct, frozen=True):
     """Replace ``old`` by ``new``, once or at every occurrence."""
@@ -71,6 +77,16 @@ def patched(text: str, hunks: Sequence[Hunk]) -> str | None:
         result += lines[position:start] + hunk.after()
         position = start + len(before)
     return "\n".join(result + lines[position:])
+
+
+def undone(text: str, replacements: Sequence[Replacement], hunks: Sequence[Hunk]) -> str | None:
+    """The text before the change that led to ``text``; None where that cannot be known."""
+    if len(replacements) == 1 and replacements[0].new and text.count(replacements[0].new) == 1:
+        step = replacements[0]
+        before = text.replace(step.new, step.old)
+        if not hunks or _shows(before, text, hunks):
+            return before
+    return patched(text, [hunk.reversed() for hunk in hunks]) if hunks else None
 
 
 def unified(hunks: Sequence[Hunk]) -> str:

@@ -1,0 +1,1 @@
+"""Which change wrote each line of a file."""

@@ -1,0 +1,1 @@
+"""Which sessions wrote a file: line by line, and commit by commit."""

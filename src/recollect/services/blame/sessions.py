@@ -1,0 +1,183 @@
+"""What one session did to one file, and the prompts that asked for it.
+
+Only the lines that name the file, their results and the prompts are decoded; of all others only the links are read.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import heapq
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from recollect.errors import NotFound, StorageError
+from recollect.model.blocks import ToolUseBlock
+from recollect.model.conversation.agents import SubAgent
+from recollect.model.damage import Line
+from recollect.model.entry import Assistant, Entry, System, ToolCallBody
+from recollect.model.files.history import FileStep, file_steps
+from recollect.model.line_views.links import LineKey, line_key
+from recollect.model.prompts import asked_text, read_entry
+from recollect.services.agents import agents_of
+from recollect.services.blame.candidates import FileNeedle
+from recollect.services.session import Session
+from recollect.storage.file_backups import body_reader
+from recollect.storage.logs.reader import read_lines
+
+_EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+class AskedPrompt(Struct, frozen=True):
+    """What asked for a change: the entry and its text."""
+
+    uuid: str
+    text: str
+
+
+class ChangeOrigin(Struct, frozen=True):
+    """Where a change stands: the agent, None for the session itself, and whether the line is a copy of another log's."""
+
+    agent: str | None
+    is_copy: bool
+
+
+class SessionTrail:
+    """The lines of a session and its agents that bear on a file."""
+
+    def __init__(self, session: Session, needle: FileNeedle) -> None:
+        self.session = session
+        self.cwds: set[str] = set()
+        self._needle = needle
+        self._parents: dict[str, str | None] = {}
+        self._prompts: dict[str, str] = {}
+        self._order: list[tuple[str, bool]] = []  # the lines of the main log: id, and whether it is a prompt
+        self._agent_of: dict[str, str] = {}
+        self._origins: dict[str, ChangeOrigin] = {}
+        logs = [_timed(self._kept(session.path, None), 0)]
+        for number, agent in enumerate(session.agents(), 1):
+            if needle.is_in_log(agent.path):
+                name = str(agent.agent_id or agent.path.stem)
+                logs.append(_timed(self._kept(agent.path, name), number))
+        merged = heapq.merge(*logs, key=lambda item: item[:2])
+        self._entries = [entry for *_, entry in merged]
+
+    def steps(self, wanted: Callable[[str], bool]) -> dict[str, list[FileStep]]:
+        """The states and changes of the files that are wanted, by path."""
+        body_of = body_reader(self.session.home, self.session.file)
+        cwd = self.session.file.first_cwd()
+        return file_steps(self._entries, cwd, body_of=body_of, wanted=wanted)
+
+    def origin(self, uuid: str | None) -> ChangeOrigin:
+        return self._origins.get(uuid or "", ChangeOrigin(None, False))
+
+    # ---- lines -----------------------------------------------------------------------------------------------
+
+    def _kept(self, path: Path, agent: str | None) -> Iterator[Entry]:
+        waiting: set[bytes] = set()  # calls that name the file and have no result yet
+        try:
+            for line in read_lines(path):
+                key = line_key(line.data) if isinstance(line, Line) else None
+                if key is None or not isinstance(line, Line):
+                    continue
+                entry = self._noted(line, key, agent, waiting)
+                if entry is not None:
+                    self._note_origin(entry, agent)
+                    waiting |= {call.encode() for call in _calls(entry)}
+                    yield entry
+        except (NotFound, StorageError):
+            return
+
+    def _noted(self, line: Line, key: LineKey, agent: str | None, waiting: set[bytes]) -> Entry | None:
+        """The entry of a line that bears on the file; its links are noted in any case."""
+        data = line.data
+        is_result = b'"tool_result"' in data
+        may_ask = key.type in ("user", "attachment") and not is_result
+        is_cut = key.type == "system" and b"compact_boundary" in data
+        answered = {call for call in waiting if call in data} if is_result else set()
+        entry = read_entry(line) if may_ask or is_cut or answered or self._needle.is_in(data) else None
+        waiting -= answered
+        if key.uuid is not None and key.uuid not in self._parents:
+            self._parents[key.uuid] = _before(entry) or key.parent_uuid
+            text = asked_text(entry) if entry is not None and may_ask else None
+            is_main = agent is None and not key.is_sidechain
+            if text is not None and is_main:
+                self._prompts[key.uuid] = text
+            if agent is None:
+                self._order.append((key.uuid, text is not None and is_main))
+            else:
+                self._agent_of[key.uuid] = agent
+        return entry
+
+    def _note_origin(self, entry: Entry, agent: str | None) -> None:
+        chain = entry.chain
+        if chain is None:
+            return
+        if chain.cwd:
+            self.cwds.add(chain.cwd)
+        if entry.uuid is not None:
+            foreign = entry.session_id not in (None, self.session.id)
+            is_copy = chain.forked_from is not None or foreign
+            self._origins.setdefault(entry.uuid, ChangeOrigin(agent or chain.agent_id, is_copy))
+
+    # ---- prompts ---------------------------------------------------------------------------------------------
+
+    def prompt_of(self, uuid: str | None) -> AskedPrompt | None:
+        """The prompt of the session that led to an entry, also through the agents it sent."""
+        seen: set[str] = set()
+        while uuid is not None and uuid not in seen:
+            seen.add(uuid)
+            if uuid in self._prompts:
+                return AskedPrompt(uuid, self._prompts[uuid])
+            above = self._parents.get(uuid)
+            if above is None and uuid in self._agent_of:
+                above = self._sent_by(self._agent_of[uuid])
+            elif above is None or above not in self._parents:
+                above = self._last_prompt_before(uuid)
+            uuid = above
+        return None
+
+    def _last_prompt_before(self, uuid: str) -> str | None:
+        """For lines whose chain is broken, and for agents inside the log: the last prompt that stands before."""
+        last = None
+        for one, is_prompt in self._order:
+            if one == uuid:
+                return last
+            last = one if is_prompt else last
+        return None
+
+    def _sent_by(self, name: str) -> str | None:
+        """The entry with the call that sent an agent, or sent the agent whose log does not name the file."""
+        agent = self._agents.get(name)
+        for _ in self._agents:
+            if agent is None or agent.spawned_by in self._parents:
+                break
+            agent = self._agents.get(agent.parent_agent or "")
+        return None if agent is None else agent.spawned_by
+
+    @functools.cached_property
+    def _agents(self) -> dict[str, SubAgent]:
+        return {agent.id: agent for agent in agents_of(self.session)}
+
+
+def _before(entry: Entry | None) -> str | None:
+    """What stands before a compaction, which cuts the chain."""
+    body = None if entry is None else entry.body
+    return body.logical_parent_uuid if isinstance(body, System) and body.parent_uuid is None else None
+
+
+def _calls(entry: Entry) -> list[str]:
+    if isinstance(entry.body, ToolCallBody):
+        return [] if entry.body.call_id is None else [entry.body.call_id]
+    if not isinstance(entry.body, Assistant):
+        return []
+    return [block.id for block in entry.body.message.blocks if isinstance(block, ToolUseBlock)]
+
+
+def _timed(entries: Iterator[Entry], number: int) -> Iterator[tuple[dt.datetime, int, Entry]]:
+    latest = _EARLIEST
+    for entry in entries:
+        latest = max(latest, entry.at or latest)
+        yield latest, number, entry

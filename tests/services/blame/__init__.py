@@ -1,0 +1,1 @@
+"""Tests of who wrote a file."""
