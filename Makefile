@@ -64,6 +64,7 @@ prices: $(DEV)  ## regenerate the price table from the installed genai-prices
 docs: $(DEV)  ## regenerate the reference pages and the types of the page
 	$(BIN)/python tools/build_cli_reference.py
 	$(BIN)/python tools/build_check_reference.py
+	$(BIN)/python tools/build_lake_reference.py
 	$(BIN)/python tools/build_api_reference.py
 	$(BIN)/python tools/build_page_types.py
 	$(BIN)/python tools/build_terminal_screens.py

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recollect.cli.main import COMMANDS
 from recollect.model.checks import CODES
-from tools import build_api_reference, build_check_reference
+from tools import build_api_reference, build_check_reference, build_lake_reference
 from tools.build_cli_reference import PAGE, reference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,6 +23,10 @@ def test_the_reference_of_codes_is_what_the_table_says() -> None:
     """``make docs`` writes it; every code that a repair may mend says what the repair does."""
     assert build_check_reference.reference() == build_check_reference.PAGE.read_text(encoding="utf-8")
     assert build_check_reference.REPAIRS.keys() == {code for code, rule in CODES.items() if rule.is_mendable}
+
+
+def test_the_reference_of_the_lake_is_what_its_schema_says() -> None:
+    assert build_lake_reference.reference() == build_lake_reference.PAGE.read_text(encoding="utf-8")
 
 
 def test_the_library_reference_is_what_docstrings_say() -> None:

@@ -31,7 +31,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "todos": ("recollect.cli.look.todos", "todo lists and tasks with their states"),
     "history": ("recollect.cli.look.history", "typed prompts, plans and shell environment beside the logs"),
     "plans": ("recollect.cli.look.plans", "the documents of plan mode: list, find, print"),
-    "export": ("recollect.cli.look.export", "write a session as Markdown, HTML, JSON or JSONL"),
+    "export": (
+        "recollect.cli.look.export",
+        "write a session as Markdown, HTML or JSON; all as Parquet tables",
+    ),
     "resume": ("recollect.cli.look.resume", "find a session and continue it in the client"),
     "browse": ("recollect.cli.look.browse", "read sessions in the terminal: pick, scroll, search"),
     "fork": ("recollect.cli.keep.fork", "start a new session as a copy of another"),

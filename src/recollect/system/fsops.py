@@ -136,8 +136,11 @@ def _create(path: Path, flags: int) -> int:
     return fd
 
 
-def make_directories(path: Path) -> list[Path]:
-    """Create the missing parts of ``path``, outermost first, each name durable before the next (S5)."""
+def make_directories(path: Path, *, synced: bool = True) -> list[Path]:
+    """Create the missing parts of ``path``, outermost first, each name durable before the next (S5).
+
+    ``synced=False`` is for what can be rebuilt.
+    """
     missing: list[Path] = []
     while not path.is_dir():
         missing.append(path)
@@ -154,7 +157,8 @@ def make_directories(path: Path) -> list[Path]:
             continue
         if stat.S_IMODE(directory.stat().st_mode) & DIRECTORY_MODE != DIRECTORY_MODE:
             directory.chmod(DIRECTORY_MODE)
-        sync_dir(directory.parent)
+        if synced:
+            sync_dir(directory.parent)
         created.append(directory)
     return created
 

@@ -25,6 +25,7 @@ from recollect.services.documents.cost import CostDocument
 from recollect.services.documents.encoding import encoded
 from recollect.services.documents.export import ExportDocument
 from recollect.services.documents.findings import CheckRulesDocument, RepairDocument
+from recollect.services.documents.lake import LakeDocument
 from recollect.services.documents.overview import OverviewDocument
 from recollect.services.documents.parts import (
     FilesDocument,
@@ -68,6 +69,7 @@ def _printed(capfd: pytest.CaptureFixture[str], data: Path, *words: str) -> Any:
         ),
         (CostDocument, "cost --by block"),
         (CostDocument, "cost --mode auto --explain"),
+        (LakeDocument, "export --format parquet"),
     ],
     ids=str,
 )

@@ -312,12 +312,12 @@ def test_other_packages_read_the_table(home: Home, package: str) -> None:
 
 def test_without_pyarrow_the_extra_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A typed error that says how to get it."""
-    from recollect.services.library import arrow
+    from recollect.services.lake import schema
 
     def missing(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(arrow, "import_module", missing)
+    monkeypatch.setattr(schema, "import_module", missing)
     with pytest.raises(MissingExtra, match="pyarrow") as refused:
         home.responses().to_arrow()
     assert ("analytics",) == refused.value.extras

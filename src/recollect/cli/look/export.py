@@ -1,16 +1,22 @@
-"""Write a session as Markdown, HTML, JSON, log lines, or in the flat dialect.
+"""Write a session as Markdown, HTML, JSON or log lines; or all as Parquet tables.
 
-md      for reading
-html    a page that needs no server; includes the sub-agents
-json    the document of `show --json`
-jsonl   the log, line by line
-flat    the flat dialect; what it cannot hold is listed on stderr
+md       for reading
+html     a page that needs no server; includes the sub-agents
+json     the document of `show --json`
+jsonl    the log, line by line
+flat     the flat dialect; what it cannot hold is listed on stderr
+parquet  all sessions as tables (responses, messages, tool_calls, sessions) for
+         DuckDB, Polars, Spark and others: one file for each table and day
 
 Writes to stdout, or with --output to a new file that only you can read. An
 interrupted export leaves no file. --json prints a report on the written file.
 html: --output FILE.html writes one file (and FILE-pages/ for a huge session);
 any other name becomes a directory with index.html. --project P writes all
 sessions of a project to a directory. The session is not changed.
+
+parquet: --to DIR names the directory; without it, it is in the data directory,
+where `recollect sql` finds it. Another run writes only what changed. --text
+adds titles, prose, tool inputs and results, without the credentials in them.
 
 Installed packages may add formats; --format NAME selects them.
 
@@ -21,6 +27,7 @@ Example:
   recollect export @last > talk.md
   recollect export 6ada00ba --format jsonl --no-redact --output 6ada00ba.jsonl
   recollect export --project shop --format html --output shop-sessions
+  recollect export --format parquet --to ~/lake
 """
 
 from __future__ import annotations
@@ -47,7 +54,8 @@ from recollect.services.documents.export import ExportDocument, damages, redacte
 from recollect.services.export import export
 from recollect.services.session import Session
 
-_FORMATS = ("md", "html", "json", "jsonl", "flat")
+_LAKE = "parquet"
+_FORMATS = ("md", "html", "json", "jsonl", "flat", _LAKE)
 _Look = Callable[[], list[Damage]]
 
 
@@ -73,6 +81,8 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--project", metavar="P", help="html: every session of this directory (path or part of its name)"
     )
+    parser.add_argument("--to", metavar="DIR", help="parquet: the directory to write to")
+    parser.add_argument("--text", action="store_true", help="parquet: also texts, without credentials")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--whole", action="store_true", help="include messages from before compactions")
     parser.add_argument(
@@ -87,6 +97,11 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    if options.format == _LAKE:
+        from recollect.cli.look import export_lake
+
+        export_lake.check(options)
+        return export_lake.run(options)
     _check(options)
     if options.format == "html" and options.output is not None:
         from recollect.cli.look import export_html
@@ -107,6 +122,11 @@ def run(options: Namespace) -> int:
 
 
 def _check(options: Namespace) -> None:
+    if options.to is not None or options.text:
+        raise UsageError(
+            f"{'--text' if options.to is None else '--to'}: is for --format parquet",
+            hint="add --format parquet, or write to a file with --output FILE",
+        )
     if options.project is not None:
         _check_project(options)
     elif options.session is None:

@@ -23,8 +23,8 @@ _DENIED = re.compile(
     r"(Error: )?(User rejected tool use|The user doesn't want to|Permission to use |Claude requested permissions|"
     r"This command requires approval|This Bash command contains multiple operations)"
 )
-_INTERRUPTED = "[Request interrupted by user"
-_NOTIFICATION = "<task-notification>"
+INTERRUPTED = "[Request interrupted by user"
+NOTIFICATION = "<task-notification>"
 
 
 def is_denial(text: str) -> bool:
@@ -107,7 +107,7 @@ def _answer(calls: dict[str, ToolCall], entry: Entry, body: User) -> None:
             call = calls.get(block.tool_use_id)
             if call is not None and call.status is ToolCallStatus.MISSING:
                 calls[call.id] = _answered(call, block, entry, rich)
-        elif isinstance(block, TextBlock) and block.text.startswith(_NOTIFICATION):
+        elif isinstance(block, TextBlock) and block.text.startswith(NOTIFICATION):
             _notify(calls, entry, block.text)
 
 
@@ -133,13 +133,26 @@ def _status(
     fields = entry.fields()
     decision = fields.get("permissionDecision")
     rejected = isinstance(decision, dict) and decision.get("decision") == "reject"
-    if fields.get("toolDenialKind") or rejected or (block.is_error and _DENIED.match(text)):
+    return status_of(
+        text,
+        is_error=bool(block.is_error),
+        is_refused=bool(fields.get("toolDenialKind") or rejected),
+        is_interrupted=rich.get("interrupted") is True,
+        in_background=background,
+    )
+
+
+def status_of(
+    text: str, *, is_error: bool, is_refused: bool, is_interrupted: bool, in_background: bool
+) -> ToolCallStatus:
+    """How a call ended, by its result; only the start of ``text`` is looked at."""
+    if is_refused or (is_error and is_denial(text)):
         return ToolCallStatus.DENIED
-    if rich.get("interrupted") is True or text.startswith(_INTERRUPTED):
+    if is_interrupted or text.startswith(INTERRUPTED):
         return ToolCallStatus.INTERRUPTED
-    if block.is_error:
+    if is_error:
         return ToolCallStatus.ERROR
-    return ToolCallStatus.RUNNING if background else ToolCallStatus.OK
+    return ToolCallStatus.RUNNING if in_background else ToolCallStatus.OK
 
 
 def _notify(calls: dict[str, ToolCall], entry: Entry, text: str) -> None:

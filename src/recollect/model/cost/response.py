@@ -17,6 +17,7 @@ class PricedResponse(Struct, frozen=True, gc=False):
     ``pico_usd`` is None where the model has no price. ``agent`` is None in a session's own conversation.
     ``tool`` is the first tool it called. ``is_uncertain``: the log may hold too low a count.
     ``is_deleted``: the log is gone from its home; the index still knows what it said.
+    ``is_counted``: false for a copy, which a walk over all copies gives too; it has no cost of its own.
     """
 
     message_id: str | None
@@ -33,6 +34,7 @@ class PricedResponse(Struct, frozen=True, gc=False):
     is_uncertain: bool = False
     is_deleted: bool = False
     path: str = ""
+    is_counted: bool = True
 
     @property
     def usd(self) -> Decimal | None:

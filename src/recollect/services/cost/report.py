@@ -17,6 +17,7 @@ from msgspec import structs
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.index.cost_queries import UsageLogRow
 from recollect.index.database import IndexDatabase
+from recollect.index.response_queries import CountedResponseRow
 from recollect.model.cost.billing_blocks import blocks
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, Timeline
 from recollect.model.cost.prices import UNCERTAIN, PriceList
@@ -42,6 +43,7 @@ from recollect.services.projects import ProjectFilter
 from recollect.system.locations import agent_of
 
 Progress = Callable[[int, int], None]
+PricedRow = tuple[CountedResponseRow, UsageLog, int | None]
 _BY_LOG = ("session", "project", "agent", "repo", "client")
 _FROM_LOGS = "read from the logs themselves: sessions that were deleted from the homes are not included"
 
@@ -64,6 +66,7 @@ def costs(
     performance: bool = False,
     now: dt.datetime | None = None,
     progress: Progress | None = None,
+    source: UsageSource | None = None,
 ) -> CostReport:
     """What was used, and what it cost, under the keys ``by`` names; without any, in one row.
 
@@ -71,16 +74,16 @@ def costs(
     meant: a name such as Europe/Berlin, UTC, or local. ``project`` is a directory, or part of one's
     name; ``model`` a name or a part of it; ``session`` an id, the start of one, a title or a path;
     titles are those that ``Home(data=data)`` knows. ``progress`` is told (done, total) in bytes where the
-    logs themselves are read.
+    logs themselves are read; ``source`` is one that was read.
     """
     _check(by, mode)
     _check_prompts(by, opened, mode, is_detailed=explain or performance)
     offset = offset_of(timezone)
-    if opened.database is not None:
-        source: UsageSource = IndexUsageSource(opened.database)
-    else:
+    if source is None:
         is_recorded = mode != "calculate" or explain
-        source = _scanned(homes, by, is_recorded=is_recorded, is_timed=performance, progress=progress)
+        source = usage_source(
+            homes, by, opened=opened, is_recorded=is_recorded, is_timed=performance, progress=progress
+        )
     one = CostReportBuilder(
         source, homes, tuple(by), _milliseconds(since), _milliseconds(until), database=opened.database
     )
@@ -89,6 +92,21 @@ def costs(
     moment = _milliseconds(now or dt.datetime.now(dt.UTC)) or 0
     report = one.made(offset, prices, mode, moment, explain=explain, performance=performance)
     return _titled(report, opened) if opened.database is not None else report
+
+
+def usage_source(
+    homes: Sequence[Path],
+    by: Sequence[str] = (),
+    *,
+    opened: OpenIndex,
+    is_recorded: bool = False,
+    is_timed: bool = False,
+    progress: Progress | None = None,
+) -> UsageSource:
+    """The index, or without one all logs, read now: for what the keys ``by`` need."""
+    if opened.database is not None:
+        return IndexUsageSource(opened.database)
+    return _scanned(homes, by, is_recorded=is_recorded, is_timed=is_timed, progress=progress)
 
 
 def _titled(report: CostReport, opened: OpenIndex) -> CostReport:
@@ -128,13 +146,44 @@ def responses(
 
     With an index nothing is held in memory; without one the usage of all responses is.
     """
-    if opened.database is not None:
-        source: UsageSource = IndexUsageSource(opened.database)
-    else:
-        source = _scanned(homes, ("tool",), is_recorded=False, is_timed=False, progress=None)
+    source = usage_source(homes, ("tool",), opened=opened)
     one = CostReportBuilder(source, homes, (), _milliseconds(since), _milliseconds(until))
     one.choose(project, model, session, data)
-    return one.responses(prices or _own_prices())
+    return map(_priced_response, one.responses(prices or _own_prices()))
+
+
+def response_rows(homes: Sequence[Path], source: UsageSource) -> Iterator[PricedRow]:
+    """The same for a table of all: every copy, with its log, and its cost where it counts."""
+    return CostReportBuilder(source, homes, (), None, None).responses(_own_prices(), with_copies=True)
+
+
+def _cost_of(row: CountedResponseRow, prices: PriceList) -> int | None:
+    if not row.is_counted:
+        return None
+    price = prices.find(row.model or "", max(quarter_of(row.at), 0), row.variant)
+    return None if price is None else price.cost(*row[8:14])
+
+
+def _priced_response(found: PricedRow) -> PricedResponse:
+    row, log, pico = found
+    session, agent, project = named_place(log)
+    return PricedResponse(
+        message_id=row.message,
+        request_id=row.request,
+        session=session,
+        agent=agent,
+        project=project,
+        branch=row.branch,
+        model=row.model,
+        tool=row.tool,
+        at=_moment(row.at),
+        tokens=Tokens(*row[8:14]),
+        pico_usd=pico,
+        is_uncertain=bool(row.variant & UNCERTAIN),
+        is_deleted=log.is_gone,
+        path=log.path,
+        is_counted=row.is_counted,
+    )
 
 
 def performance(
@@ -287,31 +336,19 @@ class CostReportBuilder:
         report = self._added_up(query, asked)
         return self._with_versions(report) if explain else report
 
-    def responses(self, prices: PriceList) -> Iterator[PricedResponse]:
-        """Every response that was asked for, priced, in the order of time."""
+    def responses(self, prices: PriceList, *, with_copies: bool = False) -> Iterator[PricedRow]:
+        """Every response that was asked for, its log and its cost, in the order of time."""
         query = UsageQuery(
-            Timeline((), lambda _: 0, []), frozenset(), self._files, self._models, self._since, self._until
+            Timeline((), lambda _: 0, []),
+            frozenset(),
+            self._files,
+            self._models,
+            self._since,
+            self._until,
+            with_copies=with_copies,
         )
         for row in self._source.responses(query):
-            log = self._logs[row.log]
-            price = prices.find(row.model or "", max(quarter_of(row.at), 0), row.variant)
-            counts = row[8:]
-            yield PricedResponse(
-                message_id=row.message,
-                request_id=row.request,
-                session=_known(log.session),
-                agent=None if log.agent == MAIN_AGENT else log.agent,
-                project=_known(log.project),
-                branch=row.branch,
-                model=row.model,
-                tool=row.tool,
-                at=_moment(row.at),
-                tokens=Tokens(*counts),
-                pico_usd=None if price is None else price.cost(*counts),
-                is_uncertain=bool(row.variant & UNCERTAIN),
-                is_deleted=log.is_gone,
-                path=log.path,
-            )
+            yield row, self._logs[row.log], _cost_of(row, prices)
 
     def _added_up(self, query: UsageQuery, asked: CostQuery) -> CostReport:
         logs = self._logs if "file" in query.columns else {}
@@ -340,7 +377,7 @@ class CostReportBuilder:
                 row.tool,
                 row.variant,
                 1,
-                *row[8:],
+                *row[8:14],
                 prompt=prompt,
             )
 
@@ -402,6 +439,12 @@ class CostReportBuilder:
         named = {model or "(no model)": found for model, found in versions.items()}
         explained = tuple(structs.replace(one, versions=named.get(one.model, ())) for one in report.uncertain)
         return structs.replace(report, uncertain=explained)
+
+
+def named_place(log: UsageLog) -> tuple[str | None, str | None, str | None]:
+    """Session, sub-agent and project of a log, None where there is none or it is not known."""
+    agent = None if log.agent == MAIN_AGENT else log.agent
+    return _known(log.session), agent, _known(log.project)
 
 
 def _known(name: str) -> str | None:

@@ -156,9 +156,12 @@ class LogUsageSource:
 
     def responses(self, query: UsageQuery) -> Iterator[CountedResponseRow]:
         """Every response that counts. All of them are in memory: a scan has to compare them."""
-        for number, row in sorted(_wanted(self._rows, query), key=lambda one: one[1][5] or 0):
+        found = [(*placed, True) for placed in _wanted(self._rows, query)]
+        if query.with_copies:
+            found += [(*placed, False) for placed in _wanted(self._dropped, query)]
+        for number, row, is_counted in sorted(found, key=lambda one: one[1][5] or 0):
             names = (row[6] or None, row[7] or None, row[9] or None)
-            yield CountedResponseRow(row[0], row[1], number, row[5], *names, *row[10:17])
+            yield CountedResponseRow(row[0], row[1], number, row[5], *names, *row[10:17], is_counted)
 
     def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals."""

@@ -58,7 +58,7 @@ class UsageSource(Protocol):
         """Sums of usage."""
 
     def responses(self, query: UsageQuery) -> Iterator[CountedResponseRow]:
-        """Every response that counts, in the order of time."""
+        """Every response that counts, in the order of time; with the query's ``with_copies`` every copy too."""
 
     def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals, each with its time."""
@@ -132,6 +132,7 @@ class IndexUsageSource:
             models=self._numbers(query.models),
             since=query.since,
             until=query.until,
+            with_copies=query.with_copies,
         )
 
     def _rolled(self, query: UsageQuery, wanted: UsageRowFilter) -> list[Row]:

@@ -7,6 +7,7 @@ that of the longest log's links, however many logs are walked over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from msgspec import structs
 
@@ -33,25 +34,37 @@ def session_messages(session: Session, branches: Branches, *, agents: bool) -> I
     """The messages of a session's own log, then those of its sub-agents' logs."""
     # Read afresh, not through the cache: a walk over a home would drop everything else from it.
     log = LogGraph(session.path)
-    yield from _own_messages(session, log, branches, agents=agents)
+    nodes = _active_nodes(session, log) if branches == "active" else None
+    yield from _own_messages(log, session.id, nodes, agents=agents)
     for file in session.agents() if agents else ():
-        log = LogGraph(file.path)
-        graph = history.seen_from_inside(log.graph.nodes.values(), log.graph.marks)
-        groups = _groups(graph, log.load, branches)
-        yield from _placed(groups, log.load, session.id, agent_name(file))
+        yield from _agent_messages(file.path, session.id, agent_name(file), branches)
 
 
-def _own_messages(session: Session, log: LogGraph, branches: Branches, *, agents: bool) -> Iterator[Message]:
-    if branches == "active":
-        nodes = _active_nodes(session, log)
-    else:
+def log_messages(path: Path, session: str, agent: str | None) -> Iterator[Message]:
+    """The messages of all branches of one log: a session's own with the sub-agents inside it, or an agent's."""
+    if agent is None:
+        return _own_messages(LogGraph(path), session, None, agents=True)
+    return _agent_messages(path, session, agent, "all")
+
+
+def _agent_messages(path: Path, session: str, agent: str, branches: Branches) -> Iterator[Message]:
+    log = LogGraph(path)
+    graph = history.seen_from_inside(log.graph.nodes.values(), log.graph.marks)
+    yield from _placed(_groups(graph, log.load, branches), log.load, session, agent)
+
+
+def _own_messages(
+    log: LogGraph, session: str, nodes: list[Node] | None, *, agents: bool
+) -> Iterator[Message]:
+    """``nodes``: those of the conversation; None for all branches."""
+    if nodes is None:
         nodes = [node for node in log.graph.nodes.values() if not node.is_sidechain]
-    yield from _placed(grouped(nodes), log.load, session.id, None)
+    yield from _placed(grouped(nodes), log.load, session, None)
     if not agents:
         return
     names: dict[str, str] = {}
     for group in grouped(node for node in log.graph.nodes.values() if node.is_sidechain):
-        yield from _placed([group], log.load, session.id, _inline_agent(group[0], log.graph, names))
+        yield from _placed([group], log.load, session, _inline_agent(group[0], log.graph, names))
 
 
 def _active_nodes(session: Session, log: LogGraph) -> list[Node]:
@@ -100,9 +113,14 @@ def agent_name(file: AgentFile) -> str:
 
 def session_tool_calls(session: Session, *, agents: bool) -> Iterator[ToolCall]:
     """The tool calls of a session's own log, then those of its sub-agents' logs, with what became of them."""
-    logs: list[tuple[str | None, LogReader]] = [(None, LogReader(session.path))]
+    logs: list[tuple[str | None, Path]] = [(None, session.path)]
     if agents:
-        logs += [(agent_name(file), LogReader(file.path)) for file in session.agents()]
-    for agent, reader in logs:
-        for call in tool_calls(readable_entries(reader)):
+        logs += [(agent_name(file), file.path) for file in session.agents()]
+    for agent, path in logs:
+        for call in log_tool_calls(path):
             yield structs.replace(call, session=session.id, by_agent=agent)
+
+
+def log_tool_calls(path: Path) -> list[ToolCall]:
+    """The tool calls of one log."""
+    return tool_calls(readable_entries(LogReader(path)))

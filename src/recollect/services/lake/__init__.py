@@ -1,0 +1,1 @@
+"""Tables of every session for analytic engines: Parquet files by day, SQL over them, Iceberg on a team server."""

@@ -1,0 +1,401 @@
+"""Write a home as a lake: Parquet files of its responses, messages, tool calls and sessions, by day.
+
+A second run reads the logs that changed and writes the files of the days whose rows changed, so after one more line it is one
+small file for each table that the line is in. Which copy of a response counts, and what it cost, are the answers of the
+cost report (``services.cost``), so the sum of ``responses.usd`` is its total: with an index, deleted sessions included.
+A log that was rewritten is read whole again; the messages and calls of a deleted one go, its responses stay as far as the
+cost report keeps them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from recollect.errors import UsageError
+from recollect.model.cost.money import usd
+from recollect.model.cost.prices import UNCERTAIN
+from recollect.services.homes import Home
+from recollect.services.indexing.access import OpenIndex, index_path
+from recollect.services.indexing.at_hand import index_at_hand
+from recollect.services.lake.lake_files import (
+    PART,
+    Day,
+    LakeFile,
+    LakeFiles,
+    LakeLog,
+    LakeManifest,
+    by_day,
+    day_name,
+    file_of,
+    schema_of,
+)
+from recollect.services.lake.log_rows import LakeTask, LogRows, lake_job
+from recollect.services.lake.schema import (
+    MESSAGES,
+    RESPONSES,
+    SESSIONS,
+    TOOL_CALLS,
+    VERSION,
+    LakeTable,
+    arrow_array,
+    pyarrow,
+)
+from recollect.storage.home_walk import FoundLog, scan_logs
+from recollect.system import fsops
+from recollect.system.lock import FileLock
+from recollect.system.pool import WorkerPool, bundles, cores, largest_first
+
+if TYPE_CHECKING:
+    from recollect.services.cost.report import PricedRow
+    from recollect.services.cost.source import UsageSource
+
+Progress = Callable[[int, int], None]
+_WORTH_A_PROCESS = 24 << 20
+_BUNDLE = 4 << 20
+_BY_LOG = (MESSAGES, TOOL_CALLS)
+_LOCK = ".lock"
+_BATCH = 20_000
+_FARTHEST = 200_000_000_000_000  # milliseconds: beyond every calendar's years, and a thousand times that fits
+
+
+class LakeReport(Struct, frozen=True):
+    """What an export did. ``rows`` and ``bytes`` are those of the whole lake, by table."""
+
+    directory: Path
+    with_text: bool
+    rows: dict[str, int]
+    bytes: dict[str, int]
+    written: list[str]
+    removed: list[str]
+    logs: int
+    logs_read: int
+    notes: list[str]
+
+
+def lake_directory(home: Home, data: Path) -> Path:
+    """Where the lake of a set of homes is, unless another place was named."""
+    # Named as the index of the same homes: another set of homes is another lake.
+    name = index_path([one.root for one in home.homes]).stem.rpartition("-")[2]
+    return data / "lake" / name
+
+
+def export_lake(
+    home: Home,
+    directory: Path,
+    *,
+    data: Path,
+    with_text: bool = False,
+    progress: Progress | None = None,
+) -> LakeReport:
+    """Bring a lake up to date with the homes. ``with_text`` adds texts, without the secrets in them."""
+    pyarrow("export --format parquet")
+    files = LakeFiles(directory)
+    before = files.manifest()
+    roots = [one.root for one in home.homes]
+    names = sorted(map(str, roots))
+    if before is not None and before.homes != names:
+        raise UsageError(
+            f"{directory}: is the lake of {', '.join(before.homes) or 'no home'}",
+            hint="name another directory with --to",
+        )
+    fsops.make_directories(directory)
+    with (
+        FileLock(directory / _LOCK, 60.0, guards=directory),
+        index_at_hand(roots, cache=home.index_cache) as opened,
+    ):
+        return _LakeExport(home, files, opened, data, with_text=with_text).run(names, progress)
+
+
+class _LakeExport:
+    """One run, under the lock."""
+
+    def __init__(
+        self, home: Home, files: LakeFiles, opened: OpenIndex, data: Path, *, with_text: bool
+    ) -> None:
+        self._home, self._files, self._opened, self._data = home, files, opened, data
+        self._with_text = with_text
+        self._roots = [one.root for one in home.homes]
+        self._notes = list(opened.notes)
+
+    def run(self, homes: list[str], progress: Progress | None) -> LakeReport:
+        files, before = self._files, self._files.manifest() or LakeManifest(with_text=self._with_text)
+        unknown = files.unknown(before.files)
+        # What a run wrote that was cut short: to be written again, or removed.
+        before.files |= {name: LakeFile(0, -1, "") for name in unknown if name.endswith(f"/{PART}")}
+        if strangers := [name for name in unknown if name not in before.files]:
+            raise UsageError(
+                f"{files.directory}: recollect did not write {strangers[0]}, and engines would count its rows too",
+                hint="move it away, or name another directory with --to",
+            )
+        problems: list[tuple[str, str]] = []
+        logs = [log for root in self._roots for log in scan_logs(root, problems) if log.role != "tool-output"]
+        self._notes += [f"could not be read: {path}: {why}" for path, why in problems]
+        broken = [name for name, known in before.files.items() if not files.is_whole(name, known)]
+        changed = self._changed(logs, before, broken)
+        after = LakeManifest(VERSION, self._with_text, homes, dict(before.files), {})
+        rows, states = self._read(changed, progress)
+        kept = {log.path: before.logs[log.path] for log in logs if log.path not in states}
+        after.logs = kept | states
+        self._mark(before, after, states)
+        touched = _days(before, set(before.logs) - set(kept)) | _days(after, set(states)) | _days_of(broken)
+        for table in _BY_LOG:
+            self._merge(table, rows.get(table.name), touched, set(kept), after)
+        source = self._source()
+        self._replace_all(RESPONSES, self._responses(source), after)
+        self._replace_all(SESSIONS, self._sessions(source, after), after)
+        files.save(after)
+        self._notes += source.notes
+        return self._report(after, len(logs), len(changed))
+
+    def _changed(self, logs: Sequence[FoundLog], before: LakeManifest, broken: list[str]) -> list[FoundLog]:
+        """The logs to read: new, changed, or with rows in a file that is missing or was altered."""
+        if before.with_text != self._with_text or before.version != VERSION:
+            return list(logs)
+        days = _days_of(name for name in broken if name.startswith(tuple(one.name for one in _BY_LOG)))
+
+        def is_known(log: FoundLog) -> bool:
+            known = before.logs.get(log.path)
+            state = (log.device, log.inode, log.size, log.mtime_ns)
+            return (
+                known is not None
+                and state == (known.device, known.inode, known.size, known.mtime_ns)
+                and not days.intersection(map(day_name, known.days))
+            )
+
+        return [log for log in logs if not is_known(log)]
+
+    def _mark(self, before: LakeManifest, after: LakeManifest, states: dict[str, LakeLog]) -> None:
+        """Write down what is about to change: a run that is cut short leaves no row that the next one overlooks."""
+        marked = dict(before.logs)
+        for path, state in states.items():
+            known = before.logs.get(path)
+            days = list(dict.fromkeys([*(known.days if known else []), *state.days]))
+            marked[path] = LakeLog(0, 0, -1, 0, days)
+        self._files.save(LakeManifest(VERSION, self._with_text, after.homes, before.files, marked))
+
+    # --- messages and tool calls ----------------------------------------------------------------
+
+    def _read(
+        self, logs: Sequence[FoundLog], progress: Progress | None
+    ) -> tuple[dict[str, Any], dict[str, LakeLog]]:
+        """The rows of some logs as Arrow tables, and the logs as they were read."""
+        sizes = [log.size for log in logs]
+        shares = list(bundles(largest_first(sizes), [size + 40_000 for size in sizes], _BUNDLE))
+        count = min(cores(), 1 + sum(sizes) // _WORTH_A_PROCESS)
+        setup = str(self._data) if self._with_text else None
+        pool = WorkerPool(lake_job, setup, processes=count - 1, takes_part=True, ahead=4, waiting=8)
+        tasks = [
+            [tuple(LakeTask(logs[at].path, logs[at].session, logs[at].agent)) for at in share]
+            for share in shares
+        ]
+        built = {table.name: _RowsBuilder(table, with_text=self._with_text) for table in _BY_LOG}
+        states: dict[str, LakeLog] = {}
+        done = 0
+        for place, answers in pool.answers(tasks):
+            found = [LogRows(*one) for one in answers]
+            for at, one in zip(shares[place], found, strict=True):
+                log = logs[at]
+                if one.problem is not None:
+                    self._notes.append(f"could not be read: {one.problem}")
+                days = sorted({_day(row[3]) for row in (*one.messages, *one.calls)}, key=_order)
+                states[log.path] = LakeLog(
+                    log.device, log.inode, log.size, log.mtime_ns, days, one.session, one.agents
+                )
+                done += log.size
+            placed = [(logs[at], one) for at, one in zip(shares[place], found, strict=True)]
+            built["messages"].add(_message_rows(placed))
+            built["tool_calls"].add(_call_rows(placed))
+            if progress is not None:
+                progress(done, sum(sizes))
+        return {name: one.table() for name, one in built.items()}, states
+
+    def _merge(
+        self, table: LakeTable, rows: Any, touched: set[str], kept: set[str], after: LakeManifest
+    ) -> None:
+        """The files of the days that changed: rows of logs that stayed, and the rows that were read."""
+        arrow = pyarrow("export")
+        new = {day_name(day): (day, part) for day, part in by_day(table, rows)}
+        for name in sorted(touched | set(new)):
+            file = f"{table.name}/{name}/{PART}"
+            day, part = new.get(name, (_day_named(name), rows.slice(0, 0)))
+            old = self._files.read(table, day, with_text=self._with_text)
+            if old is not None:
+                compute = arrow.compute
+                stayed = old.filter(
+                    compute.is_in(old.column("path"), value_set=arrow.array(sorted(kept), arrow.string()))
+                )
+                if not part.num_rows and stayed.num_rows == old.num_rows:
+                    continue
+                part = arrow.concat_tables([stayed, part])
+                part = part.sort_by([(column, "ascending") for column in table.order]).combine_chunks()
+            self._put(table, day, part, file, after)
+
+    # --- responses and sessions -----------------------------------------------------------------
+
+    def _source(self) -> UsageSource:
+        from recollect.services.cost.report import usage_source
+
+        return usage_source(self._roots, ("tool",), opened=self._opened)
+
+    def _responses(self, source: UsageSource) -> Any:
+        from recollect.services.cost.report import response_rows
+
+        built = _RowsBuilder(RESPONSES, with_text=self._with_text)
+        rows = _response_rows(response_rows(self._roots, source))
+        while some := list(itertools.islice(rows, _BATCH)):
+            built.add(iter(some))
+        return built.table()
+
+    def _sessions(self, source: UsageSource, after: LakeManifest) -> Any:
+        from recollect.services.cost.report import costs
+        from recollect.services.export.export import Redactor
+        from recollect.services.library.arrow import session_columns, table_of
+
+        report = costs(self._roots, ("session",), opened=self._opened, source=source)
+        agents: Counter[str | None] = Counter()
+        for log in after.logs.values():
+            agents[log.session] += log.agents
+        columns = session_columns(
+            {row.keys["session"]: row for row in report.rows}, lambda session: agents[session.id]
+        )
+        table = table_of(iter(self._home.sessions()), columns)
+        if not self._with_text:
+            return table.drop_columns(["title"])
+        redactor = Redactor(self._data)
+        titles = [None if one is None else redactor.text(one) for one in table.column("title").to_pylist()]
+        place = table.column_names.index("title")
+        return table.set_column(place, "title", arrow_array(titles, table.schema.field(place).type))
+
+    def _replace_all(self, table: LakeTable, rows: Any, after: LakeManifest) -> None:
+        there = {file_of(table, day): (day, part) for day, part in by_day(table, rows)}
+        gone = [name for name in after.files if name.startswith(f"{table.name}/") and name not in there]
+        for name, (day, part) in there.items():
+            self._put(table, day, part, name, after)
+        for name in gone:
+            self._files.remove(name)
+            del after.files[name]
+
+    def _put(self, table: LakeTable, day: Day, rows: Any, name: str, after: LakeManifest) -> None:
+        if rows.num_rows:
+            after.files[name] = self._files.replace(table, day, rows, after.files.get(name))
+        elif name in after.files:
+            self._files.remove(name)
+            del after.files[name]
+
+    def _report(self, after: LakeManifest, logs: int, read: int) -> LakeReport:
+        def summed(name: str, value: Callable[[LakeFile], int]) -> int:
+            return sum(value(one) for file, one in after.files.items() if file.startswith(f"{name}/"))
+
+        tables = (RESPONSES.name, MESSAGES.name, TOOL_CALLS.name, SESSIONS.name)
+        return LakeReport(
+            self._files.directory,
+            self._with_text,
+            {name: summed(name, lambda one: one.rows) for name in tables},
+            {name: summed(name, lambda one: one.bytes) for name in tables},
+            self._files.written,
+            self._files.removed,
+            logs,
+            read,
+            self._notes,
+        )
+
+
+class _RowsBuilder:
+    """Rows as Arrow batches: a tenth of the memory that Python objects take."""
+
+    def __init__(self, table: LakeTable, *, with_text: bool) -> None:
+        self._schema = schema_of(table, with_text=with_text)
+        self._names = [one.name for one in table.columns]
+        self._batches: list[Any] = []
+
+    def add(self, rows: Iterator[tuple[object, ...]]) -> None:
+        arrow = pyarrow("export")
+        columns = dict(zip(self._names, zip(*rows, strict=True), strict=False))
+        if not columns:
+            return
+        arrays = []
+        for one in self._schema:
+            if arrow.types.is_decimal(one.type):
+                arrays.append(_dollars(columns["pico_usd"], one.type))
+            elif arrow.types.is_timestamp(one.type):
+                arrays.append(arrow_array(columns[one.name], arrow.int64()).cast(one.type))
+            else:
+                arrays.append(arrow_array(columns[one.name], one.type))
+        self._batches.append(arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def table(self) -> Any:
+        return pyarrow("export").Table.from_batches(self._batches, schema=self._schema)
+
+
+def _dollars(pico_usd: Sequence[object], type_: Any) -> Any:
+    """Pico-dollars as decimals with twelve places, all at once and exact."""
+    arrow = pyarrow("export")
+    whole = arrow_array(pico_usd, arrow.int64()).cast(arrow.decimal128(19, 0))
+    return arrow.compute.multiply(whole, arrow.scalar(usd(1), arrow.decimal128(12, 12))).cast(type_)
+
+
+def _response_rows(found: Iterator[PricedRow]) -> Iterator[tuple[object, ...]]:
+    from recollect.services.cost.report import named_place
+
+    places: dict[str, tuple[str | None, str | None, str | None]] = {}
+    for row, log, pico in found:
+        place = places.get(log.path)
+        if place is None:
+            place = places[log.path] = named_place(log)
+        at = None if row.at is None or not -_FARTHEST < row.at < _FARTHEST else row.at * 1000
+        yield (
+            row.message, row.request, *place, row.model, row.branch, row.tool, log.path, at, *row[8:14],
+            pico, None, bool(row.variant & UNCERTAIN), log.is_gone, row.is_counted,
+        )  # fmt: skip
+
+
+def _message_rows(placed: Sequence[tuple[FoundLog, LogRows]]) -> Iterator[tuple[object, ...]]:
+    for log, found in placed:
+        session, agent, path = found.session, log.agent, log.path
+        for place, one in enumerate(found.messages):
+            uuid, parent, role, at, model, blocks, is_meta, is_summary, inline, text = one
+            yield (
+                uuid, parent, session, agent or inline, role, at, model, text, blocks, is_meta, is_summary,
+                path, place,
+            )  # fmt: skip
+
+
+def _call_rows(placed: Sequence[tuple[FoundLog, LogRows]]) -> Iterator[tuple[object, ...]]:
+    for log, found in placed:
+        session, agent, path = found.session, log.agent, log.path
+        for place, one in enumerate(found.calls):
+            name, tool, status, called, answered, elapsed, in_background, given, result = one
+            yield (
+                name, tool, session, agent, status, called, answered, elapsed, in_background, given, result,
+                path, place,
+            )  # fmt: skip
+
+
+def _day(at: int | None) -> Day:
+    return None if at is None else at // 86_400_000_000
+
+
+def _order(day: Day) -> int:
+    return -1 if day is None else day
+
+
+def _days(manifest: LakeManifest, paths: set[str]) -> set[str]:
+    """The partitions in which some logs have rows."""
+    return {day_name(day) for path in paths if path in manifest.logs for day in manifest.logs[path].days}
+
+
+def _days_of(files: Any) -> set[str]:
+    return {name.split("/")[1] for name in files}
+
+
+def _day_named(name: str) -> Day:
+    import datetime as dt
+
+    text = name.partition("=")[2]
+    return None if text.startswith("_") else (dt.date.fromisoformat(text) - dt.date(1970, 1, 1)).days

@@ -1,0 +1,278 @@
+"""A lake on disk: ``TABLE/day=2026-01-31/part.parquet``, and what each file was made from (``_recollect.json``).
+
+One file for each table and day. It is replaced by a rename, so a reader that lists the directory sees the old rows or
+the new ones, never both. The manifest is written before the files (logs that are about to change are marked as unread)
+and after them: a run that was cut short is finished by the next one.
+
+Files are for any engine, so they hold plain Parquet types. Everything is rebuildable from the logs: nothing is synced
+but the manifest, and a file whose size is not the manifest's is written again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from recollect.errors import DamagedData, StorageError, UsageError
+from recollect.services.lake.schema import (
+    DAY,
+    TABLES,
+    VERSION,
+    VERSION_KEY,
+    LakeTable,
+    arrow_schema,
+    pyarrow,
+)
+from recollect.system import fsops
+
+MANIFEST = "_recollect.json"
+PART = "part.parquet"
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # what Hive, Spark, DuckDB and Polars read as null
+_DAY_US = 86_400_000_000
+_FIRST = dt.date(1970, 1, 1)
+_WHAT = "export --format parquet"
+
+Day = int | None  # days since 1970; None where a row has no time
+
+
+class LakeFile(Struct, frozen=True, array_like=True):
+    """A file as it was written. ``digest`` is of its rows, whatever wrote them."""
+
+    rows: int
+    bytes: int
+    digest: str
+
+
+class LakeLog(Struct, frozen=True, array_like=True):
+    """A log as it was read, and the days on which it has messages or tool calls.
+
+    ``agents``: how many sub-agents of its session it holds; itself, where it is the log of one.
+    """
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    days: list[Day] = []
+    session: str | None = None
+    agents: int = 0
+
+
+class LakeManifest(Struct):
+    """What a lake holds."""
+
+    version: int = VERSION
+    with_text: bool = False
+    homes: list[str] = []
+    files: dict[str, LakeFile] = field(default_factory=dict)
+    logs: dict[str, LakeLog] = field(default_factory=dict)
+
+
+def day_name(day: Day) -> str:
+    """A partition's directory name."""
+    if day is None:
+        return f"{DAY}={NO_DAY}"
+    try:
+        return f"{DAY}={_FIRST + dt.timedelta(days=day)}"
+    except OverflowError:
+        return f"{DAY}={NO_DAY}"
+
+
+def file_of(table: LakeTable, day: Day) -> str:
+    """A file's name below the lake's directory."""
+    return f"{table.name}/{day_name(day)}/{PART}"
+
+
+class LakeFiles:
+    """The files of one lake, read and replaced one by one."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.written: list[str] = []
+        self.removed: list[str] = []
+
+    def manifest(self) -> LakeManifest | None:
+        """What was written here before; None in a directory that is missing or empty."""
+        path = self.directory / MANIFEST
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            self._refuse_others()
+            return None
+        except OSError as cause:
+            raise StorageError("read", path, cause, hint="make it readable") from cause
+        try:
+            found = msgspec.json.decode(data, type=LakeManifest)
+        except (msgspec.DecodeError, UnicodeDecodeError) as cause:
+            raise DamagedData(
+                f"{path}: not a manifest of a lake: {cause}",
+                hint="remove the directory and export again: all of it can be rebuilt",
+            ) from cause
+        if found.version > VERSION:
+            raise UsageError(
+                f"{self.directory}: written by a newer recollect (schema {found.version}, known is {VERSION})",
+                hint="update recollect, or name another directory with --to",
+            )
+        return found
+
+    def _refuse_others(self) -> None:
+        try:
+            names = [entry.name for entry in os.scandir(self.directory) if not entry.name.startswith(".")]
+        except FileNotFoundError:
+            return
+        except OSError as cause:
+            raise StorageError("read", self.directory, cause, hint="name a directory with --to") from cause
+        if names:
+            raise UsageError(
+                f"{self.directory}: holds something else ({names[0]!a})",
+                hint="name an empty or a new directory with --to",
+            )
+
+    def unknown(self, known: Iterable[str]) -> list[str]:
+        """Parquet files below the tables that are not in the manifest: engines would count them too."""
+        names = set(known)
+        found = [
+            path.relative_to(self.directory).as_posix()
+            for table in TABLES
+            for path in (self.directory / table).rglob("*.parquet")
+        ]
+        return sorted(
+            name for name in found if name not in names and not name.rpartition("/")[2].startswith(".")
+        )
+
+    def is_whole(self, name: str, known: LakeFile) -> bool:
+        """Whether a file is there as it was written."""
+        try:
+            return (self.directory / name).stat().st_size == known.bytes
+        except OSError:
+            return False
+
+    def read(self, table: LakeTable, day: Day, *, with_text: bool) -> Any | None:
+        """The rows of a file in the columns of today; None where there is none. Older files lack some columns."""
+        found = self._stored(table, day)
+        return None if found is None else shaped(found, table, with_text=with_text)
+
+    def _stored(self, table: LakeTable, day: Day) -> Any | None:
+        arrow, parquet = pyarrow(_WHAT), import_module("pyarrow.parquet")
+        try:
+            return parquet.ParquetFile(self.directory / file_of(table, day)).read()
+        except (OSError, arrow.ArrowException):
+            return None  # missing, or no Parquet: written again from the logs
+
+    def replace(self, table: LakeTable, day: Day, rows: Any, known: LakeFile | None) -> LakeFile:
+        """Give a file these rows, unless it has them."""
+        name, digest = file_of(table, day), _digest(rows)
+        is_there = known is not None and self.is_whole(name, known)
+        # Equal rows may lie in memory in two ways, so another digest is no proof of a change.
+        if known is not None and is_there and (known.digest == digest or self._has(table, day, rows)):
+            return LakeFile(known.rows, known.bytes, digest)
+        data = _parquet(rows)
+        path = self.directory / name
+        temporary = path.with_name(f".{PART}.{os.urandom(6).hex()}.tmp")
+        try:
+            fsops.make_directories(path.parent, synced=False)
+            fd = fsops.create_new(temporary)
+            try:
+                fsops.write_all(fd, data)
+            finally:
+                fsops.close(fd)
+            fsops.rename_over(temporary, path)
+        except OSError as cause:
+            with contextlib.suppress(OSError):
+                fsops.unlink(temporary)
+            raise StorageError("write", path, cause, hint=fsops.next_step(cause, "export again")) from cause
+        self.written.append(name)
+        return LakeFile(rows.num_rows, len(data), digest)
+
+    def _has(self, table: LakeTable, day: Day, rows: Any) -> bool:
+        found = self._stored(table, day)
+        return found is not None and bool(found.equals(rows))
+
+    def remove(self, name: str) -> None:
+        """Take away the file of a day without rows."""
+        with contextlib.suppress(FileNotFoundError):
+            fsops.unlink(self.directory / name)
+        fsops.remove_directory((self.directory / name).parent)
+        self.removed.append(name)
+
+    def save(self, manifest: LakeManifest) -> None:
+        """Write the manifest."""
+        path = self.directory / MANIFEST
+        try:
+            fsops.make_directories(self.directory)
+            fsops.replace_file(path, msgspec.json.encode(manifest))
+        except OSError as cause:
+            raise StorageError("write", path, cause, hint=fsops.next_step(cause, "export again")) from cause
+
+
+def by_day(table: LakeTable, rows: Any) -> Iterator[tuple[Day, Any]]:
+    """Rows cut into days, each in the table's order."""
+    compute = import_module("pyarrow.compute")
+    arrow = pyarrow(_WHAT)
+    at = rows.column(table.day_of).cast(arrow.int64())
+    # Rounded down, also before 1970.
+    days = compute.floor(compute.divide(at.cast(arrow.float64()), float(_DAY_US))).cast(arrow.int64())
+    rows = rows.append_column(DAY, days)
+    order = [(name, "ascending") for name in (DAY, *table.order)]
+    rows = rows.take(compute.sort_indices(rows, sort_keys=order)).combine_chunks()
+    runs = compute.run_end_encode(rows.column(DAY).combine_chunks())
+    rows, start = rows.drop_columns([DAY]), 0
+    for end, day in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
+        yield day, rows.slice(start, end - start)
+        start = end
+
+
+def shaped(rows: Any, table: LakeTable, *, with_text: bool) -> Any:
+    """Rows in the columns of today; what an older file lacks is null."""
+    arrow = pyarrow(_WHAT)
+    schema = schema_of(table, with_text=with_text)
+    columns = [
+        rows.column(one.name).cast(one.type)
+        if one.name in rows.column_names
+        else arrow.nulls(rows.num_rows, one.type)
+        for one in schema
+    ]
+    return arrow.Table.from_arrays(columns, schema=schema)
+
+
+def schema_of(table: LakeTable, *, with_text: bool) -> Any:
+    """The Arrow schema of a file."""
+    return arrow_schema(table.chosen(with_text=with_text), _WHAT)
+
+
+def _digest(rows: Any) -> str:
+    arrow = pyarrow(_WHAT)
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows.combine_chunks())
+    return hashlib.blake2b(memoryview(sink.getvalue()), digest_size=16).hexdigest()
+
+
+_UNIQUE = frozenset(("message_id", "request_id", "uuid", "parent_uuid", "id", "text", "input", "result"))
+
+
+def _parquet(rows: Any) -> bytes:
+    arrow, parquet = pyarrow(_WHAT), import_module("pyarrow.parquet")
+    sink = arrow.BufferOutputStream()
+    repeated = [name for name in rows.column_names if name not in _UNIQUE]
+    # Without Arrow's own copy of the schema, which is most of a small file: Parquet's types say the same.
+    with parquet.ParquetWriter(
+        sink,
+        rows.schema.remove_metadata(),
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=repeated,
+        store_schema=False,
+    ) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata({VERSION_KEY.decode(): str(VERSION)})
+    return bytes(memoryview(sink.getvalue()))
