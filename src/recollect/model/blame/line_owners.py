@@ -38,8 +38,11 @@ def carried(old: Sequence[str], owners: Sequence[int], new: Sequence[str], autho
         rows = [at for at in range(i, end_i) if old[at] not in once]
         places = [at for at in range(j, end_j) if new[at] not in once]
         for at, possible in zip(places, _partners(old, rows, new, places), strict=True):
-            known = {author if one is None else _owner(old, one, owners, new, at) for one in possible}
-            found[at] = next(iter(known)) if len(known) == 1 else UNCERTAIN
+            known = {author if one is None else owners[one] for one in possible}
+            is_sure = None in possible or any(
+                _is_recognised(old, one, new, at) for one in possible if one is not None
+            )
+            found[at] = next(iter(known)) if len(known) == 1 and is_sure else UNCERTAIN
     return found
 
 
@@ -48,11 +51,9 @@ def is_trivial(line: str) -> bool:
     return sum(map(str.isalnum, line)) < _FEW_LETTERS
 
 
-def _owner(old: Sequence[str], i: int, owners: Sequence[int], new: Sequence[str], j: int) -> int:
-    """The owner of an old line that a new one may be; a trivial line is recognised by the lines around it."""
-    if not is_trivial(new[j]) or _is_known(old, i, new, j, 1) or _is_known(old, i, new, j, -1):
-        return owners[i]
-    return UNCERTAIN
+def _is_recognised(old: Sequence[str], i: int, new: Sequence[str], j: int) -> bool:
+    """Whether a new line can be an old one: a trivial line is recognised by the lines around it."""
+    return not is_trivial(new[j]) or _is_known(old, i, new, j, 1) or _is_known(old, i, new, j, -1)
 
 
 def _is_known(old: Sequence[str], i: int, new: Sequence[str], j: int, step: int) -> bool:
