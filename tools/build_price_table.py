@@ -1,15 +1,17 @@
-"""Write src/recollect/model/cost/price_table.py from the data package genai-prices, or check that it is up to date.
+"""Write price_table.py and other_prices.py in src/recollect/model/cost from genai-prices, or check that they are up to date.
 
     python tools/build_price_table.py [--check]
 
 The maintained package says what each Claude model costs on Anthropic's own API. What it does not
 say stands below, each with its source, and is compared with the package wherever the package has
 evidence of it. Whatever this tool does not understand (a new kind of rule, a new threshold)
-ends the run: a wrong table must not come out of it quietly.
+ends the run: a wrong table must not come out of it quietly. Models of other vendors stand in a table of their own; one
+that is not understood is left out of it, and so stays without a price.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import re
 import sys
@@ -33,7 +35,14 @@ from genai_prices.types import (
 )
 
 TABLE = Path(__file__).resolve().parents[1] / "src" / "recollect" / "model" / "cost" / "price_table.py"
-THRESHOLDS = (0, 100_000, 200_000)  # what the bits of a variant can tell apart (prices.CONTEXT_STEPS)
+OTHER_TABLE = TABLE.with_name("other_prices.py")
+OTHER_VENDORS = ("openai", "google", "x-ai", "deepseek", "moonshotai", "zai", "mistral", "minimax")
+THRESHOLDS = (
+    0,
+    100_000,
+    200_000,
+    272_000,
+)  # what the bits of a variant can tell apart (prices.CONTEXT_STEPS)
 CLASSES = (
     "input_mtok",
     "output_mtok",
@@ -151,6 +160,7 @@ def _dated(pattern: str) -> list[str]:
         stem = pattern.removeprefix("^").removesuffix(end)
         if f"^{stem}{end}" != pattern:
             continue
+        stem = stem.replace(r"\.", ".")
         one, *more = stem.split("[-@]")
         stems = [one + "-", one + "@"] if more == [""] else [stem]
         if all(re.fullmatch(r"[a-z0-9.-]+[-@]", text) for text in stems):
@@ -318,6 +328,72 @@ def rows() -> list[Row]:
     ] + [own_row(name) for name in OWN_MODELS]
 
 
+def other_rows() -> list[Row]:
+    """Models of other vendors, each vendor's in the order in which its names are tried."""
+    found: dict[str, Row] = {}
+    for vendor in OTHER_VENDORS:
+        for model in provider_of(vendor).models:
+            try:
+                standard = _other_periods(model)
+            except NotUnderstood:
+                continue
+            names = _other_names(model)
+            # Nothing is free: a price of 0 stands for one that is not published.
+            if "claude" not in model.id and all(
+                tier[1][0] and tier[1][1] for _, prices in standard for tier in prices
+            ):
+                found.setdefault(model.id, (model.id, names, (), standard, ()))
+    return list(found.values())
+
+
+def _other_names(model: ModelInfo) -> tuple[str, ...]:
+    """The names that are understood, and the model's own; what a name may merely contain is too little."""
+    found = ["=" + model.id.lower()]
+    for clause in model.match.or_ if isinstance(model.match, ClauseOr) else [model.match]:
+        with contextlib.suppress(NotUnderstood):
+            found += [name for name in matchers(ModelInfo(model.id, clause)) if name[0] != "*"]
+    return tuple(dict.fromkeys(found))
+
+
+def _other_periods(model: ModelInfo) -> Periods:
+    """Prices by date, of text tokens and searches only; a class that has none stays without."""
+    dated = model.prices if isinstance(model.prices, list) else [None]
+    found: dict[int, Tiers] = {}
+    for conditional in dated:
+        prices = model.prices if conditional is None else conditional.prices
+        constraint = None if conditional is None else conditional.constraint
+        if not isinstance(prices, ModelPrice) or not isinstance(constraint, StartDateConstraint | None):
+            raise NotUnderstood(f"{model.id}: prices that depend on {constraint!r}")
+        known = {key: value for key, value in vars(prices).items() if value is not None and key in CLASSES}
+        starts = sorted(
+            {tier.start for one in known.values() if isinstance(one, TieredPrices) for tier in one.tiers}
+        )
+        if not set(starts) <= set(THRESHOLDS):
+            raise NotUnderstood(f"{model.id}: prices change above {starts} tokens")
+        start = 0 if constraint is None else quarter(constraint.start_date)
+        found[start] = tuple(
+            (above, tuple(_rate(known.get(key), above, key) for key in CLASSES)) for above in (0, *starts)
+        )
+    if 0 not in found or list(found) != sorted(found):
+        raise NotUnderstood(f"{model.id}: prices without a first, or not in the order of their dates")
+    return tuple(found.items())
+
+
+def other_table() -> str:
+    """The whole second file."""
+    source = f"genai-prices {version('genai-prices')}"
+    return f'''"""What models of other vendors cost. Written by tools/build_price_table.py from {source}: do not edit.
+
+Rows are those of price_table. Imported when a name is no Claude model's.
+"""
+
+from recollect.model.cost.price_table import Periods
+
+OTHER_MODELS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods], ...] = (
+{"".join(_laid_out(row, 1) for row in other_rows())})
+'''
+
+
 def table() -> str:
     """The whole file."""
     source = f"genai-prices {version('genai-prices')}"
@@ -335,6 +411,9 @@ cache read, and for a web search. None: no price is known.
 """
 
 SOURCE = "{source}"
+# The quarters at which a price of other_prices changes.
+OTHER_CHANGES = (
+{"".join(f"    {start:_},{chr(10)}" for start in _other_changes())})
 OWN_SOURCES = {{
 {"".join(f'    "{name}": "{said[2]}",{chr(10)}' for name, said in OWN_MODELS.items())}}}
 
@@ -344,6 +423,10 @@ Periods = tuple[tuple[int, tuple[tuple[int, Rates], ...]], ...]
 MODELS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods], ...] = (
 {"".join(_laid_out(row, 1) for row in rows())})
 '''
+
+
+def _other_changes() -> tuple[int, ...]:
+    return tuple(sorted({start for row in other_rows() for start, _ in row[3]} - {0}))
 
 
 def _laid_out(value: object, depth: int) -> str:
@@ -369,14 +452,15 @@ def _joined(items: Iterable[str]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Write or check the file."""
-    text = table()
-    if "--check" not in arguments:
-        TABLE.write_text(text, encoding="utf-8")
-        return 0
-    if TABLE.is_file() and TABLE.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{TABLE.name} is not what genai-prices says: run tools/build_price_table.py", file=sys.stderr)
-    return 1
+    for path, text in ((TABLE, table()), (OTHER_TABLE, other_table())):
+        if "--check" not in arguments:
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            print(
+                f"{path.name} is not what genai-prices says: run tools/build_price_table.py", file=sys.stderr
+            )
+            return 1
+    return 0
 
 
 if __name__ == "__main__":

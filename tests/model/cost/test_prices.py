@@ -21,7 +21,7 @@ from genai_prices.types import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.cost import price_table
+from recollect.model.cost import other_prices, price_table
 from recollect.model.cost.money import exact
 from recollect.model.cost.prices import (
     BATCH,
@@ -340,7 +340,7 @@ def test_names_are_matched_as_the_package_matches_them(stem: str, ends: list[str
         "claude",
         "",
         "sonnet",
-        "gpt-5.5",
+        "gpt-5.5-next",
         "anthropic/claude-opus-5",
         "us.anthropic.claude-nightly-v1:0",
         "claude-nightly[1m]",
@@ -552,7 +552,7 @@ def test_rules_keep_prices_whole_and_thresholds_are_those_of_variants() -> None:
     """A half and 1.1 times a multiple of 20 are whole; a tier no variant could name would never apply."""
     tiers = [
         tier
-        for row in price_table.MODELS
+        for row in (*price_table.MODELS, *other_prices.OTHER_MODELS)
         for periods in row[3:]
         for _, all_tiers in periods
         for tier in all_tiers
@@ -590,3 +590,38 @@ def test_nothing_is_imported_but_the_table() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "['recollect.model.cost.price_table', 'recollect.model.cost.prices']\n" == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "expected"),
+    [
+        # 1,000 tokens of input, output, cache write and cache read, in pico-dollars; None: no price for cache writes.
+        ("gpt-5.1-codex", 1_000, 1_250_000 + 10_000_000 + 125_000),
+        ("gpt-5.6-sol", 1_000, 4_000_000 + 20_000_000 + 5_000_000 + 400_000),
+        ("gpt-5.6-sol", 300_000, 8_000_000 + 30_000_000 + 10_000_000 + 800_000),
+        ("gemini-2.5-pro", 1_000, 1_250_000 + 10_000_000 + 125_000),
+        ("gemini-2.5-pro", 250_000, 2_500_000 + 15_000_000 + 250_000),
+    ],
+)
+def test_models_of_other_vendors_have_the_price_of_the_package(
+    model: str, tokens: int, expected: int
+) -> None:
+    at = build_price_table.quarter(dt.date(2026, 11, 16))
+    price = PriceList().find(model, at, variant(tokens, None, None, None))
+    assert price is not None
+    written = 1_000 if price.cache_write_5m is not None else 0
+    assert price.cost(1_000, 1_000, written, 0, 1_000, 0) == expected * 1_000
+
+
+@pytest.mark.parametrize("model", ["qwen3-coder-plus", "gpt-5.1-codex-unheard-of", "m1"])
+def test_a_model_that_no_vendor_names_stays_unpriced(model: str) -> None:
+    assert PriceList().find(model, 2_000_000, 0) is None
+
+
+def test_claude_models_alone_do_not_load_the_table_of_other_vendors() -> None:
+    code = (
+        "import sys; from recollect.model.cost.prices import PriceList; p = PriceList();"
+        " assert p.find('claude-sonnet-4-5', 2_000_000, 0); assert not p.find('claude-next', 2_000_000, 0);"
+        " assert 'recollect.model.cost.other_prices' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

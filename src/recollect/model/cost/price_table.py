@@ -12,6 +12,22 @@ cache read, and for a web search. None: no price is known.
 """
 
 SOURCE = "genai-prices 0.2.1"
+# The quarters at which a price of other_prices changes.
+OTHER_CHANGES = (
+    1_943_904,
+    1_960_704,
+    1_963_968,
+    1_970_688,
+    1_979_520,
+    1_983_744,
+    1_984_896,
+    1_985_856,
+    1_987_776,
+    1_991_520,
+    1_991_616,
+    1_995_648,
+    1_998_624,
+)
 OWN_SOURCES = {
     "claude-mythos-5": "client 2.1.325 and LiteLLM 1.108.4",
     "claude-mythos-5-1": "client 2.1.325 and LiteLLM 1.108.4",

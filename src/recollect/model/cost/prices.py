@@ -22,17 +22,18 @@ The status line starts this module at every turn: it imports nothing but the tab
 but what Python has built in.
 """
 
-from recollect.model.cost.price_table import MODELS, OWN_SOURCES, SOURCE, Periods, Rates
+from recollect.model.cost.price_table import MODELS, OTHER_CHANGES, OWN_SOURCES, SOURCE, Periods, Rates
 
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 # Made by the client on this machine (fillers, error notes) and never billed.
 SYNTHETIC_MODEL = "<synthetic>"
 
 # A variant says in one small number how a response was served, so that sums can be kept by it.
-CONTEXT_STEPS = (100_000, 200_000)
+CONTEXT_STEPS = (100_000, 200_000, 272_000)
+_LONG_CONTEXT = 200_000
 CONTEXT_MASK = 3
 FAST, US_ONLY, BATCH, UNCERTAIN = 4, 8, 16, 32
 
@@ -64,8 +65,8 @@ def variant(
     A speed, place or tier this version does not know (or one that is charged by contract, as
     ``priority`` is) gets the usual price, and UNCERTAIN says that it may be another.
     """
-    first, second = CONTEXT_STEPS
-    kind = (context_tokens > first) + (context_tokens > second)
+    first, second, third = CONTEXT_STEPS
+    kind = (context_tokens > first) + (context_tokens > second) + (context_tokens > third)
     if speed == "fast":
         kind |= FAST
     if geo == "us":
@@ -148,7 +149,8 @@ class PriceList:
     def __init__(self, overrides: "Mapping[str, Mapping[str, object]] | None" = None) -> None:
         self._own = {name.lower(): Price(_own_rates(given)) for name, given in (overrides or {}).items()}
         starts = {start for row in MODELS for periods in row[3:] for start, _ in periods}
-        self._changes = tuple(sorted(starts - {0}))
+        self._claude_changes = tuple(sorted(starts - {0}))
+        self._changes = tuple(sorted(starts - {0} | set(OTHER_CHANGES)))
         self._found: dict[tuple[str, int, int], Price | None] = {}
 
     def find(self, model: str, quarter: int, variant: int) -> Price | None:
@@ -164,8 +166,10 @@ class PriceList:
         """Which price ``find`` gives, and by which rules; or why it gives none."""
         return self._explained(model, quarter, variant)[1]
 
-    def changes(self) -> tuple[int, ...]:
-        """The quarters at which any price changes."""
+    def changes(self, models: "Iterable[str] | None" = None) -> tuple[int, ...]:
+        """The quarters at which a price of these models may change; without any, of Claude's."""
+        if models is None or all("claude" in name or name == SYNTHETIC_MODEL for name in models):
+            return self._claude_changes
         return self._changes
 
     def _explained(self, model: str, quarter: int, variant: int) -> tuple[Price | None, str]:
@@ -210,9 +214,23 @@ def canonical(model: str) -> str:
 
 def _row_of(spellings: list[tuple[str, int]]) -> tuple[_Row, int] | None:
     for spelling, place in spellings:
-        for row in MODELS:
-            if any(_matches(matcher, spelling) for matcher in row[1]):
-                return row, place
+        found = _first_match(spelling, MODELS)
+        if found is not None:
+            return found, place
+    name = spellings[0][0]
+    if "claude" in name:
+        return None
+    # Most machines know Claude models only: the others are a table of their own.
+    from recollect.model.cost.other_prices import OTHER_MODELS
+
+    found = _first_match(name.rpartition("/")[2], OTHER_MODELS)
+    return None if found is None else (found, _OWN_API)
+
+
+def _first_match(name: str, rows: tuple[_Row, ...]) -> _Row | None:
+    for row in rows:
+        if any(_matches(matcher, name) for matcher in row[1]):
+            return row
     return None
 
 
@@ -235,9 +253,9 @@ def _listed(row: _Row, place: int, quarter: int, variant: int) -> tuple[Price | 
         f"above {above:,} tokens of context" if above else "",
         "fast mode" if variant & FAST else "",
     ]
-    if is_flat and step >= CONTEXT_STEPS[-1]:
+    if is_flat and step >= _LONG_CONTEXT:
         notes.append(
-            f"no more above {step:,} tokens of context ({_CLIENT}, {_LITELLM}; genai-prices has double)"
+            f"no more above {_LONG_CONTEXT:,} tokens of context ({_CLIENT}, {_LITELLM}; genai-prices has double)"
         )
     numerator, denominator, changes = _changed_by(rules, variant, place)
     # Exact: every rate of the table is a multiple of 20. A search costs the same however it is served.

@@ -384,13 +384,14 @@ class CostReportBuilder:
     def _timeline(self, offset: Offset, prices: PriceList, now: int) -> tuple[Timeline, int | None]:
         source, by = self._source, self._by
         days = source.days() if {"day", "week", "month"} & set(by) else []
+        changes = prices.changes(source.models())
         if "block" not in by:
-            return Timeline(by, offset, days, changes=prices.changes()), None
+            return Timeline(by, offset, days, changes=changes), None
         quarters = [quarter for quarter in source.quarters() if quarter != NO_TIME]
         found = blocks(quarters)
         first = next((at for at in quarters if found[-1][0] <= at and now // QUARTER_MS < found[-1][1]), None)
         active_since = None if first is None else source.first_at(first)
-        return Timeline(by, offset, days, found, prices.changes()), active_since
+        return Timeline(by, offset, days, found, changes), active_since
 
     def _records(self, asked: CostQuery) -> tuple[list[RecordedCost], list[RecordedCost]]:
         """The clients' totals of what was asked for, and what they add to the logs of their sessions."""

@@ -63,7 +63,8 @@ def _summed(database: IndexDatabase, prices: PriceList) -> dict[str, SessionSum]
     """None where a price has a gap."""
     names = cost_queries.names(database)
     sessions = dict(cast("list[tuple[int, str | None]]", database.rows(_SESSIONS)))
-    spans = Timeline((), lambda _: 0, changes=prices.changes()).spans()
+    models = [names[number] for number in cost_queries.models(database) if number in names]
+    spans = Timeline((), lambda _: 0, changes=prices.changes(models)).spans()
     counted: dict[str, list[int]] = {}
     spent: dict[str, dict[str, int | None]] = {}
     for row in cost_queries.rolled(database, spans, UsageRowFilter(frozenset(["file"]))):

@@ -106,6 +106,7 @@ class _RolloutState(Struct, kw_only=True):
     is_reviewer: bool = False
     in_review: bool = False
     searches: int = 0
+    tier: str | None = None  # of the service, where the client says it
     prompts: list[str | None] = []  # the entry before each prompt, for rolling back
     calls: dict[str, str] = {}  # open calls by id: the tool
 
@@ -483,6 +484,9 @@ class _CallCounter:
                     state.models.pop(next(iter(state.models)))
         elif kind == "token_usage_record":
             return self._recorded(payload, voice)
+        elif kind == "event_msg" and event == "thread_settings_applied":
+            settings = payload.get("thread_settings")
+            state.tier = settings.get("service_tier") if isinstance(settings, dict) else state.tier
         elif kind == "event_msg" and event == "task_started":
             state.turn = payload.get("turn_id") or state.turn
         elif kind == "event_msg" and event in ("entered_review_mode", "exited_review_mode"):
@@ -530,8 +534,13 @@ class _CallCounter:
             "cache_write": written,
             "output": output,
         }
+        if state.searches:
+            said["web_searches"] = state.searches
         state.searches = 0
-        return [made.usage(voice, key, model, said, output_tokens_details={"thinking_tokens": thought})]
+        tier = {} if state.tier in (None, "default", "auto") else {"service_tier": state.tier}
+        return [
+            made.usage(voice, key, model, said, output_tokens_details={"thinking_tokens": thought}, **tier)
+        ]
 
 
 def _vector(usage: object) -> tuple[int, ...]:
