@@ -7,6 +7,7 @@ trying things out.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
 from typing import Any
@@ -41,6 +42,7 @@ from recollect.server.database.records import (
     SessionChanges,
     SessionFilter,
     StoredAppend,
+    SweepResult,
     TextRow,
     UsageSum,
 )
@@ -96,6 +98,7 @@ class MemoryDatabase:
         self._tokens: dict[str, tuple[ApiToken, bytes]] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
         self._audit: list[tuple[str, AuditRow]] = []
+        self._numbers = itertools.count(1)
         self.batches = (0, 0)
 
     async def open(self) -> None:
@@ -113,7 +116,7 @@ class MemoryDatabase:
         return None
 
     def _note(self, org: str, author: Author, act: str, target: str, detail: str = "") -> None:
-        row = AuditRow(len(self._audit) + 1, now_ms(), author.user, author.token, act, target, detail)
+        row = AuditRow(next(self._numbers), now_ms(), author.user, author.token, act, target, detail)
         self._audit.append((org, row))
 
     # --- tenants ---------------------------------------------------------------------------------
@@ -129,10 +132,10 @@ class MemoryDatabase:
         """All tenants."""
         return sorted(self._orgs.values(), key=lambda org: org.name)
 
-    async def set_retention(self, org: str, days: int | None, author: Author) -> None:
+    async def set_retention(self, org: str, days: int | None, audit_days: int | None, author: Author) -> None:
         """How long sessions are kept."""
-        self._orgs[org] = replace(self._orgs[org], retention_days=days)
-        self._note(org, author, "org.retention", org, str(days))
+        self._orgs[org] = replace(self._orgs[org], retention_days=days, audit_days=audit_days)
+        self._note(org, author, "org.retention", org, f"{days} audit {audit_days}")
 
     async def add_user(self, user: OrgUser, author: Author) -> None:
         """A new member."""
@@ -380,7 +383,7 @@ class MemoryDatabase:
         self._note(org, author, "session.purge" if purge else "session.delete", session)
         return True
 
-    async def sweep(self, now: int, grace_ms: int) -> tuple[int, int]:
+    async def sweep(self, now: int, grace_ms: int) -> SweepResult:
         """Delete by retention, then purge what was deleted long ago."""
         author, done = Author("retention", "retention"), [0, 0]
         every = [one for one in self._sessions.values() if not one.is_held]
@@ -391,7 +394,13 @@ class MemoryDatabase:
                 done[0] += await self.delete(one.org, one.id, purge=False, only_own=False, author=author)
         for one in gone:
             done[1] += await self.delete(one.org, one.id, purge=True, only_own=False, author=author)
-        return done[0], done[1]
+        before = len(self._audit)
+        self._audit = [
+            (org, row)
+            for org, row in self._audit
+            if (days := self._orgs[org].audit_days) is None or row.at >= now - days * 86_400_000
+        ]
+        return SweepResult(done[0], done[1], before - len(self._audit))
 
     async def put_file(
         self,
@@ -443,7 +452,14 @@ class MemoryDatabase:
 
     # --- the team's questions --------------------------------------------------------------------
 
-    async def usage(self, org: str, since: int | None, until: int | None) -> Sequence[UsageSum]:
+    async def usage(
+        self,
+        org: str,
+        since: int | None,
+        until: int | None,
+        by: Sequence[str] | None = None,
+        changes: Sequence[int] = (),
+    ) -> Sequence[UsageSum]:
         """One sum for every counted response."""
         by_message: dict[str, list[tuple[_Session, str, UsageRow, str]]] = {}
         for session in self._sessions.values():

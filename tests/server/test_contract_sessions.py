@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from hashlib import sha256
 
+import pytest
+
+from recollect.server.database import sql
 from recollect.server.database.sql import now_ms
 from recollect.sync.wire import MACHINE, PROJECT, REPOSITORY, described
 from tests.server.conftest import Kind
@@ -325,3 +328,30 @@ def test_an_organisations_name_and_a_members_name_are_used_once(kind: Kind) -> N
         return (await made.ask("POST", "/v1/users", json={"name": "Ada"})).status_code
 
     assert in_world(kind, scene) == 409
+
+
+def test_a_sweep_goes_on_until_nothing_is_left(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where there are more sessions than one question asks for; one under legal hold stops nothing. Old rows of the
+    audit log go by a retention of their own."""
+    monkeypatch.setattr(sql, "_NEXT", sql._NEXT.replace("LIMIT 1000", "LIMIT 3"))
+
+    async def scene(made: World) -> list[object]:
+        for number in range(10):
+            await made.put(f"s{number}", prompt("x"))
+        await made.ask("PATCH", "/v1/sessions/s4", json={"held": True})
+        changed = await made.ask("PATCH", "/v1/org", json={"retention_days": 10, "audit_days": 40})
+        now = now_ms()
+        done = await made.database.sweep(now + 11 * DAY, 7 * DAY)
+        again = await made.database.sweep(now + 11 * DAY, 7 * DAY)
+        acts = len((await made.ask("GET", "/v1/audit", params={"limit": "1000"})).json()["acts"])
+        last = await made.database.sweep(now + 50 * DAY, 7 * DAY)
+        kept = (await made.ask("GET", "/v1/audit", params={"limit": "1000"})).json()["acts"]
+        return [
+            changed.json()["audit_days"],
+            (done.deleted, done.audit_rows),
+            (again.deleted, again.purged, again.backlog),
+            last.audit_rows >= acts,
+            [act for act in kept if act["at"] < now],
+        ]
+
+    assert in_world(kind, scene) == [40, (9, 0), (0, 9, 0), True, []]

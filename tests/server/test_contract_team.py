@@ -250,6 +250,39 @@ def test_search_is_narrowed(kind: Kind) -> None:
     assert in_world(kind, scene) == [["s1"], ["s2"], ["s1"], ["s0", "s2"], True]
 
 
+def test_whole_days_and_their_ends_are_told_as_by_the_quarter(kind: Kind) -> None:
+    """Any span over several days, and every key: the sums by day, by quarter and by response are put together without
+    gap or overlap. A price change lies between two of the days."""
+    times = [
+        f"{day}T{hour}"
+        for day in ("2026-03-14", "2026-03-15", "2026-03-16", "2026-03-17", "2026-03-18")
+        for hour in ("00:00:00.000", "00:20:00.000", "13:00:00.000", "23:59:59.999")
+    ]
+    spans = [
+        {},
+        {"since": "2026-03-15"},
+        {"until": "2026-03-16"},
+        {"since": "2026-03-14T13:00:00Z", "until": "2026-03-18T00:20:00Z"},
+        {"since": "2026-03-15T00:00:00.001Z", "until": "2026-03-17T23:59:59.999Z"},
+        {"since": "2026-03-15T00:10:00Z", "until": "2026-03-15T00:30:00Z"},
+        {"since": "2026-03-16", "until": "2026-03-15"},
+    ]
+
+    async def scene(made: World) -> list[object]:
+        lines = [reply(f"m-{n}", at=f"{at}Z", output=n, gitBranch=f"b{n % 3}") for n, at in enumerate(times)]
+        await made.put("s1", b"".join(lines[::2]) + reply("m-99", at="nonsense"))
+        await made.put("s2", b"".join(lines[1::2]))
+        return [
+            await rows(made, by, **span)
+            for span in spans
+            for by in ("day", "person", "session,branch", "model,day")
+        ]
+
+    found = in_world(kind, scene)
+    assert found == in_world(Kind("memory"), scene)
+    assert sum(row[1] for row in found[0]) == len(times) + 1  # type: ignore[attr-defined]
+
+
 REPLIES = st.builds(
     lambda message, request, output, side, forked, second: (
         message,

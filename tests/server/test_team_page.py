@@ -394,7 +394,7 @@ def test_retention_is_that_of_the_organisation(kind: Kind, tmp_path: Path) -> No
     async def scene(made: World, page: TeamPage) -> list[int]:
         days = []
         for limit in (None, 45):
-            await made.database.set_retention(made.org.id, limit, OPERATOR)
+            await made.database.set_retention(made.org.id, limit, None, OPERATOR)
             row = (await page.get("/api/sessions"))["sessions"][0]
             stored = (await made.ask("GET", f"/v1/sessions/{row['id']}")).json()["session"]["changed"]
             at = dt.datetime.fromisoformat(row["expires_at"]) - dt.datetime.fromtimestamp(

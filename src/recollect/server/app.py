@@ -232,14 +232,19 @@ async def _http_problem(_: Request, problem: Exception) -> Response:
 
 
 async def _sweep_forever(service: Service, page: PageApp | None) -> None:
-    """Retention and purges, every hour; any server may do them."""
+    """Retention and purges, every hour; one server at a time does them."""
     while True:
         await asyncio.sleep(_SWEEP_EVERY)
+        started = time.monotonic()
         try:
-            deleted, purged = await service.database.sweep(now_ms(), GRACE_MS)
-        except Unavailable:
+            done = await service.database.sweep(now_ms(), GRACE_MS)
+        except Unavailable as problem:
+            service.metrics.count("sweep_failures")
+            _log.warning("sweep", extra={"fields": {"problem": str(problem)[:200]}})
             continue
-        _log.info("sweep", extra={"fields": {"deleted": deleted, "purged": purged}})
+        seconds = time.monotonic() - started
+        service.metrics.swept(done, seconds)
+        _log.info("sweep", extra={"fields": {**done._asdict(), "seconds": round(seconds, 3)}})
         if page is not None:
             await page.tidy()
 

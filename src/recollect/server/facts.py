@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import sha256
+from itertools import islice
 
 from recollect.index.frame import UsageRow
 from recollect.model.cost.copies import ResponseCopy, line_rank
@@ -52,6 +53,18 @@ def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool 
     return collected.prepared(data, count, Position(expected.lines + count, running))
 
 
+def texts_of(data: bytes, first_line: int, wanted: range) -> list[TextRow]:
+    """The texts of these lines, of a segment that begins after ``first_line`` lines; as ``prepare`` gave them."""
+    if is_plain(data):
+        collected = _AppendFacts(wanted.start - 1, "")
+        for line in islice(lines_of(data), wanted.start - 1 - first_line, wanted.stop - 1 - first_line):
+            collected.take(line)
+    else:
+        collected = _AppendFacts(first_line, "")
+        collected.take_odd(data)
+    return [row for row in collected.texts if row.line in wanted]
+
+
 class _AppendFacts:
     """The lines of one append, summed up as they come."""
 
@@ -69,7 +82,7 @@ class _AppendFacts:
             self._begins_aside = False
         self._titles: dict[str, str] = {}
         self._usage: dict[tuple[str, str, int], UsageRow] = {}
-        self._texts: list[TextRow] = []
+        self.texts: list[TextRow] = []
 
     def prepared(self, data: bytes, count: int, after: Position) -> PreparedLines:
         return PreparedLines(
@@ -82,7 +95,7 @@ class _AppendFacts:
             self._cwd,
             self._branch,
             usage=tuple(self._usage.values()),
-            texts=tuple(self._texts),
+            texts=tuple(self.texts),
             **self._titles,
         )
 
@@ -106,7 +119,7 @@ class _AppendFacts:
         if facts.texts is not None:
             text = "\n".join(part for part in facts.texts if part)
             at = _time(facts.at)
-            self._texts.append(
+            self.texts.append(
                 TextRow(self._line, at, _name(facts.type) or "", plain_text(text, LONGEST_TEXT))
             )
         for number, row in enumerate(usage_rows(facts)):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from recollect.server.database.records import SweepResult
+
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -31,6 +33,15 @@ class Metrics:
     def move(self, name: str, by: int) -> None:
         """Change a gauge."""
         self.gauges[name] = self.gauges.get(name, 0) + by
+
+    def swept(self, done: SweepResult, seconds: float) -> None:
+        """Count what a sweep did; ``sweep_backlog`` is what is still overdue."""
+        self.count("sweeps")
+        self.count("swept_deleted_sessions", done.deleted)
+        self.count("swept_purged_sessions", done.purged)
+        self.count("swept_audit_rows", done.audit_rows)
+        self.count("dropped_months", done.months)
+        self.gauges |= {"sweep_backlog": done.backlog, "sweep_milliseconds": int(seconds * 1_000)}
 
     def value(self, name: str) -> int:
         return self.gauges.get(name, 0)

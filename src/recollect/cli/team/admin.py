@@ -3,6 +3,7 @@
   org add NAME
   org list
   org retention ORG DAYS|forever
+  org audit-retention ORG DAYS|forever
   user add ORG NAME [--role R]
   user list ORG
   user change ORG USER [--role R] [--disable|--enable]
@@ -158,14 +159,29 @@ def _kept(org: Org) -> str:
 
 async def _retention(options: Namespace, database: Database, names: list[str]) -> None:
     org = await _org(database, names[0])
-    if names[1] != "forever" and not (names[1].isdigit() and 1 <= int(names[1]) <= 36_500):
-        raise UsageError(f"retention {names[1]!a}: not understood", hint="write a number of days, or forever")
-    days = None if names[1] == "forever" else int(names[1])
-    await database.set_retention(org.id, days, _author())
+    await _set_retention(options, database, org, _days(names[1]), org.audit_days)
+
+
+async def _audit_retention(options: Namespace, database: Database, names: list[str]) -> None:
+    org = await _org(database, names[0])
+    await _set_retention(options, database, org, org.retention_days, _days(names[1]))
+
+
+def _days(text: str) -> int | None:
+    if text != "forever" and not (text.isdigit() and 1 <= int(text) <= 36_500):
+        raise UsageError(f"retention {text!a}: not understood", hint="write a number of days, or forever")
+    return None if text == "forever" else int(text)
+
+
+async def _set_retention(
+    options: Namespace, database: Database, org: Org, days: int | None, audit_days: int | None
+) -> None:
+    await database.set_retention(org.id, days, audit_days, _author())
+    shown = [f"{number} days" if number else "forever" for number in (days, audit_days)]
     _tell(
         options,
-        RetentionDocument(org.id, days),
-        f"{visible(org.name)}: retention {visible(names[1])}",
+        RetentionDocument(org.id, days, audit_days),
+        f"{visible(org.name)}: sessions are kept {shown[0]}, the audit log {shown[1]}",
     )
 
 
@@ -274,6 +290,7 @@ _ACTIONS: dict[tuple[str, str], tuple[_Act, int]] = {
     ("org", "add"): (_add_org, 1),
     ("org", "list"): (_list_orgs, 0),
     ("org", "retention"): (_retention, 2),
+    ("org", "audit-retention"): (_audit_retention, 2),
     ("user", "add"): (_add_user, 2),
     ("user", "list"): (_list_users, 1),
     ("user", "change"): (_change_user, 2),

@@ -47,6 +47,11 @@ class WordQuery:
         self.terms = tuple(dict.fromkeys(_wanted(root)))
         self._root = root
 
+    @property
+    def root(self) -> Node:
+        """How the words are combined."""
+        return self._root
+
     @classmethod
     def parse(cls, text: str) -> WordQuery:
         """``UsageError`` says what is wrong and where."""

@@ -28,6 +28,7 @@ from recollect.server.database.records import (
     Segment,
     SessionChanges,
     SessionFilter,
+    SweepResult,
     UsageSum,
 )
 from recollect.sync.wire import Head, LogHead, RemoteSession, SessionDetail, SideFile
@@ -72,8 +73,8 @@ class Database(Protocol):
     async def orgs(self) -> list[Org]:
         """All tenants. For the operator only; no route uses this."""
 
-    async def set_retention(self, org: str, days: int | None, author: Author) -> None:
-        """How long sessions are kept after their last change."""
+    async def set_retention(self, org: str, days: int | None, audit_days: int | None, author: Author) -> None:
+        """How long sessions are kept after their last change, and rows of the audit log."""
 
     async def add_user(self, user: OrgUser, author: Author) -> None:
         """A new member; ``Taken`` where the name is in use."""
@@ -134,9 +135,9 @@ class Database(Protocol):
     async def delete(self, org: str, session: str, *, purge: bool, only_own: bool, author: Author) -> bool:
         """Hide a session, or remove its bytes; raises ``Held`` or ``Forbidden``."""
 
-    async def sweep(self, now: int, grace_ms: int) -> tuple[int, int]:
-        """Delete by retention, then purge what was deleted more than ``grace_ms`` ago; returns both
-        counts."""
+    async def sweep(self, now: int, grace_ms: int) -> SweepResult:
+        """Purge what was deleted more than ``grace_ms`` ago, delete by retention and remove old rows of the audit
+        log, until nothing is left to do."""
 
     async def put_file(
         self,
@@ -162,8 +163,16 @@ class Database(Protocol):
 
     # --- the team's questions --------------------------------------------------------------------
 
-    async def usage(self, org: str, since: int | None, until: int | None) -> Sequence[UsageSum]:
-        """Usage in quarters of an hour from ``since`` up to ``until`` (milliseconds)."""
+    async def usage(
+        self,
+        org: str,
+        since: int | None,
+        until: int | None,
+        by: Sequence[str] | None = None,
+        changes: Sequence[int] = (),
+    ) -> Sequence[UsageSum]:
+        """Usage from ``since`` up to ``until`` (milliseconds), summed as far as a report by these keys needs it, but
+        never over one of ``changes`` (quarters of an hour at which prices change); without keys by quarter."""
 
     async def search(
         self,

@@ -14,10 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 from zlib import crc32
 
@@ -28,10 +27,12 @@ from recollect.errors import UsageError
 from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.postgres_append import move
-from recollect.server.database.records import LIVE, AppendRequest, Moved, SessionAppend
-from recollect.server.database.sql import EVERY_ORG, SqlDatabase, now_ms
+from recollect.server.database.postgres_months import CREATE_MONTHS, EMPTY_MONTHS
+from recollect.server.database.postgres_search import BLOCKS, SETTINGS, BlockSearch, tsquery
+from recollect.server.database.records import AppendRequest, LineMatch, Moved, SessionAppend
+from recollect.server.database.sql import EVERY_ORG, SqlDatabase, conditions, now_ms
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
-from recollect.server.database.sql_tables import postgres_steps
+from recollect.server.database.sql_tables import postgres_steps, session_ref
 from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, Transaction
 
 Result = TypeVar("Result")
@@ -58,9 +59,6 @@ _PASSING = (
     asyncpg.TargetServerAttributeNotMatched,
     asyncpg.QueryCanceledError,
 )
-_FTS_PART = re.compile(r'"([^"]*)"(\*?)|([()])|(AND|OR|NOT)')
-_OPERATORS = {"AND": " & ", "OR": " | ", "NOT": " & !"}
-
 _LOCKS = (
     "SELECT pg_advisory_xact_lock_shared($1, -1)"
     " UNION ALL SELECT pg_advisory_xact_lock($1, place) FROM unnest($2::int[]) AS place"
@@ -115,21 +113,6 @@ class _PostgresTransaction:
         return await move(self._connection, org, asks, now)
 
 
-def tsquery(query: WordQuery) -> str:
-    """The query in PostgreSQL's syntax. FTS5's NOT and AND bind as ``& !`` and ``&`` do; every word is
-    quoted."""
-    parts: list[str] = []
-    for phrase, star, bracket, operator in _FTS_PART.findall(query.fts()):
-        if operator:
-            parts.append(_OPERATORS[operator])
-        elif bracket:
-            parts.append(bracket)
-        else:
-            words = [f"'{word}'" for word in phrase.replace("'", "").replace("\\", "").split()]
-            parts.append(f"({' <-> '.join(words)}{':*' if star else ''})")
-    return "".join(parts)
-
-
 def _unreachable(problem: BaseException) -> Unavailable:
     return Unavailable(f"cannot connect to the database: {type(problem).__name__}: {problem}")
 
@@ -178,6 +161,7 @@ class PostgresDatabase(SqlDatabase):
             _log.warning(
                 "the role bypasses row-level security: use one that is neither superuser nor BYPASSRLS"
             )
+        await self._read_now(EVERY_ORG, CREATE_MONTHS, now_ms())
         if self._replica_dsn is not None:
             self._replica = await self._made(self._replica_dsn)
 
@@ -260,23 +244,32 @@ class PostgresDatabase(SqlDatabase):
 
     # --- connections -----------------------------------------------------------------------------
 
-    async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
+    async def _read(self, org: str, sql: str, *values: object, words: str | None = None) -> Sequence[Row]:
+        """``words``: those that row security compares with the table of words."""
         if self._replica is not None:
             try:
-                return await self._fetched(self._replica, org, sql, values)
+                return await self._fetched(self._replica, org, sql, values, words)
             except _PASSING:  # an unavailable replica is no reason to fail
                 pass
-        return await self._read_now(org, sql, *values)
+        return await self._retried(lambda: self._fetched(self._pool, org, sql, values, words))
 
     async def _read_now(self, org: str, sql: str, *values: object) -> Sequence[Row]:
         return await self._retried(lambda: self._fetched(self._pool, org, sql, values))
 
     @staticmethod
-    async def _fetched(pool: Any, org: str, sql: str, values: tuple[object, ...]) -> Sequence[Row]:
+    async def _fetched(
+        pool: Any, org: str, sql: str, values: tuple[object, ...], words: str | None = None
+    ) -> Sequence[Row]:
+        found: Sequence[Row]
         async with pool.acquire(timeout=10.0) as connection:
             await _as_org(connection, org)
-            found: Sequence[Row] = await connection.fetch(sql, *values)
-            return found
+            if words is None:
+                found = await connection.fetch(sql, *values)
+                return found
+            async with connection.transaction():  # the words are set for this query only
+                await connection.fetch(SETTINGS, words)
+                found = await connection.fetch(sql, *values)
+                return found
 
     async def _write(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
         async def once() -> Result:
@@ -412,25 +405,43 @@ class PostgresDatabase(SqlDatabase):
             order, asks = in_order(appends)
             return unordered(order, await move(connection, org, asks, now_ms()))
 
-    # --- words -----------------------------------------------------------------------------------
+    # --- words and months ------------------------------------------------------------------------
+
+    async def _tidy_months(self, now: int, audit_before: int | None) -> int:
+        await self._read_now(EVERY_ORG, CREATE_MONTHS, now)
+        return int((await self._read_now(EVERY_ORG, EMPTY_MONTHS, audit_before or 0))[0][0])
 
     async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
 
-    async def _found(
-        self, org: str, query: WordQuery, conditions: list[str], values: list[object], limit: int
-    ) -> Sequence[Row]:
-        more = "".join(f" AND {condition}" for condition in conditions)
-        return await self._read(
-            org,
-            "SELECT sessions.id, texts.key, texts.line, texts.at, texts.type FROM texts"  # noqa: S608 - made of constants
-            " JOIN sessions ON sessions.ref = texts.ref"
-            f" WHERE texts.words @@ to_tsquery('simple', $2) AND texts.org = $1 AND sessions.state = {LIVE}{more}"
-            f" ORDER BY coalesce(texts.at, 0) DESC, sessions.id, texts.key, texts.line DESC LIMIT {int(limit)}",
-            org,
-            tsquery(query),
-            *values,
+    async def search(
+        self,
+        org: str,
+        query: WordQuery,
+        *,
+        session: str | None,
+        project: str | None,
+        since: int | None,
+        until: int | None,
+        limit: int,
+    ) -> list[LineMatch]:
+        ref = None if session is None else session_ref(org, session)
+        more, values = conditions(
+            2,
+            ("texts.ref =", ref),
+            ("sessions.project =", project),
+            ("texts.newest >=", since),
+            ("texts.oldest <", until),
         )
+        words = tsquery(query)
+
+        async def blocks(size: int, offset: int) -> AsyncIterator[Row]:
+            sql = BLOCKS.format(more=more, limit=size, offset=offset)
+            for row in await self._read(org, sql, org, *values, words=words):
+                yield row
+
+        found = BlockSearch(query, (since, until), limit, partial(self.segments, org))
+        return await found.run(blocks)
 
 
 async def _prepared(connection: Any) -> None:

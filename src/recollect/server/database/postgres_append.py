@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,9 +10,12 @@ from msgspec import Struct
 
 from recollect.model.search.terms import folded, indexed_text
 from recollect.server.database.postgres_function import CALL
-from recollect.server.database.records import AppendRequest, Moved, SessionAppend
+from recollect.server.database.records import AppendRequest, Moved, SessionAppend, TextRow
 from recollect.server.database.sql_append import is_fresh, packed, session_update
 
+# A block is read again where it may match: small enough to be quick, large enough to share words.
+_MOST_LINES, _MOST_CHARACTERS = 64, 64_000
+LONGEST_WORD = 500  # bytes; PostgreSQL takes 2,046
 _encode = msgspec.json.Encoder().encode
 
 
@@ -47,28 +50,28 @@ class _AppendRow(Struct, omit_defaults=True):
     machine: str | None = None
 
 
-class _LineWords(Struct, omit_defaults=True):
-    """The words of one line, and the append it came with."""
+class _BlockWords(Struct):
+    """The words of a block of lines, each once, and the append it came with."""
 
     place: int
     ref: str
     key: str
     line: int
-    type: str
+    lines: int
+    oldest: int
+    newest: int
     words: str
-    at: int | None = None
 
 
 async def move(connection: Any, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
     """Make appends to different logs; None for those at another position."""
-    rows, data, texts = list[_AppendRow](), list[bytes](), list[_LineWords]()
+    rows, data, texts = list[_AppendRow](), list[bytes](), list[_BlockWords]()
     for place, (ref, ask) in enumerate(asks, 1):
         codec, stored = packed(ask.prepared.data)
         name = "\\x" + ref.hex()
         rows.append(_row(name, ask, codec))
         data.append(stored)
-        for row in ask.prepared.texts:
-            texts.append(_LineWords(place, name, ask.key, row.line, row.type, words_of(row.text), row.at))
+        texts += _blocks(place, name, ask)
     found = await connection.fetch(
         CALL, org, now, _encode(rows).decode(), data, _encode(texts).decode() if texts else None
     )
@@ -100,6 +103,27 @@ def _row(ref: str, ask: AppendRequest, codec: int) -> _AppendRow:
     )
 
 
-def words_of(text: str) -> str:
-    """A text in the letters of our tokenizer, so that both databases index the same words."""
-    return folded(indexed_text(text)).decode(errors="replace")
+def _blocks(place: int, ref: str, ask: AppendRequest) -> Iterator[_BlockWords]:
+    """The words of an append, some lines at a time. Which of them has a word is seen in the lines themselves."""
+    block: list[TextRow] = []
+    size = 0
+    for row in ask.prepared.texts:
+        if block and (len(block) == _MOST_LINES or size + len(row.text) > _MOST_CHARACTERS):
+            yield _block(place, ref, ask.key, block)
+            block, size = [], 0
+        block.append(row)
+        size += len(row.text)
+    if block:
+        yield _block(place, ref, ask.key, block)
+
+
+def _block(place: int, ref: str, key: str, rows: list[TextRow]) -> _BlockWords:
+    first, times = rows[0].line, [row.at or 0 for row in rows]
+    words = {word for row in rows for word in words_of(row.text)}
+    lines = rows[-1].line - first + 1
+    return _BlockWords(place, ref, key, first, lines, min(times), max(times), " ".join(words))
+
+
+def words_of(text: str) -> set[str]:
+    """The words of a text as our tokenizer has them, so that both databases index the same ones."""
+    return {word[:LONGEST_WORD].decode(errors="replace") for word in folded(indexed_text(text)).split()}

@@ -3,7 +3,7 @@
 It runs with the rights of its caller, under row-level security. Appends come as one JSON document
 beside their bytes (PostgreSQL parses that faster than a driver writes an array per column), ordered by
 log, so that two servers wait instead of deadlocking. A change of it is a new migration step with CREATE
-OR REPLACE: ``BY_ROW`` was the first, ``BY_BATCH`` the second, ``BY_PART`` is current. Servers of
+OR REPLACE: ``BY_ROW`` was the first, then ``BY_BATCH`` and ``BY_PART``; ``BY_BLOCK`` is current. Servers of
 several versions may call it: its result stays the same, its columns are only added to, and a column
 that a server does not send is null.
 """
@@ -90,8 +90,9 @@ END $$;
 # logs instead of looking into sixteen partitions for each. The rest is one statement for all. The settings
 # make it one plan for all batches (otherwise every comparison is planned again, to skip partitions), and one
 # that finds rows by key, however small the tables were when it was planned.
-def _by_batch(columns: str, told: str) -> str:
-    """The function for rows with these columns; ``told`` is the SQL that updates their sessions."""
+def _by_batch(columns: str, told: str, texts: str) -> str:
+    """The function for rows with these columns; ``told`` is the SQL that updates their sessions, ``texts`` the
+    one that stores words."""
     names = ", ".join(column.split()[0] for column in columns.split(", "))
     given = (
         f"ROWS FROM(json_to_recordset(given_rows::JSON) AS ({columns})) WITH ORDINALITY AS t({names}, place)"
@@ -136,14 +137,16 @@ BEGIN
         before || '+' || (after - before)
       FROM won
   )
-  INSERT INTO texts(ref, key, line, org, at, type, words)
-    SELECT ref, key, line, given_org, at, type, to_tsvector('simple', words)
-    FROM json_to_recordset(given_texts::JSON) AS t({_TEXT}) WHERE ends[place] IS NOT NULL ON CONFLICT DO NOTHING;
-END $$;
+{texts}END $$;
 """  # noqa: S608 - names of columns and constants
 
 
 # Released: never changed.
+_WORDS_BY_LINE = f"""\
+  INSERT INTO texts(ref, key, line, org, at, type, words)
+    SELECT ref, key, line, given_org, at, type, to_tsvector('simple', words)
+    FROM json_to_recordset(given_texts::JSON) AS t({_TEXT}) WHERE ends[place] IS NOT NULL ON CONFLICT DO NOTHING;
+"""  # noqa: S608 - names of columns
 _TOLD_WITH_RANK = """\
         first_at = least(sessions.first_at, new.first_at), last_at = greatest(sessions.last_at, new.last_at),
         cwd = coalesce(sessions.cwd, new.cwd), branch = coalesce(new.branch, sessions.branch),
@@ -158,7 +161,7 @@ _TOLD_WITH_RANK = """\
           max(repository) AS repository, max(machine) AS machine
         FROM won GROUP BY ref
 """
-BY_BATCH = _by_batch(_ROW, _TOLD_WITH_RANK)
+BY_BATCH = _by_batch(_ROW, _TOLD_WITH_RANK, _WORDS_BY_LINE)
 
 # Titles by their parts, times in the order of the log; an append to an agent's log does not change the
 # session.
@@ -183,5 +186,15 @@ _TOLD_BY_PART = f"""\
           max(repository) AS repository, max(machine) AS machine
         FROM won GROUP BY ref
 """  # noqa: S608 - constants
-BY_PART = _by_batch(_ROW_OF_PARTS, _TOLD_BY_PART)
+BY_PART = _by_batch(_ROW_OF_PARTS, _TOLD_BY_PART, _WORDS_BY_LINE)
+
+# One row for a block of lines; servers of the version before send each line with ``at`` alone.
+_WORDS_BY_BLOCK = f"""\
+  INSERT INTO texts(ref, key, line, lines, org, oldest, newest, words)
+    SELECT ref, key, line, coalesce(lines, 1), given_org, coalesce(oldest, at, 0),
+      least(coalesce(newest, at, 0), given_now), array_to_tsvector(array_remove(string_to_array(words, ' '), ''))
+    FROM json_to_recordset(given_texts::JSON) AS t({_TEXT}, lines INTEGER, oldest BIGINT, newest BIGINT)
+    WHERE ends[place] IS NOT NULL;
+"""  # noqa: S608 - names of columns
+BY_BLOCK = _by_batch(_ROW_OF_PARTS, _TOLD_BY_PART, _WORDS_BY_BLOCK)
 CALL = "SELECT place, end_byte, end_uuid FROM recollect_append($1, $2, $3, $4, $5)"

@@ -18,12 +18,13 @@ REFUSED = "refused"
 
 
 class Org(Struct, frozen=True):
-    """A tenant. ``retention_days``: None keeps everything."""
+    """A tenant. ``retention_days``: None keeps everything; ``audit_days`` the same of the audit log."""
 
     id: str
     name: str
     created: int
     retention_days: int | None = None
+    audit_days: int | None = None
 
 
 class OrgUser(Struct, frozen=True):
@@ -220,13 +221,24 @@ class UsageSum(NamedTuple):
 
 
 class LineMatch(NamedTuple):
-    """A line that matches a search."""
+    """A line that matches a search. ``text``: its words, where the search has read them."""
 
     session: str
     key: str
     line: int
     at: int | None
     type: str
+    text: str | None = None
+
+
+class SweepResult(NamedTuple):
+    """What a sweep did, and how many sessions are still overdue."""
+
+    deleted: int = 0
+    purged: int = 0
+    audit_rows: int = 0
+    months: int = 0
+    backlog: int = 0
 
 
 class AuditRow(Struct, frozen=True):

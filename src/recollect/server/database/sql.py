@@ -13,9 +13,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from recollect.index.schema import QUARTER_MS
-from recollect.model.cost.copies import MAIN
-from recollect.model.search.query import WordQuery
 from recollect.model.titles import TITLE_PARTS
 from recollect.server.database.contract import Forbidden, Held, Taken
 from recollect.server.database.records import (
@@ -32,7 +29,6 @@ from recollect.server.database.records import (
     DeletedSession,
     FileBytes,
     Grant,
-    LineMatch,
     LogPlace,
     Moved,
     Org,
@@ -42,10 +38,12 @@ from recollect.server.database.records import (
     SessionChanges,
     SessionFilter,
     StoredAppend,
+    SweepResult,
     UsageSum,
 )
 from recollect.server.database.sql_append import AUDIT, packed, unpacked
-from recollect.server.database.sql_tables import COUNTS, session_ref
+from recollect.server.database.sql_cost import usage_query
+from recollect.server.database.sql_tables import session_ref
 from recollect.server.database.sql_usage import Row, Transaction
 from recollect.server.facts import lines_of
 from recollect.sync.wire import START, Head, LogHead, Position, RemoteSession, SessionDetail, SideFile
@@ -66,12 +64,19 @@ _SESSION = (
     " coalesce((SELECT bytes FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0), held, encrypted"
     " FROM sessions LEFT JOIN users ON users.id = sessions.user_id"
 )
-_ORG, _USER = "id, name, created, retention_days", "id, org, name, role, disabled, created"
+_ORG, _USER = "id, name, created, retention_days, audit_days", "id, org, name, role, disabled, created"
 _TOKEN = "id, org, user_id, scopes, machine, created, expires, revoked, last_used"  # noqa: S105 - names of columns
 _SEGMENT = "first_line, lines, first_byte, before, hash, codec, data"
-_NAMES = "session, sessions.project, sessions.repository, sessions.machine, users.name, model, sums.branch, variant"
-_COUNTS = ", ".join(COUNTS)
-_TOTALS = ", ".join(f"sum({name})" for name in ("messages", *COUNTS))
+
+
+DAY_MS = 86_400_000
+# Sessions past their retention, and deleted ones past their grace; ``$1`` is the time.
+_OLD = (
+    "FROM sessions JOIN orgs ON orgs.id = sessions.org"
+    f" WHERE state = {LIVE} AND held = 0 AND retention_days IS NOT NULL AND changed < $1 - retention_days * {DAY_MS}"
+)
+_GONE = f"FROM sessions WHERE state = {DELETED} AND held = 0 AND deleted < $1"
+_NEXT = " AND (sessions.org, sessions.id) > ($2, $3) ORDER BY sessions.org, sessions.id LIMIT 1000"
 
 
 def now_ms() -> int:
@@ -110,10 +115,9 @@ class SqlDatabase(ABC):
         """Remove the words of a session from the search index."""
 
     @abstractmethod
-    async def _found(
-        self, org: str, query: WordQuery, conditions: list[str], values: list[object], limit: int
-    ) -> Sequence[Row]:
-        """Session, key, line, time and type of matching lines, newest first; conditions begin at ``$3``."""
+    async def _tidy_months(self, now: int, audit_before: int | None) -> int:
+        """Create partitions that are needed soon and return the space of empty ones, and of months of the audit log
+        before ``audit_before`` whatever they hold; how many."""
 
     # --- tenants ---------------------------------------------------------------------------------
 
@@ -121,8 +125,8 @@ class SqlDatabase(ABC):
         async def work(tx: Transaction) -> None:
             if await tx.rows("SELECT 1 FROM orgs WHERE name = $1", org.name):
                 raise Taken(f"an organisation {org.name!a} already exists")
-            sql = f"INSERT INTO orgs({_ORG}) VALUES($1,$2,$3,$4)"
-            await tx.rows(sql, org.id, org.name, org.created, org.retention_days)
+            sql = f"INSERT INTO orgs({_ORG}) VALUES($1,$2,$3,$4,$5)"
+            await tx.rows(sql, org.id, org.name, org.created, org.retention_days, org.audit_days)
             await _note(tx, org.id, author, "org.add", org.id)
 
         await self._write(EVERY_ORG, work)
@@ -131,10 +135,11 @@ class SqlDatabase(ABC):
         rows = await self._read_now(EVERY_ORG, f"SELECT {_ORG} FROM orgs ORDER BY name")  # noqa: S608 - names of columns
         return [_org(row) for row in rows]
 
-    async def set_retention(self, org: str, days: int | None, author: Author) -> None:
+    async def set_retention(self, org: str, days: int | None, audit_days: int | None, author: Author) -> None:
         async def work(tx: Transaction) -> None:
-            await tx.rows("UPDATE orgs SET retention_days = $2 WHERE id = $1", org, days)
-            await _note(tx, org, author, "org.retention", org, str(days))
+            sql = "UPDATE orgs SET retention_days = $2, audit_days = $3 WHERE id = $1"
+            await tx.rows(sql, org, days, audit_days)
+            await _note(tx, org, author, "org.retention", org, f"{days} audit {audit_days}")
 
         await self._write(org, work)
 
@@ -481,26 +486,60 @@ class SqlDatabase(ABC):
             ref,
         )
 
-    async def sweep(self, now: int, grace_ms: int) -> tuple[int, int]:
-        """Each session in its own transaction."""
-        day = 86_400_000
-        old = await self._read_now(
-            EVERY_ORG,
-            "SELECT sessions.org, sessions.id FROM sessions JOIN orgs ON orgs.id = sessions.org"  # noqa: S608 - constants
-            f" WHERE state = {LIVE} AND held = 0 AND retention_days IS NOT NULL"
-            f" AND changed < $1 - retention_days * {day} LIMIT 1000",
-            now,
-        )
-        gone = await self._read_now(
-            EVERY_ORG,
-            f"SELECT org, id FROM sessions WHERE state = {DELETED} AND held = 0 AND deleted < $1 LIMIT 1000",  # noqa: S608 - constants
-            now - grace_ms,
-        )
-        done = [0, 0]
-        for which, rows in enumerate((old, gone)):
+    async def sweep(self, now: int, grace_ms: int) -> SweepResult:
+        """Each session in its own transaction, until none is left; then old rows of the audit log, in batches."""
+        purged = await self._sweep_all(_GONE, now - grace_ms, purge=True)
+        deleted = await self._sweep_all(_OLD, now, purge=False)
+        audit = await self._sweep_audit(now)
+        return SweepResult(deleted, purged, *audit, await self._backlog(now, grace_ms))
+
+    async def _sweep_all(self, question: str, at: int, *, purge: bool) -> int:
+        done, after = 0, ("", "")
+        while True:
+            rows = await self._read_now(
+                EVERY_ORG, f"SELECT sessions.org, sessions.id {question}{_NEXT}", at, *after
+            )
             for org, session in rows:
-                done[which] += await self._swept(str(org), str(session), purge=bool(which))
-        return done[0], done[1]
+                done += await self._swept(str(org), str(session), purge=purge)
+            if not rows:
+                return done
+            after = str(rows[-1][0]), str(rows[-1][1])
+
+    async def _backlog(self, now: int, grace_ms: int) -> int:
+        counts = [
+            (await self._read_now(EVERY_ORG, f"SELECT count(*) {question}", at))[0][0]
+            for question, at in ((_OLD, now), (_GONE, now - grace_ms))
+        ]
+        return int(sum(counts))
+
+    async def _sweep_audit(self, now: int) -> tuple[int, int]:
+        """Rows of the audit log that were removed one by one, and months whose space was returned."""
+        orgs = await self.orgs()
+        kept = [org.audit_days for org in orgs]
+        longest = None if not kept or None in kept else max(days for days in kept if days is not None)
+        months = await self._tidy_months(now, None if longest is None else now - longest * DAY_MS)
+        removed = 0
+        for org in orgs:
+            if org.audit_days is not None:
+                removed += await self._remove_audit(org.id, now - org.audit_days * DAY_MS)
+        return removed, months + (await self._tidy_months(now, None) if removed else 0)
+
+    async def _remove_audit(self, org: str, before: int) -> int:
+        """A day at a time: one transaction for a year would hold back everything else."""
+        removed = 0
+        while True:
+            rows = await self._read_now(
+                org, "SELECT min(at) FROM audit WHERE org = $1 AND at < $2", org, before
+            )
+            if rows[0][0] is None:
+                return removed
+            until = min(rows[0][0] + DAY_MS, before)
+
+            async def work(tx: Transaction, until: int = until) -> int:
+                gone = await tx.rows("DELETE FROM audit WHERE org = $1 AND at < $2 RETURNING 1", org, until)
+                return len(gone)
+
+            removed += await self._write(org, work)
 
     async def _swept(self, org: str, session: str, *, purge: bool) -> bool:
         author = Author("retention", "retention")
@@ -608,44 +647,16 @@ class SqlDatabase(ABC):
 
     # --- the team's questions --------------------------------------------------------------------
 
-    async def usage(self, org: str, since: int | None, until: int | None) -> Sequence[UsageSum]:
-        """Sums from the roll-ups; partial quarters at both ends response by response."""
-        parts, values = usage_parts(since, until)
-        rows = await self._read(
-            org,
-            f"SELECT quarter, {_NAMES}, {_TOTALS} FROM ({' UNION ALL '.join(parts)}) AS sums"  # noqa: S608 - made of constants
-            " LEFT JOIN sessions ON sessions.org = sums.org AND sessions.id = sums.session"
-            " LEFT JOIN users ON users.id = sums.person"
-            f" GROUP BY quarter, {_NAMES}",
-            org,
-            *values,
-        )
-        return [_usage_sum(row) for row in rows]
-
-    async def search(
+    async def usage(
         self,
         org: str,
-        query: WordQuery,
-        *,
-        session: str | None,
-        project: str | None,
         since: int | None,
         until: int | None,
-        limit: int,
-    ) -> list[LineMatch]:
-        conditions: list[str] = []
-        values: list[object] = []
-        for condition, value in (
-            ("sessions.id =", session),
-            ("sessions.project =", project),
-            ("texts.at >=", since),
-            ("texts.at <", until),
-        ):
-            if value is not None:
-                values.append(value)
-                conditions.append(f"{condition} ${len(values) + 2}")
-        rows = await self._found(org, query, conditions, values, limit)
-        return [LineMatch(*row) for row in rows]
+        by: Sequence[str] | None = None,
+        changes: Sequence[int] = (),
+    ) -> Sequence[UsageSum]:
+        rows = await self._read(org, usage_query(since, until, by, changes), org)
+        return await asyncio.to_thread(lambda: [_usage_sum(row) for row in rows])
 
     async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
         async def work(tx: Transaction) -> None:
@@ -665,31 +676,11 @@ class SqlDatabase(ABC):
         return [AuditRow(*row) for row in rows]
 
 
-def usage_parts(since: int | None, until: int | None) -> tuple[list[str], list[object]]:
-    """The selects that together give usage from ``since`` up to ``until``; ``$1`` is the organisation."""
-    first = None if since is None else -(-since // QUARTER_MS)
-    last = None if until is None else until // QUARTER_MS
-    rolled = f"SELECT org, quarter, session, person, model, branch, variant, messages, {_COUNTS} FROM rollup WHERE org = $1"  # noqa: S608 - names of columns
-    spoken = (
-        "SELECT own.org, {quarter} AS quarter, own.session, own.person, said.model, own.branch, said.variant,"  # noqa: S608 - names of columns
-        f" 1 AS messages, {', '.join(f'said.{name}' for name in COUNTS)} FROM usage AS own JOIN usage AS said"
-        " ON said.org = own.org AND said.message = own.message AND said.counted >= 2"
-        f" AND (own.speaker <> {MAIN} OR said.request = own.request)"
-        " WHERE own.org = $1 AND own.counted % 2 = 1 AND own.at >= {since} AND own.at < {until}"
-    )
-    # Usage without a time is in quarter 0, and neither before nor after anything.
-    timed = " AND quarter <> 0" if since is not None or until is not None else ""
-    whole = rolled + timed
-    whole += f" AND quarter >= {first}" if first is not None else ""
-    whole += f" AND quarter < {last}" if last is not None else ""
-    if since is not None and until is not None and first is not None and last is not None and first > last:
-        return [spoken.format(quarter=last, since=since, until=until)], []
-    parts = [whole]
-    if since is not None and first is not None and first * QUARTER_MS > since:
-        parts.append(spoken.format(quarter=first - 1, since=since, until=first * QUARTER_MS))
-    if until is not None and last is not None and until > last * QUARTER_MS:
-        parts.append(spoken.format(quarter=last, since=last * QUARTER_MS, until=until))
-    return parts, []
+def conditions(first: int, *asked: tuple[str, object]) -> tuple[str, list[object]]:
+    """Conditions whose value is given, as SQL with parameters from ``first`` on."""
+    values = [value for _, value in asked if value is not None]
+    texts = [text for text, value in asked if value is not None]
+    return "".join(f" AND {text} ${number}" for number, text in enumerate(texts, first)), values
 
 
 def place_in(segment: Segment, lines: int) -> LogPlace | None:
@@ -754,7 +745,6 @@ def _file(row: Row) -> SideFile:
 
 def _usage_sum(row: Row) -> UsageSum:
     values: list[Any] = list(row)
-    # PostgreSQL returns sums of big integers as decimals.
-    counts = [int(value) for value in values[9:]]
+    counts = values[9:]
     names = [value or None if isinstance(value, str) else value for value in values[:9]]
     return UsageSum._make([*names, *counts])

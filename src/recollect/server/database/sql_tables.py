@@ -16,7 +16,8 @@ from functools import lru_cache
 from hashlib import sha256
 
 from recollect.model.titles import TITLE_PARTS
-from recollect.server.database.postgres_function import BY_BATCH, BY_PART, BY_ROW
+from recollect.server.database.postgres_function import BY_BATCH, BY_BLOCK, BY_PART, BY_ROW
+from recollect.server.database.postgres_months import BY_MONTH
 
 PARTITIONS = 16
 # Every table has an organisation, and on PostgreSQL a policy that compares it; in ``orgs`` it is the id.
@@ -30,10 +31,12 @@ TENANT_TABLES = {
     "files": "org",
     "usage": "org",
     "rollup": "org",
+    "rollup_day": "org",
     "texts": "org",
     "audit": "org",
 }
-PARTITIONED = ("logs", "segments", "files", "texts")
+PARTITIONED = ("logs", "segments", "files")
+_FIRST_PARTITIONED = (*PARTITIONED, "texts")  # of the first steps; by month since (postgres_months.py)
 COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
 _COUNT_COLUMNS = ", ".join(f"{name} BIGINT NOT NULL" for name in COUNTS)
 
@@ -147,6 +150,22 @@ _POSTGRES_COPIES = """
 ALTER TABLE usage DROP CONSTRAINT usage_pkey;
 ALTER TABLE usage ADD PRIMARY KEY (org, message, session, key, request, speaker);
 """
+# Rounded down, also before 1970.
+_DAY_OF_QUARTER = "(quarter - ((quarter % 96) + 96) % 96) / 96"
+# The sums of whole days (of UTC): reports over months read these.
+_ROLLUP_BY_DAY = f"""
+CREATE TABLE rollup_day(
+  org TEXT NOT NULL, day BIGINT NOT NULL, session TEXT NOT NULL, person TEXT NOT NULL, model TEXT NOT NULL,
+  branch TEXT NOT NULL, variant INTEGER NOT NULL, messages BIGINT NOT NULL, {_COUNT_COLUMNS},
+  PRIMARY KEY(org, day, session, person, model, branch, variant)
+);
+INSERT INTO rollup_day(org, day, session, person, model, branch, variant, messages, {", ".join(COUNTS)})
+  SELECT org, {_DAY_OF_QUARTER}, session, person, model, branch, variant, sum(messages),
+    {", ".join(f"sum({name})" for name in COUNTS)}
+  FROM rollup GROUP BY org, {_DAY_OF_QUARTER}, session, person, model, branch, variant;
+"""  # noqa: S608 - names of columns
+_AUDIT_DAYS = "ALTER TABLE orgs ADD COLUMN audit_days BIGINT;\n"
+_FIRST_TABLES = {name: column for name, column in TENANT_TABLES.items() if name != "rollup_day"}
 
 
 def sqlite_steps() -> list[str]:
@@ -156,6 +175,10 @@ def sqlite_steps() -> list[str]:
         _SHARED.format(**words) + _SQLITE_TEXTS,
         _SQLITE_COPIES + _COPIES_MARKED + _TITLE_COLUMNS,
         _FILE_AUTHOR,
+        _ROLLUP_BY_DAY
+        + _AUDIT_DAYS
+        + "CREATE INDEX sessions_by_deletion ON sessions(deleted) WHERE state = 1;\n"
+        "CREATE INDEX audit_by_time ON audit(org, at);\n",
     ]
 
 
@@ -168,7 +191,7 @@ def postgres_steps() -> list[str]:
     }
     parts = "".join(
         f"CREATE TABLE {table}_{part} PARTITION OF {table} FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {part});\n"
-        for table in PARTITIONED
+        for table in _FIRST_PARTITIONED
         for part in range(PARTITIONS)
     )
     # Already compressed where it pays; PostgreSQL must not try again.
@@ -176,15 +199,14 @@ def postgres_steps() -> list[str]:
         f"ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL;\n" for table in ("segments", "files")
     )
     return [
-        _SHARED.format(**words) + _POSTGRES_TEXTS + parts + storage + _policies(TENANT_TABLES),
+        _SHARED.format(**words) + _POSTGRES_TEXTS + parts + storage + _policies(_FIRST_TABLES),
         BY_ROW,
         BY_BATCH + _USAGE_BY_TIME,
         _POSTGRES_COPIES + _COPIES_MARKED + _TITLE_COLUMNS + BY_PART,
         # A policy of a partitioned table holds for queries of that table only.
         _FILE_AUTHOR
-        + _policies(
-            {f"{table}_{part}": TENANT_TABLES[table] for table in PARTITIONED for part in range(PARTITIONS)}
-        ),
+        + _policies({f"{table}_{part}": "org" for table in _FIRST_PARTITIONED for part in range(PARTITIONS)}),
+        BY_MONTH + BY_BLOCK + _ROLLUP_BY_DAY + _AUDIT_DAYS + _policies({"rollup_day": "org"}),
     ]
 
 

@@ -107,17 +107,28 @@ _UPSERT = BulkStatement(
     f" ON CONFLICT (org, message, session, key, request, speaker) DO UPDATE SET {_UPDATES}",
     _typed("org", *_UsageTableRow._fields),
 )
-_KEYS = ("org", "quarter", "session", "person", "model", "branch", "variant")
+_KEYS = ("session", "person", "model", "branch", "variant")
 _SUMS = ("messages", *COUNTS)
-_ADD = BulkStatement(
-    f"INSERT INTO rollup({', '.join((*_KEYS, *_SUMS))}) {{rows}} ON CONFLICT ({', '.join(_KEYS)}) DO UPDATE SET "
-    + ", ".join(f"{name} = rollup.{name} + excluded.{name}" for name in _SUMS),
-    _typed(*_KEYS, *_SUMS),
-)
-_DROP = (
-    "DELETE FROM rollup WHERE "  # noqa: S608 - names of columns
-    + " AND ".join(f"{name} = ${number}" for number, name in enumerate(_KEYS, 1))
-    + " AND messages = 0"
+
+
+def _adding(table: str, *keys: str) -> BulkStatement:
+    return BulkStatement(
+        f"INSERT INTO {table}({', '.join((*keys, *_SUMS))}) {{rows}} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET "
+        + ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in _SUMS),
+        _typed(*keys, *_SUMS),
+    )
+
+
+def _dropping(table: str, *keys: str) -> str:
+    same = " AND ".join(f"{name} = ${number}" for number, name in enumerate(keys, 1))
+    return f"DELETE FROM {table} WHERE {same} AND messages = 0"  # noqa: S608 - names of columns
+
+
+# By quarter of an hour, and by day.
+_ADD, _ADD_DAY = _adding("rollup", "org", "quarter", *_KEYS), _adding("rollup_day", "org", "day", *_KEYS)
+_DROP, _DROP_DAY = (
+    _dropping("rollup", "org", "quarter", *_KEYS),
+    _dropping("rollup_day", "org", "day", *_KEYS),
 )
 _RollupKey = tuple[int, str, str, str, str, int]
 
@@ -204,11 +215,15 @@ def _add(sums: dict[_RollupKey, list[int]], row: _UsageTableRow, said: _UsageTab
 
 
 async def _write_sums(tx: Transaction, org: str, sums: dict[_RollupKey, list[int]]) -> None:
-    # The same order everywhere: two transactions on the same sums wait instead of deadlocking.
-    changes = [(org, *key, *amounts) for key, amounts in sorted(sums.items()) if any(amounts)]
-    if not changes:
-        return
-    await tx.put(_ADD, changes)
-    fewer = [(org, *key) for key, amounts in sorted(sums.items()) if amounts[0] < 0]
-    if fewer:
-        await tx.many(_DROP, fewer)
+    days: dict[_RollupKey, list[int]] = {}
+    for (quarter, *rest), amounts in sums.items():
+        day: Any = (quarter // 96, *rest)
+        known = days.get(day)
+        days[day] = amounts if known is None else [a + b for a, b in zip(known, amounts, strict=True)]
+    for add, drop, table in ((_ADD, _DROP, sums), (_ADD_DAY, _DROP_DAY, days)):
+        # The same order everywhere: two transactions on the same sums wait instead of deadlocking.
+        ordered = sorted(table.items())
+        await tx.put(add, [(org, *key, *amounts) for key, amounts in ordered if any(amounts)])
+        fewer = [(org, *key) for key, amounts in ordered if amounts[0] < 0]
+        if fewer:
+            await tx.many(drop, fewer)

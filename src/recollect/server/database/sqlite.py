@@ -26,8 +26,8 @@ import msgspec
 from recollect.errors import UsageError
 from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Unavailable
-from recollect.server.database.records import LIVE, AppendRequest, Moved, SessionAppend
-from recollect.server.database.sql import SqlDatabase, now_ms
+from recollect.server.database.records import LIVE, AppendRequest, LineMatch, Moved, SessionAppend
+from recollect.server.database.sql import SqlDatabase, conditions, now_ms
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends
 from recollect.server.database.sql_tables import sqlite_steps
 from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, Transaction
@@ -321,11 +321,25 @@ class SqliteDatabase(SqlDatabase):
         await tx.rows("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE ref = $1)", ref)
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
 
-    async def _found(
-        self, org: str, query: WordQuery, conditions: list[str], values: list[object], limit: int
-    ) -> Sequence[Row]:
-        more = "".join(f" AND {condition}" for condition in conditions)
-        return await self._read(
+    async def search(
+        self,
+        org: str,
+        query: WordQuery,
+        *,
+        session: str | None,
+        project: str | None,
+        since: int | None,
+        until: int | None,
+        limit: int,
+    ) -> list[LineMatch]:
+        more, values = conditions(
+            3,
+            ("sessions.id =", session),
+            ("sessions.project =", project),
+            ("texts.at >=", since),
+            ("texts.at <", until),
+        )
+        rows = await self._read(
             org,
             "SELECT sessions.id, texts.key, texts.line, texts.at, texts.type FROM words"  # noqa: S608 - made of constants
             " JOIN texts ON texts.id = words.rowid JOIN sessions ON sessions.ref = texts.ref"
@@ -335,6 +349,11 @@ class SqliteDatabase(SqlDatabase):
             query.fts(),
             *values,
         )
+        return [LineMatch(*row) for row in rows]
+
+    async def _tidy_months(self, now: int, audit_before: int | None) -> int:
+        """Not needed: SQLite uses the space of deleted rows again."""
+        return 0
 
 
 async def _nothing(tx: Transaction) -> None:

@@ -25,7 +25,8 @@ Days = Annotated[int, Meta(ge=1, le=36_500)]
 
 
 class _OrgChange(Struct, forbid_unknown_fields=True):
-    retention_days: Days | None
+    retention_days: Days | UnsetType | None = UNSET
+    audit_days: Days | UnsetType | None = UNSET
 
 
 class _NewUser(Struct, forbid_unknown_fields=True):
@@ -86,9 +87,12 @@ async def change_org(ask: ServerRequest) -> Response:
     """PATCH /v1/org."""
     ask.only()
     body = await ask.document(_OrgChange)
-    await ask.service.database.set_retention(ask.org, body.retention_days, ask.caller.author)
+    known = ask.caller.org
+    days = known.retention_days if isinstance(body.retention_days, UnsetType) else body.retention_days
+    audit_days = known.audit_days if isinstance(body.audit_days, UnsetType) else body.audit_days
+    await ask.service.database.set_retention(ask.org, days, audit_days, ask.caller.author)
     ask.service.doorkeeper.forget()
-    return answer(replace(ask.caller.org, retention_days=body.retention_days))
+    return answer(replace(known, retention_days=days, audit_days=audit_days))
 
 
 async def users(ask: ServerRequest) -> Response:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
+import msgspec
 from starlette.responses import Response
 
 from recollect.errors import UsageError
-from recollect.model.line_views.facts import facts_of
 from recollect.model.search.query import WordQuery
 from recollect.model.search.snippet import snippet
 from recollect.server.database.records import LineMatch
-from recollect.server.facts import lines_of
+from recollect.server.facts import texts_of
 from recollect.server.refusals import RequestRefused, invalid
 from recollect.server.service import ServerRequest, answer
-from recollect.server.team import ALIASES, KEYS, as_csv, as_parquet, cost_report
+from recollect.server.team import ALIASES, KEYS, TeamCostReport, as_csv, as_parquet, cost_report
 from recollect.sync.wire import LineHit, LineHits, WhoAmI
 
 _MOST_HITS = 200
+_FORMATS: dict[str, Callable[[TeamCostReport], bytes]] = {
+    "json": msgspec.json.encode,
+    "csv": lambda report: as_csv(report).encode(),
+    "parquet": as_parquet,
+}
+_MEDIA_TYPES = {"json": "application/json", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 _WIDTH = 160
 
 
@@ -26,16 +33,13 @@ async def cost(ask: ServerRequest) -> Response:
     ask.only("by", "since", "until", "format")
     by = _keys(ask)
     kind = ask.one("format") or "json"
-    if kind not in ("json", "csv", "parquet"):
+    if kind not in _FORMATS:
         raise invalid("format: write json, csv or parquet")
-    sums = await ask.service.database.usage(ask.org, *ask.bounds())
-    report = await asyncio.to_thread(cost_report, sums, by, ask.service.prices)
-    if kind == "csv":
-        return Response(as_csv(report), media_type="text/csv")
-    if kind == "json":
-        return answer(report)
+    prices = ask.service.prices
+    sums = await ask.service.database.usage(ask.org, *ask.bounds(), by, prices.changes())
+    # A report by session may have many thousand rows: nothing of it is made on the event loop.
     try:
-        table = await asyncio.to_thread(as_parquet, report)
+        body = await asyncio.to_thread(lambda: _FORMATS[kind](cost_report(sums, by, prices)))
     except ImportError:
         raise RequestRefused(
             406,
@@ -43,7 +47,7 @@ async def cost(ask: ServerRequest) -> Response:
             "this server cannot write Parquet",
             "ask for csv or json, or install pyarrow on the server",
         ) from None
-    return Response(table, media_type="application/vnd.apache.parquet")
+    return Response(body, media_type=_MEDIA_TYPES[kind])
 
 
 def _keys(ask: ServerRequest) -> list[str]:
@@ -78,23 +82,23 @@ async def search(ask: ServerRequest) -> Response:
 
 
 async def _hit(ask: ServerRequest, found: LineMatch, query: WordQuery) -> LineHit | None:
-    """A match with the words around it, from the line itself; None where it was removed meanwhile."""
-    line = None
-    index = found.line - 1
+    """A match with the words around it; None where it was removed meanwhile."""
+    text = found.text if found.text is not None else await _read_text(ask, found)
+    if text is None:
+        return None
+    return LineHit(*found[:5], snippet(text, query, _WIDTH).text)
+
+
+async def _read_text(ask: ServerRequest, found: LineMatch) -> str | None:
+    """The text of a line, from the line itself."""
+    place = range(found.line, found.line + 1)
     async with ask.service.budget.fetching:
         async for segment in ask.service.database.segments(
-            ask.org, found.session, found.key, index, found.line
+            ask.org, found.session, found.key, found.line - 1, found.line
         ):
-            for number, data in enumerate(lines_of(segment.data), segment.first_line):
-                if number == index:
-                    line = data
-                    break
-    if line is None:
-        return None
-    facts = facts_of(line)
-    text = "\n".join(part for part in (facts.texts if facts and facts.texts else ()) if part)
-    shown = snippet(text, query, _WIDTH).text
-    return LineHit(found.session, found.key, found.line, found.at, found.type, shown)
+            for row in texts_of(segment.data, segment.first_line, place):
+                return row.text
+    return None
 
 
 async def whoami(ask: ServerRequest) -> Response:

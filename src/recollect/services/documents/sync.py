@@ -63,10 +63,11 @@ class OrganizationsDocument(Struct, frozen=True):
 
 
 class RetentionDocument(Struct, frozen=True):
-    """How long an organisation keeps sessions; null is forever."""
+    """How long an organisation keeps sessions and its audit log; null is forever."""
 
     org: str
     retention_days: int | None
+    audit_days: int | None = None
 
 
 class MembersDocument(Struct, frozen=True):

@@ -1,0 +1,123 @@
+"""Search on PostgreSQL: the index names blocks of lines that may match, newest first; their lines decide.
+
+A block's vector has each word of its lines once, without positions. So the index is asked for less than the query
+says: words of a phrase in any order, and what is excluded is not looked at. The lines of a block are then read
+and compared with the whole query, and reading stops when no later block can have a newer line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from recollect.model.search.query import AllOf, Node, WordQuery
+from recollect.model.search.terms import Term
+from recollect.server.database.postgres_append import LONGEST_WORD
+from recollect.server.database.records import LineMatch, Segment, TextRow
+from recollect.server.database.sql_usage import Row
+from recollect.server.facts import texts_of
+
+# Blocks that are asked for at first; then twice as many, up to the most that one search reads.
+_AT_ONCE, _MOST_BLOCKS = 64, 4_096
+BLOCKS = (
+    "SELECT sessions.id, texts.key, texts.line, texts.lines, texts.newest FROM texts"
+    " JOIN sessions ON sessions.ref = texts.ref WHERE texts.org = $1 AND sessions.state = 0{more}"
+    " ORDER BY texts.newest DESC, texts.ref, texts.key, texts.line DESC LIMIT {limit} OFFSET {offset}"
+)
+# One plan for each search: a plan for a frequent word would read everything for a rare one. By an index in any case:
+# the planner does not know what it costs to unpack a vector.
+SETTINGS = (
+    "SELECT set_config('recollect.words', $1, true), set_config('plan_cache_mode', 'force_custom_plan', true),"
+    " set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
+)
+
+
+def tsquery(query: WordQuery) -> str:
+    """What every block with a matching line has, in PostgreSQL's syntax; every word is quoted."""
+    return _loose(query.root)
+
+
+def _loose(node: Node) -> str:
+    if isinstance(node, Term):
+        *words, last = (_quoted(word) for word in node.words)
+        return " & ".join([*words, f"{last}{':*' if node.prefix else ''}"])
+    sign = " & " if isinstance(node, AllOf) else " | "
+    return sign.join(f"({_loose(part)})" for part in node.wanted)
+
+
+def _quoted(word: str) -> str:
+    cut = word.encode(errors="replace")[:LONGEST_WORD].decode(errors="replace")
+    return "'" + cut.replace("'", "").replace("\\", "") + "'"
+
+
+class BlockSearch:
+    """The newest lines that match; ``blocks`` gives candidates, ``segments`` the bytes of a block's lines."""
+
+    def __init__(
+        self,
+        query: WordQuery,
+        span: tuple[int | None, int | None],
+        limit: int,
+        segments: Callable[[str, str, int, int], AsyncIterator[Segment]],
+    ) -> None:
+        self._query, (self._since, self._until), self._limit = query, span, limit
+        self._segments = segments
+        self._found: dict[tuple[str, str, int], LineMatch] = {}
+        # The last segment that was read: blocks of one append follow one another.
+        self._last: tuple[str, str, Segment] | None = None
+
+    async def run(self, blocks: Callable[[int, int], AsyncIterator[Row]]) -> list[LineMatch]:
+        offset, size = 0, _AT_ONCE
+        while offset < _MOST_BLOCKS:
+            count = 0
+            async for session, key, line, lines, newest in blocks(size, offset):
+                count += 1
+                if self._is_enough(newest):
+                    return self._newest()
+                await self._read(session, key, line, lines)
+            if count < size:
+                break
+            offset, size = offset + size, size * 2
+        return self._newest()
+
+    def _is_enough(self, newest: int) -> bool:
+        """Whether enough lines are at least as new as everything that is left."""
+        if len(self._found) < self._limit:
+            return False
+        return sum((one.at or 0) >= newest for one in self._found.values()) >= self._limit
+
+    def _newest(self) -> list[LineMatch]:
+        order = sorted(
+            self._found.values(), key=lambda one: (-(one.at or 0), one.session, one.key, -one.line)
+        )
+        return order[: self._limit]
+
+    async def _read(self, session: str, key: str, line: int, lines: int) -> None:
+        first, until = line - 1, line - 1 + lines
+        known = self._last
+        if known is not None and known[:2] == (session, key) and _holds(known[2], first, until):
+            await self._compare(session, key, known[2], line, lines)
+            return
+        async for segment in self._segments(session, key, first, until):
+            self._last = session, key, segment
+            await self._compare(session, key, segment, line, lines)
+
+    async def _compare(self, session: str, key: str, segment: Segment, line: int, lines: int) -> None:
+        def matching() -> list[TextRow]:
+            rows = texts_of(segment.data, segment.first_line, range(line, line + lines))
+            return [row for row in rows if self._is_meant(row) and self._query.matches({"words": row.text})]
+
+        for row in await asyncio.to_thread(matching):
+            self._found[session, key, row.line] = LineMatch(
+                session, key, row.line, row.at, row.type, row.text
+            )
+
+    def _is_meant(self, row: TextRow) -> bool:
+        if self._since is None and self._until is None:
+            return True
+        after = row.at is not None and (self._since is None or row.at >= self._since)
+        return after and (self._until is None or (row.at or 0) < self._until)
+
+
+def _holds(segment: Segment, first: int, until: int) -> bool:
+    return segment.first_line <= first and until <= segment.first_line + segment.lines
