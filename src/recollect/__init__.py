@@ -186,6 +186,7 @@ if TYPE_CHECKING:
     from recollect.services.library.plugins import Exporter, SessionCheck
     from recollect.services.library.walk import Walk
     from recollect.services.list import ListedSession
+    from recollect.services.recall.recall import RecalledSession, RecallResult
     from recollect.services.rewind import RewindReport, RewoundFile
     from recollect.services.search.search import SearchHit, SearchResult, SessionHits
     from recollect.services.secrets.file_scan import SecretFinding
@@ -285,6 +286,7 @@ _ROOMS = {
     "recollect.services.homes": "Home",
     "recollect.services.list": "ListedSession",
     "recollect.services.library.plugins": "Exporter SessionCheck",
+    "recollect.services.recall.recall": "RecallResult RecalledSession",
     "recollect.services.rewind": "RewindReport RewoundFile",
     "recollect.services.search.search": "SearchHit SearchResult SessionHits",
     "recollect.services.secrets.file_scan": "SecretFinding",
@@ -451,6 +453,8 @@ __all__ = [
     "QueueOperation",
     "RawMessage",
     "ReadProblem",
+    "RecallResult",
+    "RecalledSession",
     "RecollectError",
     "RedactedThinkingBlock",
     "RepairAction",

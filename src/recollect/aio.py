@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     )
     from recollect.services.library.plugins import SessionCheck
     from recollect.services.list import ListedSession
+    from recollect.services.recall.recall import RecallResult
     from recollect.services.rewind import RewindReport
     from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan
@@ -319,6 +320,32 @@ class AsyncHome:
                 rank=rank,
                 limit=limit,
                 sessions=sessions,
+            )
+        )
+
+    async def recall(
+        self,
+        question: str,
+        *,
+        also: Sequence[str] = (),
+        project: str | Path | None = None,
+        since: dt.datetime | str | None = None,
+        until: dt.datetime | str | None = None,
+        without: str | None = None,
+        limit: int = 5,
+        quotes: int = 2,
+    ) -> RecallResult:
+        """See ``Home.recall``."""
+        return await in_thread(
+            lambda: self._home.recall(
+                question,
+                also=also,
+                project=project,
+                since=since,
+                until=until,
+                without=without,
+                limit=limit,
+                quotes=quotes,
             )
         )
 

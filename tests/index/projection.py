@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from typing import Any, NamedTuple
 
 from recollect.index.database import IndexDatabase
-from recollect.index.schema import QUARTER_MS, SPAN_BITS
+from recollect.index.schema import QUARTER_MS, ROLE_BITS, SPAN_BITS
 from recollect.model.cost.copies import ResponseCopy, marks
 
 COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
@@ -34,6 +34,7 @@ class Projection(NamedTuple):
     catalogue: list[Row]
     damage: list[Row]
     typed: Counter[Row]
+    recall: Counter[Row]
 
 
 def projection(index: IndexDatabase) -> Projection:
@@ -47,6 +48,7 @@ def projection(index: IndexDatabase) -> Projection:
         catalogue(index),
         damage(index),
         typed(index),
+        recall(index),
     )
 
 
@@ -103,6 +105,18 @@ def typed(index: IndexDatabase) -> Counter[Row]:
     return Counter(
         (places.get(doc, ("no message", doc)), term, offset)
         for term, doc, offset in rows(index, "SELECT term, doc, offset FROM temp.pieces")
+    )
+
+
+def recall(index: IndexDatabase) -> Counter[Row]:
+    """Every word that a question can be asked with: who said it, and the first place of its text."""
+    places = first_places(index)
+    index.connection.execute(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.recalled USING fts5vocab(main, recall, instance)"
+    )
+    return Counter(
+        (places.get(doc >> ROLE_BITS, ("no message", doc)), doc & 7, term)
+        for term, doc in rows(index, "SELECT term, doc FROM temp.recalled")
     )
 
 
@@ -209,6 +223,9 @@ def _check_texts(index: IndexDatabase) -> list[str]:
     found += [f"message with text {one} has no text row" for one in used - texts]
     # Raises where the full-text table contradicts itself.
     index.connection.execute("INSERT INTO texts(texts) VALUES('integrity-check')")
+    index.connection.execute("INSERT INTO recall(recall) VALUES('integrity-check')")
+    asked = {row[0] >> ROLE_BITS for row in rows(index, "SELECT id FROM recall_docsize")}
+    found += [f"a row of recall for text {one} has no message" for one in asked - used]
     newest: dict[int, int] = dict(rows(index, "SELECT span, newest FROM spans"))
     for text, at in rows(
         index, "SELECT text, max(at) FROM messages WHERE text NOT NULL AND at NOT NULL GROUP BY text"

@@ -21,6 +21,7 @@ _TABLES = {
     "catalogue": "catalogue",
     "damage": "damage",
     "typed": "typed_docsize",
+    "recall": "recall_docsize",
 }
 
 

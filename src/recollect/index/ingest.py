@@ -7,16 +7,18 @@ counted depends on the rows alone, never on their order of arrival (``model.cost
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from recollect.index import catalogue
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import KIND_CODES, Frame, MessageValues, RecordedAmount, UsageRow
+from recollect.index.frame import KIND_CODES, Columns, Frame, MessageValues, RecordedAmount, UsageRow
 from recollect.index.placed import ScannedLog
 from recollect.index.rollup import Rollup
-from recollect.index.schema import SESSION, SPAN_BITS
+from recollect.index.schema import ROLE_BITS, SESSION, SPAN_BITS, recall_row
 from recollect.model.cost.copies import BOTH, ResponseCopy, line_rank, marks
+from recollect.model.recall.roles import ANSWER, PROMPT, THINKING, TITLE, TOOL_INPUT
+from recollect.model.recall.words import LONGEST_INPUT, LONGEST_SAID, LONGEST_THOUGHT, recalled_text
 
 _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 _BELONGING = (
@@ -132,9 +134,12 @@ class Ingest:
         typed = self._db.rows("SELECT id FROM messages WHERE file = ? AND kind = ?", file, KIND_CODES["user"])
         self._many("DELETE FROM typed WHERE rowid = ?", typed)
         self._run("DELETE FROM messages WHERE file = ?", (file,))
-        self._many(
-            "DELETE FROM texts WHERE rowid = ?", [(text,) for text in texts if not self._is_used(text)]
-        )
+        unused = [cast("int", text) for text in texts if not self._is_used(text)]
+        self._many("DELETE FROM texts WHERE rowid = ?", [(text,) for text in unused])
+        for text in unused:
+            rows = "SELECT id FROM recall_docsize WHERE id BETWEEN ? AND ?"
+            found = self._db.rows(rows, recall_row(text, 0), recall_row(text, (1 << ROLE_BITS) - 1))
+            self._many("DELETE FROM recall WHERE rowid = ?", found)
 
     def _is_used(self, text: object) -> bool:
         # Two look-ups, because only copies are in the index over ``text``.
@@ -186,6 +191,7 @@ class Ingest:
         messages: list[tuple[object, ...]] = []
         texts: list[tuple[object, ...]] = []
         typed: list[tuple[object, ...]] = []
+        recall: list[tuple[int, bytes]] = []
         newest: dict[int, int] = {}
         in_frame: dict[tuple[object, object], int] = {}
         for offset, length, uuid, parent, at, kind, digest, columns, prompt in rows:
@@ -195,6 +201,7 @@ class Ingest:
                 if text is None:
                     text = number
                     texts.append((number, *columns))
+                    recall += _recall_rows(number, columns, is_typed=prompt is not None)
                     in_frame[uuid, digest] = number
                 span = text >> SPAN_BITS
                 if at is not None and at > newest.get(span, 0):
@@ -212,6 +219,7 @@ class Ingest:
             texts,
         )
         self._many("INSERT INTO typed(rowid, prompt) VALUES(?, ?)", typed)
+        self._many("INSERT INTO recall(rowid, words) VALUES(?, ?)", recall)
         self._many(
             "INSERT INTO spans VALUES(?, ?) ON CONFLICT DO UPDATE SET newest = max(newest, excluded.newest)",
             newest.items(),
@@ -383,3 +391,16 @@ def _copy_of(*columns: Any) -> ResponseCopy:
     """A row of ``usage`` in the form the ledger compares; a missing time is the oldest."""
     request, speaker, output, has_stop, at, forked, path, *_ = columns
     return ResponseCopy(request, speaker, output, bool(has_stop), at or 0, bool(forked), path)
+
+
+def _recall_rows(number: int, columns: Columns, *, is_typed: bool) -> Iterator[tuple[int, bytes]]:
+    """What a message says, by role; what a tool printed is left out."""
+    prose, thinking, tool_input, _, title, _ = columns
+    for role, text, longest in (
+        (PROMPT if is_typed else ANSWER, prose, LONGEST_SAID),
+        (THINKING, thinking, LONGEST_THOUGHT),
+        (TOOL_INPUT, tool_input, LONGEST_INPUT),
+        (TITLE, title, LONGEST_INPUT),
+    ):
+        if text:
+            yield recall_row(number, role), recalled_text(text, longest)

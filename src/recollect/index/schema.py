@@ -10,11 +10,14 @@ each log and speaker that mention a response; ``counted`` holds the marks of ``m
 copy a response belongs to, the copy that has its amounts. ``copies`` shows every row with the amounts
 that count. ``rollup`` is always the sum over those rows, by quarter of an hour (the finest step of any
 time zone), so that days can be cut in every zone.
+
+``recall`` is what questions are asked of: the words of what was said, stemmed, without what tools printed. It
+keeps neither places nor counts of words, so it is small. Its rows are numbered by ``recall_row``.
 """
 
 from __future__ import annotations
 
-VERSION = 4
+VERSION = 5
 
 # What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
@@ -134,4 +137,14 @@ CREATE VIRTUAL TABLE texts USING fts5(
 CREATE VIRTUAL TABLE typed USING fts5(
   prompt, content='', contentless_delete=1, tokenize='trigram case_sensitive 1'
 );
+CREATE VIRTUAL TABLE recall USING fts5(
+  words, content='', contentless_delete=1, detail='none', tokenize='porter unicode61 remove_diacritics 2'
+);
 """
+
+ROLE_BITS = 3
+
+
+def recall_row(text: int, role: int) -> int:
+    """The number of a row of ``recall``: the text row, and in the last bits who said it (``model.recall.roles``)."""
+    return text << ROLE_BITS | role

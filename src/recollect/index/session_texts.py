@@ -75,7 +75,7 @@ class SessionTextQueries(TextQueries):
             min(rows, key=lambda one: (one.row not in spoken, one.place if rank else -one.at))
             for rows in chosen
         ]
-        texts = {text.row: text for text in self._texts([one.row for one in best_rows], only)}
+        texts = {text.row: text for text in self.texts([one.row for one in best_rows], only)}
         return SessionTextResult(
             [
                 SessionTexts([texts[one.row]], len({row.message for row in rows}))
@@ -118,7 +118,7 @@ class SessionTextQueries(TextQueries):
         known = {row: own for row, own in own_copies.items() if only.fits(own[0] or 0, own[1])}
         others = [row for row in rows if row not in known]
         # Its first copy is gone or filtered out; another one is not.
-        for text in self._texts(others, only) if others else ():
+        for text in self.texts(others, only) if others else ():
             first = text.copies[0]
             known[text.row] = (first.file, first.at, first.uuid)
         missing = {cast("int", file) for file, _, _ in known.values()} - owners.keys()
@@ -139,7 +139,7 @@ class SessionTextQueries(TextQueries):
             return walked
         decided: dict[tuple[int, ...], int] = {}
         homes: dict[int, int] = {}
-        for text in self._texts(repeated, only):
+        for text in self.texts(repeated, only):
             files = tuple(copy.file for copy in text.copies)
             if files not in decided:
                 decided[files] = best(text) if len(files) > 1 else files[0]

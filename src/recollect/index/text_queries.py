@@ -158,7 +158,7 @@ class TextQueries:
             file, at, uuid = known.get(row, (None, None, None))
             if file is None or not only.fits(file, at):
                 # The copy that was read first is gone or filtered out; another one is not.
-                for text in self._texts([row], only):
+                for text in self.texts([row], only):
                     kept.add(text.at, row, text.copies[0].uuid)
             elif not kept.is_full or (at is not None and at > kept.oldest):
                 kept.add(self.time_of(at), row, uuid)
@@ -191,7 +191,7 @@ class TextQueries:
         """Every matching text, last read first, with all versions of a message."""
         stream = self._rows(match, only)
         while rows := list(itertools.islice(stream, _AT_ONCE)):
-            yield from self._texts(rows, only)
+            yield from self.texts(rows, only)
 
     def _answer(
         self, shown: Sequence[int], stream: Iterator[int], only: TextFilter, seen: _RowCounter
@@ -199,7 +199,7 @@ class TextQueries:
         """The texts to show, and the number of all: few are counted by id, many only estimated."""
         while seen.is_counting and seen.taken(stream, _AT_ONCE):
             pass
-        texts = self._texts(shown, only)
+        texts = self.texts(shown, only)
         if not seen.is_counting:
             return TextQueryResult(texts, seen.most, False)
         missing = [row for row in seen.rows if row not in seen.ids]
@@ -218,7 +218,7 @@ class TextQueries:
             cast("int", row): cast("_Own", tuple(own)) for row, *own in self._db.rows(_OWN, numbers(rows))
         }
 
-    def _texts(self, rows: Sequence[int], only: TextFilter) -> list[TextMatch]:
+    def texts(self, rows: Sequence[int], only: TextFilter) -> list[TextMatch]:
         """Texts with their copies, in the order of the rows; a row that no longer exists is left out."""
         copies: dict[int, list[MessageCopy]] = {row: [] for row in rows}
         for row, *values in self._db.rows(_COPIES, numbers(rows)):

@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 # Below this size, starting a process takes longer than reading here.
 _WORTH_A_PROCESS = 24 << 20
 _BULK_COMMIT = 96 << 20
-_BULK_HASH = 32 << 20
+_BULK_HASH, _BULK_RECALL_HASH = 32 << 20, 8 << 20
 
 
 class _IndexedLog(Struct, frozen=True):
@@ -302,8 +302,10 @@ def _tune(index: IndexDatabase, *, bulk: bool) -> None:
     run = index.connection.execute
     # A writer that visits the whole file would count all of it as its own memory.
     run(f"PRAGMA mmap_size = {0 if bulk else MAPPED_BYTES}")
-    run("INSERT INTO texts(texts, rank) VALUES('hashsize', ?)", (_BULK_HASH if bulk else 1 << 20,))
-    run("INSERT INTO texts(texts, rank) VALUES('automerge', ?)", (0 if bulk else 4,))
+    for table, hash_bytes in (("texts", _BULK_HASH), ("recall", _BULK_RECALL_HASH)):
+        size = hash_bytes if bulk else 1 << 20
+        run(f"INSERT INTO {table}({table}, rank) VALUES('hashsize', ?)", (size,))
+        run(f"INSERT INTO {table}({table}, rank) VALUES('automerge', ?)", (0 if bulk else 4,))
     if not bulk:
         # Do not merge the few large segments: it costs a tenth of the build and makes search
         # hardly faster. `recollect index vacuum` does it.

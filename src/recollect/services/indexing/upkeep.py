@@ -160,6 +160,7 @@ def vacuum(homes: Sequence[Path], cache: Path | None = None) -> VacuumResult:
             assert opened.database is not None  # noqa: S101 - for the type checker: just opened
             run = opened.database.connection.execute
             run("INSERT INTO texts(texts) VALUES('optimize')")
+            run("INSERT INTO recall(recall) VALUES('optimize')")
             run("VACUUM")
             run("PRAGMA wal_checkpoint(TRUNCATE)")
         except Failure as problem:

@@ -113,14 +113,14 @@ class IndexSearch:
         if len(text.copies) > 1:
             for copy in text.copies[:_COPIES]:
                 log = self._logs.get(copy.file)
-                facts = None if log is None else self._quotes.facts(_place(log, copy))
+                facts = None if log is None else self._quotes.facts(place_of(log, copy))
                 if facts is not None and not facts.is_forked:
                     return copy
         return text.copies[0]
 
     def _match(self, copy: MessageCopy) -> SearchMatch | None:
         log = self._logs.get(copy.file)
-        return None if log is None else SearchMatch(_place(log, copy), copy.at, self._origin(log))
+        return None if log is None else SearchMatch(place_of(log, copy), copy.at, origin_of(log))
 
     # --- verified by reading --------------------------------------------------------------------
 
@@ -171,18 +171,19 @@ class IndexSearch:
     def _look_up(self, files: Iterable[int]) -> None:
         self._logs |= self._rows.logs({file for file in files if file not in self._logs})
 
-    def _origin(self, log: TextLogRow) -> MatchOrigin:
-        """From the log's row and that of its session."""
-        return MatchOrigin(
-            log.session,
-            log.agent,
-            log.cwd or log.session_cwd,
-            log.branch or log.session_branch,
-            log.title or None,
-            log.session_cwd or log.cwd,
-        )
+
+def origin_of(log: TextLogRow) -> MatchOrigin:
+    """From the log's row and that of its session."""
+    return MatchOrigin(
+        log.session,
+        log.agent,
+        log.cwd or log.session_cwd,
+        log.branch or log.session_branch,
+        log.title or None,
+        log.session_cwd or log.cwd,
+    )
 
 
-def _place(log: TextLogRow, copy: MessageCopy) -> MessagePlace:
+def place_of(log: TextLogRow, copy: MessageCopy) -> MessagePlace:
     uuid, is_output = id_text(copy.uuid), log.role == TOOL_OUTPUT
     return MessagePlace(log.path, copy.offset, copy.length, uuid, is_output, (log.size, log.mtime))

@@ -131,9 +131,7 @@ def search(
     ``loose``: if no message has all the words, those with some of them are the answer, the best first.
     """
     started = time.perf_counter()
-    question = SearchQuery(
-        how, query, case, _checked_kinds(kinds), _milliseconds(since), _milliseconds(until)
-    )
+    question = SearchQuery(how, query, case, _checked_kinds(kinds), milliseconds(since), milliseconds(until))
     _check(question, opened, rank=rank, limit=limit, width=width, seconds=seconds)
     request = SearchRequest(
         question,
@@ -202,7 +200,7 @@ def _checked_kinds(kinds: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(kind for kind in TEXT_KINDS if kind in request)
 
 
-def _milliseconds(moment: dt.datetime | None) -> int | None:
+def milliseconds(moment: dt.datetime | None) -> int | None:
     """A moment without a time zone is in local time."""
     return None if moment is None else (moment.astimezone(dt.UTC) - _EPOCH) // dt.timedelta(milliseconds=1)
 
@@ -259,7 +257,7 @@ def _hits(
     # A search that used up its time may still quote what it found.
     deadline = max(request.deadline, time.monotonic() + _SECONDS_TO_QUOTE)
     cut = quoted(places, request.question, width, deadline, quotes)
-    hits = [_hit(match, quote) for match, quote in zip(matches, cut, strict=True)]
+    hits = [hit_of(match, quote) for match, quote in zip(matches, cut, strict=True)]
     missing = cut.count(None)
     note = f"{missing} messages could not be quoted: their logs changed, or the time was up"
     return hits, [note] if missing else []
@@ -276,7 +274,7 @@ def _session_hits(
     cut = iter(quoted([match.place for match in candidates], request.question, width, deadline, quotes))
     found = []
     for one in sessions:
-        hits = [_hit(match, next(cut)) for match in one.candidates]
+        hits = [hit_of(match, next(cut)) for match in one.candidates]
         best = min(hits, key=lambda hit: (not hit.snippet.text, hit.kind != "prose"))
         origin = one.candidates[hits.index(best)].origin
         found.append(
@@ -293,7 +291,7 @@ def _session_hits(
     return found
 
 
-def _hit(match: SearchMatch, quote: Quote | None) -> SearchHit:
+def hit_of(match: SearchMatch, quote: Quote | None) -> SearchHit:
     kind, text, marks, branch = quote or ("other", "", [], None)
     origin = match.origin
     return SearchHit(
