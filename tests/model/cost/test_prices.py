@@ -398,9 +398,9 @@ def test_bedrock_names_cost_what_the_package_says_of_amazon() -> None:
 
 def test_the_steps_of_context_lie_above_their_numbers() -> None:
     """As in the package: a context of exactly 200,000 tokens has the lower price."""
-    sizes = (0, 100_000, 100_001, 200_000, 200_001, 10**6)
+    sizes = (0, 100_000, 100_001, 200_000, 200_001, 272_000, 272_001, 10**6)
 
-    assert [0, 0, 1, 1, 2, 2] == [variant(size, None, None, None) for size in sizes]
+    assert [0, 0, 1, 1, 2, 2, 3, 3] == [variant(size, None, None, None) for size in sizes]
 
 
 def test_what_clients_write_about_an_ordinary_response_is_variant_0() -> None:
@@ -415,7 +415,7 @@ def test_what_clients_write_about_an_ordinary_response_is_variant_0() -> None:
 
 def test_each_way_of_serving_has_a_bit() -> None:
     """They add up, and doubt about the counts is one more."""
-    assert 2 + FAST + US_ONLY + BATCH + UNCERTAIN == variant(300_000, "fast", "us", "batch", True)
+    assert 3 + FAST + US_ONLY + BATCH + UNCERTAIN == variant(300_000, "fast", "us", "batch", True)
 
 
 @pytest.mark.parametrize("said", [("turbo", None, None), (None, "eu", None), (None, None, "priority")])
