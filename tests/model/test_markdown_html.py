@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recollect.model import markdown_html
 from recollect.model.markdown_html import ELEMENTS, attribute, pre_html, prose_html, text_html, visible_text
 
 REL = 'rel="noopener noreferrer nofollow"'
@@ -195,3 +196,14 @@ def test_text_comes_back_as_it_can_be_seen(text: str) -> None:
     page = text_html(text).replace('<i class="x">', "").replace("</i>", "")
 
     assert visible_text(text) == unescape(page)
+
+
+def test_a_text_without_invisible_characters_is_told_by_its_characters() -> None:
+    """Every character that is escaped somewhere is looked for first; no plain one is."""
+    codes = [*range(0x3000), *range(0xD700, 0x10000), *range(0x1D100, 0x1D200), *range(0xE0000, 0xE1100)]
+    escaped = [code for code in codes if markdown_html._INVISIBLE.search(f"a{chr(code)}b")]
+
+    assert (escaped, False) == (
+        [code for code in codes if markdown_html._may_hide(f"a{chr(code)}b")],
+        markdown_html._may_hide("\t\n~ é 日"),
+    )

@@ -60,9 +60,9 @@ def test_the_last_messages_are_read_without_the_others(
     decoded: list[int] = []
     load = session.log._reader.entry_at
 
-    def counting(offset: int) -> object:
+    def counting(offset: int, length: int) -> object:
         decoded.append(offset)
-        return load(offset)
+        return load(offset, length)
 
     monkeypatch.setattr(session.log._reader, "entry_at", counting)
     last = messages[-2:]

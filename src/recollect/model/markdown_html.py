@@ -25,22 +25,35 @@ _MOST_BRACKETS = 500  # for each one that opens a link, the parser searches to t
 _DEEPEST = 60
 # Controls except tab and newline, soft hyphen, marks and overrides of direction, zero width, line separators,
 # halves of surrogate pairs, tags. Joiners (U+200C, U+200D) stay: some letters and emoji need them.
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-    "|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
+_CHARACTERS = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+_INVISIBLE = re.compile(f"[{_CHARACTERS}]|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
+# Most texts have none of them, and one class is searched several times as fast as an alternation.
+_PERHAPS_INVISIBLE = re.compile(f"[{_CHARACTERS}\u200c\u200d]")
+_VISIBLE_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
 _LINK = re.compile(r"(?:https?://|mailto:)[!-~\u00a1-\U0010fffd]+", re.IGNORECASE)
 
 
 def visible_text(text: str) -> str:
     """Text with invisible characters escaped; tab and newline keep their meaning."""
-    return _INVISIBLE.sub(lambda found: _escape(found[0]), text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    return _INVISIBLE.sub(lambda found: _escape(found[0]), text) if _may_hide(text) else text
+
+
+def _may_hide(text: str) -> bool:
+    """Whether a text may have an invisible character."""
+    if text.isascii():
+        return bool(text.encode().translate(None, _VISIBLE_ASCII))
+    return _PERHAPS_INVISIBLE.search(text) is not None
 
 
 def text_html(text: str) -> str:
     """Text as HTML; escapes of invisible characters are marked up, so that text cannot imitate them."""
     escaped = html.escape(text.replace("\r\n", "\n"))
+    if not _may_hide(escaped):
+        return escaped
     return _INVISIBLE.sub(lambda found: f'<i class="x">{_escape(found[0])}</i>', escaped)
 
 

@@ -350,6 +350,16 @@ def test_a_page_of_nothing_is_refused(log_file: Path) -> None:
         LogReader(log_file).page_forward(0, 0)
 
 
+@pytest.mark.parametrize("length", [0, 1, 26, 27, 28, 60, 1 << 40])
+def test_an_entry_is_the_same_whatever_length_is_expected(log_file: Path, length: int) -> None:
+    """The expected length saves reading and decides nothing: not for a value over two lines, nor for the last one."""
+    short = b'{"type":"mode","mode":"x"}\n'
+    log_file.write_bytes(short + short + b'{"type":"mode",\n"mode":"y"}\n' + short + b"oops\n" + short)
+    log, starts = LogReader(log_file), (0, 27, 54, 70, 82, 109, 114)
+
+    assert [log.entry_at(start) for start in starts] == [log.entry_at(start, length) for start in starts]
+
+
 def test_an_entry_is_found_by_its_exact_offset_only(log_file: Path) -> None:
     """An offset inside a line, at a blank line, in the tail or outside the log finds nothing."""
     last = b'{"type":"mode","mode":"x"}'

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 from recollect.errors import RecollectError
 from recollect.model import codec
@@ -37,6 +38,16 @@ from recollect.storage.logs.reader import read_lines
 from recollect.system.peek import open_regular
 
 _LARGEST_META = 1 << 20
+# Bytes of lines that were read lately.
+_AT_HAND = 4 << 20
+
+
+class _ReadLine(NamedTuple):
+    """A line as it is in the log, and without its secrets."""
+
+    entry: Entry | None
+    clean: Entry | None
+    length: int
 
 
 class ExportSource:
@@ -44,11 +55,15 @@ class ExportSource:
 
     def __init__(self, session: Session, redactor: Redactor | None, *, whole: bool = False) -> None:
         self.session = session
-        self.opened = PageSession(session)
+        agents = session.agents()
+        # One moment is exported, and looking for its agents takes long where there are many.
+        self.opened = PageSession(session, agents=lambda: agents)
         self.redactor, self.whole = redactor, whole
         self._prices = price_list()
-        self._counted: set[tuple[object, int]] = set()
+        self._counted: set[tuple[str, int]] = set()
         self._texts: dict[str, str] = {}
+        self._lately: dict[tuple[str, int], _ReadLine] = {}
+        self._lately_bytes = 0
 
     @functools.cached_property
     def cost(self) -> AgentCost:
@@ -85,12 +100,24 @@ class ExportSource:
 
     def loader(self, message_view: ViewMessages) -> Callable[[Node], Entry | None]:
         """Reads the lines of a conversation without their secrets."""
-        return lambda node: self._without_secrets(message_view, message_view.load(node))
+        return lambda node: self._read(message_view, node).clean
 
-    def _without_secrets(self, message_view: ViewMessages, entry: Entry | None) -> Entry | None:
+    def _read(self, message_view: ViewMessages, node: Node) -> _ReadLine:
+        """A message, its cost and its calls need the same lines, so those that were read lately are at hand."""
+        place = (str(message_view.log.path), node.offset)
+        known = self._lately.get(place)
+        if known is None:
+            entry = message_view.load(node)
+            known = _ReadLine(entry, self._without_secrets(place, entry), node.length)
+            self._lately[place] = known
+            self._lately_bytes += known.length
+            while self._lately_bytes > _AT_HAND and len(self._lately) > 1:
+                self._lately_bytes -= self._lately.pop(next(iter(self._lately))).length
+        return known
+
+    def _without_secrets(self, place: tuple[str, int], entry: Entry | None) -> Entry | None:
         if entry is None or self.redactor is None:
             return entry
-        place = (message_view.log.path, entry.offset)
         clean = self.redactor.line(entry.raw, count=place not in self._counted)
         if clean == entry.raw:
             return entry
@@ -108,7 +135,7 @@ class ExportSource:
             return None
         ledger = Ledger(self._prices)
         for node in (node for place in places for node in message_view.groups[place]):
-            entry = message_view.load(node)
+            entry = self._read(message_view, node).entry
             ledger.add(None if entry is None else usage_facts(entry.raw))
         return ledger.total() if ledger.responses else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 from recollect.errors import NotFound, StorageError
@@ -18,13 +19,18 @@ from recollect.storage.logs.log_graph import LogGraph
 
 
 class PageSession(Session):
-    """A session at one moment."""
+    """A session at one moment. ``agents`` says which sub-agents it has; by default they are looked for each time."""
 
-    def __init__(self, session: Session, log: LogGraph | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        log: LogGraph | None = None,
+        agents: Callable[[], list[AgentFile]] | None = None,
+    ) -> None:
         super().__init__(session.home, session.file)
         self._costs = session._costs  # noqa: SLF001 - of the same class
         self._name = session.id
-        self._agents = session.agents
+        self._agents = agents or session.agents
         self.log = LogGraph(session.path) if log is None else log
         self.lock = threading.RLock()
         self.kept: OrderedDict[object, object] = OrderedDict()

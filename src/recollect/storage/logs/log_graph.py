@@ -119,7 +119,7 @@ def _may_be_meta(point: Node | LeafMark | None) -> bool:
 
 
 def _loaded(reader: LogReader, node: Node) -> Entry | None:
-    item = reader.entry_at(node.offset)
+    item = reader.entry_at(node.offset, node.length)
     entry = item.readable if isinstance(item, Damage) else item
     is_same = entry is not None and (entry.uuid == node.uuid or node.has_odd_key)
     return entry if is_same else None

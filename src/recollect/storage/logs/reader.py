@@ -35,6 +35,7 @@ from recollect.model.line_split import (
     FIRST_READ,
     NEWLINE,
     READ,
+    SEAM,
     first_seam,
     last_seam,
     oversize,
@@ -382,11 +383,19 @@ class LogReader:
         """The last ``count`` items."""
         return self.page_backward(None, count)
 
-    def entry_at(self, offset: int) -> Entry | Damage | None:
-        """The item whose line starts exactly at ``offset``; None if no whole line does, or a blank one."""
+    def entry_at(self, offset: int, length: int = 0) -> Entry | Damage | None:
+        """The item whose line starts exactly at ``offset``; None if no whole line does, or a blank one.
+
+        ``length`` is what the line is expected to have: if it has, nothing else is read.
+        """
         from recollect.model.codec import decode
 
         with OpenLog(self.path, self.limits) as log:
+            if 0 < length <= self.limits.line_bytes and offset > 0:
+                data = log.read_all(length + 2, offset - 1)
+                # The rule of ``split_lines`` for sound lines.
+                if data.startswith(b"\n{") and data[length - 1 :] == SEAM and data.find(NEWLINE, 1) == length:
+                    return decode(Line(data[1:length], offset), self.limits)
             if offset < 0 or (offset and log.read(1, offset - 1) != NEWLINE):
                 return None
             line = next(log.lines(offset), None)
