@@ -10,7 +10,7 @@ NODE := web/node_modules/.installed
 # What tests start would otherwise compile the whole program each time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help run setup test test-quick check bench bench-full torture fuzz oracle sample prices docs lock web web-check dist clean
+.PHONY: help run setup test test-quick check bench bench-full torture lake-spark fuzz oracle sample prices docs lock web web-check dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,10 @@ bench-full: $(DEV)  ## the same over a gigabyte of logs (about a quarter of an h
 
 torture: $(DEV)  ## all of the kill, race and fault runs (minutes)
 	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -s -p no:randomly --ignore tests/oracle tests
+
+lake-spark: $(DEV)  ## sum the lake in Spark, a master and two workers on this machine (fetches PySpark; needs Java)
+	test -d $(VENV)/spark/pyspark || $(PIP) install --target $(VENV)/spark 'pyspark>=4,<5'
+	PYTHONPATH=$(VENV)/spark:. $(BIN)/python tools/lake_spark.py
 
 fuzz: $(DEV)  ## coverage-guided fuzzing of reader and codec (needs atheris; FUZZ_SECONDS=60)
 	$(PIP) install --require-hashes -r requirements/fuzz.lock

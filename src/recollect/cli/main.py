@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "recollect.cli.look.export",
         "write a session as Markdown, HTML or JSON; all as Parquet tables",
     ),
+    "sql": ("recollect.cli.look.sql", "run a SELECT over responses, messages, tool calls and sessions"),
     "resume": ("recollect.cli.look.resume", "find a session and continue it in the client"),
     "browse": ("recollect.cli.look.browse", "read sessions in the terminal: pick, scroll, search"),
     "fork": ("recollect.cli.keep.fork", "start a new session as a copy of another"),

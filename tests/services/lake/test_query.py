@@ -1,0 +1,168 @@
+"""SQL over a home: the lake and the index say the same; nothing but reading is possible."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Home
+from recollect.errors import DamagedData, MissingExtra, NotFound, UsageError
+from recollect.services.lake import query
+from recollect.services.lake.export import export_lake
+from recollect.services.lake.query import run_sql
+from recollect.services.lake.schema import TABLES, LakeTable
+from tests.small_home import ONE, TWO, call, outcome, prompt, put, reply, said, state
+
+INJECTION = "'; DROP TABLE responses; COPY responses TO 'stolen.csv'; --"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """Two sessions; a tool and a branch are named by someone who knows SQL."""
+    hostile = {**call("t1"), "name": INJECTION}
+    first = [
+        prompt(1, None, INJECTION, gitBranch=INJECTION),
+        reply(2, 1, said("A"), hostile, gitBranch=INJECTION),
+    ]
+    put(tmp_path / "home", ONE, [*first, outcome(3, 2, "t1", "done")])
+    put(tmp_path / "home", TWO, [prompt(1, None, "Q"), reply(2, 1, said("A"), answer="msg_other")])
+    return Home(tmp_path / "home", data=tmp_path / "data")
+
+
+@pytest.fixture
+def lake(home: Home, tmp_path: Path) -> Path:
+    export_lake(home, tmp_path / "lake", data=tmp_path / "data")
+    return tmp_path / "lake"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sum(usd), sum(output) FROM responses WHERE counted",
+        "SELECT day, model, count(*), sum(usd) FROM responses GROUP BY ALL ORDER BY ALL",
+        "SELECT role, count(*), sum(blocks) FROM messages GROUP BY ALL ORDER BY ALL",
+        "SELECT name, status, session, called_at, day FROM tool_calls ORDER BY ALL",
+        "SELECT id, project, first_at, responses, usd, day FROM sessions ORDER BY ALL",
+        "SELECT s.id, count(*) FROM Sessions s JOIN messages m ON m.session = s.id GROUP BY ALL ORDER BY ALL",
+    ],
+)
+def test_the_lake_and_the_index_give_the_same_rows(home: Home, lake: Path, text: str) -> None:
+    stored, current = (run_sql(text, home=home, lake=place, limit=0) for place in (lake, None))
+    assert stored.rows == current.rows
+    assert stored.rows
+    assert stored.columns == current.columns
+
+
+def test_the_sum_is_the_total_of_the_cost_report(home: Home, lake: Path) -> None:
+    for place in (lake, None):
+        assert [(home.costs().totals.usd,)] == run_sql(
+            "SELECT sum(usd) FROM responses", home=home, lake=place, limit=0
+        ).rows
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "COPY responses TO 'OUT/stolen.csv'",
+        "COPY (SELECT 1) TO 'OUT/stolen.parquet' (FORMAT parquet)",
+        "EXPLAIN ANALYZE COPY responses TO 'OUT/stolen.csv'",
+        "EXPORT DATABASE 'OUT/stolen'",
+        "ATTACH 'OUT/stolen.db'",
+        "INSTALL httpfs",
+        "LOAD 'OUT/evil.duckdb_extension'",
+        "SET enable_external_access = true",
+        "SET lock_configuration = false",
+        "PRAGMA database_list",
+        "CALL pragma_version()",
+        "CREATE TABLE stolen AS SELECT 1",
+        "INSERT INTO responses VALUES (1)",
+        "DELETE FROM responses",
+        "DROP VIEW responses",
+        "SELECT 1; COPY responses TO 'OUT/stolen.csv'",
+        "SELECT * FROM read_text('OUT/secret.txt')",
+        "SELECT * FROM read_csv('OUT/secret.txt')",
+        "SELECT * FROM read_blob('OUT/*')",
+        "SELECT * FROM 'OUT/secret.csv'",
+        "SELECT * FROM glob('OUT/*')",
+        "SELECT * FROM read_parquet('OUT/lake/responses/**/*.parquet')",
+        "SELECT * FROM read_json('http://127.0.0.1:9/x')",
+        "SELECT * FROM sqlite_scan('OUT/secret.db', 'x')",
+        "SELECT * FROM query('COPY responses TO ''OUT/stolen.csv''')",
+        "SELECT getenv('HOME')",
+        "SELECT * FROM local_table",
+        "SELECT nosuch FROM responses",
+        "SELEC 1",
+        "",
+        ";",
+    ],
+)
+def test_nothing_but_reading_these_tables_is_possible(
+    home: Home, lake: Path, tmp_path: Path, text: str
+) -> None:
+    """A typed error; no file is made, changed or read."""
+    local_table = import_module("pyarrow").table({"x": [1]})  # DuckDB would find it by its name
+    (tmp_path / "secret.txt").write_text("the secret")
+    (tmp_path / "secret.csv").write_text("the,secret")
+    before = state(tmp_path)
+    with pytest.raises(UsageError) as refused:
+        run_sql(text.replace("OUT", str(tmp_path)), home=home, lake=lake, limit=0)
+
+    assert "the secret" not in str(refused.value)
+    assert before == state(tmp_path)
+    assert local_table.num_rows == 1
+
+
+def test_what_a_transcript_says_is_data(home: Home, lake: Path) -> None:
+    """Names that would end a text in a query come back as they are, from both sources."""
+    for place in (lake, None):
+        assert [(INJECTION,)] == run_sql("SELECT name FROM tool_calls", home=home, lake=place, limit=0).rows
+        assert (INJECTION,) in run_sql("SELECT branch FROM responses", home=home, lake=place, limit=0).rows
+
+
+def test_rows_are_cut_at_the_limit(home: Home, lake: Path) -> None:
+    found = run_sql("SELECT uuid FROM messages", home=home, lake=lake, limit=2)
+    assert (2, True) == (len(found.rows), found.is_cut)
+    assert not run_sql("SELECT uuid FROM messages", home=home, lake=lake, limit=5).is_cut
+
+
+def test_only_the_tables_that_are_named_are_read(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def current(table: LakeTable, _: Home) -> Any:
+        read.append(table.name)
+        return query._with_day(table).empty_table()
+
+    monkeypatch.setattr(query, "_current", current)
+    run_sql("SELECT count(*) FROM sessions", home=home, lake=None, limit=0)
+    assert ["sessions"] == read
+    assert sorted(TABLES) == [row[0] for row in run_sql("SHOW TABLES", home=home, lake=None, limit=0).rows]
+
+
+def test_a_lake_that_is_missing_or_damaged_is_said(home: Home, lake: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="there is no lake"):
+        run_sql("SELECT * FROM responses", home=home, lake=tmp_path / "none", limit=0)
+    file = next((lake / "responses").rglob("*.parquet"))
+    file.write_bytes(b"PAR1 no longer")
+    with pytest.raises(DamagedData, match="responses is missing or altered"):
+        run_sql("SELECT * FROM responses", home=home, lake=lake, limit=0)
+    file.unlink()
+    with pytest.raises(DamagedData, match="responses is missing or altered"):
+        run_sql("SELECT * FROM responses", home=home, lake=lake, limit=0)
+
+
+def test_an_older_file_reads_as_null_where_it_lacks_a_column(home: Home, lake: Path) -> None:
+    parquet = import_module("pyarrow.parquet")
+    for path in (lake / "tool_calls").rglob("*.parquet"):
+        parquet.write_table(parquet.ParquetFile(path).read().drop_columns(["in_background"]), path)
+    found = run_sql("SELECT name, in_background FROM tool_calls", home=home, lake=lake, limit=0)
+    assert [(INJECTION, None)] == found.rows
+
+
+def test_without_duckdb_the_extra_is_named(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(MissingExtra, match="duckdb"):
+        run_sql("SELECT 1", home=home, lake=None, limit=0)
