@@ -42,11 +42,11 @@ def source_files(place: Path) -> set[str]:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    """Every module, the built page, the sample home and the marker for type checkers."""
+    """Every module, the built page, the sample home, the client's plugins and the marker for type checkers."""
     files = {name.removeprefix("recollect/") for name in wheel.namelist() if name.startswith("recollect/")}
     others = {name.split("/")[0] for name in wheel.namelist()} - {"recollect"}
 
-    assert files == source_files(PACKAGE)
+    assert files == source_files(PACKAGE) | {f"plugin/{name}" for name in source_files(ROOT / "plugin")}
     assert {"py.typed", "web/static/index.html"} <= files
     assert any(name.startswith("sample/home/projects/") for name in files)
     assert others == {f"recollect-{recollect.__version__}.dist-info"}
@@ -62,6 +62,8 @@ import recollect.errors
 from recollect.cli.main import main
 assert recollect.__file__.startswith({str(tmp_path)!r}), recollect.__file__
 print(recollect.errors.install_hint("web", prefix="/nowhere"))
+from recollect.services.plugin.install import plugin_directory
+assert str(plugin_directory()).startswith({str(tmp_path)!r}), plugin_directory()
 sys.exit(main(["--home", ":sample", "list"]))
 """
     ran = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
@@ -76,7 +78,7 @@ def test_the_source_distribution_holds_what_make_test_needs(tmp_path: Path) -> N
         files = {name.split("/", 1)[1] for name in archive.getnames()}
 
     tops = {name.split("/")[0] for name in files}
-    directories = {"src", "tests", "tools", "bench", "docs", "requirements"}
+    directories = {"src", "tests", "tools", "bench", "docs", "plugin", "requirements"}
     pages = {path.name for path in ROOT.glob("*.md")}
     assert tops == directories | pages | {"Makefile", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"}
     for directory in directories:

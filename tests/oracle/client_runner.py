@@ -190,9 +190,13 @@ class Client:
         return path
 
     def ask(self, prompt: str, *options: str) -> subprocess.CompletedProcess[str]:
-        """One run in print mode; ends by itself, or is ended after some minutes with all its children."""
+        """One run in print mode."""
+        return self.started("-p", prompt, *options)
+
+    def started(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Any run; ends by itself, or is ended after some minutes with all its children."""
         process = subprocess.Popen(
-            [*self._command, "-p", prompt, *options],
+            [*self._command, *words],
             cwd=self.cwd,
             env=self._environment(),
             stdin=subprocess.DEVNULL,

@@ -133,3 +133,13 @@ def test_an_index_that_is_not_there_was_never_refreshed(tmp_path: Path) -> None:
     index = str(tmp_path / "index-v1-00000000.sqlite")
 
     assert (None, False) == (refreshed_at(index), Path(index).exists())
+
+
+def test_a_running_client_does_not_make_its_home_that_of_another_agent(tmp_path: Path) -> None:
+    """Its marker in sessions/ is named after its process, which may begin like a year."""
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "sessions" / "28611.json").write_text("{}")
+    assert "claude" == paths.agent_at(str(tmp_path))
+
+    (tmp_path / "sessions" / "2026" / "11").mkdir(parents=True)
+    assert "codex" == paths.agent_at(str(tmp_path))

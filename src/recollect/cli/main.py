@@ -72,6 +72,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "statusline": ("recollect.cli.spend.statusline", "print one line for the client's status line"),
     "index": ("recollect.cli.mend.index", "the index of sessions: status, rebuild, vacuum"),
     "mcp": ("recollect.cli.rules.mcp", "MCP servers of a project: list, trust, tools, call"),
+    "plugin": ("recollect.cli.rules.plugin", "the Claude Code plugin: ask the past inside the client"),
     "run": ("recollect.cli.rules.run", "run a command in a sandbox if the permission rules allow it"),
     "agent": ("recollect.cli.rules.agent", "let the model work on a prompt unattended; record the session"),
     "rm": ("recollect.cli.keep.rm", "move sessions to the trash, or restore them"),

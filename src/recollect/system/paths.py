@@ -49,7 +49,7 @@ def existing_homes(environ: Mapping[str, str]) -> list[str]:
 # Other agents: the variable that names the home and what is below it, else where it is below the user's own
 # directory ("@" is the XDG data directory), and names of which a home has at least one.
 AGENTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
-    "codex": ("CODEX_HOME", (), (".codex",), ("sessions/2*", "archived_sessions", "session_index.jsonl")),
+    "codex": ("CODEX_HOME", (), (".codex",), ("sessions/2*/*", "archived_sessions", "session_index.jsonl")),
     "gemini": ("GEMINI_CLI_HOME", (".gemini",), (".gemini",), ("tmp/*/chats",)),
     "qwen": ("", (), (".qwen",), ("projects/*/chats",)),
 }

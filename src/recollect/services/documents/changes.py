@@ -156,6 +156,17 @@ class ProtectDocument(ChangeDocument, frozen=True, kw_only=True):
     settings: list[str]
 
 
+class PluginDocument(ChangeDocument, frozen=True, kw_only=True):
+    """What ``plugin install --json`` prints: the settings file, and what is switched on or off in it."""
+
+    file: Path
+    directory: Path
+    on: list[str]
+    off: list[str]
+    notes: list[str]
+    changes: bool
+
+
 class ImportDocument(ChangeDocument, frozen=True, kw_only=True):
     """Sessions that come from elsewhere; ``to`` is the home, None for the archive. ``losses`` are by session."""
 

@@ -11,10 +11,10 @@ the client would ignore is refused. The change goes through the journal.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -233,6 +233,36 @@ def planned(
     return SettingChange(
         file, key, before, after, _plan(file, key, seen, changed) if changed != data else None
     )
+
+
+class SettingEdit(NamedTuple):
+    """One of several edits that are one change; a path may have names with dots."""
+
+    path: tuple[str, ...]
+    value: object
+    how: How = "set"
+
+
+def planned_edits(
+    home: ClaudeHome, subject: str, edits: Sequence[SettingEdit]
+) -> tuple[Path, ChangePlan | None]:
+    """Several edits of the user's settings as one change; no plan where the file already has them."""
+    file = _file_of(home, Path(), "user")
+    seen = FileState.at(file) if file.exists() else None
+    data = before = settings_files.content(file) or b""
+    try:
+        for edit in edits:
+            if edit.how != "set" or _value_at(data, edit.path) != edit.value:
+                data = _edited(data, edit.path, edit.value, edit.how)
+    except (ValueError, TypeError) as problem:
+        raise UsageError(f"{file}: {problem}", hint="nothing was changed; correct the file by hand") from None
+    _require_sound(file, before, data)
+    return file, _plan(file, subject, seen, data) if data != before else None
+
+
+def user_value(home: ClaudeHome, path: tuple[str, ...]) -> object:
+    """A value of the user's settings; None where there is none."""
+    return _value_at(settings_files.content(_file_of(home, Path(), "user")) or b"", path)
 
 
 def changed(change: SettingChange, data: Path) -> AppliedChange | None:

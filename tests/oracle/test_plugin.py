@@ -1,0 +1,103 @@
+"""The plugin in the real client: valid, installed from the checkout, loaded, and off where it is not asked for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli.main import main
+from recollect.services.archive.archive import archive_at
+from tests.oracle.conftest import command_of
+from tests.oracle.test_files_and_tasks import ScriptedStub
+from tests.oracle.test_hook import Hooked
+from tests.oracle.tool_client import running
+
+pytestmark = pytest.mark.slow
+
+MARKETPLACE = Path(__file__).resolve().parents[2] / "plugin"
+COMMANDS = {"recollect:ask-the-past", "recollect:cost", "recollect:resume", "recollect:search"}
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooked]:
+    """Client 2.1.325 that finds our program."""
+    own = tmp_path / "bin"
+    own.mkdir()
+    program = own / "recollect"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m recollect "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(own), prepend=":")
+    with running(ScriptedStub()) as stub:
+        yield Hooked("2.1.325", command_of("2.1.325"), tmp_path, stub)
+
+
+def said(client: Hooked, *words: str) -> str:
+    done = client.started(*words)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    return done.stdout
+
+
+def loaded(client: Hooked) -> dict[str, Any]:
+    """What the client says of itself when a session starts."""
+    done = client.ask("Hello.", "--output-format", "stream-json", "--verbose")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return next(line for line in lines if line.get("subtype") == "init")
+
+
+def install(client: Hooked, *words: str) -> None:
+    client.config.mkdir(parents=True, exist_ok=True)
+    data = str(client.config.parent / ".local" / "share" / "recollect")
+    assert 0 == main(["--home", str(client.config), "--data", data, "plugin", "install", *words, "--apply"])
+
+
+def ours(found: dict[str, Any]) -> tuple[set[str], set[str], set[str]]:
+    """Our plugins, commands and servers."""
+    return (
+        {one["name"] for one in found["plugins"] if "recollect" in one["name"]},
+        {name for name in found["slash_commands"] if "recollect" in name},
+        {one["name"] for one in found["mcp_servers"] if "recollect" in one["name"]},
+    )
+
+
+def test_every_manifest_is_valid_without_a_warning_and_installs_from_the_checkout(client: Hooked) -> None:
+    """As a user would: validate, add the directory as a marketplace, install."""
+    assert "✔ Validation passed\n" in said(client, "plugin", "validate", str(MARKETPLACE))
+    said(client, "plugin", "marketplace", "add", str(MARKETPLACE))
+    said(client, "plugin", "install", "recollect@recollect")
+
+    assert ({"recollect"}, COMMANDS, {"plugin:recollect:recollect"}) == ours(loaded(client))
+
+
+def test_our_install_is_loaded_archives_when_asked_to_and_is_gone_after_removal(client: Hooked) -> None:
+    """Two keys of the settings are enough; without --archive no hook runs."""
+    archive = archive_at(client.config.parent / ".local" / "share" / "recollect")
+    install(client)
+    assert ({"recollect"}, COMMANDS, {"plugin:recollect:recollect"}) == ours(loaded(client))
+    assert [] == archive.manifests()
+
+    install(client, "--archive")
+    session = loaded(client)["session_id"]
+    assert [session] == [one.session for one in archive.manifests()]
+
+    install(client, "--remove")
+    assert (set(), set(), set()) == ours(loaded(client))
+
+
+def test_the_guard_holds_back_what_the_client_would_run_and_lets_nothing_run(client: Hooked) -> None:
+    """A denied command inside a shell: the client's own rules see ``sh``. What is not allowed is still asked about."""
+    rules = {"permissions": {"allow": ["Bash(sh:*)"], "deny": ["Bash(touch no)"]}}
+    client.config.mkdir(parents=True)
+    (client.config / "settings.json").write_text(json.dumps(rules))
+    client.run("sh -c 'touch no'")
+    assert (client.cwd / "no").exists()
+    (client.cwd / "no").unlink()
+
+    install(client, "--guard")
+    client.run("sh -c 'touch no'", "touch asked")
+
+    assert (False, False) == ((client.cwd / "no").exists(), (client.cwd / "asked").exists())
