@@ -126,7 +126,8 @@ Also understood: {aliases}.
 Global options, before or after the command:
   --home DIR     use this home, of Claude or another agent, instead of this
                  machine's (repeatable); :sample is an example home in recollect
-  --agent NAMES  only homes of these agents: claude, codex, gemini, qwen
+  --agent NAMES  only homes of these agents: claude, codex, opencode, gemini,
+                 qwen; several with commas
   --data DIR     recollect's data directory (default: $XDG_DATA_HOME/recollect)
   --color WHEN   auto (the default), always or never; NO_COLOR and FORCE_COLOR
                  are honoured

@@ -52,6 +52,7 @@ AGENTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]]
     "codex": ("CODEX_HOME", (), (".codex",), ("sessions/2*/*", "archived_sessions", "session_index.jsonl")),
     "gemini": ("GEMINI_CLI_HOME", (".gemini",), (".gemini",), ("tmp/*/chats",)),
     "qwen": ("", (), (".qwen",), ("projects/*/chats",)),
+    "opencode": ("", (), ("@", "opencode"), ("opencode.db", "storage/message", "project/*/storage/session")),
 }
 CLAUDE = "claude"
 # How the clients of other agents go on with a session, before its id.
@@ -59,6 +60,7 @@ RESUME_COMMANDS: dict[str, tuple[str, ...]] = {
     "codex": ("codex", "resume"),
     "gemini": ("gemini", "--resume"),
     "qwen": ("qwen", "--resume"),
+    "opencode": ("opencode", "--session"),
 }
 
 

@@ -59,7 +59,7 @@ def other_samples(shared: Path, agent: str) -> Iterator[Sample]:
             Counter(_call(call) for call in calls if call["cut"] in which)
             for which in ((False, True), (True,))
         )
-        home = truth.parent / ("data" if agent == "opencode" else f".{agent}")
+        home = truth.parent / ("data/opencode" if agent == "opencode" else f".{agent}")
         yield Sample(truth.parent.name, agent, home, billed, cut)
 
 

@@ -97,7 +97,6 @@ class _FoldedFile:
         self._place = self._placed(meta)
         self._log = into.log(self._place)
         self._known = into.known_ids(self._log)
-        self._last = into.leaf(self._log)
         self._seed = self._place.agent or self._place.session
         self._found: list[Line] = []
 
@@ -164,17 +163,9 @@ class _FoldedFile:
                 view = checkpoint
             else:
                 view |= {one["id"]: _merged(known, one) for one in _messages_in(record.get("messages"))}
-        leaf = self._entries(view)
-        last = self._found[-1]["uuid"] if self._found else self._last
-        if leaf is not None and last is not None and leaf != last:
-            self._point_at(leaf)
-
-    def _point_at(self, leaf: str) -> None:
-        """Say that the conversation ends with an entry that others follow."""
         voice = self._voice()
-        voice.leaf = leaf
-        voice.epoch = len(self._known)
-        self._found.append(made.note(voice, "rewound", "Rewound"))
+        voice.leaf = self._entries(view)
+        self._found = self._into.ended(self._log, self._found, voice)
 
     def _entries(self, view: dict[str, Message]) -> str | None:
         """The entries of a view that are not in the log yet; the last entry of the view."""

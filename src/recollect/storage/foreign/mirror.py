@@ -27,13 +27,14 @@ from recollect.errors import Busy, StorageError
 from recollect.model.json_text import loose_value
 from recollect.model.project_key import project_key
 from recollect.storage.foreign.growth import Unit
-from recollect.storage.foreign.lines import SOURCE, USAGE, Line, encode, original_of, source
+from recollect.storage.foreign.lines import SOURCE, USAGE, Line, Voice, encode, note, original_of, source
 from recollect.storage.session_files import META, PROJECTS, SUBAGENTS
 from recollect.system import fsops
 from recollect.system.locations import MIRROR_FACTS
 from recollect.system.lock import FileLock
 
 _STAMPS, _STATE, _LOCK = "stamps.json", "state.msgpack", "mirror.lock"
+_REWOUND = "rewound"
 # Syncing thousands of logs one by one takes minutes; they can be read again, so the first pass does without.
 _MOST_SYNCED = 64
 
@@ -199,13 +200,19 @@ class AgentMirror:
                 found.add(str(line["message"]["id"]))
         return found
 
-    def leaf(self, log: str) -> str | None:
-        """The entry that a log ends with; a note that points back at another one stands for that."""
+    def ended(self, log: str, found: list[Line], voice: Voice) -> list[Line]:
+        """New entries of a log that has to end where ``voice`` does.
+
+        Where others follow that entry, a note after it says that the conversation goes on from there.
+        """
         last = None
-        for line in self.lines(log):
+        for line in (*self.lines(log), *found):
             if "uuid" in line:
-                last = line.get("parentUuid") if line.get("subtype") == "rewound" else line["uuid"]
-        return last
+                last = line.get("parentUuid") if line.get("subtype") == _REWOUND else line["uuid"]
+        if voice.leaf is None or last is None or voice.leaf == last:
+            return found
+        voice.epoch = sum(line.get("subtype") == _REWOUND for line in self.lines(log)) + 1
+        return [*found, note(voice, _REWOUND, "Earlier messages were taken back")]
 
     # ---- files -------------------------------------------------------------------------------------------
 
@@ -279,6 +286,8 @@ def originals(lines: Iterable[dict[str, Any]]) -> dict[str, list[bytes]]:
             found.setdefault(name, [])
             continue
         data = original_of(line)
-        if data is not None:
+        if data is not None and line.get("whole"):
+            found[str(line["source"])] = [data]  # a record that was a file, or a row, of its own
+        elif data is not None:
             found.setdefault(name, []).append(data)
     return found

@@ -1,0 +1,386 @@
+"""OpenCode 0.5 to 1.18: stores that are rewritten and deleted in place, mirrored as what they said over time.
+
+A session's messages in the order of their time are its conversation. A message or part that changed is said again; what a revert
+removed stays as a branch, also where only the event log still has it. One ``step-finish`` part is one model call; a fork
+copies them under new ids with unchanged times, so a call is known by when it was made and what it used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from recollect.storage.foreign import lines as made
+from recollect.storage.foreign.growth import Unit
+from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.mirror import AgentMirror, Placed
+from recollect.storage.foreign.opencode_store import Fields, OpenCodeRecord, OpenCodeRecords, read, units
+from recollect.storage.foreign.parts import thinking, tool_use
+
+__all__ = ["finish", "mirror", "units"]
+
+_UNTITLED = "New session - "
+_WRAP = 1 << 36  # ids hold the time modulo so many milliseconds
+_ID_TIME = re.compile(r"[a-z]+_([0-9a-f]{12})")
+_CACHED_APART = (1, 0, 62)  # before it, input holds the cached tokens
+_OWN_CACHE_COUNTS = ("anthropic", "amazon-bedrock")
+_SILENT = frozenset(
+    ["step-start", "step-finish", "patch", "snapshot", "compaction", "agent", "retry", "subtask"]
+)
+_SHOWN = frozenset(["text", "reasoning", "tool", "file"])
+
+
+class _StoreState(Struct):
+    seen: dict[str, str] = {}  # what was mirrored of each record, by source
+
+
+def finish(home: Path, into: AgentMirror) -> None:
+    """Nothing is left to do."""
+
+
+def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
+    """Mirror the sessions in which a record is new or another."""
+    state = msgspec.msgpack.decode(saved, type=_StoreState) if saved else _StoreState()
+    records = read(unit, into.home)
+    store = _OpenCodeSessions(records, into)
+    changed: dict[str, list[OpenCodeRecord]] = {}
+    for record in (
+        *records.sessions.values(),
+        *records.messages.values(),
+        *records.parts.values(),
+        *records.others,
+    ):
+        mark = made.key_of(record.original.decode("utf-8", "replace"))
+        if state.seen.get(record.source) != mark:
+            state.seen[record.source] = mark
+            changed.setdefault(store.session_of(record), []).append(record)
+    for session in sorted(changed, key=store.began):
+        if session in records.sessions or session in store.spoken:
+            store.write(session, changed[session])
+    return msgspec.msgpack.encode(state)
+
+
+class _OpenCodeSessions:
+    """All records, by session."""
+
+    def __init__(self, records: OpenCodeRecords, into: AgentMirror) -> None:
+        self._records, self._into = records, into
+        self._parts: dict[str, list[OpenCodeRecord]] = {}
+        for part in records.parts.values():
+            self._parts.setdefault(str(part.fields.get("messageID")), []).append(part)
+        self.spoken: dict[str, list[OpenCodeRecord]] = {}
+        for message in records.messages.values():
+            self.spoken.setdefault(str(message.fields.get("sessionID")), []).append(message)
+        for parts in self._parts.values():
+            parts.sort(key=lambda part: part.id)
+        for messages in self.spoken.values():
+            messages.sort(key=lambda one: (_created(one.fields), one.id))
+        self._orphans = self._orphan_keys()
+
+    def session_of(self, record: OpenCodeRecord) -> str:
+        """The session a record belongs to."""
+        if record.table == "session":
+            return record.id
+        if record.table == "part" and not record.fields.get("sessionID"):
+            message = self._records.messages.get(str(record.fields.get("messageID")))
+            return str(message.fields.get("sessionID")) if message is not None else ""
+        return str(record.fields.get("sessionID") or "")
+
+    def began(self, session: str) -> tuple[float, str]:
+        """Sessions are written in the order in which they began: parents first."""
+        record = self._records.sessions.get(session)
+        return (_created(record.fields) if record is not None else 0, session)
+
+    def write(self, session: str, changed: list[OpenCodeRecord]) -> None:
+        """The records that changed, byte for byte, then what they add to the conversation."""
+        place, into = self._place(session), self._into
+        log = into.log(place)
+        voice = self._voice(session, place)
+        kept = []
+        for record in changed:
+            line = made.record(
+                voice, _kind_of(record), recordType=record.table, source=record.source, whole=True
+            )
+            kept += made.with_original([line], record.original)
+        known = into.known_ids(log)
+        branches = list(self._entries(session, place))
+        found = _once(line for branch in branches for line in branch if line["uuid"] not in known)
+        voice.leaf = branches[-1][-1]["uuid"] if branches[-1] else None
+        found = into.ended(log, found, voice)
+        calls = [line for line in self._calls(session, place) if line["message"]["id"] not in known]
+        into.append(log, [*kept, *found, *calls])
+        title = self._fields(session).get("title")
+        if isinstance(title, str) and place.agent is None and not title.startswith(_UNTITLED):
+            into.title(session, title, {"type": "ai-title", "aiTitle": title, "sessionId": session})
+
+    def _fields(self, session: str) -> Fields:
+        record = self._records.sessions.get(session)
+        return record.fields if record is not None else {}
+
+    def _place(self, session: str) -> Placed:
+        cwd = self._cwd(session)
+        above, root, seen = self._fields(session).get("parentID"), session, {session}
+        while isinstance(above, str) and above not in seen:
+            seen.add(above)
+            root, above = above, self._fields(above).get("parentID")
+        if root == session:
+            return self._into.place(session, cwd, project="opencode")
+        place = self._into.place(session, cwd, session=root, agent=session, project="opencode")
+        parent = self._fields(session).get("parentID")
+        about = str(self._fields(session).get("title") or "")
+        kind = re.search(r"\(@([\w-]+) subagent\)", about)
+        meta: dict[str, object] = {
+            "description": about.partition(" (@")[0],
+            "agentType": kind[1] if kind else None,
+        }
+        self._into.note_agent(place, meta | {"parentAgentId": parent if parent != root else None})
+        return place
+
+    def _cwd(self, session: str) -> str:
+        directory = self._fields(session).get("directory")
+        if isinstance(directory, str) and directory:
+            return directory
+        for message in self.spoken.get(session, ()):
+            path = message.fields.get("path")
+            if isinstance(path, dict) and isinstance(path.get("cwd"), str):
+                return str(path["cwd"])
+        return ""
+
+    def _voice(self, session: str, place: Placed) -> Voice:
+        fields = self._fields(session)
+        return Voice(
+            session=place.session,
+            agent=place.agent,
+            cwd=self._cwd(session),
+            version=fields.get("version") if isinstance(fields.get("version"), str) else None,
+            at=made.moment(_created(fields)),
+            seed=session,
+        )
+
+    # ---- the conversation ------------------------------------------------------------------------------------
+
+    def _entries(self, session: str, place: Placed) -> Iterator[list[Line]]:
+        """What was removed, each run of it as a branch; then the conversation as it is."""
+        messages = self.spoken.get(session, [])
+        kept: list[OpenCodeRecord] = []
+        run: list[OpenCodeRecord] = []
+        for message in messages:
+            if message.is_removed:
+                run.append(message)
+                continue
+            if run:
+                yield list(self._chain(session, place, [*kept, *run]))
+                run = []
+            kept.append(message)
+        if run:
+            yield list(self._chain(session, place, [*kept, *run]))
+        yield list(self._chain(session, place, kept))
+
+    def _chain(self, session: str, place: Placed, messages: Iterable[OpenCodeRecord]) -> Iterator[Line]:
+        voice = self._voice(session, place)
+        for message in messages:
+            voice.at = made.moment(_created(message.fields)) or voice.at
+            parts = [part.fields for part in self._parts.get(message.id, ())]
+            copied = is_copy(message.id, _created(message.fields))
+            voice.copied_from = "unknown" if copied else None
+            if message.fields.get("role") == "user":
+                yield from _asked(parts, voice)
+            else:
+                yield from self._answered(message.fields, parts, voice)
+
+    def _answered(self, message: Fields, parts: list[Fields], voice: Voice) -> Iterator[Line]:
+        model = message.get("modelID")
+        if message.get("summary") is True:
+            yield from made.compaction(voice, "\n".join(_texts(parts)))
+            return
+        blocks: list[Line] = []
+        results: list[Line] = []
+        for part in [*parts, {"type": "step-finish"}]:
+            kind = part.get("type")
+            if kind == "text" and part.get("text"):
+                blocks.append({"type": "text", "text": str(part["text"])})
+            elif kind == "reasoning" and part.get("text"):
+                blocks.append(thinking(str(part["text"])))
+            elif kind == "tool":
+                call, result = self._tool(part)
+                blocks.append(call)
+                results += result
+            elif kind == "step-finish" and blocks:
+                yield made.assistant(voice, model if isinstance(model, str) else None, *blocks)
+                if results:
+                    yield made.user(voice, results)
+                blocks, results = [], []
+        error = message.get("error")
+        if isinstance(error, dict):
+            said = error.get("data")
+            text = said.get("message") if isinstance(said, dict) else None
+            yield made.note(voice, "error", str(text or error.get("name") or "error"), "error")
+
+    def _tool(self, part: Fields) -> tuple[Line, list[Line]]:
+        state = part.get("state")
+        now: Fields = state if isinstance(state, dict) else {}
+        call = str(part.get("callID") or part.get("id"))
+        metadata = now.get("metadata")
+        child = metadata.get("sessionId") if isinstance(metadata, dict) else None
+        if isinstance(child, str) and child in self._records.sessions:
+            self._into.note_agent(self._place(child), {"toolUseId": call})
+        result: Line = {"type": "tool_result", "tool_use_id": call}
+        if now.get("status") == "completed":
+            found = [{**result, "content": str(now.get("output") or "")}]
+        elif now.get("status") == "error":
+            found = [{**result, "content": str(now.get("error") or ""), "is_error": True}]
+        else:
+            found = []
+        return tool_use(call, part.get("tool"), now.get("input")), found
+
+    # ---- usage -----------------------------------------------------------------------------------------------
+
+    def _calls(self, session: str, place: Placed) -> Iterator[Line]:
+        voice = self._voice(session, place)
+        version = _version(self._fields(session).get("version"))
+        for message in self.spoken.get(session, ()):
+            voice.at = made.moment(_created(message.fields)) or voice.at
+            voice.copied_from = "unknown" if is_copy(message.id, _created(message.fields)) else None
+            for key, counts, cost in _steps(message, self._parts.get(message.id, ()), version):
+                yield self._call(voice, key, message.fields.get("modelID"), counts, cost)
+        voice.copied_from = None
+        for part, key, counts in self._orphans:
+            if self.session_of(part) == session:
+                yield self._call(voice, key, None, counts, part.fields.get("cost"))
+
+    def _call(self, voice: Voice, key: str, model: object, counts: dict[str, int], cost: object) -> Line:
+        thought = counts["reasoning"]
+        said = {**counts, "output": counts["output"] + thought}
+        name = model if isinstance(model, str) else None
+        line = made.usage(voice, key, name, said, output_tokens_details={"thinking_tokens": thought})
+        return line | ({"costUSD": cost} if isinstance(cost, int | float) and cost > 0 else {})
+
+    def _orphan_keys(self) -> list[tuple[OpenCodeRecord, str, dict[str, int]]]:
+        """Parts whose message a revert deleted. A fork that was made before may hold the same call."""
+        copies: dict[tuple[object, ...], list[str]] = {}
+        own: set[str] = set()
+        for session, messages in self.spoken.items():
+            version = _version(self._fields(session).get("version"))
+            for message in messages:
+                for key, counts, cost in _steps(message, self._parts.get(message.id, ()), version):
+                    if is_copy(message.id, _created(message.fields)):
+                        copies.setdefault((*sorted(counts.items()), cost), []).append(key)
+                    else:
+                        own.add(key)
+        found = []
+        for part in sorted(self._records.parts.values(), key=lambda one: one.id):
+            is_lost = str(part.fields.get("messageID")) not in self._records.messages
+            if part.fields.get("type") != "step-finish" or not is_lost:
+                continue
+            counts = _split(
+                part.fields.get("tokens"), None, _version(self._fields(self.session_of(part)).get("version"))
+            )
+            same = copies.get((*sorted(counts.items()), part.fields.get("cost")), [])
+            twin = next((key for key in same if key not in own), None)
+            if twin is not None:
+                same.remove(twin)
+            found.append((part, twin or made.key_of("opencode", part.id), counts))
+        return found
+
+
+def _steps(
+    message: OpenCodeRecord, parts: Iterable[OpenCodeRecord], version: tuple[int, ...] | None
+) -> Iterator[tuple[str, dict[str, int], object]]:
+    """The model calls of an answer: its finished steps, or its own numbers where it has none."""
+    fields = message.fields
+    steps = [part.fields for part in parts if part.fields.get("type") == "step-finish"]
+    if not steps and fields.get("role") == "assistant":
+        steps = [fields]
+    same: dict[str, int] = {}
+    for step in steps:
+        counts = _split(step.get("tokens"), fields.get("providerID"), version)
+        if any(counts.values()):
+            fact = (_created(fields), fields.get("providerID"), fields.get("modelID"), sorted(counts.items()))
+            first = made.key_of("opencode", *fact)
+            same[first] = same.get(first, 0) + 1
+            yield made.key_of("opencode", *fact, same[first]), counts, step.get("cost")
+
+
+def _split(tokens: object, provider: object, version: tuple[int, ...] | None) -> dict[str, int]:
+    """Disjoint counts. Clients changed their minds about what input and output include."""
+    given: Fields = tokens if isinstance(tokens, dict) else {}
+    cache: Fields = given["cache"] if isinstance(given.get("cache"), dict) else {}
+    counts = {
+        "input": _count(given.get("input")),
+        "cache_read": _count(cache.get("read")),
+        "cache_write": _count(cache.get("write")),
+        "output": _count(given.get("output")),
+        "reasoning": _count(given.get("reasoning")),
+    }
+    is_old = version is not None and version < _CACHED_APART
+    if is_old and counts["input"] >= counts["cache_read"] and provider not in _OWN_CACHE_COUNTS:
+        counts["input"] -= counts["cache_read"]
+    if counts["reasoning"]:
+        total = given.get("total")
+        flat = sum(counts.values()) - counts["reasoning"]
+        if total == flat or (total is None and "google" not in str(provider or "")):
+            counts["output"] = max(0, counts["output"] - counts["reasoning"])
+    return counts
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _version(text: object) -> tuple[int, ...] | None:
+    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text) if isinstance(text, str) else None
+    return None if found is None else tuple(int(part) for part in found.groups())
+
+
+def is_copy(message: str, created: float) -> bool:
+    """Whether a fork made this message: its id is younger than the time it has."""
+    found = _ID_TIME.match(message)
+    if found is None or not created:
+        return False
+    return 1000 < ((int(found[1], 16) >> 12) - int(created)) % _WRAP < _WRAP // 2
+
+
+def _created(fields: Fields) -> float:
+    time = fields.get("time")
+    created = time.get("created") if isinstance(time, dict) else fields.get("time_created")
+    return created if isinstance(created, int | float) else 0
+
+
+def _asked(parts: list[Fields], voice: Voice) -> Iterator[Line]:
+    """A prompt; what the client added to it is a note of its own."""
+    typed = [part for part in parts if part.get("type") == "text" and not part.get("synthetic")]
+    added = [part for part in parts if part.get("type") == "text" and part.get("synthetic")]
+    files = [_file(part) for part in parts if part.get("type") == "file"]
+    blocks: list[Line] = [{"type": "text", "text": text} for text in _texts(typed)] + files
+    if blocks:
+        yield made.user(voice, blocks[0]["text"] if len(blocks) == 1 and "text" in blocks[0] else blocks)
+    if _texts(added):
+        yield made.user(voice, "\n".join(_texts(added)), isMeta=True)
+
+
+def _texts(parts: Iterable[Fields]) -> list[str]:
+    return [str(part["text"]) for part in parts if part.get("type") == "text" and part.get("text")]
+
+
+def _file(part: Fields) -> Line:
+    url, media = str(part.get("url") or ""), str(part.get("mime") or "")
+    head, comma, data = url.partition(",")
+    if comma and head.endswith(";base64") and media.startswith("image/"):
+        return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}
+    return {"type": "text", "text": f"[file {part.get('filename') or url[:200]}]"}
+
+
+def _kind_of(record: OpenCodeRecord) -> str:
+    kind: Any = record.fields.get("type")
+    is_known = record.table != "part" or kind in _SILENT or kind in _SHOWN
+    return made.RECORD if is_known else f"opencode:part:{kind}"
+
+
+def _once(lines: Iterable[Line]) -> list[Line]:
+    """Branches share their beginning: each entry is written once, the last one last."""
+    return list({line["uuid"]: line for line in lines}.values())

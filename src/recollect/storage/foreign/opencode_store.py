@@ -1,0 +1,254 @@
+"""The stores of OpenCode, read without touching them: JSON files up to 1.1, a database from 1.2 on.
+
+Of the database only session, message, part, todo, project and event are read: others hold tokens. The client
+never empties its write-ahead log at the end, so a database with one is copied together with it and the copy is opened,
+in memory where there is a file system for that; opening it in place would create files beside it. The copy is removed at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from recollect.errors import StorageError
+from recollect.model.json_text import loose_value
+from recollect.storage.foreign.growth import Unit
+from recollect.storage.foreign.lines import encode
+
+Fields = dict[str, Any]
+
+_TABLES = ("project", "session", "message", "part", "todo")
+# A link to a shared session opens it for anyone.
+_LEFT_OUT = frozenset(["share_url", "share", "secret"])
+_TRIES = 5
+_FILES = "files"
+
+
+class OpenCodeRecord(NamedTuple):
+    """One record as it is stored: its table, id, fields, where it stands and its bytes."""
+
+    table: str
+    id: str
+    fields: Fields
+    source: str
+    original: bytes
+    is_removed: bool = False  # only the event log still has it
+
+
+class OpenCodeRecords(NamedTuple):
+    """All records of one store."""
+
+    sessions: dict[str, OpenCodeRecord]
+    messages: dict[str, OpenCodeRecord]
+    parts: dict[str, OpenCodeRecord]
+    others: list[OpenCodeRecord]
+
+
+def units(home: Path) -> list[Unit]:
+    """The files as one unit, then every database with its write-ahead log."""
+    found = []
+    stamp = _files_stamp(home)
+    if stamp is not None:
+        found.append(Unit(_FILES, stamp, home, _FILES))
+    for database in sorted(home.glob("opencode*.db")):
+        with contextlib.suppress(OSError):
+            seen, log = database.stat(), _wal(database)
+            beside = log.stat() if log.exists() else None
+            grown = (beside.st_size, beside.st_mtime_ns) if beside is not None else (0, 0)
+            found.append(
+                Unit(database.name, (seen.st_size, seen.st_mtime_ns, *grown), database, database.name)
+            )
+    return found
+
+
+def read(unit: Unit, home: Path) -> OpenCodeRecords:
+    """All records of a unit."""
+    return _read_files(home) if unit.key == _FILES else _read_database(unit.path)
+
+
+# ---- files -----------------------------------------------------------------------------------------------
+
+
+def _roots(home: Path) -> list[Path]:
+    return [home / "storage", *sorted((home / "project").glob("*/storage/session"))]
+
+
+def _file_paths(home: Path) -> Iterator[tuple[str, Path]]:
+    """Every record file with its table."""
+    patterns = {
+        "session": ("session/*/ses_*.json", "info/ses_*.json"),
+        "message": ("message/ses_*/msg_*.json",),
+        "part": ("part/msg_*/prt_*.json", "part/ses_*/msg_*/prt_*.json"),
+        "todo": ("todo/ses_*.json",),
+        "project": ("project/*.json",),
+    }
+    for root in _roots(home):
+        for table, globs in patterns.items():
+            for pattern in globs:
+                for path in root.glob(pattern):
+                    yield table, path
+
+
+def _files_stamp(home: Path) -> tuple[int, ...] | None:
+    """A checksum of names, sizes and times; None where there are no such files."""
+    digest, count = blake2b(digest_size=7), 0
+    for _, path in sorted(_file_paths(home)):
+        with contextlib.suppress(OSError):
+            seen = path.stat()
+            digest.update(f"{path}\0{seen.st_size}\0{seen.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+            count += 1
+    return (count, int.from_bytes(digest.digest(), "big")) if count else None
+
+
+def _read_files(home: Path) -> OpenCodeRecords:
+    found = OpenCodeRecords({}, {}, {}, [])
+    for table, path in sorted(_file_paths(home)):
+        try:
+            data = path.read_bytes()
+        except OSError:
+            continue
+        value = loose_value(data)
+        if value is None:
+            continue  # half written: the next pass finds it whole
+        said = value if isinstance(value, dict) else {"value": value}
+        fields = {key: value for key, value in said.items() if key not in _LEFT_OUT}
+        if table == "message":
+            fields |= {"id": path.stem, "sessionID": path.parent.name}
+        elif table == "part":
+            fields |= {"id": path.stem, "messageID": path.parent.name}
+            if path.parent.parent.name.startswith("ses_"):
+                fields |= {"sessionID": path.parent.parent.name}
+        elif table == "todo":
+            fields |= {"sessionID": path.stem}
+        kept = data if fields.keys() >= said.keys() else encode(fields)  # without what is left out
+        _put(found, OpenCodeRecord(table, path.stem, fields, path.relative_to(home).as_posix(), kept))
+    return found
+
+
+def _put(found: OpenCodeRecords, record: OpenCodeRecord) -> None:
+    tables = {"session": found.sessions, "message": found.messages, "part": found.parts}
+    if record.table in tables:
+        tables[record.table][record.id] = record
+    else:
+        found.others.append(record)
+
+
+# ---- the database ----------------------------------------------------------------------------------------
+
+
+def _wal(database: Path) -> Path:
+    return database.with_name(database.name + "-wal")
+
+
+def _read_database(path: Path) -> OpenCodeRecords:
+    for _ in range(_TRIES):
+        before = _state(path)
+        try:
+            found = _read_copy(path) if before[2] else _read_place(path)
+        except OSError as cause:
+            raise StorageError(
+                "read", path, cause, hint="its sessions stay as they were mirrored last"
+            ) from cause
+        except Exception as cause:
+            if type(cause).__module__ != "apsw" or _state(path) == before:
+                problem = OSError(0, str(cause))
+                raise StorageError("read", path, problem, hint="it may be of a newer client") from cause
+            continue
+        if _state(path) == before:
+            return found
+    raise StorageError(
+        "read", path, OSError(0, "it changes all the time"), hint="it is read at the next call"
+    )
+
+
+def _state(path: Path) -> tuple[int, int, int, int]:
+    seen, log = path.stat(), _wal(path)
+    beside = log.stat() if log.exists() else None
+    return (
+        seen.st_size,
+        seen.st_mtime_ns,
+        beside.st_size if beside else 0,
+        beside.st_mtime_ns if beside else 0,
+    )
+
+
+def _read_copy(path: Path) -> OpenCodeRecords:
+    memory = Path("/dev/shm")  # noqa: S108 - a directory of our own is made there, readable by us alone
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as directory:
+        copy = Path(directory, "copy.db")
+        shutil.copyfile(path, copy)
+        shutil.copyfile(_wal(path), _wal(copy))
+        return _rows(copy, f"file:{copy}")
+
+
+def _read_place(path: Path) -> OpenCodeRecords:
+    """Without a write-ahead log the file is all there is: nothing is created beside it."""
+    from urllib.parse import quote
+
+    return _rows(path, f"file:{quote(str(path))}?immutable=1")
+
+
+def _rows(path: Path, address: str) -> OpenCodeRecords:
+    import apsw
+
+    found = OpenCodeRecords({}, {}, {}, [])
+    flags = apsw.SQLITE_OPEN_URI | (
+        apsw.SQLITE_OPEN_READONLY if "immutable" in address else apsw.SQLITE_OPEN_READWRITE
+    )
+    connection = apsw.Connection(address, flags=flags)
+    try:
+        tables = {
+            str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
+        if "event" in tables:
+            for record in _events(connection):
+                _put(found, record)
+        for table in _TABLES:
+            if table in tables:
+                for record in _table(connection, table):
+                    _put(found, record)
+    finally:
+        connection.close()
+    return found
+
+
+def _table(connection: Any, table: str) -> Iterator[OpenCodeRecord]:
+    cursor = connection.cursor()
+    for row in cursor.execute(f"SELECT * FROM {table}"):  # noqa: S608 - one of a few constants
+        names = [column[0] for column in cursor.getdescription()]
+        columns = {name: value for name, value in zip(names, row, strict=True) if name not in _LEFT_OUT}
+        columns = {name: value for name, value in columns.items() if not isinstance(value, bytes)}
+        said = loose_value(str(columns["data"]).encode()) if "data" in columns else None
+        fields = {**columns, **said} if isinstance(said, dict) else dict(columns)
+        fields.pop("data", None)
+        for name, column in (
+            ("sessionID", "session_id"),
+            ("messageID", "message_id"),
+            ("parentID", "parent_id"),
+        ):
+            if columns.get(column) is not None:
+                fields.setdefault(name, columns[column])
+        name = str(columns.get("id") or f"{columns.get('session_id')}-{columns.get('position')}")
+        yield OpenCodeRecord(table, name, fields, f"{table}/{name}", encode(columns))
+
+
+def _events(connection: Any) -> Iterator[OpenCodeRecord]:
+    """The last state of every message and part that the event log has: rows replace those that are still there."""
+    last: dict[tuple[str, str], OpenCodeRecord] = {}
+    for kind, data in connection.execute("SELECT type, data FROM event ORDER BY aggregate_id, seq"):
+        said = loose_value(str(data).encode())
+        name = {"message.updated": "info", "message.part.updated": "part"}.get(str(kind).rpartition(".")[0])
+        if name is None or not isinstance(said, dict) or not isinstance(said.get(name), dict):
+            continue
+        fields = said[name]
+        table, own = "message" if name == "info" else "part", str(fields.get("id"))
+        last[table, own] = OpenCodeRecord(
+            table, own, fields, f"event/{table}/{own}", encode(fields), is_removed=True
+        )
+    yield from last.values()

@@ -1,0 +1,222 @@
+"""Homes of OpenCode 0.5 to 1.18, files and databases, read through their mirrors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import recollect
+from recollect.services.agents import agents_of
+from recollect.storage.foreign import opencode_store
+from recollect.storage.foreign.mirror import AgentMirror, originals
+from tests.storage.foreign.samples import Call, Sample, counted, other_samples, tree_state
+
+# Model calls that left a record, of these clients.
+RECORDED = {
+    "opencode-0.5.29": 18,
+    "opencode-1.0.61": 20,
+    "opencode-1.1.34": 43,
+    "opencode-1.2.27": 44,
+    "opencode-1.18.33": 45,
+}
+
+
+@pytest.fixture(scope="module")
+def samples(shared: Path) -> dict[str, Sample]:
+    return {one.name: one for one in other_samples(shared, "opencode")}
+
+
+def without_model(calls: Counter[Call]) -> Counter[Call]:
+    found = Counter[Call]()
+    for call, count in calls.items():
+        found[call._replace(model="", thread="")] += count
+    return found
+
+
+def test_every_recorded_call_is_counted_once_as_it_was_billed(
+    samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    """Also calls that a revert deleted; of those only the counts are known. Copies in forks do not count."""
+    assert samples.keys() == RECORDED.keys()
+    for sample in samples.values():
+        found = counted(recollect.Home(sample.home, data=tmp_path / sample.name))
+        assert found.total() == RECORDED[sample.name], sample.name
+        assert not without_model(found) - without_model(sample.billed), sample.name
+        named = Counter({call._replace(thread=""): count for call, count in found.items() if call.model})
+        billed = Counter[Call]()
+        for call, count in sample.billed.items():
+            billed[call._replace(thread="")] += count
+        assert not named - billed, sample.name
+
+
+def test_stores_are_untouched_and_every_file_is_read_back(samples: dict[str, Sample], tmp_path: Path) -> None:
+    for sample in samples.values():
+        before = tree_state(sample.home)
+        mirror = AgentMirror("opencode", sample.home, tmp_path / sample.name)
+        mirror.refresh()
+        assert tree_state(sample.home) == before
+        logs = [log.read_bytes().splitlines() for log in mirror.root.rglob("*.jsonl")]
+        back = originals(json.loads(line) for log in logs for line in log)
+        for table, path in opencode_store._file_paths(sample.home):
+            if table != "project":
+                assert b"".join(back[path.relative_to(sample.home).as_posix()]) == path.read_bytes()
+
+
+def test_sub_agents_are_tied_to_their_calls(samples: dict[str, Sample], tmp_path: Path) -> None:
+    for name in ("opencode-1.1.34", "opencode-1.18.33"):
+        home = recollect.Home(samples[name].home, data=tmp_path / name, index=False)
+        found = [agent for session in home.sessions() for agent in agents_of(session)]
+        assert found
+        assert all(agent.spawned_by for agent in found), name
+
+
+# ---- a database of our own -------------------------------------------------------------------------------
+
+
+SESSION = "ses_e1c767d00ffek0P38B9qK1cCq2"
+TABLES = """
+CREATE TABLE session(id TEXT PRIMARY KEY, project_id TEXT, parent_id TEXT, directory TEXT, title TEXT, version TEXT,
+  share_url TEXT, revert TEXT, time_created INTEGER, time_updated INTEGER);
+CREATE TABLE message(id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
+CREATE TABLE part(id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
+CREATE TABLE account(id TEXT PRIMARY KEY, access_token TEXT);
+CREATE TABLE hologram(id TEXT PRIMARY KEY, depth INTEGER);
+"""
+TOKEN = "a-token-that-is-nobodys-business"
+
+
+class Database:
+    """A small opencode.db, written as the client writes it."""
+
+    def __init__(self, home: Path) -> None:
+        home.mkdir(parents=True)
+        self._db = sqlite3.connect(home / "opencode.db", isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA wal_autocheckpoint = 0")
+        self._db.executescript(TABLES)
+        self._db.execute("INSERT INTO account VALUES ('a', ?)", (TOKEN,))
+        row = (
+            SESSION,
+            "p",
+            None,
+            "/srv/app",
+            "A title",
+            "1.18.33",
+            f"https://share.example/{TOKEN}",
+            None,
+            1000,
+            1000,
+        )
+        self._db.execute(f"INSERT INTO session VALUES ({','.join('?' * 10)})", row)
+
+    def say(self, number: int, role: str, *parts: dict[str, object], **more: object) -> None:
+        name, at = f"msg_{number * 4096 * 1000:012x}abcdefghijklmn", number * 1000
+        data = json.dumps({"role": role, "time": {"created": at}, **more})
+        self._db.execute(
+            "INSERT OR REPLACE INTO message VALUES (?, ?, ?, ?, ?)", (name, SESSION, at, at, data)
+        )
+        for place, part in enumerate(parts):
+            own = f"prt_{number:010x}{place:02x}abcdefghijklmn"
+            row = (own, name, SESSION, at, at, json.dumps(part))
+            self._db.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def forget(self, number: int) -> None:
+        self._db.execute("DELETE FROM part WHERE time_created >= ?", (number * 1000,))
+        self._db.execute("DELETE FROM message WHERE time_created >= ?", (number * 1000,))
+
+
+def text(said: str) -> dict[str, object]:
+    return {"type": "text", "text": said}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "opencode"
+
+
+def copied(home: Path, to: Path) -> Path:
+    """The files of a client that is gone: the database and its write-ahead log, no shared memory."""
+    shutil.rmtree(to, ignore_errors=True)
+    to.mkdir()
+    for name in ("opencode.db", "opencode.db-wal"):
+        shutil.copyfile(home / name, to / name)
+    return to
+
+
+def said_in(home: Path, data: Path) -> tuple[list[str], list[str]]:
+    (session,) = recollect.Home(home, data=data, index=False).sessions()
+    live = [message.text for message in session.conversation().messages]
+    return live, [message.text for message in session.messages(branches="all")]
+
+
+def test_a_turn_that_stands_only_in_the_write_ahead_log_is_read_and_nothing_is_created(
+    home: Path, tmp_path: Path
+) -> None:
+    database = Database(home)
+    database.say(1, "user", text("hello"))
+    left = copied(home, tmp_path / "left")
+    before = tree_state(left)
+    assert said_in(left, tmp_path / "data")[0] == ["hello"]
+    assert tree_state(left) == before
+
+
+def test_tokens_and_share_links_are_never_copied(home: Path, tmp_path: Path) -> None:
+    Database(home).say(1, "user", text("hello"))
+    said_in(home, tmp_path / "data")
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
+
+
+def test_what_a_revert_destroys_is_kept_as_a_branch(home: Path, tmp_path: Path) -> None:
+    database = Database(home)
+    database.say(1, "user", text("one"))
+    database.say(2, "assistant", text("first"))
+    database.say(3, "user", text("two"))
+    database.say(4, "assistant", text("second"))
+    assert said_in(home, tmp_path / "data")[0] == ["one", "first", "two", "second"]
+    database.forget(3)
+    database.say(5, "user", text("other"))
+    live, everything = said_in(home, tmp_path / "data")
+    assert live == ["one", "first", "other"]
+    assert {"two", "second"} <= set(everything)
+
+
+def test_a_part_that_grows_ends_with_its_last_state(home: Path, tmp_path: Path) -> None:
+    database = Database(home)
+    database.say(1, "user", text("run it"))
+    running: dict[str, object] = {
+        "type": "tool",
+        "callID": "c1",
+        "tool": "bash",
+        "state": {"status": "running", "input": {"command": "ls"}},
+    }
+    database.say(2, "assistant", running, modelID="m1")
+    said_in(home, tmp_path / "data")
+    done: dict[str, object] = running | {
+        "state": {"status": "completed", "input": {"command": "ls"}, "output": "a.txt"}
+    }
+    database.say(2, "assistant", done, modelID="m1")
+    (session,) = recollect.Home(home, data=tmp_path / "data", index=False).sessions()
+    (call,) = [call for call in session.tool_calls() if call.text]
+    assert call.text == "a.txt"
+    assert len(session.conversation().messages) == 3
+
+
+def test_unknown_tables_columns_and_parts_hide_nothing(home: Path, tmp_path: Path) -> None:
+    database = Database(home)
+    database.say(1, "user", text("hello"), {"type": "hologram", "depth": 3}, brand="new")
+    found = recollect.Home(home, data=tmp_path / "data", index=False)
+    assert said_in(home, tmp_path / "data")[0] == ["hello"]
+    assert found.check().summary.by_code == {"unknown-type": 1}
+
+
+def test_a_database_that_is_none_stops_no_one(home: Path, tmp_path: Path) -> None:
+    home.mkdir()
+    (home / "opencode.db").write_bytes(b"not a database" * 100)
+    assert not list(recollect.Home(home, data=tmp_path / "data", index=False).sessions())
