@@ -39,7 +39,7 @@ from recollect.system.peek import open_regular
 
 _LARGEST_META = 1 << 20
 # Bytes of lines that were read lately.
-_AT_HAND = 4 << 20
+_AT_HAND = 256 << 10
 
 
 class _ReadLine(NamedTuple):
