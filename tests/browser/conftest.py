@@ -47,10 +47,10 @@ def opened(chromium: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 def page(opened: Place) -> Chromium:
-    """The page at its beginning, at the usual size."""
+    """The list of sessions, at the usual size."""
     opened.chromium.do("size", width=1280, height=820)
     opened.chromium.do("theme", scheme="light")
-    opened.chromium.do("open", url=opened.base)
+    opened.chromium.do("open", url=f"{opened.base}#/sessions")
     return opened.chromium
 
 

@@ -75,9 +75,8 @@ def test_the_resume_command_is_copied(page: Chromium) -> None:
 
 def test_costs_lead_to_sessions(page: Chromium) -> None:
     """A click on the only day's bar lists its sessions, and one of them opens."""
-    page.do("go", hash="#/cost?since=all", wait=".u-over")
-    page.do("settle", ms=300)
-    page.do("clickAt", selector=".u-over", x=0.5, y=0.7)
+    page.do("go", hash="#/cost?since=all", wait=".chart .fill")
+    page.do("clickAt", selector=".chart svg", x=0.5, y=0.7)
     page.do("wait", selector='[data-day="2026-11-15"]')
     page.do("click", selector="[data-day] td a")
     page.do("wait", selector=".talk .head")

@@ -66,6 +66,8 @@ def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -
     assert "a valid token is needed" in do("wait", selector=".signin .problem")
     do("fill", selector=".signin input", text=team.secret)
     do("click", selector=".signin button")
+    do("wait", selector=".home .figure")
+    do("go", hash="#/sessions")
     do("wait", selector=".list .row", text="Q1")
     assert do("texts", selector=".rail a span") == ["Sessions", "Cost"]
 

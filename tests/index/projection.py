@@ -35,6 +35,7 @@ class Projection(NamedTuple):
     damage: list[Row]
     typed: Counter[Row]
     recall: Counter[Row]
+    calls: list[Row]
 
 
 def projection(index: IndexDatabase) -> Projection:
@@ -49,6 +50,7 @@ def projection(index: IndexDatabase) -> Projection:
         damage(index),
         typed(index),
         recall(index),
+        calls(index),
     )
 
 
@@ -153,6 +155,16 @@ def words(index: IndexDatabase) -> Counter[Row]:
     )
 
 
+def calls(index: IndexDatabase) -> list[Row]:
+    """Tool calls of logs that are there; which copy counts also depends on logs that are gone (``faults``)."""
+    return rows(
+        index,
+        "SELECT path, place, key, names.text, coalesce(kind, 0) > 0, coalesce(calls.at, -1), coalesce(took, -1), state,"
+        " is_retry, is_commit, forked FROM calls JOIN files ON files.id = file"
+        " JOIN names ON names.id = tool WHERE NOT gone",
+    )
+
+
 def usage(index: IndexDatabase) -> list[Row]:
     """Every copy of every response; which one counts is checked by itself."""
     return sorted(
@@ -213,7 +225,22 @@ def faults(index: IndexDatabase) -> list[str]:
     found += _check_counted(index)
     found += _check_rollup(index)
     found += _check_rows(index)
+    found += _check_calls(index)
     return found
+
+
+def _check_calls(index: IndexDatabase) -> list[str]:
+    """One copy of each call counts: the first by (not forked, time, path)."""
+    by_key: defaultdict[int, list[Row]] = defaultdict(list)
+    for row in rows(
+        index,
+        "SELECT key, forked, calls.at IS NULL, coalesce(calls.at, 0), path, place, counted"
+        " FROM calls JOIN files ON files.id = file",
+    ):
+        by_key[row[0]].append(row[1:])
+    expected = {key: [number == 0 for number in range(len(own))] for key, own in by_key.items()}
+    actual = {key: [bool(row[-1]) for row in sorted(own)] for key, own in by_key.items()}
+    return [f"call {key}: {actual[key]} count" for key in by_key if actual[key] != expected[key]]
 
 
 def _check_texts(index: IndexDatabase) -> list[str]:

@@ -158,7 +158,7 @@ def test_nothing_is_changed_without_the_token(
     }
     assert {403} == found
     assert before == state(home)
-    assert len(posts) == 14
+    assert len(posts) >= 14
 
 
 def test_a_get_changes_nothing(browser: Browser, home: Path, data: Path) -> None:

@@ -1,6 +1,8 @@
 import { mount } from 'svelte'
 import App from './App.svelte'
+import './tokens.css'
 import './page.css'
+import './shell.css'
 import { applyTheme } from './lib/settings.svelte'
 
 applyTheme()

@@ -62,7 +62,7 @@ describe('addresses', () => {
   it('come back as they went', () => {
     const there = link('s', 'a/b', 'files', { m: 'x&y', n: null })
     expect(parsed(there)).toEqual({ page: 's', id: 'a/b', tab: 'files', asked: { m: 'x&y' } })
-    expect(parsed('')).toEqual({ page: 'sessions', id: '', tab: '', asked: {} })
+    expect(parsed('')).toEqual({ page: 'home', id: '', tab: '', asked: {} })
     expect(parsed('#/s/%E0%A4%A')).toMatchObject({ id: '%E0%A4%A' })
   })
 })

@@ -46,7 +46,7 @@ describe('a message', () => {
   })
 
   it('says what a response cost and what is unpriced', async () => {
-    const cost = { cost_usd: '4.018692', unpriced: [], input_tokens: 3, output_tokens: 220, cache_write_5m_tokens: 0, cache_write_1h_tokens: 0, cache_read_tokens: 51_000, web_searches: 0 }
+    const cost = { cost_usd: '4.018692', known_cost_usd: '4.018692', unpriced: [], input_tokens: 3, output_tokens: 220, cache_write_5m_tokens: 0, cache_write_1h_tokens: 0, cache_read_tokens: 51_000, web_searches: 0 }
     await page(said([], { cost }), (target) => expect(target.querySelector('footer')!.textContent).toBe('51k in220 out$4.02'))
     await page(said([], { cost: { ...cost, cost_usd: null, unpriced: ['m'] } }), (target) => expect(target.querySelector('footer')!.textContent).toContain('unpriced'))
   })

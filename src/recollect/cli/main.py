@@ -69,6 +69,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "undo": ("recollect.cli.keep.undo", "undo a change that a command made in a home"),
     "watch": ("recollect.cli.look.watch", "live sessions and their cost, updated as they run"),
     "web": ("recollect.cli.look.web", "open sessions, search, costs and findings in the browser"),
+    "stats": ("recollect.cli.spend.stats", "what was done: weeks, hours, tools, agents, savings"),
     "statusline": ("recollect.cli.spend.statusline", "print one line for the client's status line"),
     "index": ("recollect.cli.mend.index", "the index of sessions: status, rebuild, vacuum"),
     "mcp": ("recollect.cli.rules.mcp", "MCP servers of a project: list, trust, tools, call"),

@@ -151,12 +151,13 @@ class UsageLogRow(NamedTuple):
     agent: str | None
     cwd: str | None
     is_gone: bool
+    origins: str | None = None  # where its worktrees were made from, a line each; None: not known
 
 
 def logs(database: IndexDatabase) -> list[UsageLogRow]:
     """All logs that can mention responses."""
     found = database.rows(
-        "SELECT files.id, path, home, role = ?, session, agent, text, gone"
+        "SELECT files.id, path, home, role = ?, session, agent, text, gone, coalesce(origins, '')"
         " FROM files LEFT JOIN names ON names.id = files.cwd WHERE role <> ?",
         AGENT,
         TOOL_OUTPUT,

@@ -70,6 +70,19 @@ class UsageRow(NamedTuple):
     lines: int
 
 
+class CallRow(NamedTuple):
+    """A tool call, or the result of one (``tool`` is None). ``key`` is made from its id."""
+
+    place: int
+    key: int
+    at: int | None
+    tool: str | None
+    kind: str | None
+    is_commit: bool
+    is_error: bool
+    forked: bool
+
+
 class Frame(NamedTuple):
     """One range of a log. ``cost_state`` is the client's last running total in it, by model."""
 
@@ -99,6 +112,8 @@ class Frame(NamedTuple):
     # Whether it continues the previous count: only valid if the log has none of the frame's ids.
     is_continued: bool = False
     is_warm_up: bool | None = None  # of an agent's log: whether the client made it to warm its cache
+    calls: Sequence[CallRow] = ()
+    origins: str | None = None  # where worktrees were made from, a line each, the last one first
     head: bytes = b""
     tail: bytes = b""
     # Why the log could not be read from ``start`` on, "" if it vanished; such a frame holds nothing else.

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from recollect.index import catalogue
+from recollect.index.calls import CallIngest
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import KIND_CODES, Columns, Frame, MessageValues, RecordedAmount, UsageRow
 from recollect.index.placed import ScannedLog
@@ -42,6 +43,7 @@ class Ingest:
         self._met: bytearray | None = None
         self._version: object = None
         self._rollup = Rollup(database)
+        self._calls = CallIngest(database, self._name)
 
     def begin(self) -> None:
         """Call first in every transaction: other processes may have written since the last one."""
@@ -59,6 +61,7 @@ class Ingest:
         tables = "(SELECT 1 FROM messages LIMIT 1), (SELECT 1 FROM responses LIMIT 1)"
         if self._db.value(f"SELECT coalesce({tables})") is None:
             self._met = bytearray(_MET_BYTES)
+            self._calls.expect_many()
 
     # --- logs -----------------------------------------------------------------------------------
 
@@ -92,6 +95,7 @@ class Ingest:
         )
         self._settle(self._uncounted_of(file))
         self._rollup.write()
+        self._calls.moved(file)
 
     def forget(self, file: int, *, keep_usage: bool = False) -> None:
         """Remove what was read from a log; the log stays listed and is read from its start.
@@ -103,6 +107,7 @@ class Ingest:
         if keep_usage:
             self._run("UPDATE files SET gone = 1 WHERE id = ?", (file,))
             return
+        self._calls.forget(file)
         touched = self._uncounted_of(file)
         self._run("DELETE FROM usage WHERE file = ?", (file,))
         self._run("DELETE FROM cost_states WHERE file = ?", (file,))
@@ -115,7 +120,7 @@ class Ingest:
         self._rollup.write()
         self._run(
             "UPDATE files SET consumed = 0, head = NULL, tail = NULL, first_at = NULL, last_at = NULL,"
-            " messages = 0, damaged = 0, cwd = NULL, branch = NULL, is_warm_up = NULL,"
+            " messages = 0, damaged = 0, cwd = NULL, branch = NULL, is_warm_up = NULL, origins = NULL,"
             " session = CASE role WHEN 1 THEN NULL ELSE session END WHERE id = ?",
             (file,),
         )
@@ -160,6 +165,7 @@ class Ingest:
         catalogue.add_damage(self._db, file, frame)
         self._add_messages(file, frame.messages)
         self._add_usage(file, frame.usage)
+        self._calls.add(file, frame.calls, is_first=frame.start == 0)
         if frame.cost_state is not None:
             self._replace_cost_state(file, *frame.cost_state)
         self._run(
@@ -167,7 +173,8 @@ class Ingest:
             " first_at = coalesce(first_at, ?4), last_at = coalesce(?5, last_at),"
             " messages = messages + ?6, damaged = damaged + ?7, cwd = coalesce(cwd, ?8),"
             " branch = coalesce(?9, branch), session = coalesce(session, ?10), agent = coalesce(agent, ?11),"
-            " is_warm_up = coalesce(is_warm_up, ?12) WHERE id = ?13",
+            " is_warm_up = coalesce(is_warm_up, ?12), origins = coalesce(?13 || char(10) || origins, ?13, origins)"
+            " WHERE id = ?14",
             (
                 frame.end,
                 frame.tail,
@@ -181,6 +188,7 @@ class Ingest:
                 frame.session,
                 frame.agent,
                 frame.is_warm_up,
+                frame.origins,
                 file,
             ),
         )

@@ -17,7 +17,7 @@ keeps neither places nor counts of words, so it is small. Its rows are numbered 
 
 from __future__ import annotations
 
-VERSION = 5
+VERSION = 6
 
 # What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
@@ -43,6 +43,7 @@ CREATE TABLE files(
   damaged INTEGER NOT NULL DEFAULT 0,
   cwd INTEGER, branch INTEGER,
   is_warm_up INTEGER,
+  origins TEXT, -- where its worktrees were made from, a line each, the last one first
   gone INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX files_by_session ON files(session);
@@ -128,6 +129,14 @@ CREATE TABLE cost_states(
   cache_read INTEGER NOT NULL, web_searches INTEGER NOT NULL
 );
 CREATE INDEX cost_states_by_file ON cost_states(file);
+-- Tool calls (calls.py): place is 64 times the offset of the line plus the number of the call in it.
+CREATE TABLE calls(
+  file INTEGER, place INTEGER, key INTEGER NOT NULL, tool INTEGER NOT NULL, kind INTEGER,
+  at INTEGER, took INTEGER, state INTEGER NOT NULL, is_retry INTEGER NOT NULL, is_commit INTEGER NOT NULL,
+  forked INTEGER NOT NULL, counted INTEGER NOT NULL,
+  PRIMARY KEY(file, place)
+) WITHOUT ROWID;
+CREATE INDEX calls_by_key ON calls(key);
 -- The column with most text comes first: for every other one FTS5 stores its number with each word of a row.
 CREATE VIRTUAL TABLE texts USING fts5(
   tool_result, prose, tool_input, thinking, other, title,

@@ -7,18 +7,19 @@ above that is there; at last the directory itself stands for the repository it m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from recollect.errors import RecollectError
 from recollect.model.damage import Line
-from recollect.model.json_text import loose_object
-from recollect.model.line_views.view import text_of
+from recollect.model.line_views.worktree import WORKTREE, origin_of
 from recollect.services.list import ListedSession
 from recollect.storage.git_directories import repository_of
 from recollect.storage.logs.reader import read_lines
+
+_NOTED = f'"{WORKTREE}"'.encode()
 
 
 class RepositoryGroup(Struct, frozen=True):
@@ -35,10 +36,13 @@ class RepositoryFinder:
     def __init__(self) -> None:
         self._known: dict[str, str | None] = {}
 
-    def of(self, cwd: str, log: Path) -> str:
-        """The repository of a session by its directory and its log; "" for one that names no directory."""
+    def of(self, cwd: str, log: Path, origins: Sequence[str] | None = None) -> str:
+        """The repository of a session by its directory and its log; "" for one that names no directory.
+
+        ``origins``: where its worktrees were made from, the last one first, if that is known without the log.
+        """
         if cwd and not _is_there(cwd):
-            for origin in _origins(log):
+            for origin in _origins(log) if origins is None else origins:
                 found = self._repository(origin)
                 if found is not None:
                     return found
@@ -73,10 +77,9 @@ def _origins(log: Path) -> list[str]:
     found: list[str] = []
     try:
         for line in read_lines(log):
-            if isinstance(line, Line) and b'"worktree-state"' in line.data:
-                fields = loose_object(line.data)
-                origin = text_of(fields.get("worktreeSession"), "originalCwd")
-                found += [origin] if origin and fields.get("type") == "worktree-state" else []
+            if isinstance(line, Line) and _NOTED in line.data:
+                origin = origin_of(line.data)
+                found += [] if origin is None else [origin]
     except RecollectError:
         return []
     return found[::-1]

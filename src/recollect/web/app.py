@@ -38,6 +38,7 @@ _BODY_SECONDS = 10.0
 _THREADS = 6
 _SEARCHES = 2
 _MOST_WAITING = 64
+_REMEMBERED_SECONDS = 180 * 86_400
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -110,9 +111,12 @@ class ServedPage:
         version: str,
         exports: Mapping[str, ExportFormat],
         built: BuiltFiles,
+        *,
+        cookie: str | None = None,
     ) -> None:
-        self.keys, self._port = LaunchKeys(), port
+        self.keys, self._port = LaunchKeys(cookie), port
         self.page = Page(backend, self.keys.token, version, exports)
+        self.page.is_remembered = cookie is not None
         self._built = built
         self._answering = RouteRunner()
         self._description = openapi((*OPEN_OPERATIONS, *OPERATIONS), version)
@@ -161,7 +165,14 @@ class ServedPage:
                 "end `recollect web` and start it again for a new one",
             )
         response = answers.answer(LoginDocument(self.keys.token))
-        response.set_cookie(cookie_name(self._port), cookie, path="/", httponly=True, samesite="strict")
+        response.set_cookie(
+            cookie_name(self._port),
+            cookie,
+            max_age=_REMEMBERED_SECONDS if self.page.is_remembered else None,
+            path="/",
+            httponly=True,
+            samesite="strict",
+        )
         return response
 
     async def _described(self, _: Request) -> Response:

@@ -44,12 +44,15 @@ _HEADERS = {
 
 
 class LaunchKeys:
-    """The secrets of one launch: a single-use key, the cookie it is exchanged for, and the token."""
+    """The secrets of one launch: a single-use key, the cookie it is exchanged for, and the token.
 
-    def __init__(self) -> None:
+    ``cookie``: that of earlier launches, where it is to outlive this one.
+    """
+
+    def __init__(self, cookie: str | None = None) -> None:
         self._lock = threading.Lock()
         self._key: str | None = secrets.token_urlsafe(32)
-        self._cookie = secrets.token_urlsafe(32)
+        self._cookie = cookie or secrets.token_urlsafe(32)
         self.token = secrets.token_urlsafe(32)
 
     @property

@@ -65,7 +65,7 @@ from recollect.web.routes import OPERATIONS
 LOGOUT, DESCRIPTION = "/api/logout", "/api/openapi.json"
 _OPEN = frozenset(((LOGIN, "POST"), (DESCRIPTION, "GET"), (DESCRIPTION, "HEAD")))
 # Other routes change something or concern one person's machine.
-_NOT_FOR_MEMBERS = frozenset(("/api/health",))
+_NOT_FOR_MEMBERS = frozenset(("/api/health", "/api/marks"))
 _POSTED = frozenset(("/api/sessions/{session}/export", "/api/index/refresh"))
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MEMBER, _SECRET = "recollect.member", "recollect.secret"

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from msgspec import structs
 from starlette.responses import Response
 
 from recollect.errors import RecollectError, UsageError
@@ -35,6 +36,7 @@ from recollect.services.documents.sessions import (
     ProjectsDocument,
     SessionListDocument,
 )
+from recollect.services.documents.stats import StatsDocument, StatSessionsDocument
 from recollect.services.export.export import Redactor
 from recollect.services.page import actions
 from recollect.services.page import session as page_session
@@ -46,7 +48,10 @@ from recollect.services.page.health import SecretJob, health_document
 from recollect.services.page.messages import MessageWindow, costs_document, map_document
 from recollect.services.page.search import search_document
 from recollect.services.page.sessions import SessionList, SessionQuery
+from recollect.services.page.stats import PageStats
 from recollect.services.session import Session
+from recollect.services.stats.behind import Figure
+from recollect.storage.marks import Marks
 from recollect.web import answers
 
 Values = Mapping[str, Any]
@@ -70,6 +75,8 @@ class Page:
         self.backend, self._token, self._version, self._exports = backend, token, version, dict(exports)
         self.listed = SessionList(backend)
         self._secrets = SecretJob(backend)
+        self._stats = PageStats(backend)
+        self.is_remembered = False
         self.stopping = threading.Event()
         self._is_listed = threading.Event()
 
@@ -79,6 +86,7 @@ class Page:
             self.listed.document(SessionQuery(), 0, 100)
             # The list is shown first: nothing else starts before it is there.
             self._is_listed.wait(_FIRST_LIST_SECONDS)
+        self._stats.look_ahead()
         self.backend.index.refresh()
         with contextlib.suppress(RecollectError):
             self.backend.read_ahead(self.stopping)
@@ -100,6 +108,7 @@ class Page:
                 index.state, index.done, index.total, index.refreshed_at, index.notes
             ),
             exports=list(self._exports),
+            is_remembered=self.is_remembered,
         )
 
     # ---- lists -------------------------------------------------------------------------------------------
@@ -120,6 +129,7 @@ class Page:
             expiring=values["expiring"],
             live=values["live"],
             archived=values["archived"],
+            starred=values["starred"],
             sort=values["sort"],
             is_ascending=values["order"] == "asc",
         )
@@ -163,9 +173,36 @@ class Page:
             explain=bool(values["explain"]),
         )
 
+    def stats(self, values: Values) -> StatsDocument:
+        """The document of `recollect stats --json`."""
+        return self._stats.document(values["since"], values["until"], values["project"], values["timezone"])
+
+    def stat_sessions(self, values: Values) -> StatSessionsDocument:
+        """The sessions behind a figure of the statistics."""
+        figure = Figure(**{name: values[name] for name in Figure.__struct_fields__ if name != "agents"})
+        figure = structs.replace(figure, agents=bool(values["agents"]))
+        return self._stats.sessions(
+            figure, values["since"], values["until"], values["project"], values["timezone"]
+        )
+
     def health(self, _: Values) -> HealthDocument:
         """Sessions that need attention: expiring, damaged, old, with secrets."""
         return health_document(self.backend, self.listed, self._secrets)
+
+    # ---- marks ----------------------------------------------------------------------------------------------
+
+    def marks(self, _: Values) -> page_documents.MarksDocument:
+        """What was starred and pinned."""
+        return _marks(self.backend.marks.read())
+
+    def star(self, values: Values) -> page_documents.MarksDocument:
+        session = self.backend.session(values["session"])
+        return _marks(self.backend.marks.star(session.id, on=values["on"]))
+
+    def pin(self, values: Values) -> page_documents.MarksDocument:
+        session, now = self.backend.session(values["session"]), dt.datetime.now(dt.UTC)
+        text = values["text"] or ""
+        return _marks(self.backend.marks.pin(session.id, values["uuid"], on=values["on"], text=text, now=now))
 
     # ---- one session -------------------------------------------------------------------------------------
 
@@ -353,3 +390,8 @@ def _words(raw: str | None, known: Iterable[str], name: str) -> list[str] | None
                 f"{name}: {word[:40]!a} is not a valid value", hint=f"one or more of {', '.join(known)}"
             )
     return words
+
+
+def _marks(marks: Marks) -> page_documents.MarksDocument:
+    pins = [page_documents.PinDocument(one.session, one.uuid, one.at, one.text) for one in marks.pins]
+    return page_documents.MarksDocument(list(marks.stars), pins)

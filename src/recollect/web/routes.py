@@ -5,6 +5,7 @@ from __future__ import annotations
 from recollect.model.cost.report import MODES
 from recollect.services.page.sessions import SORTS
 from recollect.services.search.question import HOW, WORDS
+from recollect.services.stats.behind import WORK
 from recollect.web.events import list_events, session_events
 from recollect.web.operations import Operation, Parameter, choice, flag, integer, number, text
 from recollect.web.page import Page
@@ -37,6 +38,7 @@ _SESSIONS = (
     flag("expiring", summary="the client deletes it within seven days"),
     flag("live"),
     flag("archived"),
+    flag("starred"),
     choice("sort", *SORTS, default="last"),
     choice("order", "desc", "asc", default="desc"),
     integer("from", 0, 10_000_000, 0),
@@ -65,6 +67,18 @@ _COST = (
     choice("mode", *MODES, default=MODES[0]),
     flag("explain"),
 )
+_STATS = (_SINCE, _UNTIL, text("timezone", 64), text("project"))
+_FIGURE = (
+    choice("work", *WORK),
+    text("tool", 200),
+    text("kind", 200, summary="the type of a sub-agent"),
+    flag("agents", summary="of sub-agents only"),
+    text("model", 200),
+    text("repo"),
+    text("day", 10, summary="2026-01-31, a day of that time zone"),
+    integer("weekday", 0, 6, summary="Monday is 0"),
+    integer("hour", 0, 23),
+)
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/api/me", "Token, version and homes", Page.me),
@@ -78,6 +92,14 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/api/projects", "The directories of all sessions", Page.projects),
     Operation("GET", "/api/search", "Matching messages, by session", Page.search, _SEARCH),
     Operation("GET", "/api/cost", "What `recollect cost --json` prints", Page.cost, _COST),
+    Operation("GET", "/api/stats", "What `recollect stats --json` prints", Page.stats, _STATS),
+    Operation(
+        "GET",
+        "/api/stats/sessions",
+        "The sessions behind a figure of the statistics",
+        Page.stat_sessions,
+        (*_STATS, *_FIGURE),
+    ),
     Operation(
         "GET",
         "/api/health",
@@ -141,6 +163,22 @@ OPERATIONS: tuple[Operation, ...] = (
         (*_VIEW, integer("after", 0, _LARGE)),
         content="text/event-stream",
         streams=True,
+    ),
+    # ---- our own marks ---------------------------------------------------------------------------------------
+    Operation("GET", "/api/marks", "Starred sessions and pinned messages", Page.marks),
+    Operation(
+        "POST",
+        f"{_AT}/star",
+        "Star it, or not",
+        Page.star,
+        body=(flag("on", default=True),),
+    ),
+    Operation(
+        "POST",
+        f"{_AT}/pin",
+        "Pin a message, or not",
+        Page.pin,
+        body=(text("uuid", 128, is_required=True), flag("on", default=True), text("text", 200)),
     ),
     # ---- changes -----------------------------------------------------------------------------------------
     Operation(

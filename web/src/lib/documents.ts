@@ -10,6 +10,7 @@ export type AgentLink = 'agent id in the result' | 'agent id in the result\'s te
 export interface AmountDocument {
   cost_usd: string | null
   unpriced: string[]
+  known_cost_usd: string | null
 }
 
 /** Sessions added to the archive. */
@@ -65,6 +66,14 @@ export interface BranchesDocument {
 export interface CacheCreation {
   ephemeral_5m_input_tokens: number | null
   ephemeral_1h_input_tokens: number | null
+}
+
+/** What caching saved: reads at the price of input, less what writing cost more than input. */
+export interface CacheSavingsDocument {
+  saved_usd: string
+  read_tokens: number
+  written_tokens: number
+  uncached_usd: string
 }
 
 /** A plan, or with ``applied`` what was done. ``undo`` is a command to type; the page also gets a request. */
@@ -415,7 +424,13 @@ export interface LoginDocument {
   token: string
 }
 
-/** What the page needs at start. */
+/** What was starred and pinned: recollect's own metadata, not the client's. */
+export interface MarksDocument {
+  stars: string[]
+  pins: PinDocument[]
+}
+
+/** What the page needs at start. ``is_remembered``: address and cookie outlive the server (``web --remember``). */
 export interface MeDocument {
   token: string
   version: string
@@ -423,6 +438,7 @@ export interface MeDocument {
   is_sample: boolean
   index: IndexProgressDocument
   exports: string[]
+  is_remembered: boolean
   is_read_only?: boolean
   member?: MemberDocument
 }
@@ -602,6 +618,29 @@ export interface PageSearchDocument {
   notes: string[]
 }
 
+/** One stretch of time: what ``cost --since SINCE --until UNTIL`` says, and the work in it. */
+export interface PeriodDocument {
+  name: string
+  since: string | null
+  until: string | null
+  cost_usd: string
+  responses: number
+  unpriced_responses: number
+  tokens: number
+  sessions: number
+  calls: number
+  edits: number
+  commits: number
+}
+
+/** A pinned message of a session, and how it begins. */
+export interface PinDocument {
+  session: string
+  uuid: string
+  at: string
+  text: string
+}
+
 /** Where a line is shown. */
 export interface PositionDocument {
   index: number
@@ -624,6 +663,7 @@ export interface ProjectDocument {
   first_at: string | null
   last_at: string
   cost_usd: string | null
+  known_cost_usd: string
   unpriced: string[]
   live: number
 }
@@ -765,6 +805,7 @@ export interface SessionHeadDocument {
   agents: number
   responses: number | null
   cost_usd: string | null
+  known_cost_usd: string | null
   unpriced: string[]
   models: string[]
   input_tokens: number | null
@@ -791,18 +832,19 @@ export interface SessionHitsDocument {
   hits: PageHitDocument[]
 }
 
-/** A part of the list; the first part has the facets. ``index`` is the state of the index. */
+/** A part of the list; the first part has the facets. ``index`` is the state of the index. ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter. */
 export interface SessionListDocument {
   sessions: SessionRowDocument[]
   from: number
   total: number
   total_cost_usd: string
+  unlisted_cost_usd: string | null
   unpriced: string[]
   index: 'building' | 'none' | 'ready'
   facets?: FacetsDocument
 }
 
-/** One session of the page's list. Null means not known yet; ``person`` is set on a team server. ``is_archive_only``: its log is no longer in a home, so it does not expire. */
+/** One session of the page's list. Null means not known yet; ``person`` is set on a team server. ``cost_usd`` is null where a model has no price; ``known_cost_usd`` is the cost of the others. ``is_archive_only``: its log is no longer in a home, so it does not expire. */
 export interface SessionRowDocument {
   id: string
   project: string
@@ -818,6 +860,7 @@ export interface SessionRowDocument {
   bytes: number
   agents: number | null
   cost_usd: string | null
+  known_cost_usd: string | null
   unpriced: string[]
   models: string[]
   live: boolean
@@ -871,7 +914,7 @@ export interface Snippet {
   marks: [number, number][]
 }
 
-/** Tokens and exact dollars; no amount if a model has no price. */
+/** Tokens and exact dollars; no amount if a model has no price. ``known_cost_usd``: the models that have one. */
 export interface SpendingDocument {
   input_tokens: number
   output_tokens: number
@@ -880,7 +923,116 @@ export interface SpendingDocument {
   cache_read_tokens: number
   web_searches: number
   cost_usd: string | null
+  known_cost_usd: string
   unpriced: string[]
+}
+
+/** Sub-agents: those with usage of their own, what they cost, and the calls that started them, by type. */
+export interface StatAgentsDocument {
+  agents: number
+  responses: number
+  cost_usd: string
+  types: StatToolDocument[]
+}
+
+/** Five-hour blocks, the newest last, as ``cost --by block`` has them, and the most that one block held. */
+export interface StatBlocksDocument {
+  rows: CostRowDocument[]
+  most_tokens: number
+  most_cost_usd: string
+}
+
+/** A local day. ``models`` are dollars by model. */
+export interface StatDayDocument {
+  day: string
+  cost_usd: string
+  responses: number
+  unpriced_responses: number
+  models: Record<string, string>
+  calls: number
+  failures: number
+  edits: number
+  commits: number
+}
+
+/** A model, project or repository. */
+export interface StatGroupDocument {
+  name: string
+  sessions: number
+  responses: number
+  unpriced_responses: number
+  cost_usd: string
+  directories: string[] | null
+}
+
+/** An hour of the week, Monday is 0. */
+export interface StatHourDocument {
+  weekday: number
+  hour: number
+  responses: number
+  cost_usd: string
+}
+
+/** A session. ``active_minutes``: quarters of an hour in which an answer came. ``is_deleted``: only its usage is left. */
+export interface StatSessionDocument {
+  id: string
+  title: string
+  project: string
+  cost_usd: string
+  unpriced_responses: number
+  responses: number
+  messages: number | null
+  active_minutes: number
+  is_deleted: boolean
+}
+
+/** The sessions behind one figure, those with most of it first. ``count`` is how much of it each has. */
+export interface StatSessionsDocument {
+  sessions: StatShareDocument[]
+  total: number
+}
+
+/** A session, and its part of a figure: calls, edits, commits, or responses and their cost. */
+export interface StatShareDocument {
+  id: string
+  title: string
+  project: string
+  count: number
+  cost_usd: string | null
+  is_deleted: boolean
+}
+
+/** A tool, or a type of sub-agent. A retry follows a failed call of the same tool; time runs from call to result. */
+export interface StatToolDocument {
+  name: string
+  calls: number
+  failures: number
+  retries: number
+  duration_ms: number
+  timed_calls: number
+  sessions: number
+}
+
+/** What was done and what it cost. Periods are always those of now; the rest is from ``since`` to ``until``. */
+export interface StatsDocument {
+  now: string
+  timezone: string
+  since: string | null
+  until: string | null
+  project: string | null
+  periods: PeriodDocument[]
+  total_cost_usd: string
+  uncertainty: UncertaintyDocument
+  days: StatDayDocument[]
+  hours: StatHourDocument[]
+  models: StatGroupDocument[]
+  projects: StatGroupDocument[]
+  repositories: StatGroupDocument[]
+  top: TopSessionsDocument
+  tools: StatToolDocument[]
+  agents: StatAgentsDocument
+  cache: CacheSavingsDocument
+  blocks: StatBlocksDocument
 }
 
 /** Todo lists; ``todos --json`` also counts them and the empty ones. */
@@ -905,6 +1057,13 @@ export interface ToolCallDocument {
 
 /** How a call ended. */
 export type ToolCallStatus = 'denied' | 'error' | 'interrupted' | 'missing' | 'ok' | 'running'
+
+/** The first ten by each measure. */
+export interface TopSessionsDocument {
+  by_cost: StatSessionDocument[]
+  by_length: StatSessionDocument[]
+  by_messages: StatSessionDocument[]
+}
 
 /** A file that a session touched. */
 export interface TouchedFileDocument {
@@ -932,6 +1091,7 @@ export interface TurnCostDocument {
   cache_read_tokens: number
   web_searches: number
   cost_usd: string | null
+  known_cost_usd: string
   unpriced: string[]
   from: number
   to: number
@@ -947,6 +1107,7 @@ export interface TurnCostsDocument {
   cache_read_tokens: number
   web_searches: number
   cost_usd: string | null
+  known_cost_usd: string
   unpriced: string[]
   turns: TurnCostDocument[]
   session: AmountDocument
@@ -958,6 +1119,16 @@ export interface UncertainModelDocument {
   responses: number
   output_tokens: number
   versions?: string[]
+}
+
+/** What the total does not know, said once. ``uncertain_usd`` is a lower bound, part of the total. ``deleted_usd``: of sessions whose logs are gone; it is in the total, and in no list of sessions. */
+export interface UncertaintyDocument {
+  uncertain_responses: number
+  uncertain_usd: string
+  unpriced_responses: number
+  unpriced: string[]
+  deleted_sessions: number
+  deleted_usd: string
 }
 
 /** A change that is undone. */

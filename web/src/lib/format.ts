@@ -46,6 +46,11 @@ export function duration(ms: number | null): string {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
+/** 95 as 1 h 35 min. */
+export function minutes(value: number): string {
+  return value < 60 ? `${value} min` : `${count(Math.floor(value / 60))} h${value % 60 ? ` ${value % 60} min` : ''}`
+}
+
 const two = (value: number): string => String(value).padStart(2, '0')
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
@@ -113,7 +118,8 @@ export function visible(text: string): string {
 
 /** The last parts of a path, which tell files apart. */
 export function tail(path: string, parts = 2): string {
-  const names = path.split('/').filter(Boolean)
+  // A path of Windows has no slashes, and is shortened all the same.
+  const names = path.split(path.includes('/') ? '/' : '\\').filter(Boolean)
   if (parts === 1) return names.at(-1) ?? path
   return names.length <= parts ? path : '…/' + names.slice(-parts).join('/')
 }

@@ -11,7 +11,8 @@ export interface Route {
 export function parsed(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2)
   const [page = '', id = '', tab = ''] = path.split('/').map(decoded)
-  return { page: page || 'sessions', id, tab, asked: Object.fromEntries(new URLSearchParams(query)) }
+  // The key of a first visit is no page: it is taken out of the address bar before anything is shown.
+  return { page: !page || page.startsWith('key=') ? 'home' : page, id, tab, asked: Object.fromEntries(new URLSearchParams(query)) }
 }
 
 function decoded(part: string): string {

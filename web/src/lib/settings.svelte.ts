@@ -6,10 +6,16 @@ export interface Settings {
   tools: 'folded' | 'edits' | 'open'
   wide: boolean
   panel: boolean
+  /** The list beside a conversation, and how wide it and the outline are, in pixels. */
+  list: boolean
+  listWidth: number
+  panelWidth: number
 }
 
 const KEY = 'recollect'
-const DEFAULTS: Settings = { theme: 'auto', thinking: false, tools: 'edits', wide: false, panel: true }
+const DEFAULTS: Settings = { theme: 'auto', thinking: false, tools: 'edits', wide: false, panel: true, list: true, listWidth: 300, panelWidth: 320 }
+
+const between = (value: unknown, least: number, most: number, usual: number): number => (typeof value === 'number' && value >= least && value <= most ? value : usual)
 
 export function restored(stored: string | null): Settings {
   try {
@@ -20,6 +26,9 @@ export function restored(stored: string | null): Settings {
       tools: found.tools === 'folded' || found.tools === 'open' ? found.tools : 'edits',
       wide: found.wide === true,
       panel: found.panel !== false,
+      list: found.list !== false,
+      listWidth: between(found.listWidth, 200, 560, DEFAULTS.listWidth),
+      panelWidth: between(found.panelWidth, 220, 560, DEFAULTS.panelWidth),
     }
   } catch {
     return { ...DEFAULTS }

@@ -5,8 +5,13 @@ for the first browser that opens it. Nothing is fetched from the network.
 Changes made on the page have the same plans and undo as the commands. Ctrl-C
 ends it. Needs the extra recollect[web].
 
+--remember keeps port and cookie in recollect's data directory: from then on the
+page has the same address after each start, bookmarks and links work, and the
+browser stays signed in for half a year. --forget ends that.
+
 Example:
   recollect web
+  recollect web --remember
   recollect web --port 8123 --no-open
   recollect --home :sample web
 """
@@ -21,37 +26,54 @@ from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes
-from recollect.errors import MissingExtra
+from recollect.errors import Busy, MissingExtra
 from recollect.services.documents.page import AddressDocument
+from recollect.storage.page_address import PageAddressFile
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from recollect.model.conversation.conversation import Messages
     from recollect.services.export.export import Redactor
     from recollect.services.session import Session
     from recollect.web.app import ServedPage
     from recollect.web.page import ExportFormat
 
+_USUAL_PORT = 8721  # of an address that is kept
+
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=0, metavar="N", help="port (default: a free one)")
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument(
+        "--remember", action="store_true", help="keep the address and the cookie for the next starts"
+    )
+    kept.add_argument("--forget", action="store_true", help="forget them; serve nothing")
     parser.add_argument("--no-open", action="store_true", help="print the address; do not open a browser")
     parser.add_argument("--json", action="store_true", help="print the address as one JSON document")
 
 
 def run(options: Namespace) -> int:
     try:
-        from recollect.web.launch import bound, serve
+        from recollect.web.launch import serve
     except ModuleNotFoundError as missing:
         raise MissingExtra("the page", missing.name or "uvicorn", "web") from missing
-    listening = bound(options.port)
+    file = PageAddressFile(plans.own_data(options))
+    if options.forget:
+        was_kept = file.forget()
+        output.say("The address is forgotten." if was_kept else "No address was kept.")
+        return 0
+    listening, cookie = _listening(options, file)
     port = int(listening.getsockname()[1])
-    served = _served(options, port)
+    served = _served(options, port, cookie)
     address = served.address
     if options.json:
         output.print_json(AddressDocument(address, port, "127.0.0.1"))
     else:
         output.say(f"The page is at {address}")
         output.note("The address works once, in one browser. Ctrl-C ends the page.")
+        if cookie is not None:
+            output.note(f"Signed in once, that browser can keep http://127.0.0.1:{port}/ as a bookmark.")
     sys.stdout.flush()
     if not options.no_open:
         _open(address)
@@ -60,7 +82,26 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _served(options: Namespace, port: int) -> ServedPage:
+def _listening(options: Namespace, file: PageAddressFile) -> tuple[socket, str | None]:
+    """A port, and the cookie of earlier starts if the address is kept."""
+    from recollect.web.launch import bound
+
+    kept = file.read()
+    if kept is None and not options.remember:
+        return bound(options.port), None
+    try:
+        listening = bound(options.port or (kept.port if kept else _USUAL_PORT))
+    except Busy as problem:
+        if options.port or options.remember:
+            raise
+        output.note(f"{problem.message}: this time the page has another address.")
+        return bound(0), None
+    if options.port and kept is not None and options.port != kept.port and not options.remember:
+        return listening, None  # another address, asked for once
+    return listening, file.keep(int(listening.getsockname()[1])).cookie
+
+
+def _served(options: Namespace, port: int, cookie: str | None) -> ServedPage:
     from recollect import __version__
     from recollect.services.homes import Home
     from recollect.services.page.desk import PageBackend
@@ -78,7 +119,7 @@ def _served(options: Namespace, port: int) -> ServedPage:
         words=words,
         is_sample=SAMPLE in options.homes,
     )
-    return ServedPage(desk, port, __version__, exports(), BuiltFiles())
+    return ServedPage(desk, port, __version__, exports(), BuiltFiles(), cookie=cookie)
 
 
 def _open(address: str) -> None:

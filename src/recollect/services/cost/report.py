@@ -288,9 +288,10 @@ class CostReportBuilder:
     @property
     def _logs(self) -> dict[int, UsageLog]:
         if self._known is None:
-            self._known = _logs(self._source.log_rows())
+            rows = self._source.log_rows()
+            self._known = logs_of(rows)
             if "repo" in self._by:
-                self._known = _with_repositories(self._known)
+                self._known = with_repositories(self._known, rows)
         return self._known
 
     def choose(
@@ -482,17 +483,19 @@ def _check_prompts(by: Sequence[str], opened: OpenIndex, mode: str, *, is_detail
         )
 
 
-def _with_repositories(logs: dict[int, UsageLog]) -> dict[int, UsageLog]:
+def with_repositories(logs: dict[int, UsageLog], rows: Iterable[UsageLogRow]) -> dict[int, UsageLog]:
+    """The same logs, each with the repository of its session."""
     from recollect.services.repositories import RepositoryFinder
 
     finder = RepositoryFinder()
     mains = {log.session: log for log in logs.values() if log.agent == MAIN_AGENT}
+    origins = {row.path: None if row.origins is None else row.origins.splitlines() for row in rows}
     found: dict[str, str] = {}
     for log in logs.values():
         if log.session not in found:
             main = mains.get(log.session, log)
             cwd = "" if main.project == UNKNOWN else main.project
-            found[log.session] = finder.of(cwd, Path(main.path)) or UNKNOWN
+            found[log.session] = finder.of(cwd, Path(main.path), origins.get(main.path)) or UNKNOWN
     return {
         number: structs.replace(log, repo=found[log.session] if log.session != UNKNOWN else log.project)
         for number, log in logs.items()
@@ -524,7 +527,7 @@ def _own_prices() -> PriceList:
 # --- names ------------------------------------------------------------------------------------------
 
 
-def _logs(rows: Sequence[UsageLogRow]) -> dict[int, UsageLog]:
+def logs_of(rows: Sequence[UsageLogRow]) -> dict[int, UsageLog]:
     """Logs with their projects: an agent works where its session does."""
     directories: dict[tuple[str, str], str] = {}
     for row in sorted(rows, key=lambda row: row.path):

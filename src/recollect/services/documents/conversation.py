@@ -211,6 +211,7 @@ class SessionHeadDocument(Struct, frozen=True, kw_only=True):
     agents: int
     responses: int | None = None
     cost_usd: str | None = None
+    known_cost_usd: str | None = None
     unpriced: list[str] = []
     models: list[str] = []
     input_tokens: int | None = None

@@ -71,7 +71,7 @@ class MemberDocument(Struct, frozen=True, kw_only=True):
 
 
 class MeDocument(Struct, frozen=True, kw_only=True):
-    """What the page needs at start."""
+    """What the page needs at start. ``is_remembered``: address and cookie outlive the server (``web --remember``)."""
 
     token: str
     version: str
@@ -79,6 +79,7 @@ class MeDocument(Struct, frozen=True, kw_only=True):
     is_sample: bool
     index: IndexProgressDocument
     exports: list[str]
+    is_remembered: bool = False
     is_read_only: bool | UnsetType = UNSET
     member: MemberDocument | UnsetType = UNSET
 
@@ -89,3 +90,19 @@ class AddressDocument(Struct, frozen=True):
     url: str
     port: int
     host: str
+
+
+class PinDocument(Struct, frozen=True):
+    """A pinned message of a session, and how it begins."""
+
+    session: str
+    uuid: str
+    at: dt.datetime
+    text: str
+
+
+class MarksDocument(Struct, frozen=True):
+    """What was starred and pinned: recollect's own metadata, not the client's."""
+
+    stars: list[str]
+    pins: list[PinDocument]

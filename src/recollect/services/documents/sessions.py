@@ -16,6 +16,7 @@ Facet = list[tuple[str, int]]
 class SessionRowDocument(Struct, frozen=True, kw_only=True):
     """One session of the page's list. Null means not known yet; ``person`` is set on a team server.
 
+    ``cost_usd`` is null where a model has no price; ``known_cost_usd`` is the cost of the others.
     ``is_archive_only``: its log is no longer in a home, so it does not expire.
     """
 
@@ -33,6 +34,7 @@ class SessionRowDocument(Struct, frozen=True, kw_only=True):
     bytes: int
     agents: int | None
     cost_usd: str | None
+    known_cost_usd: str | None
     unpriced: list[str]
     models: list[str]
     live: bool
@@ -54,12 +56,16 @@ class FacetsDocument(Struct, frozen=True):
 
 
 class SessionListDocument(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """A part of the list; the first part has the facets. ``index`` is the state of the index."""
+    """A part of the list; the first part has the facets. ``index`` is the state of the index.
+
+    ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter.
+    """
 
     sessions: list[SessionRowDocument]
     from_: int
     total: int
     total_cost_usd: str
+    unlisted_cost_usd: str | None
     unpriced: list[str]
     index: IndexState
     facets: FacetsDocument | UnsetType = UNSET
@@ -75,6 +81,7 @@ class ProjectDocument(Struct, frozen=True, kw_only=True):
     first_at: dt.datetime | None
     last_at: dt.datetime
     cost_usd: str | None
+    known_cost_usd: str
     unpriced: list[str]
     live: int
 
@@ -87,7 +94,7 @@ class ProjectsDocument(Struct, frozen=True):
 
 class ListedSessionDocument(Struct, frozen=True, kw_only=True):
     """One session of ``list --json``. ``agent``: whose session it is. ``archived``: only the archive has it. Counts are null if a log cannot
-    be read, ``responses`` and ``cost_usd`` if unknown. ``repo`` comes with ``--by repo``, ``unpriced`` if a model has no price,
+    be read, ``responses`` and ``cost_usd`` if unknown. ``repo`` comes with ``--by repo``, ``unpriced`` and ``known_cost_usd`` if a model has no price,
     ``continued_in`` if another session took over.
     """
 
@@ -109,6 +116,7 @@ class ListedSessionDocument(Struct, frozen=True, kw_only=True):
     live: bool
     archived: bool
     continued_in: str | UnsetType = UNSET
+    known_cost_usd: str | UnsetType = UNSET
     unpriced: list[str] | UnsetType = UNSET
     repo: str | UnsetType = UNSET
 
@@ -151,5 +159,6 @@ def listed_session(one: ListedSession) -> ListedSessionDocument:
         live=one.is_live,
         archived=one.is_archived,
         continued_in=one.continued_in or UNSET,
+        known_cost_usd=exact(used.pico_usd) if unpriced and used is not None else UNSET,
         unpriced=unpriced or UNSET,
     )

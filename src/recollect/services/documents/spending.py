@@ -22,9 +22,10 @@ class TokensDocument(Struct, frozen=True, kw_only=True):
 
 
 class SpendingDocument(TokensDocument, frozen=True, kw_only=True):
-    """Tokens and exact dollars; no amount if a model has no price."""
+    """Tokens and exact dollars; no amount if a model has no price. ``known_cost_usd``: the models that have one."""
 
     cost_usd: str | None
+    known_cost_usd: str
     unpriced: list[str]
 
 
@@ -33,6 +34,7 @@ class AmountDocument(Struct, frozen=True):
 
     cost_usd: str | None
     unpriced: list[str]
+    known_cost_usd: str | None = None
 
 
 def counts(tokens: Tokens) -> dict[str, Any]:
@@ -50,7 +52,13 @@ def counts(tokens: Tokens) -> dict[str, Any]:
 def spending_members(spending: Spending) -> dict[str, Any]:
     """The cost of some responses, as members of a document."""
     cost = None if spending.unpriced else exact(spending.pico_usd)
-    return {"cost_usd": cost, "unpriced": sorted(spending.unpriced), **counts(spending.tokens)}
+    known = exact(spending.pico_usd)
+    return {
+        "cost_usd": cost,
+        "known_cost_usd": known,
+        "unpriced": sorted(spending.unpriced),
+        **counts(spending.tokens),
+    }
 
 
 def spending_document(spending: Spending) -> SpendingDocument:

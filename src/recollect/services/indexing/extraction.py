@@ -17,6 +17,7 @@ from recollect.errors import NotFound, StorageError
 from recollect.index.frame import (
     KIND_CODES,
     TOOL_OUTPUT_KIND,
+    CallRow,
     Columns,
     Frame,
     Id,
@@ -29,6 +30,7 @@ from recollect.model.cost.line_usage import ResponseUsage, counts_are_uncertain
 from recollect.model.cost.prices import variant
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
 from recollect.model.json_text import is_plainly_sound
+from recollect.model.line_views.call_events import call_events
 from recollect.model.line_views.facts import (
     PROSE,
     TITLE,
@@ -37,6 +39,7 @@ from recollect.model.line_views.facts import (
     RecordedTotal,
     facts_of,
 )
+from recollect.model.line_views.worktree import WORKTREE, origin_of
 from recollect.model.search.terms import indexed_bytes
 from recollect.services.indexing.session_listing import ExtractionJob, SessionListing, typed_text
 from recollect.storage.logs.reader import OpenLog
@@ -51,6 +54,8 @@ _FRAME_LINES = 2_000
 _HEAD = 4096
 _TAIL = 256
 _PICO = 10**12
+_CALLS_A_LINE = 64  # see the table of calls
+_WITH_CALLS = frozenset(("assistant", "user", "tool_use", "tool_call", "tool_result"))
 _IDS_AT_HAND = 64
 _DEPTH = DEFAULT_LIMITS.depth
 # A larger side file is indexed up to here; --substring reads the rest from the file.
@@ -139,6 +144,7 @@ class _FrameBuilder:
         self._messages: list[MessageValues] = []
         self._usage: dict[tuple[str, str, int], _BestLine] = {}
         self._nameless: list[UsageRow] = []
+        self._calls: list[CallRow] = []
         self._size = 0
         self._damage: dict[str, int] = {}
         self._facts: dict[str, object] = {}
@@ -168,12 +174,14 @@ class _FrameBuilder:
             self._listing.take(line, as_entry)
         if facts is None or isinstance(line, Damage):
             return
-        self._note(facts, is_entry=as_entry is not None)
+        self._note(facts, line.data, is_entry=as_entry is not None)
         parent = None if facts.parent is None else self._id(facts.parent)
         if facts.uuid is not None or facts.texts is not None:
             self._messages.append(self._row(facts, line, parent))
         if facts.response is not None:
             self._take_usage(facts, facts.response, parent)
+        if as_entry is not None and facts.type in _WITH_CALLS:
+            self._calls += call_rows(facts, line)
 
     def frame(self, log: OpenLog) -> Frame:
         # Unset fields keep the frame's defaults.
@@ -185,13 +193,14 @@ class _FrameBuilder:
             first_at=self._first_at,
             last_at=self._last_at,
             damage=tuple(self._damage.items()),
+            calls=self._calls,
             head=head_of(log, self.end) if self.start == 0 else b"",
             tail=tail_of(log, self.end),
             **self._facts,  # type: ignore[arg-type]
             **(self._listing.news() if self._listing is not None else {}),  # type: ignore[arg-type]
         )
 
-    def _note(self, facts: LineFacts, *, is_entry: bool) -> None:
+    def _note(self, facts: LineFacts, data: bytes, *, is_entry: bool) -> None:
         kept = self._facts
         if is_entry and facts.is_link:
             if facts.at is not None:
@@ -206,6 +215,8 @@ class _FrameBuilder:
         if facts.type == "user" and self._seeks_prompt:
             self._seeks_prompt = False
             kept["is_warm_up"] = facts.texts is not None and is_warm_up(facts.texts[PROSE] or "")
+        if facts.type == WORKTREE:
+            kept["origins"] = "\n".join(filter(None, (origin_of(data), kept.get("origins")))) or None  # type: ignore[arg-type]
         if facts.recorded is not None:
             # Its own time or none: the time of the line before it would depend on where frames are cut.
             kept["cost_state"] = (facts.at, facts.recorded.started, _amounts(facts.recorded))
@@ -291,6 +302,17 @@ def _usage_line(facts: LineFacts) -> _UsageLine:
 
 def _rank(facts: LineFacts, said: ResponseUsage) -> tuple[int, bool, int]:
     return max(said.usage.output_tokens or 0, 0), said.has_stop, facts.at or 0
+
+
+def call_rows(facts: LineFacts, line: Line) -> Iterator[CallRow]:
+    """The calls and results of a line."""
+    for number, one in enumerate(call_events(facts, line.data)):
+        if number < _CALLS_A_LINE:
+            key = int.from_bytes(blake2b(one.id.encode("utf-8", "replace"), digest_size=6).digest(), "big")
+            place = line.offset * _CALLS_A_LINE + number
+            yield CallRow(
+                place, key, one.at, one.tool, one.kind, one.is_commit, one.is_error, facts.is_forked
+            )
 
 
 def usage_rows(facts: LineFacts, asked: Id = None) -> Iterator[UsageRow]:

@@ -29,6 +29,7 @@ from recollect.storage.logs.kept_points import PointsCache
 from recollect.storage.logs.log_graph import WORTH_KEEPING, LogGraph
 from recollect.storage.logs.reader import OpenLog
 from recollect.storage.logs.summary import LogSummary, glance
+from recollect.storage.marks import MarksFile
 
 _LISTED_SECONDS = 1.0
 _GLANCES = 50_000
@@ -47,6 +48,7 @@ class PageBackend:
     ) -> None:
         self.home, self.data, self.is_sample = home, data, is_sample
         self.roots = [one.root for one in home.homes]
+        self.marks = MarksFile(data)
         self.index = IndexKeeper(self.roots, cache)
         self._kept_points = PointsCache(cache / "points")
         self.cache = ConversationCache(_OPEN_BYTES, _kept=self._kept_points)

@@ -143,6 +143,7 @@ def _spending(desk: PageBackend, session: PageSession) -> dict[str, Any]:
     return {
         "responses": report.totals.responses,
         "cost_usd": None if unpriced else exact(report.totals.pico_usd),
+        "known_cost_usd": exact(report.totals.pico_usd),
         "unpriced": unpriced,
         "models": [row.keys["model"] for row in report.rows],
         **counts(report.totals.tokens),
@@ -279,4 +280,4 @@ def blob(session: PageSession, uuid: str, number: int, agent: str | None) -> Blo
 
 def cost_of(row: SessionRow) -> AmountDocument:
     """The cost of a session, as in the list."""
-    return AmountDocument(row.cost_usd, row.unpriced)
+    return AmountDocument(row.cost_usd, row.unpriced, row.known_cost_usd)

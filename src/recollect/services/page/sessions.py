@@ -34,9 +34,9 @@ from recollect.services.session import Session
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FACETS = 100
-SORTS = ("last", "first", "cost", "bytes", "lines", "title")
+SORTS = ("last", "first", "cost", "bytes", "lines", "messages", "title")
 
-_STATE = "SELECT count(*), sum(consumed), max(id), sum(gone) FROM files"
+INDEX_STATE = "SELECT count(*), sum(consumed), max(id), sum(gone) FROM files"
 
 
 class SessionQuery(Struct, frozen=True, kw_only=True):
@@ -55,6 +55,7 @@ class SessionQuery(Struct, frozen=True, kw_only=True):
     expiring: bool | None = None
     live: bool | None = None
     archived: bool | None = None
+    starred: bool | None = None
     sort: str = "last"
     is_ascending: bool = False
 
@@ -112,7 +113,12 @@ class SessionRow(Struct):
     @property
     def cost_usd(self) -> str | None:
         """Exact dollars; None if unknown or if a model has no price."""
-        return None if self.unpriced or self.pico_usd is None else exact(self.pico_usd)
+        return None if self.unpriced else self.known_cost_usd
+
+    @property
+    def known_cost_usd(self) -> str | None:
+        """Exact dollars of the models that have a price; None if unknown."""
+        return None if self.pico_usd is None else exact(self.pico_usd)
 
 
 class SessionList:
@@ -131,6 +137,7 @@ class SessionList:
         """A part of the list."""
         rows = self._chosen(query, any_age=start > 0)
         shown = rows[start : start + count]
+        listed = sum(row.pico_usd or 0 for row in {row.id: row for row in rows}.values())
         unpriced = sorted(
             {model for row in rows for model, amount in (row.spent or {}).items() if amount is None}
         )
@@ -138,11 +145,16 @@ class SessionList:
             sessions=[self._document(row) for row in shown],
             from_=start,
             total=len(rows),
-            total_cost_usd=exact(sum(row.pico_usd or 0 for row in rows)),
+            total_cost_usd=exact(listed),
+            unlisted_cost_usd=exact(self._spent() - listed) if _is_all(query) else None,
             unpriced=unpriced,
             index=self._desk.index.state,
             facets=self._facets(rows) if start == 0 else UNSET,
         )
+
+    def _spent(self) -> int:
+        """What all sessions cost that the index knows, deleted ones too: the total of ``cost``."""
+        return sum(one.pico_usd for one in self._indexed().used.values())
 
     def projects(self) -> list[documents.ProjectDocument]:
         """The project directories, last used first."""
@@ -189,7 +201,7 @@ class SessionList:
     def _chosen(self, query: SessionQuery, *, any_age: bool) -> list[SessionRow]:
         in_project = None if query.project is None else projects.ProjectFilter(query.project).fits
         rows = self.rows(any_age=any_age)
-        is_all = query == SessionQuery(sort=query.sort, is_ascending=query.is_ascending)
+        is_all = _is_all(query)
         rows = (
             list(rows)
             if is_all
@@ -202,6 +214,9 @@ class SessionList:
             rows = [row for row in rows if _has_words(row, words)]
         if query.archived is not None:
             rows = [row for row in rows if self.is_archived(row.session) == query.archived]
+        if query.starred is not None:
+            stars = set(self._desk.marks.read().stars)
+            rows = [row for row in rows if (row.id in stars) == query.starred]
         rows.sort(key=_ORDERS[query.sort], reverse=not query.is_ascending)
         return rows
 
@@ -266,7 +281,7 @@ class SessionList:
             if opened.database is None:
                 return self._nothing
             try:
-                state = opened.database.rows(_STATE)
+                state = opened.database.rows(INDEX_STATE)
                 with self._desk.lock:
                     known = cast("tuple[object, _IndexedSessions] | None", self._desk.kept.get("indexed"))
                     if known is not None and known[0] == state:
@@ -295,6 +310,7 @@ class SessionList:
             bytes=row.session.file.size,
             agents=row.agents,
             cost_usd=row.cost_usd,
+            known_cost_usd=row.known_cost_usd,
             unpriced=row.unpriced,
             models=sorted(row.spent or ()),
             live=row.is_live,
@@ -316,6 +332,7 @@ class SessionList:
             first_at=min(firsts, default=None),
             last_at=max(rows, key=newest_first).shown_at,
             cost_usd=None if unpriced else exact(sum(row.pico_usd or 0 for row in rows)),
+            known_cost_usd=exact(sum(row.pico_usd or 0 for row in rows)),
             unpriced=unpriced,
             live=sum(row.is_live for row in rows),
         )
@@ -356,6 +373,10 @@ def _moment(milliseconds: Any) -> dt.datetime | None:
         return _EPOCH + dt.timedelta(milliseconds=int(milliseconds))
     except OverflowError:
         return None
+
+
+def _is_all(query: SessionQuery) -> bool:
+    return query == SessionQuery(sort=query.sort, is_ascending=query.is_ascending)
 
 
 def _fits(row: SessionRow, query: SessionQuery) -> bool:
@@ -412,5 +433,6 @@ _ORDERS: dict[str, Callable[[SessionRow], Any]] = {
     "cost": lambda row: (row.pico_usd or 0, row.shown_at),
     "bytes": lambda row: (mark_of(row.session)[1], row.id),
     "lines": lambda row: (row.lines or 0, row.id),
+    "messages": lambda row: (row.messages or 0, row.id),
     "title": lambda row: (row.title.casefold(), row.id),
 }

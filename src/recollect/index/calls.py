@@ -1,0 +1,162 @@
+"""Tool calls in the index: a row for each call of each log, with its outcome once the result is there.
+
+A copy of a call in a fork or in a continued session has the same id: ``counted`` is set for one of them,
+the first by (not forked, time, path), whatever the order of arrival. ``is_retry``: the call before it of
+the same tool in the same log had failed when this one was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+from recollect.index.database import IndexDatabase
+from recollect.index.frame import CallRow
+
+OPEN, OK, FAILED = 0, 1, 2
+_MET_BITS = 22
+_OWNERS = (
+    "SELECT calls.file, place FROM calls JOIN files ON files.id = calls.file"
+    " WHERE key = ? ORDER BY forked, calls.at IS NULL, calls.at, path, place"
+)
+_SHARED = (
+    "SELECT DISTINCT own.key FROM calls AS own JOIN calls AS other ON other.key = own.key"
+    " AND other.file <> own.file WHERE own.file = ?"
+)
+
+
+class _NewCall:
+    __slots__ = ("is_retry", "row", "state", "took", "tool")
+
+    def __init__(self, row: CallRow, tool: int, *, is_retry: bool) -> None:
+        self.row, self.tool, self.is_retry = row, tool, is_retry
+        self.state, self.took = OPEN, cast("int | None", None)
+
+
+class CallIngest:
+    """Writes calls. Every method must run inside a transaction."""
+
+    def __init__(self, database: IndexDatabase, name: Callable[[str | None], int]) -> None:
+        self._db, self._name = database, name
+        self._met: bytearray | None = None
+
+    def expect_many(self) -> None:
+        """Before a first build: remember roughly which ids occurred, so that new ones need no look-up."""
+        self._met = bytearray(1 << _MET_BITS)
+
+    def add(self, file: int, rows: Sequence[CallRow], *, is_first: bool) -> None:
+        """The calls and results of a frame, in their order. ``is_first``: nothing of this log was read before."""
+        if not rows:
+            return
+        new: dict[int, _NewCall] = {}
+        last: dict[int, _NewCall | int] = {}
+        for row in rows:
+            if row.tool is None:
+                self._end(file, row, new, last, is_first=is_first)
+                continue
+            if row.key in new or (not is_first and self._is_known(file, row.key)):
+                continue  # said again: the first time counts
+            tool = self._name(row.tool)
+            if tool not in last and not is_first:
+                last[tool] = self._last_state(file, tool)
+            before = last.get(tool, OPEN)
+            state = before if isinstance(before, int) else before.state
+            new[row.key] = last[tool] = _NewCall(row, tool, is_retry=state == FAILED)
+        self._insert(file, new.values())
+        for key in new:
+            if not self._is_new(key):
+                self._settle(key)
+
+    def forget(self, file: int) -> None:
+        """Remove the calls of a log; copies of them elsewhere count instead."""
+        shared = self._shared(file)
+        self._db.connection.execute("DELETE FROM calls WHERE file = ?", (file,))
+        for key in shared:
+            self._settle(key)
+
+    def moved(self, file: int) -> None:
+        """The path decides between equal copies."""
+        for key in self._shared(file):
+            self._settle(key)
+
+    def _end(
+        self,
+        file: int,
+        row: CallRow,
+        new: dict[int, _NewCall],
+        last: dict[int, _NewCall | int],
+        *,
+        is_first: bool,
+    ) -> None:
+        state = FAILED if row.is_error else OK
+        begun = new.get(row.key)
+        if begun is not None:
+            if begun.state == OPEN:
+                begun.state, begun.took = state, _took(begun.row.at, row.at)
+            return
+        if is_first:
+            return
+        found = self._db.rows(
+            "SELECT place, tool, at FROM calls WHERE key = ? AND file = ? AND state = ?", row.key, file, OPEN
+        )
+        for place, tool, at in cast("list[tuple[int, int, int | None]]", found):
+            self._db.connection.execute(
+                "UPDATE calls SET state = ?, took = ? WHERE file = ? AND place = ?",
+                (state, _took(at, row.at), file, place),
+            )
+            if isinstance(last.get(tool), int):
+                last[tool] = self._last_state(file, tool)
+
+    def _is_known(self, file: int, key: int) -> bool:
+        return self._db.value("SELECT 1 FROM calls WHERE key = ? AND file = ?", key, file) is not None
+
+    def _last_state(self, file: int, tool: int) -> int:
+        found = self._db.value(
+            "SELECT state FROM calls WHERE file = ? AND tool = ? ORDER BY place DESC LIMIT 1", file, tool
+        )
+        return OPEN if found is None else cast("int", found)
+
+    def _insert(self, file: int, calls: Iterable[_NewCall]) -> None:
+        self._db.connection.executemany(
+            "INSERT INTO calls VALUES(?,?,?,?,?,?,?,?,?,?,?,1)",
+            [
+                (
+                    file,
+                    one.row.place,
+                    one.row.key,
+                    one.tool,
+                    self._name(one.row.kind) or None,
+                    one.row.at,
+                    one.took,
+                    one.state,
+                    one.is_retry,
+                    one.row.is_commit,
+                    one.row.forked,
+                )
+                for one in calls
+            ],
+        )
+
+    def _is_new(self, key: int) -> bool:
+        """False where another log may have the call; sure only if it was never met in a first build."""
+        if self._met is None:
+            return False
+        place = key & ((1 << _MET_BITS) - 1)
+        is_met = self._met[place]
+        self._met[place] = 1
+        return not is_met
+
+    def _shared(self, file: int) -> list[int]:
+        return [cast("int", row[0]) for row in self._db.rows(_SHARED, file)]
+
+    def _settle(self, key: int) -> None:
+        """Decide again which copy of a call counts."""
+        for number, (file, place) in enumerate(self._db.rows(_OWNERS, key)):
+            self._db.connection.execute(
+                "UPDATE calls SET counted = ?1 WHERE file = ?2 AND place = ?3 AND counted <> ?1",
+                (number == 0, file, place),
+            )
+
+
+def _took(begun: int | None, ended: int | None) -> int | None:
+    return None if begun is None or ended is None or ended < begun else ended - begun

@@ -1,0 +1,235 @@
+"""Priced usage and tool calls of the index, for statistics: read once, added up in many ways.
+
+The sums are those of ``cost``: the same table, the same prices, each response once. Where a sum holds tokens
+of a class that has no price, it is taken apart as there.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+from recollect.errors import Busy
+from recollect.index import cost_queries, stat_queries
+from recollect.index.calls import FAILED, OK
+from recollect.index.cost_queries import UsageRowFilter
+from recollect.index.database import IndexDatabase
+from recollect.index.stat_queries import CallSum
+from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, Offset, day_name, local_day
+from recollect.model.cost.money import NO_MODEL
+from recollect.model.cost.price_table import Rates
+from recollect.model.cost.prices import UNCERTAIN, Price, PriceList
+from recollect.model.cost.report import MAIN_AGENT, UsageLog
+from recollect.policy.tool_names import EDITING_TOOLS
+from recollect.services.cost.report import logs_of, with_repositories
+from recollect.services.indexing.access import OpenIndex
+from recollect.services.projects import ProjectFilter
+from recollect.storage.config.our_config import price_list
+
+_QUARTERS_AN_HOUR = 4
+_QUARTERS_A_DAY = 96
+
+
+class PricedUsage(NamedTuple):
+    """Usage of one log, model and way of serving within a quarter of an hour."""
+
+    quarter: int
+    log: UsageLog
+    model: str
+    is_uncertain: bool
+    responses: int
+    counts: tuple[int, ...]  # input, output, cache writes of 5 minutes and of an hour, cache reads, searches
+    pico_usd: int | None
+    price: Price | None
+
+    @property
+    def tokens(self) -> int:
+        """All tokens."""
+        return sum(self.counts[:5])
+
+
+class PlacedCalls(NamedTuple):
+    """Calls of one log and tool with one outcome; ``quarter`` is set where it was asked for."""
+
+    quarter: int
+    log: UsageLog
+    tool: str
+    kind: str | None
+    calls: int
+    is_failed: bool
+    is_retry: bool
+    is_commit: bool
+    is_edit: bool
+    took: int
+    timed: int
+
+
+class QuarterWork(NamedTuple):
+    """The calls of a quarter of an hour with one outcome."""
+
+    quarter: int
+    calls: int
+    is_failed: bool
+    is_edit: bool
+    is_commit: bool
+
+
+Timed = TypeVar("Timed", PricedUsage, QuarterWork)
+
+
+def database_of(opened: OpenIndex) -> IndexDatabase:
+    """The index, which statistics cannot do without."""
+    if opened.database is None:
+        raise Busy("statistics need the index, and it is not built yet", hint="wait until it is ready")
+    return opened.database
+
+
+class UsageTable:
+    """What statistics are made of, in the order of time; good until the index changes."""
+
+    def __init__(self, opened: OpenIndex, project: str | None = None) -> None:
+        database = database_of(opened)
+        rows = cost_queries.logs(database)
+        logs = with_repositories(logs_of(rows), rows)
+        if project is not None:
+            wanted = ProjectFilter(project)
+            logs = {number: log for number, log in logs.items() if wanted.fits(log.project)}
+        self._is_all = project is None
+        self._logs, self._names = logs, cost_queries.names(database)
+        self.used = self._used(database)
+        self.work = self._worked(database)
+
+    def _used(self, database: IndexDatabase) -> list[PricedUsage]:
+        prices = price_list()
+        used = _priced(stat_queries.used(database), self._logs, self._names, prices)
+        if used is None:
+            fine = cost_queries.spoken(database, UsageRowFilter(frozenset(["file"])))
+            rows = sorted(row[:13] for row in fine)
+            used = _priced(rows, self._logs, self._names, prices, is_final=True) or []
+        return used
+
+    def _worked(self, database: IndexDatabase) -> list[QuarterWork]:
+        edits = {number for number, name in self._names.items() if name in EDITING_TOOLS}
+        found = stat_queries.worked(database, edits, by_file=not self._is_all)
+        return [
+            QuarterWork(
+                one.quarter,
+                one.calls,
+                one.state == FAILED,
+                one.state == OK and one.tool in edits,
+                one.state == OK and bool(one.is_commit),
+            )
+            for one in found
+            if self._is_all or one.file in self._logs
+        ]
+
+    def called(
+        self, opened: OpenIndex, since: int | None, until: int | None, *, by_quarter: bool = False
+    ) -> list[PlacedCalls]:
+        """The calls between two quarters."""
+        rows = stat_queries.called(database_of(opened), since, until, by_quarter=by_quarter)
+        return [_placed(one, self._logs[one.file], self._names) for one in rows if one.file in self._logs]
+
+
+def within(rows: Sequence[Timed], since: int | None, until: int | None) -> Sequence[Timed]:
+    """Those from a quarter on and before another; what has no time is in neither."""
+    if since is None and until is None:
+        return rows
+    first = 0 if since is None else bisect_left(rows, since, key=_quarter)
+    end = len(rows) if until is None else bisect_left(rows, until, key=_quarter)
+    part = rows[first:end]
+    # The first quarter of 1970 stands for no time at all.
+    return part if since is not None and since > NO_TIME else [one for one in part if one.quarter != NO_TIME]
+
+
+def _quarter(row: PricedUsage | QuarterWork) -> int:
+    return row.quarter
+
+
+def _priced(
+    rows: Iterable[Sequence[int]],
+    logs: dict[int, UsageLog],
+    names: dict[int, str],
+    prices: PriceList,
+    *,
+    is_final: bool = False,
+) -> list[PricedUsage] | None:
+    """None where a sum has to be taken apart to be priced."""
+    found: list[PricedUsage] = []
+    changes = sorted(prices.changes())
+    known: dict[tuple[int, int, int], tuple[str, bool, Price | None, Rates | None]] = {}
+    for quarter, file, number, _, _, variant, responses, *counts in rows:
+        log = logs.get(file)
+        if log is None or not responses:
+            continue
+        key = (number, variant, bisect_right(changes, quarter))
+        if key not in known:
+            model = names.get(number)
+            price = prices.find(model or "", max(quarter, 0), variant)
+            rates = None if price is None or None in price.rates() else price.rates()
+            known[key] = (model or NO_MODEL, bool(variant & UNCERTAIN), price, rates)
+        model, is_uncertain, price, rates = known[key]
+        if rates is not None:
+            # Written out: ten thousand sums are priced before anything is shown.
+            a, b, c, d, e, f = counts
+            r = rates
+            pico: int | None = a * r[0] + b * r[1] + c * r[2] + d * r[3] + e * r[4] + f * r[5]  # type: ignore[operator]
+        else:
+            pico = None if price is None else price.cost(*counts)
+            if price is not None and pico is None and not is_final:
+                return None
+        found.append(PricedUsage(quarter, log, model, is_uncertain, responses, tuple(counts), pico, price))
+    return found
+
+
+def _placed(one: CallSum, log: UsageLog, names: dict[int, str]) -> PlacedCalls:
+    tool = names.get(one.tool, "")
+    is_done = one.state == OK
+    return PlacedCalls(
+        one.quarter or NO_TIME,
+        log,
+        tool,
+        None if one.kind is None else names.get(one.kind),
+        one.calls,
+        one.state == FAILED,
+        bool(one.is_retry),
+        is_done and bool(one.is_commit),
+        is_done and tool in EDITING_TOOLS,
+        one.took or 0,
+        one.timed,
+    )
+
+
+class LocalTime:
+    """Days and hours of a time zone; each quarter is looked at once."""
+
+    def __init__(self, offset: Offset) -> None:
+        self._offset = offset
+        self._days: dict[int, tuple[str, int, int] | None] = {}
+
+    def of(self, quarter: int) -> tuple[str, int, int] | None:
+        """The name of the day, its weekday (Monday is 0) and the hour; None for what has no time."""
+        if quarter not in self._days:
+            self._days[quarter] = self._looked_up(quarter)
+        return self._days[quarter]
+
+    def _looked_up(self, quarter: int) -> tuple[str, int, int] | None:
+        if quarter == NO_TIME:
+            return None
+        day = local_day(quarter, self._offset)
+        hour = (quarter + self._offset(quarter * 900) // 900) % _QUARTERS_A_DAY // _QUARTERS_AN_HOUR
+        return day_name(day), (day + 3) % 7, hour
+
+
+def is_agent(log: UsageLog) -> bool:
+    """Whether a log is a sub-agent's."""
+    return log.agent != MAIN_AGENT
+
+
+def quarter_at(moment: dt.datetime | None) -> int | None:
+    """The quarter of an hour that begins at a moment, or holds it."""
+    if moment is None:
+        return None
+    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=QUARTER_MS)

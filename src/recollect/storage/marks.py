@@ -1,0 +1,77 @@
+"""Stars and pins: what a person marked. Ours alone, in one small file of our own directory, never in a home."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from recollect.errors import UsageError
+from recollect.system import fsops
+from recollect.system.lock import FileLock
+from recollect.system.refusals import as_storage_error
+
+_MOST = 10_000
+_LONGEST_TEXT = 200
+
+
+class Pin(Struct, frozen=True):
+    """A pinned message, and how it begins."""
+
+    session: str
+    uuid: str
+    at: dt.datetime
+    text: str = ""
+
+
+class Marks(Struct, frozen=True):
+    """All marks; sessions that no longer exist keep theirs."""
+
+    stars: tuple[str, ...] = ()
+    pins: tuple[Pin, ...] = ()
+
+
+class MarksFile:
+    """Reads and changes the marks below a data directory."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = data / "marks.json"
+
+    def read(self) -> Marks:
+        """The marks; none where the file is missing or is not ours to understand."""
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=Marks)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return Marks()
+
+    def star(self, session: str, *, on: bool) -> Marks:
+        """Star a session, or take its star away."""
+        return self._changed(
+            lambda marks: structs.replace(
+                marks,
+                stars=(*(one for one in marks.stars if one != session), *((session,) if on else ())),
+            )
+        )
+
+    def pin(self, session: str, uuid: str, *, on: bool, text: str, now: dt.datetime) -> Marks:
+        """Pin a message, or take its pin away."""
+        pin = Pin(session, uuid, now, text[:_LONGEST_TEXT])
+
+        def changed(marks: Marks) -> Marks:
+            others = (one for one in marks.pins if (one.session, one.uuid) != (session, uuid))
+            return structs.replace(marks, pins=(*others, *((pin,) if on else ())))
+
+        return self._changed(changed)
+
+    def _changed(self, change: Callable[[Marks], Marks]) -> Marks:
+        with as_storage_error("write", self._path):
+            fsops.make_directories(self._path.parent)
+            with FileLock(self._path.with_suffix(".lock"), timeout=5.0, guards=self._path):
+                marks = change(self.read())
+                if len(marks.stars) > _MOST or len(marks.pins) > _MOST:
+                    raise UsageError(f"more than {_MOST:,} marks", hint="take some away first")
+                fsops.replace_file(self._path, msgspec.json.encode(marks) + b"\n")
+        return marks

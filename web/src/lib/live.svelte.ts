@@ -1,0 +1,70 @@
+// One stream of changes for the whole page, and whether the server still answers.
+
+import type { SessionChangesDocument } from './documents'
+
+type Told = (told: SessionChangesDocument, isFirst: boolean) => void
+
+export const server = $state({ isGone: false, index: '' })
+const listeners = new Set<Told>()
+let last: SessionChangesDocument | null = null
+let events: EventSource | undefined
+
+/** Hear of changes as long as somebody listens; the newest news comes at once. */
+export function onEvent(run: Told): () => void {
+  listeners.add(run)
+  if (last) run(last, true)
+  return () => listeners.delete(run)
+}
+
+/** Open the stream once somebody is let in. */
+export function listen(): void {
+  events?.close()
+  let isFirst = true
+  events = new EventSource('/api/events')
+  events.addEventListener('sessions', (event) => {
+    last = JSON.parse((event as MessageEvent<string>).data) as SessionChangesDocument
+    server.index = last.index
+    for (const run of listeners) run(last, isFirst)
+    isFirst = false
+  })
+  events.addEventListener('open', () => back())
+  events.addEventListener('error', () => void lost())
+}
+
+export function hush(): void {
+  events?.close()
+  events = undefined
+  last = null
+}
+
+const afterwards = new Set<() => void>()
+
+/** What to do when the server answers again. */
+export function onReturn(run: () => void): () => void {
+  afterwards.add(run)
+  return () => afterwards.delete(run)
+}
+
+function back(): void {
+  if (!server.isGone) return
+  server.isGone = false
+  for (const run of afterwards) run()
+}
+
+let isAsking = false
+/** The stream broke or a request failed: ask until somebody answers. */
+export async function lost(): Promise<void> {
+  if (isAsking) return
+  isAsking = true
+  for (;;) {
+    try {
+      const answer = await fetch('/api/me', { cache: 'no-store' })
+      isAsking = false
+      if (answer.ok && events?.readyState === EventSource.CLOSED) listen()
+      return back()
+    } catch {
+      server.isGone = true
+      await new Promise((resolve) => setTimeout(resolve, 2000))
+    }
+  }
+}

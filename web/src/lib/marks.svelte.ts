@@ -1,0 +1,43 @@
+// Stars and pins: our own metadata, kept by the server in recollect's directory and never in the client's.
+
+import { SvelteMap, SvelteSet } from 'svelte/reactivity'
+import { get, post, sessionPath } from './api'
+import type { MarksDocument, PinDocument } from './documents'
+import { may } from './may.svelte'
+import { sayProblem } from './said.svelte'
+
+const stars = new SvelteSet<string>()
+const pins = new SvelteMap<string, PinDocument[]>()
+
+export const isStarred = (session: string): boolean => stars.has(session)
+export const pinsOf = (session: string): PinDocument[] => pins.get(session) ?? []
+export const isPinned = (session: string, uuid: string): boolean => pinsOf(session).some((one) => one.uuid === uuid)
+
+function put(marks: MarksDocument): void {
+  stars.clear()
+  for (const one of marks.stars) stars.add(one)
+  pins.clear()
+  for (const one of marks.pins) pins.set(one.session, [...(pins.get(one.session) ?? []), one])
+}
+
+/** What was marked before; a team's page has no marks. */
+export async function readMarks(): Promise<void> {
+  if (may.change) put(await get<MarksDocument>('/api/marks'))
+}
+
+export async function star(session: string, on: boolean): Promise<void> {
+  try {
+    put(await post<MarksDocument>(sessionPath(session, '/star'), { on }))
+  } catch (cause) {
+    sayProblem(cause)
+  }
+}
+
+/** Pin a message, with the beginning of its text so that a list of pins can be read. */
+export async function pin(session: string, uuid: string, on: boolean, text = ''): Promise<void> {
+  try {
+    put(await post<MarksDocument>(sessionPath(session, '/pin'), { uuid, on, text: text.slice(0, 200) }))
+  } catch (cause) {
+    sayProblem(cause)
+  }
+}
