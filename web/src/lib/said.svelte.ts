@@ -12,6 +12,9 @@ let next = 1
 
 export function say(text: string, more: { isError?: boolean; action?: Notice['action'] } = {}): void {
   const id = next++
+  // One notice of a kind, and never a wall of them: the newest two stay.
+  for (const old of notices.filter((one) => one.text === text)) drop(old.id)
+  while (notices.length > 1) drop(notices[0]!.id)
   notices.push({ id, text, isError: more.isError ?? false, action: more.action })
   setTimeout(() => drop(id), more.action || more.isError ? 15_000 : 4_000)
 }
