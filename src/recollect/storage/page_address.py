@@ -26,7 +26,7 @@ class PageAddressFile:
         self._path = data / "page.json"
 
     def read(self) -> PageAddress | None:
-        """The kept address; None where nobody asked for one, or the file is damaged."""
+        """The kept address; None where none was asked for, or the file is damaged."""
         try:
             found = msgspec.json.decode(self._path.read_bytes(), type=PageAddress)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):

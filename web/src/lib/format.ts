@@ -86,7 +86,7 @@ export function moment(text: string | null): string {
 export function until(text: string | null, now = new Date()): string {
   if (!text) return ''
   const days = (new Date(text).getTime() - now.getTime()) / 86_400_000
-  if (days < 0) return 'overdue'
+  if (days < 0) return 'at any time'
   if (days < 1) return 'today'
   return `in ${Math.floor(days)} day${Math.floor(days) === 1 ? '' : 's'}`
 }
