@@ -156,7 +156,7 @@ def own_home(places: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "xdg-data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "xdg-cache"))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / ".claude"))
-    for name in ("RECOLLECT_DATA", "NO_COLOR", "FORCE_COLOR"):
+    for name in ("RECOLLECT_DATA", "NO_COLOR", "FORCE_COLOR", "CODEX_HOME", "GEMINI_CLI_HOME"):
         monkeypatch.delenv(name, raising=False)
     return home
 

@@ -259,7 +259,8 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
     data = options["--data"]
     parsed.homes, parsed.data = options["--home"], data[-1] if data else None
     agents = [name for given in options["--agent"] for name in given.split(",")]
-    if agents or parsed.data:
+    # Where a program runs several commands, the choice of one must not be left to the next.
+    if agents or parsed.data or "recollect.cli.terminal.homes" in sys.modules:
         from recollect.cli.terminal.homes import choose
 
         choose(parsed.data, agents)

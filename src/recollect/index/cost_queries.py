@@ -169,6 +169,11 @@ def names(database: IndexDatabase) -> dict[int, str]:
     return dict(cast("list[tuple[int, str]]", database.rows("SELECT id, text FROM names")))
 
 
+def used_files(database: IndexDatabase) -> list[int]:
+    """The logs that mention a response."""
+    return _numbers(database, "SELECT DISTINCT file FROM usage")
+
+
 def models(database: IndexDatabase) -> list[int]:
     """The models of all counted usage."""
     return _numbers(database, "SELECT DISTINCT model FROM rollup")

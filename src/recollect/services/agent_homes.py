@@ -60,6 +60,23 @@ def refresh_mirror(root: Path) -> None:
             _refresh(mirror)
 
 
+def deletion_warnings(roots: Sequence[HomeRoot]) -> list[str]:
+    """What clients of other agents are about to delete; the mirror has it."""
+    found = []
+    for root in roots:
+        if root.agent == "gemini" and root.source is not None:
+            from recollect.storage.foreign.gemini import resumed_sessions
+
+            doomed = resumed_sessions(root.source)
+            if doomed:
+                them = "1 resumed session" if doomed == 1 else f"{doomed:,} resumed sessions"
+                found.append(
+                    f"{root.source}: Gemini CLI 0.61 deletes {them} when it starts next; the mirror keeps them"
+                    " (`recollect protect` archives every hour; general.sessionRetention.enabled: false stops it)"
+                )
+    return found
+
+
 def of_agents(roots: Sequence[HomeRoot], agents: Sequence[str]) -> list[HomeRoot]:
     """Those that belong to one of these agents; all where none is named."""
     return [root for root in roots if not agents or root.agent in agents]

@@ -28,6 +28,7 @@ from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, sessi
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
 from recollect.system.locations import HomeRoot, agent_of
+from recollect.system.paths import CLAUDE
 
 if TYPE_CHECKING:
     from recollect.model.conversation.message_count import MessageCount
@@ -65,6 +66,11 @@ class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
     def agent(self) -> str:
         """Whose session it is."""
         return agent_of(self.home)
+
+    @property
+    def is_unrecorded(self) -> bool:
+        """Whether its client wrote down no usage at all: what it cost is unknown, not 0."""
+        return self.agent != CLAUDE and self.used is not None and not self.used.responses
 
     @property
     def project(self) -> str:

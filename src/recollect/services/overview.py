@@ -23,6 +23,7 @@ from recollect.index import catalogue
 from recollect.index.kept_results import codes_of_sessions
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
+from recollect.services.agent_homes import deletion_warnings
 from recollect.services.archive.expiry import ExpirySummary, expiring
 from recollect.services.archive.protection import Protection, protection
 from recollect.services.check.home_checks import WITHIN_DAYS, quick_findings
@@ -121,6 +122,7 @@ def overview(
     ours, moment = data or data_dir(), now or dt.datetime.now(dt.UTC)
     found = [_scan(_home(root, opened), root) for root in homes]
     problems = [f"{problem.path}: {problem.reason}" for one in found for problem in one.home.problems]
+    problems += deletion_warnings(homes)
     sessions = [session for one in found for session in one.sessions]
     logs = sorted(
         itertools.chain.from_iterable(one.logs for one in found), key=lambda log: log.mtime_ns, reverse=True

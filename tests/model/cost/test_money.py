@@ -80,7 +80,7 @@ def test_how_it_was_served_decides_the_price() -> None:
     """What the usage says of speed, place and tier is the variant."""
     fast = Usage(input_tokens=1_000_000, speed="fast", inference_geo="us", service_tier="standard")
 
-    assert 2 | FAST | US_ONLY == variant_of(fast)
+    assert 3 | FAST | US_ONLY == variant_of(fast)
     assert Decimal(11) == spent(fast, "claude-opus-5").usd
     assert BATCH == variant_of(Usage(service_tier="batch"))
 

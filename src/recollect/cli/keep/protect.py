@@ -32,6 +32,7 @@ from recollect.cli.terminal.protection import protection_line
 from recollect.cli.terminal.text import visible, wrapped
 from recollect.errors import NotFound, RecollectError, UsageError
 from recollect.services import undo
+from recollect.services.agent_homes import deletion_warnings
 from recollect.services.archive import protect, protection
 from recollect.services.archive.expiry import retention_days
 from recollect.services.archive.protection import ProtectInstall, Protection
@@ -133,6 +134,8 @@ def _tell_plan(
         output.print_json(_document(options, state, entry, raised, line))
         return 0
     _tell_state(state)
+    for warning in deletion_warnings(homes):
+        output.note(visible(warning))
     output.say(f"Would run every hour, by {entry.scheduler}: {visible(line)}")
     _tell_entry(entry)
     for one in raised:

@@ -5,6 +5,8 @@ html     a page that needs no server; includes the sub-agents
 json     the document of `show --json`
 jsonl    the log, line by line
 flat     the flat dialect; what it cannot hold is listed on stderr
+original the files of another agent's session, byte for byte, into the
+         directory --output names; needs --no-redact
 parquet  all sessions as tables (responses, messages, tool_calls, sessions) for
          DuckDB, Polars, Spark and others: one file for each table and day
 
@@ -53,9 +55,11 @@ from recollect.services.documents.conversation import conversation_pieces
 from recollect.services.documents.export import ExportDocument, damages, redacted
 from recollect.services.export import export
 from recollect.services.session import Session
+from recollect.system import fsops
 
 _LAKE = "parquet"
-_FORMATS = ("md", "html", "json", "jsonl", "flat", _LAKE)
+_ORIGINAL = "original"
+_FORMATS = ("md", "html", "json", "jsonl", "flat", _ORIGINAL, _LAKE)
 _Look = Callable[[], list[Damage]]
 
 
@@ -108,6 +112,8 @@ def run(options: Namespace) -> int:
 
         return export_html.run(options)
     session = named_session(options, options.session)
+    if options.format == _ORIGINAL:
+        return _originals(session, options)
     redactor = None if options.no_redact else export.Redactor(plans.own_data(options))
     damage = session.damage if redactor is None else lambda: list(redactor.discreet(session.damage()))
     content = _CONTENT.get(options.format, _other)(session, options, damage)
@@ -146,7 +152,7 @@ def _check(options: Namespace) -> None:
         from recollect.services.export import html_export
 
         html_export.check_target(options.output, force=options.force)
-    elif options.output is not None:
+    elif options.output is not None and options.format != _ORIGINAL:
         export.check_target(options.output, force=options.force)
     elif options.json:
         raise UsageError(
@@ -158,6 +164,26 @@ def _check(options: Namespace) -> None:
             f"--format {options.format}: log lines are not printed to a terminal",
             hint="add --output FILE, or use a pipe",
         )
+
+
+def _originals(session: Session, options: Namespace) -> int:
+    """Every file at the path it had below the home of its agent; nothing is overwritten."""
+    if options.output is None or not options.no_redact:
+        raise UsageError(
+            "--format original: bytes are written as they are, into a directory",
+            hint="add --no-redact --output DIRECTORY",
+        )
+    from recollect.services.originals import original_files
+
+    files = original_files(session)
+    for name, data in files.items():
+        path = options.output / name
+        fsops.make_directories(path.parent)
+        export.check_target(path, force=options.force)
+        export.write_file(path, [data], force=options.force)
+    total = size(sum(map(len, files.values())))
+    output.note(f"{counted(len(files), 'file')}, {total}, in {visible(str(options.output))}")
+    return 0
 
 
 def _check_project(options: Namespace) -> None:

@@ -47,6 +47,8 @@ from recollect.services.documents.conversation import ApiMessagesDocument, conve
 from recollect.services.session import Session
 from recollect.storage.logs.reader import LogReader
 from recollect.storage.logs.summary import glance
+from recollect.system.locations import agent_of
+from recollect.system.paths import CLAUDE
 
 _FINDINGS_SHOWN = 20
 _CONTEXT = 3
@@ -119,7 +121,8 @@ def run(options: Namespace) -> int:
     if options.at is not None:
         reading = _at_message(session, reading, options)
     if options.api:
-        damage = _print_api(reading, options)
+        is_claude = agent_of(str(session.home.root)) == CLAUDE
+        damage = _print_api(reading, options) if is_claude else _print_other_api(session, options)
     elif options.json:
         damage = _print_json(reading, options)
     else:
@@ -310,6 +313,20 @@ def _title(session: Session) -> str:
 
 def _unchanged(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
+
+
+def _print_other_api(session: Session, options: Namespace) -> list[Damage]:
+    """Items of another agent's client: they have a shape of their own, so text is JSON as well."""
+    from recollect.services.originals import resumed
+
+    items = resumed(session)
+    if options.json:
+        output.print_json(ApiMessagesDocument(session.id, items))
+    else:
+        with paged(enabled=not options.no_pager) as write:
+            for item in items:
+                write(conversation_view.safe_text(output.json_bytes(item).decode()))
+    return []
 
 
 def _print_api(reading: _ShowDocument, options: Namespace) -> list[Damage]:

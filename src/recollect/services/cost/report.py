@@ -41,6 +41,7 @@ from recollect.services.cost.source import IndexUsageSource, UsageQuery, UsageSo
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
 from recollect.system.locations import agent_of
+from recollect.system.paths import CLAUDE
 
 Progress = Callable[[int, int], None]
 PricedRow = tuple[CountedResponseRow, UsageLog, int | None]
@@ -334,8 +335,21 @@ class CostReportBuilder:
             with_durations=performance,
         )
         asked = CostQuery(self._by, timeline, prices, mode, explain, performance, now, active_since)
+        self._note_unrecorded()
         report = self._added_up(query, asked)
         return self._with_versions(report) if explain else report
+
+    def _note_unrecorded(self) -> None:
+        """Sessions of other agents without any usage: what they cost is unknown, which is not 0."""
+        if all(agent_of(str(home)) == CLAUDE for home in self._homes):
+            return
+        used = {self._logs[number].session for number in self._source.used_logs() if number in self._logs}
+        chosen = self._logs if self._files is None else {number: self._logs[number] for number in self._files}
+        others = {log.session for log in chosen.values() if log.client != CLAUDE and not log.is_gone}
+        unknown = len(others - used - {UNKNOWN})
+        if unknown:
+            what = "1 session" if unknown == 1 else f"{unknown:,} sessions"
+            self._notes.append(f"no usage recorded in {what} of other agents: cost unknown")
 
     def responses(self, prices: PriceList, *, with_copies: bool = False) -> Iterator[PricedRow]:
         """Every response that was asked for, its log and its cost, in the order of time."""

@@ -131,6 +131,10 @@ class LogUsageSource:
         """The models that were used."""
         return {row[6] for _, row in self._rows if row[6] is not None}
 
+    def used_logs(self) -> set[int]:
+        """The logs that say anything of usage."""
+        return {number for number, _ in (*self._rows, *self._dropped)}
+
     def days(self) -> list[int]:
         """The UTC days with usage."""
         return sorted({quarter // QUARTERS_A_DAY for quarter in self.quarters()})

@@ -45,6 +45,9 @@ class UsageSource(Protocol):
     def models(self) -> set[str]:
         """The models that were used."""
 
+    def used_logs(self) -> set[int]:
+        """The logs that say anything of usage."""
+
     def days(self) -> list[int]:
         """The UTC days with usage, numbered since 1970."""
 
@@ -93,6 +96,10 @@ class IndexUsageSource:
     def models(self) -> set[str]:
         """The models that were used."""
         return {self._names[number] for number in cost_queries.models(self._db) if number in self._names}
+
+    def used_logs(self) -> set[int]:
+        """The logs that say anything of usage."""
+        return set(cost_queries.used_files(self._db))
 
     def days(self) -> list[int]:
         """The UTC days with usage."""

@@ -155,7 +155,7 @@ def listed_session(one: ListedSession) -> ListedSessionDocument:
         bytes=one.bytes,
         agents=one.agents,
         damaged=one.damaged,
-        cost_usd=None if unpriced or used is None else exact(used.pico_usd),
+        cost_usd=None if unpriced or used is None or one.is_unrecorded else exact(used.pico_usd),
         live=one.is_live,
         archived=one.is_archived,
         continued_in=one.continued_in or UNSET,

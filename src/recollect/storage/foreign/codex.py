@@ -131,6 +131,12 @@ def units(home: Path) -> list[Unit]:
     return [unit for unit in (*rollouts, stamped(NAMES, home / NAMES, NAMES)) if unit is not None]
 
 
+def rollout_of(source: str) -> str | None:
+    """The id of the rollout in a file of this name; of a reverted thread its second one."""
+    matched = _ROLLOUT.match(source.rpartition("/")[2])
+    return None if matched is None else (matched[3] or matched[2]).lower()
+
+
 def _by_time(found: tuple[str, str]) -> tuple[str, ...]:
     matched = _ROLLOUT.match(found[0])
     return (matched[1], matched[3] or matched[2]) if matched else (found[0],)

@@ -12,6 +12,7 @@ UUID are one session, because resuming starts a second file.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,23 @@ def units(home: Path) -> list[Unit]:
                     if unit is not None:
                         found.append((path.parent != chats, name, unit))
     return [unit for _, _, unit in sorted(found, key=lambda one: one[:2])]
+
+
+def resumed_sessions(home: Path) -> int:
+    """How many sessions the client takes for corrupt when it starts next, and deletes (0.61.0).
+
+    Resuming leaves a second file with the same eight characters. The client can be told to delete nothing.
+    """
+    try:
+        settings = loose_value((home / "settings.json").read_bytes())
+    except OSError:
+        settings = None
+    general = settings.get("general") if isinstance(settings, dict) else None
+    retention = general.get("sessionRetention") if isinstance(general, dict) else None
+    if isinstance(retention, dict) and retention.get("enabled") is False:
+        return 0
+    names = Counter(path.stem[-8:] for path in (home / "tmp").glob("*/chats/session-*.jsonl"))
+    return sum(count > 1 for count in names.values())
 
 
 def finish(home: Path, into: AgentMirror) -> None:

@@ -272,6 +272,16 @@ def facts_of_mirror(root: Path) -> MirrorFacts | None:
         return None
 
 
+def alias_log(root: Path, name: str) -> Path | None:
+    """The log of a mirror that goes by another name, such as the id of a rollout."""
+    try:
+        state = msgspec.msgpack.decode((root / _STATE).read_bytes(), type=_MirrorState)
+    except (OSError, msgspec.DecodeError):
+        return None
+    log = state.aliases.get(name)
+    return None if log is None else root / log
+
+
 def originals(lines: Iterable[dict[str, Any]]) -> dict[str, list[bytes]]:
     """The records of every source in a log, byte for byte; of a rewritten source its last generation."""
     found: dict[str, list[bytes]] = {}

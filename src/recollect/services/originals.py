@@ -1,0 +1,68 @@
+"""The files of another agent's session as its client wrote them, out of the mirror; and what it would send on resume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from recollect.errors import DamagedData, UsageError
+from recollect.model.damage import Line
+from recollect.model.json_text import loose_value
+from recollect.services.session import Session
+from recollect.storage.foreign.mirror import alias_log, originals
+from recollect.storage.logs.reader import read_lines
+from recollect.system.locations import agent_of
+from recollect.system.paths import CLAUDE
+
+
+def original_files(session: Session) -> dict[str, bytes]:
+    """Every file of a session and its sub-agents, by its path below the agent's home, byte for byte.
+
+    A record of a database is a file of its own, named after its table and id.
+    """
+    _require_mirror(session)
+    logs = [session.path, *(agent.path for agent in session.agents())]
+    found = {
+        name: b"".join(records) for log in logs for name, records in originals(_lines(log)).items() if records
+    }
+    for name in found:
+        parts = name.split("/")
+        # A log may come from elsewhere: a name must not lead out of the directory it is written to.
+        if not all(parts) or ".." in parts or "\0" in name or "\\" in name or ":" in name:
+            raise DamagedData(
+                f"session {session.id}: {name!a} is no path of a file", hint="the log was tampered with"
+            )
+    return found
+
+
+def resumed(session: Session) -> list[dict[str, Any]]:
+    """What the agent's own client sends on resume, before the new prompt."""
+    agent = agent_of(str(session.home.root))
+    if agent != "codex":
+        raise UsageError(
+            f"--api: what {agent} sends on resume is not worked out",
+            hint="it is for sessions of claude and codex; `recollect show S` prints the conversation",
+        )
+    from recollect.storage.foreign.codex_context import resumed_items
+
+    def base_of(rollout: str) -> dict[str, list[bytes]]:
+        log = alias_log(session.home.root, rollout)
+        return {} if log is None else originals(_lines(log))
+
+    return resumed_items(session.id, originals(_lines(session.path)), base_of)
+
+
+def _require_mirror(session: Session) -> None:
+    if agent_of(str(session.home.root)) == CLAUDE:
+        raise UsageError(
+            f"session {session.id}: it is Claude's own log",
+            hint="use --format jsonl: its lines are the original",
+        )
+
+
+def _lines(log: Path) -> Iterator[dict[str, Any]]:
+    for line in read_lines(log):
+        value = loose_value(line.data) if isinstance(line, Line) else None
+        if isinstance(value, dict):
+            yield value

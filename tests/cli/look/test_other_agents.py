@@ -1,0 +1,104 @@
+"""Commands on homes of other agents, beside Claude's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recollect.cli.main import main
+from tests.cli.session_logs import SESSION, SessionLog
+from tests.storage.foreign.samples import codex_samples, other_samples, tree_state
+
+CODEX = "01a1e3a3-cb77-7553-9b0b-b31340aa040a"
+
+
+@pytest.fixture
+def machine(own_home: Path, shared: Path) -> Path:
+    """One home of Claude, Codex, Gemini, Qwen and OpenCode each, where their clients keep them."""
+    SessionLog().prompt("k1", "Why is it red?").write(own_home / ".claude")
+    codex = next(one for one in codex_samples(shared) if one.name == "0.166.0/agents_v2")
+    shutil.copytree(codex.home, own_home / ".codex")
+    for agent, name, place in (
+        ("gemini", "gemini-0.61.0", ".gemini"),
+        ("qwen", "qwen-0.24.4", ".qwen"),
+        ("opencode", "opencode-1.2.27", f"{os.environ['XDG_DATA_HOME']}/opencode"),
+    ):
+        sample = next(one for one in other_samples(shared, agent) if one.name == name)
+        shutil.copytree(sample.home, own_home / place)
+    return own_home
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    assert main([*words, "--json"]) in (0, 1)
+    answer = json.loads(capsys.readouterr().out)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_sessions_of_all_agents_are_listed_priced_and_found(
+    machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One command each; no home but ours changes."""
+    opencode = Path(os.environ["XDG_DATA_HOME"], "opencode")
+    homes = [*(machine / name for name in (".claude", ".codex", ".gemini", ".qwen")), opencode]
+    before = [tree_state(home) for home in homes]
+    listed = told(capsys, "list")["sessions"]
+    assert isinstance(listed, list)
+    assert {one["agent"] for one in listed} == {"claude", "codex", "gemini", "qwen", "opencode"}
+    assert {one["id"] for one in listed} >= {SESSION, CODEX}
+
+    only = told(capsys, "--agent", "codex,qwen", "list")["sessions"]
+    assert isinstance(only, list)
+    assert {one["agent"] for one in only} == {"codex", "qwen"}
+
+    rows = told(capsys, "cost", "--by", "client")["rows"]
+    assert isinstance(rows, list)
+    assert {row["client"] for row in rows} == {"codex", "gemini", "qwen", "opencode"}
+    (codex,) = (row for row in rows if row["client"] == "codex")
+    assert codex["cost_usd"] != "0"
+
+    hits = told(capsys, "search", "fork", "--agent", "qwen")["hits"]
+    assert isinstance(hits, list)
+    assert {hit["session"][:8] for hit in hits} <= {"936545cc", "15a9b980"}
+    assert hits
+
+    overview = told(capsys, "overview")
+    assert {home["agent"] for home in overview["homes"]} == {"claude", "codex", "gemini", "qwen", "opencode"}  # type: ignore[attr-defined]
+    assert "Gemini CLI 0.61 deletes" in str(overview["problems"])
+    assert [tree_state(home) for home in homes] == before
+
+
+def test_resume_runs_the_clients_own_command(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = told(capsys, "resume", CODEX, "--print")
+    assert answer["command"] == f"codex resume {CODEX}"
+    assert answer["cwd"] == "/home/dev/proj"
+
+
+def test_what_codex_sends_on_resume_is_shown(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = told(capsys, "show", CODEX, "--api")
+    messages = answer["messages"]
+    assert isinstance(messages, list)
+    assert {"message", "function_call", "function_call_output"} <= {item["type"] for item in messages}
+
+
+def test_original_files_are_written_into_a_directory(machine: Path, tmp_path: Path) -> None:
+    target = tmp_path / "back"
+    assert main(["export", CODEX, "--format", "original", "--no-redact", "--output", str(target)]) == 0
+    for path in (machine / ".codex" / "sessions").rglob("*.jsonl"):
+        assert (target / path.relative_to(machine / ".codex")).read_bytes() == path.read_bytes()
+
+
+def test_a_session_without_usage_has_an_unknown_cost(
+    own_home: Path, shared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Codex 0.20 wrote no usage: null, and a note; never 0."""
+    sample = next(one for one in codex_samples(shared) if one.name == "0.20.0/plain")
+    listed = told(capsys, "--home", str(sample.home), "list")["sessions"]
+    assert isinstance(listed, list)
+    assert {one["cost_usd"] for one in listed} == {None}
+    assert main(["--home", str(sample.home), "cost"]) == 0
+    assert "no usage recorded" in "".join(capsys.readouterr())
