@@ -36,11 +36,14 @@ from recollect.server.database.records import (
     LineMatch,
     LogPlace,
     Org,
+    OrgTeam,
     OrgUser,
     Outcome,
     Segment,
+    SessionAccess,
     SessionChanges,
     SessionFilter,
+    SessionReader,
     StoredAppend,
     SweepResult,
     TextRow,
@@ -81,6 +84,7 @@ class _Session:
         self.first_at: int | None = None
         self.last_at: int | None = None
         self.is_held = self.is_encrypted = False
+        self.visibility: str | None = None
         self.state, self.deleted = LIVE, 0
         self.logs: dict[str, _Log] = {}
         self.files: dict[str, FileBytes] = {}
@@ -95,6 +99,7 @@ class MemoryDatabase:
     def __init__(self) -> None:
         self._orgs: dict[str, Org] = {}
         self._users: dict[str, OrgUser] = {}
+        self._teams: dict[str, OrgTeam] = {}
         self._tokens: dict[str, tuple[ApiToken, bytes]] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
         self._audit: list[tuple[str, AuditRow]] = []
@@ -136,6 +141,58 @@ class MemoryDatabase:
         """How long sessions are kept."""
         self._orgs[org] = replace(self._orgs[org], retention_days=days, audit_days=audit_days)
         self._note(org, author, "org.retention", org, f"{days} audit {audit_days}")
+
+    async def set_visibility(self, org: str, visibility: str, author: Author) -> None:
+        """Who sees sessions for which no one chose."""
+        self._orgs[org] = replace(self._orgs[org], visibility=visibility)
+        self._note(org, author, "org.visibility", org, visibility)
+
+    async def add_team(self, team: OrgTeam, author: Author) -> None:
+        """A new team."""
+        if any(known.name == team.name for known in await self.teams(team.org)):
+            raise Taken(f"a team {team.name!a} is there already")
+        self._teams[team.id] = team
+        self._note(team.org, author, "team.add", team.id, team.name)
+
+    async def teams(self, org: str) -> list[OrgTeam]:
+        """All teams."""
+        return sorted((team for team in self._teams.values() if team.org == org), key=lambda team: team.name)
+
+    async def set_team(self, org: str, team: str, members: Sequence[str], author: Author) -> bool:
+        """Who belongs to a team."""
+        known = self._teams.get(team)
+        if known is None or known.org != org:
+            return False
+        if not set(members) <= {user.id for user in await self.users(org)}:
+            raise Forbidden
+        self._teams[team] = replace(known, members=tuple(sorted(set(members))))
+        self._note(org, author, "team.change", team, f"{len(members)} members")
+        return True
+
+    async def remove_team(self, org: str, team: str, author: Author) -> bool:
+        """Remove a team."""
+        known = self._teams.get(team)
+        if known is None or known.org != org:
+            return False
+        del self._teams[team]
+        self._note(org, author, "team.remove", team)
+        return True
+
+    def _is_seen(self, session: _Session, reader: SessionReader | None) -> bool:
+        if reader is None or session.user == reader.user:
+            return True
+        chosen = session.visibility or self._orgs[session.org].visibility
+        if not reader.others or chosen == "private":
+            return False
+        together = any({reader.user, session.user} <= set(team.members) for team in self._teams.values())
+        return chosen == "organisation" or together
+
+    async def access(self, org: str, session: str, reader: SessionReader) -> SessionAccess | None:
+        """Whether a session is visible."""
+        known = self._sessions.get((org, session))
+        if known is None or known.state == PURGED:
+            return None
+        return SessionAccess(known.user, self._is_seen(known, reader))
 
     async def add_user(self, user: OrgUser, author: Author) -> None:
         """A new member."""
@@ -285,12 +342,14 @@ class MemoryDatabase:
             if segment.first_line + segment.lines > after and segment.first_line < until:
                 yield segment
 
-    async def heads(self, org: str, after: tuple[str, str], limit: int) -> list[LogHead]:
+    async def heads(
+        self, org: str, after: tuple[str, str], limit: int, reader: SessionReader | None = None
+    ) -> list[LogHead]:
         """All logs by session and key."""
         found = [
             _log_head(session.id, key, log)
             for session in self._sessions.values()
-            if session.org == org and session.state == LIVE
+            if session.org == org and session.state == LIVE and self._is_seen(session, reader)
             for key, log in session.logs.items()
             if (session.id, key) > after
         ]
@@ -318,13 +377,23 @@ class MemoryDatabase:
             head.bytes,
             session.is_held,
             session.is_encrypted,
+            session.visibility,
         )
 
     async def sessions(
-        self, org: str, wanted: SessionFilter, before: tuple[int, str] | None, limit: int
+        self,
+        org: str,
+        wanted: SessionFilter,
+        before: tuple[int, str] | None,
+        limit: int,
+        reader: SessionReader | None = None,
     ) -> list[RemoteSession]:
         """Newest change first."""
-        mine = [self._shown(one) for one in self._sessions.values() if one.org == org and one.state == LIVE]
+        mine = [
+            self._shown(one)
+            for one in self._sessions.values()
+            if one.org == org and one.state == LIVE and self._is_seen(one, reader)
+        ]
         found = [
             one
             for one in mine
@@ -359,6 +428,8 @@ class MemoryDatabase:
                 setattr(known, name, value)
         if changes.held is not None:
             known.is_held = changes.held
+        if changes.visibility is not None:
+            known.visibility = changes.visibility or None
         named = [
             name for name, value in zip(SessionChanges._fields, changes, strict=True) if value is not None
         ]
@@ -457,28 +528,43 @@ class MemoryDatabase:
         org: str,
         since: int | None,
         until: int | None,
+        *,
         by: Sequence[str] | None = None,
         changes: Sequence[int] = (),
+        reader: SessionReader | None = None,
+        person: str | None = None,
     ) -> Sequence[UsageSum]:
         """One sum for every counted response."""
         by_message: dict[str, list[tuple[_Session, str, UsageRow, str]]] = {}
         for session in self._sessions.values():
             if session.org == org:
-                for (message, key, *_), (row, person) in session.usage.items():
-                    by_message.setdefault(message, []).append((session, key, row, person))
+                for (message, key, *_), (row, teller) in session.usage.items():
+                    by_message.setdefault(message, []).append((session, key, row, teller))
         found: list[UsageSum] = []
         for copies in by_message.values():
             told = [copy_of(row, f"{session.id}/{key}") for session, key, row, _ in copies]
             for place, amounts in counted(told):
-                session, _, row, person = copies[place]
+                session, _, row, author = copies[place]
+                if person is not None and author != person:
+                    continue
                 row = _with_amounts(row, copies[amounts][2])
                 is_timed = row.at is not None and row.at // QUARTER_MS != 0
                 at = row.at or 0
                 if (since is not None or until is not None) and not is_timed:
                     continue
                 if (since is None or at >= since) and (until is None or at < until):
-                    found.append(self._sum(session, row, person))
+                    found.append(self._hidden(session, self._sum(session, row, author), reader))
         return found
+
+    def _hidden(self, session: _Session, told: UsageSum, reader: SessionReader | None) -> UsageSum:
+        if reader is None:
+            return told
+        chosen = session.visibility or self._orgs[session.org].visibility
+        if not self._is_seen(session, reader):
+            told = told._replace(session="(private)", branch="(private)", machine="(private)")
+        if chosen == "private" and session.user != reader.user:
+            told = told._replace(project="(private)", repository="(private)")
+        return told
 
     def _sum(self, session: _Session, row: UsageRow, person: str) -> UsageSum:
         user = self._users.get(person)
@@ -506,6 +592,7 @@ class MemoryDatabase:
         since: int | None,
         until: int | None,
         limit: int,
+        reader: SessionReader | None = None,
     ) -> list[LineMatch]:
         """Every line looked at."""
         found = [
@@ -513,6 +600,7 @@ class MemoryDatabase:
             for one in self._sessions.values()
             if one.org == org
             and one.state == LIVE
+            and self._is_seen(one, reader)
             and session in (None, one.id)
             and project in (None, one.project)
             for key, log in one.logs.items()

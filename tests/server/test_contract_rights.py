@@ -143,6 +143,7 @@ def test_refused_attempts_are_in_the_audit_log(kind: Kind) -> None:
                     route.path.replace("{session_id}", "s1")
                     .replace("{user_id}", "u")
                     .replace("{token_id}", "t")
+                    .replace("{team_id}", "t")
                 )
                 answer = await made.ask(route.method, path, token=secret)
                 assert answer.status_code in (401, 403), (route.path, answer.text)

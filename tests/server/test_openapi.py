@@ -81,7 +81,8 @@ async def furnished(database: Database) -> tuple[str, dict[str, list[str]]]:
     token = await founded(database, f"Acme {new_id()}", "ada", SCOPES)
     grant = await database.grant(secret_hash(token))
     assert grant is not None
-    org, author = grant.org.id, Author("operator", "test")
+    # The creator sees a session whatever is made of its visibility.
+    org, author = grant.org.id, Author(grant.user.id, grant.token.id)
     for name in ("s1", "held", "gone"):
         await database.append(AppendRequest(org, name, "", START, prepare(TEXT, START), author))
         await database.put_file(org, name, "f", b"bytes", only_if=None, only_own=False, author=author)

@@ -31,7 +31,17 @@ from recollect.server.routes import admin, team
 from recollect.server.routes import log as routes_log
 from recollect.server.routes import sessions as routes_sessions
 from recollect.server.service import ServerRequest, Service, answer
-from recollect.server.tenancy import ADMIN, DELETE, METRICS, READ, WRITE, Caller, RefusedToken, token_prefix
+from recollect.server.tenancy import (
+    ADMIN,
+    COST,
+    DELETE,
+    METRICS,
+    READ,
+    WRITE,
+    Caller,
+    RefusedToken,
+    token_prefix,
+)
 from recollect.services.page.log_lines import problem_of
 from recollect.sync.wire import ORGANIZATION, REQUEST_ID
 
@@ -91,14 +101,18 @@ ROUTES = (
     Endpoint("PUT", _FILE, routes_sessions.put_file, WRITE),
     Endpoint("GET", _FILE, routes_sessions.read_file, READ),
     Endpoint("DELETE", _FILE, routes_sessions.delete_file, DELETE),
-    Endpoint("GET", "/v1/cost", team.cost, READ),
+    Endpoint("GET", "/v1/cost", team.cost, COST),
     Endpoint("GET", "/v1/search", team.search, READ),
-    Endpoint("GET", "/v1/whoami", team.whoami, READ),
-    Endpoint("GET", "/v1/org", admin.org, READ),
+    Endpoint("GET", "/v1/whoami", team.whoami, COST),
+    Endpoint("GET", "/v1/org", admin.org, COST),
     Endpoint("PATCH", "/v1/org", admin.change_org, ADMIN),
     Endpoint("GET", "/v1/users", admin.users, ADMIN),
     Endpoint("POST", "/v1/users", admin.add_user, ADMIN),
     Endpoint("PATCH", "/v1/users/{user_id}", admin.change_user, ADMIN),
+    Endpoint("GET", "/v1/teams", admin.teams, ADMIN),
+    Endpoint("POST", "/v1/teams", admin.add_team, ADMIN),
+    Endpoint("PATCH", "/v1/teams/{team_id}", admin.change_team, ADMIN),
+    Endpoint("DELETE", "/v1/teams/{team_id}", admin.remove_team, ADMIN),
     Endpoint("GET", "/v1/tokens", admin.tokens, ADMIN),
     Endpoint("POST", "/v1/tokens", admin.add_token, ADMIN),
     Endpoint("DELETE", "/v1/tokens/{token_id}", admin.revoke_token, ADMIN),
@@ -215,7 +229,7 @@ async def _believed(service: Service, authorization: str, address: str, *, is_fr
 
 
 def _allowed(caller: Caller, scope: str) -> Caller:
-    if scope not in caller.scopes:
+    if not caller.may(scope):
         refused = forbidden(f"the token lacks the scope {scope!a}, or the role does not allow it")
         raise refused.attributed(caller.org.id, caller.author)
     return caller

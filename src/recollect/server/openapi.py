@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recollect import __version__
 from recollect.server import team
-from recollect.server.database.records import Org
+from recollect.server.database.records import Org, OrgTeam
 from recollect.server.limits import ServerLimits
 from recollect.server.routes import admin, sessions
 from recollect.services.documents.schema import Schema, json_content, openapi, parameter, reference, schemas
@@ -26,6 +26,9 @@ _TYPES = (
     wire.Event,
     team.TeamCostReport,
     Org,
+    OrgTeam,
+    admin._NewTeam,  # noqa: SLF001
+    admin._TeamChange,  # noqa: SLF001
     sessions._SessionChange,  # noqa: SLF001 - the document of a request belongs to its route
     admin._OrgChange,  # noqa: SLF001
     admin._NewUser,  # noqa: SLF001
@@ -92,6 +95,12 @@ def _operation(
     }
     if body is not None:
         operation["requestBody"] = {"required": True, "content": body}
+    return operation
+
+
+def _changed_or_hidden(operation: Schema) -> Schema:
+    """An admin may change a session that the admin may not read."""
+    operation["responses"]["204"] = {"description": "done; the caller may not read the session"}
     return operation
 
 
@@ -229,12 +238,14 @@ def _session_paths() -> Schema:
         },
         "/v1/sessions/{session_id}": {
             "get": _operation("One session", detail, parameters=[_SESSION]),
-            "patch": _operation(
-                "Change the description of a session",
-                detail,
-                parameters=[_SESSION],
-                body=_answer("_SessionChange"),
-                statuses=(413,),
+            "patch": _changed_or_hidden(
+                _operation(
+                    "Change the description of a session",
+                    detail,
+                    parameters=[_SESSION],
+                    body=_answer("_SessionChange"),
+                    statuses=(413,),
+                )
             ),
             "delete": _operation(
                 "Delete a session",
@@ -305,7 +316,8 @@ def _admin_paths() -> Schema:
         {"content": _answer("_TokenDocument")},
         {"content": _answer("_UserDocument")},
     )
-    org = {"content": _answer("Org")}
+    org, team = {"content": _answer("Org")}, {"content": _answer("OrgTeam")}
+    team_id = parameter("path", "team_id", {"type": "string", "format": "uuid"}, required=True)
 
     def listed(name: str, kind: str) -> Schema:
         items = {"type": "array", "items": reference(kind)}
@@ -314,7 +326,9 @@ def _admin_paths() -> Schema:
     return {
         "/v1/org": {
             "get": _operation("The organisation", org),
-            "patch": _operation("Set the retention", org, body=_answer("_OrgChange"), statuses=(413,)),
+            "patch": _operation(
+                "Set the retention and the visibility", org, body=_answer("_OrgChange"), statuses=(413,)
+            ),
         },
         "/v1/users": {
             "get": _operation("All members", listed("users", "_UserDocument")),
@@ -334,6 +348,20 @@ def _admin_paths() -> Schema:
                 body=_answer("_UserChange"),
                 statuses=(413,),
             )
+        },
+        "/v1/teams": {
+            "get": _operation("All teams", listed("teams", "OrgTeam")),
+            "post": _operation("A new team", team, body=_answer("_NewTeam"), statuses=(409, 413), status=201),
+        },
+        "/v1/teams/{team_id}": {
+            "patch": _operation(
+                "Set the members of a team",
+                team,
+                parameters=[team_id],
+                body=_answer("_TeamChange"),
+                statuses=(413,),
+            ),
+            "delete": _operation("Remove a team", {}, parameters=[team_id], status=204),
         },
         "/v1/tokens": {
             "get": _operation("All tokens", listed("tokens", "_TokenDocument")),

@@ -16,7 +16,7 @@ from typing import TypeVar
 from recollect.errors import Busy
 from recollect.server.app import admitted
 from recollect.server.database.contract import Database, Unavailable
-from recollect.server.database.records import Segment, SessionFilter
+from recollect.server.database.records import EVERYONE, FileBytes, Segment, SessionFilter
 from recollect.server.facts import lines_of
 from recollect.server.refusals import RequestRefused
 from recollect.server.service import Service
@@ -58,12 +58,19 @@ class TokenAuthenticator:
             )
         except Unavailable:
             return AccessDenial(503, "the database is not available", "try again in a moment", "2")
+        if READ not in caller.scopes:
+            return AccessDenial(
+                403,
+                "the page shows what every member may read; this token reads less",
+                "use `recollect team`",
+            )
         org, user = caller.org, caller.user
         return Member(org.id, org.name, user.name, user.role, caller.token.id, org.retention_days)
 
 
 class OrganizationSource:
-    """The sessions of one organisation, for threads other than the event loop's."""
+    """The sessions of one organisation that every member may see, for threads other than the event loop's: all members
+    share one copy."""
 
     def __init__(self, database: Database, org: str, loop: asyncio.AbstractEventLoop) -> None:
         self._database, self._org, self._loop = database, org, loop
@@ -76,10 +83,18 @@ class OrganizationSource:
             page = self._page((page[-1].changed, page[-1].id)) if len(page) == _AT_ONCE else []
 
     def _page(self, before: tuple[int, str] | None) -> list[RemoteSession]:
-        return self._on_loop(lambda: self._database.sessions(self._org, SessionFilter(), before, _AT_ONCE))
+        return self._on_loop(
+            lambda: self._database.sessions(self._org, SessionFilter(), before, _AT_ONCE, EVERYONE)
+        )
 
     def session(self, session: str) -> SessionDetail | None:
-        return self._on_loop(lambda: self._database.session(self._org, session))
+        return self._on_loop(lambda: self._shown(session))
+
+    async def _shown(self, session: str) -> SessionDetail | None:
+        access = await self._database.access(self._org, session, EVERYONE)
+        if access is None or not access.is_visible:
+            return None
+        return await self._database.session(self._org, session)
 
     def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
         """Whole lines after a position, some megabytes at a time."""
@@ -91,7 +106,7 @@ class OrganizationSource:
     async def _begun(self, session: str, key: str, after: Position) -> tuple[AsyncIterator[bytes], bytes]:
         """The first lines after a former position of the log, and the rest: each query is a round trip."""
         head = await self._database.head(self._org, session, key)
-        if head is None:
+        if head is None or await self._shown(session) is None:
             raise SessionGone
         place = None
         if after.lines <= head.lines:
@@ -106,8 +121,13 @@ class OrganizationSource:
             yield _cut(segment, after, until)
 
     def file(self, session: str, key: str) -> bytes | None:
-        found = self._on_loop(lambda: self._database.file(self._org, session, key))
+        found = self._on_loop(lambda: self._side_file(session, key))
         return None if found is None else found.data
+
+    async def _side_file(self, session: str, key: str) -> FileBytes | None:
+        if await self._shown(session) is None:
+            return None
+        return await self._database.file(self._org, session, key)
 
     def _on_loop(self, question: Callable[[], Awaitable[_T]]) -> _T:
         """A result from the event loop, which may end at any time; then the query is cancelled."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
@@ -23,16 +24,17 @@ from recollect.server.database.contract import Database
 from recollect.server.database.records import Author
 from recollect.server.limits import ByteBudget, RateLimiter, ServerLimits, TaskTimeouts
 from recollect.server.metrics import Metrics
-from recollect.server.refusals import RequestRefused, invalid, too_large
+from recollect.server.refusals import RequestRefused, invalid, not_found, too_large
 from recollect.server.refused_attempts import RefusedAttempts
 from recollect.server.request_log import RequestLog
-from recollect.server.tenancy import Caller, CallerAuthenticator
+from recollect.server.tenancy import ADMIN, Caller, CallerAuthenticator
 from recollect.services.page.stream_slots import StreamSlots
 from recollect.sync.wire import checked_key
 
 Document = TypeVar("Document")
 _LongKey = tuple[str, str, str]
 _MOST_MS = 1 << 50
+_MOST_CREATORS = 20_000
 
 
 class Wakeups:
@@ -87,6 +89,14 @@ class Service:
         # Set at shutdown: followers are disconnected and reconnect to another server.
         self.closing = asyncio.Event()
         self.large = asyncio.Semaphore(1)
+        # Who created a session, of those that were appended to by their creator.
+        self.creators: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def created(self, org: str, session: str, user: str) -> None:
+        """Remember the creator of a session."""
+        self.creators[org, session] = user
+        if len(self.creators) > _MOST_CREATORS:
+            self.creators.popitem(last=False)
 
 
 class ServerRequest:
@@ -127,6 +137,27 @@ class ServerRequest:
             return _checked_session(self._session or self.parameter("session_id"))
         except InvalidId as problem:
             raise invalid(problem.message, problem.hint) from None
+
+    async def readable(self) -> str:
+        """The session, if the caller may read it."""
+        session = self.session
+        access = await self.service.database.access(self.org, session, self.caller.reader)
+        if access is None or not access.is_visible:
+            raise not_found()
+        return session
+
+    async def writable(self) -> str:
+        """The session, if it is new or the caller may add to it. The creator of a session does not change: a member who
+        goes on with an own session is looked up once."""
+        session, user = self.session, self.caller.user.id
+        if self.service.creators.get((self.org, session)) == user:
+            return session
+        access = await self.service.database.access(self.org, session, self.caller.writer)
+        if access is not None and not access.is_visible and ADMIN not in self.caller.scopes:
+            raise not_found()
+        if access is not None and access.creator == user:
+            self.service.created(self.org, session, user)
+        return session
 
     def parameter(self, name: str) -> str:
         """A part of the path."""

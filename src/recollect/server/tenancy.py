@@ -20,19 +20,26 @@ from typing import TypeVar
 from msgspec import Struct
 
 from recollect.server.database.contract import Database
-from recollect.server.database.records import ApiToken, Author, Grant, Org, OrgUser
+from recollect.server.database.records import ApiToken, Author, Grant, Org, OrgUser, SessionReader
 from recollect.server.database.sql import now_ms
 from recollect.sync.wire import TOKEN_PREFIX
 
 READ, WRITE, DELETE, ADMIN, METRICS = "read", "write", "delete", "admin", "metrics"
-SCOPES = (READ, WRITE, DELETE, ADMIN, METRICS)
+# Only the caller's own sessions and cost; and the cost of all without any text.
+READ_OWN, COST = "read:own", "cost"
+SCOPES = (READ, READ_OWN, COST, WRITE, DELETE, ADMIN, METRICS)
 # Scopes that an organisation's admin may grant; the server's metrics are for the operator.
-GRANTABLE = (READ, WRITE, DELETE, ADMIN)
+GRANTABLE = (READ, READ_OWN, COST, WRITE, DELETE, ADMIN)
 ROLES = {
-    "viewer": frozenset((READ, METRICS)),
-    "member": frozenset((READ, WRITE, DELETE, METRICS)),
+    "totals": frozenset((COST,)),
+    "contributor": frozenset((READ_OWN, WRITE, DELETE)),
+    "viewer": frozenset((READ, READ_OWN, COST, METRICS)),
+    "member": frozenset((READ, READ_OWN, COST, WRITE, DELETE, METRICS)),
     "admin": frozenset(SCOPES),
 }
+# What a scope of a token includes, and by which a route's scope is satisfied; what the caller then sees is narrowed.
+_INCLUDED = {READ: frozenset((READ_OWN, COST))}
+_SATISFIED_BY = {READ: frozenset((READ, READ_OWN)), COST: frozenset((COST, READ_OWN))}
 # Tolerance for clocks that are slightly off.
 SKEW_MS = 300_000
 _BEARER = re.compile(r"[Bb]earer +(" + TOKEN_PREFIX + r"[A-Za-z0-9_-]{43})", re.ASCII)
@@ -52,6 +59,26 @@ class Caller(Struct, frozen=True):
     token: ApiToken
     scopes: frozenset[str]
     author: Author
+
+    def may(self, scope: str) -> bool:
+        """Whether a route with this scope is open to the caller."""
+        return not self.scopes.isdisjoint(_SATISFIED_BY.get(scope, (scope,)))
+
+    @property
+    def reader(self) -> SessionReader:
+        """What the caller may read."""
+        return SessionReader(self.user.id, READ in self.scopes)
+
+    @property
+    def writer(self) -> SessionReader:
+        """What the caller may add to: what the member may see, whatever this token may read."""
+        return SessionReader(self.user.id, READ in ROLES.get(self.user.role, frozenset()))
+
+    @property
+    def own_scopes(self) -> list[str]:
+        """The scopes without those that another one includes."""
+        included = {scope for known in self.scopes for scope in _INCLUDED.get(known, ())}
+        return sorted(self.scopes - included)
 
 
 def new_secret() -> tuple[str, bytes]:
@@ -122,7 +149,7 @@ class CallerAuthenticator:
     async def still(self, authorization: str, scope: str) -> bool:
         """Whether the caller of a long request would still be admitted."""
         caller = self.remembered(authorization) or await self.caller(authorization)
-        return isinstance(caller, Caller) and scope in caller.scopes
+        return isinstance(caller, Caller) and caller.may(scope)
 
     async def caller(self, authorization: str) -> Caller | RefusedToken:
         """The caller, or why there is none."""
@@ -181,7 +208,8 @@ def token_prefix(authorization: str) -> str:
 def caller_of(grant: Grant) -> Caller:
     """A valid token's permissions: those in both its scopes and its user's role."""
     token, user = grant.token, grant.user
-    scopes = frozenset(token.scopes) & ROLES.get(user.role, frozenset())
+    given = {scope for known in token.scopes for scope in (known, *_INCLUDED.get(known, ()))}
+    scopes = ROLES.get(user.role, frozenset()) & given
     return Caller(grant.org, user, token, scopes, Author(user.id, token.id, token.machine))
 
 

@@ -191,6 +191,8 @@ class RemoteSession(Struct, frozen=True):
     bytes: int
     held: bool
     encrypted: bool
+    # Who sees it: private, team or organisation; null as the organisation says.
+    visibility: str | None = None
 
 
 class RemoteSessions(Struct, frozen=True):

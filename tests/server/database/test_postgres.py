@@ -46,6 +46,9 @@ def test_row_level_security_is_a_second_line(postgres: str) -> None:
     async def fill(made: World) -> str:
         await made.put("s1", reply("m-1") + prompt("words"))
         await made.ask("PUT", "/v1/sessions/s1/file", params={"key": "f"}, content=b"x")
+        team = (await made.ask("POST", "/v1/teams", json={"name": "red"})).json()["id"]
+        members = [user.id for user in await made.database.users(made.org.id)]
+        await made.ask("PATCH", f"/v1/teams/{team}", json={"members": members})
         return made.org.id
 
     org = in_world(Kind("postgres", postgres), fill)

@@ -4,6 +4,11 @@
   org list
   org retention ORG DAYS|forever
   org audit-retention ORG DAYS|forever
+  org visibility ORG private|team|organisation
+  team add ORG NAME
+  team list ORG
+  team members ORG TEAM [USER ...]
+  team remove ORG TEAM
   user add ORG NAME [--role R]
   user list ORG
   user change ORG USER [--role R] [--disable|--enable]
@@ -13,9 +18,11 @@
   audit ORG
 
 ORG and USER are names or ids. A token is printed once and cannot be recovered.
-Roles: viewer (reads), member (reads, writes, deletes own sessions), admin.
-Scopes: read, write, delete, admin, metrics. Uses the same database as
-`recollect serve`; `org add` creates a new SQLite file.
+Roles: totals (costs only), contributor (reads and writes own sessions), viewer
+(reads), member (reads, writes, deletes own sessions), admin. Scopes: read,
+read:own, cost, write, delete, admin, metrics. A session is seen by its creator
+(private), members of the creator's teams (team) or all (organisation). Uses the
+same database as `recollect serve`; `org add` creates a new SQLite file.
 
 Example:
   recollect admin org add Acme
@@ -45,22 +52,26 @@ from recollect.services.documents.sync import (
     OrganizationsDocument,
     RetentionDocument,
     RevokedTokenDocument,
+    TeamsDocument,
 )
 
 if TYPE_CHECKING:
     from recollect.server.database.contract import Database
-    from recollect.server.database.records import Author, Org, OrgUser
+    from recollect.server.database.records import Author, Org, OrgTeam, OrgUser
 
 _DAY_MS = 86_400_000
 _ACTS = 100
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("what", choices=("org", "user", "token", "audit"), help="see above")
+    parser.add_argument("what", choices=("org", "team", "user", "token", "audit"), help="see above")
     parser.add_argument("words", nargs="*", metavar="WORD", help="see above")
     add_database(parser)
     parser.add_argument(
-        "--role", choices=("viewer", "member", "admin"), help="user: the role (default member)"
+        "--role",
+        metavar="ROLE",
+        choices=("totals", "contributor", "viewer", "member", "admin"),
+        help="user: the role (default member)",
     )
     parser.add_argument("--disable", action="store_true", help="user change: disable all tokens")
     parser.add_argument("--enable", action="store_true", help="user change: enable them again")
@@ -97,9 +108,9 @@ async def _acted(options: Namespace, database: Database) -> None:
     await database.open()
     try:
         act, count = _ACTIONS[options.what, action]
-        if len(names) != count:
+        if len(names) != count and not (count < 0 and len(names) >= -count):
             raise UsageError(
-                f"admin {options.what} {action}: takes {count} words, not {len(names)}",
+                f"admin {options.what} {action}: takes {abs(count)} words, not {len(names)}",
                 hint="`recollect admin --help` shows them",
             )
         await act(options, database, names)
@@ -185,6 +196,63 @@ async def _set_retention(
     )
 
 
+async def _visibility(options: Namespace, database: Database, names: list[str]) -> None:
+    from recollect.server.database.records import VISIBILITIES
+
+    org = await _org(database, names[0])
+    if names[1] not in VISIBILITIES:
+        raise UsageError(f"visibility {names[1]!a}: unknown", hint=f"write one of {', '.join(VISIBILITIES)}")
+    await database.set_visibility(org.id, names[1], _author())
+    changed = next(one for one in await database.orgs() if one.id == org.id)
+    _tell(options, changed, f"{visible(org.name)}: sessions are seen by default as {names[1]}")
+
+
+async def _add_team(options: Namespace, database: Database, names: list[str]) -> None:
+    from recollect.server.database.records import OrgTeam
+    from recollect.server.database.sql import now_ms
+    from recollect.server.tenancy import new_id
+
+    team = OrgTeam(new_id(), (await _org(database, names[0])).id, _name(names[1]), now_ms())
+    await database.add_team(team, _author())
+    _tell(options, team, f"Team {visible(team.name)}: {team.id}")
+
+
+async def _list_teams(options: Namespace, database: Database, names: list[str]) -> None:
+    org = await _org(database, names[0])
+    teams, people = (
+        await database.teams(org.id),
+        {user.id: user.name for user in await database.users(org.id)},
+    )
+    lines = [
+        f"{padded(visible(team.name), 30)} {team.id}  {visible(', '.join(people.get(one, one) for one in team.members))}"
+        for team in teams
+    ]
+    _tell(options, TeamsDocument(teams), *lines)
+
+
+async def _team(database: Database, org: Org, name: str) -> OrgTeam:
+    for team in await database.teams(org.id):
+        if name in (team.id, team.name):
+            return team
+    raise NotFound(f"team {name!a}: not in {org.name!a}", hint="`recollect admin team list ORG` lists them")
+
+
+async def _set_members(options: Namespace, database: Database, names: list[str]) -> None:
+    org = await _org(database, names[0])
+    team = await _team(database, org, names[1])
+    members = [await _user(database, org, name) for name in names[2:]]
+    await database.set_team(org.id, team.id, [user.id for user in members], _author())
+    shown = ", ".join(user.name for user in members) or "no members"
+    _tell(options, await _team(database, org, team.id), f"{visible(team.name)}: {visible(shown)}")
+
+
+async def _remove_team(options: Namespace, database: Database, names: list[str]) -> None:
+    org = await _org(database, names[0])
+    team = await _team(database, org, names[1])
+    await database.remove_team(org.id, team.id, _author())
+    _tell(options, team, f"Team {visible(team.name)} is removed.")
+
+
 async def _add_user(options: Namespace, database: Database, names: list[str]) -> None:
     from recollect.server.database.records import OrgUser
     from recollect.server.database.sql import now_ms
@@ -199,7 +267,7 @@ async def _add_user(options: Namespace, database: Database, names: list[str]) ->
 async def _list_users(options: Namespace, database: Database, names: list[str]) -> None:
     users = await database.users((await _org(database, names[0])).id)
     lines = [
-        f"{padded(visible(user.name), 30)} {padded(user.role, 7)} {user.id}{'  disabled' if user.disabled else ''}"
+        f"{padded(visible(user.name), 30)} {padded(user.role, 11)} {user.id}{'  disabled' if user.disabled else ''}"
         for user in users
     ]
     _tell(options, MembersDocument(users), *lines)
@@ -291,6 +359,12 @@ _ACTIONS: dict[tuple[str, str], tuple[_Act, int]] = {
     ("org", "list"): (_list_orgs, 0),
     ("org", "retention"): (_retention, 2),
     ("org", "audit-retention"): (_audit_retention, 2),
+    ("org", "visibility"): (_visibility, 2),
+    ("team", "add"): (_add_team, 2),
+    ("team", "list"): (_list_teams, 1),
+    # Two words and any number of members.
+    ("team", "members"): (_set_members, -2),
+    ("team", "remove"): (_remove_team, 2),
     ("user", "add"): (_add_user, 2),
     ("user", "list"): (_list_users, 1),
     ("user", "change"): (_change_user, 2),

@@ -23,11 +23,14 @@ from recollect.server.database.records import (
     LineMatch,
     LogPlace,
     Org,
+    OrgTeam,
     OrgUser,
     Outcome,
     Segment,
+    SessionAccess,
     SessionChanges,
     SessionFilter,
+    SessionReader,
     SweepResult,
     UsageSum,
 )
@@ -76,6 +79,22 @@ class Database(Protocol):
     async def set_retention(self, org: str, days: int | None, audit_days: int | None, author: Author) -> None:
         """How long sessions are kept after their last change, and rows of the audit log."""
 
+    async def set_visibility(self, org: str, visibility: str, author: Author) -> None:
+        """Who sees sessions for which no one chose otherwise."""
+
+    async def add_team(self, team: OrgTeam, author: Author) -> None:
+        """A new team without members; ``Taken`` where the name is in use."""
+
+    async def teams(self, org: str) -> list[OrgTeam]:
+        """All teams with their members."""
+
+    async def set_team(self, org: str, team: str, members: Sequence[str], author: Author) -> bool:
+        """Who belongs to a team; False where there is none, ``Forbidden`` for one who is no member of the
+        organisation."""
+
+    async def remove_team(self, org: str, team: str, author: Author) -> bool:
+        """Remove a team; False where there is none."""
+
     async def add_user(self, user: OrgUser, author: Author) -> None:
         """A new member; ``Taken`` where the name is in use."""
 
@@ -116,15 +135,26 @@ class Database(Protocol):
     def segments(self, org: str, session: str, key: str, after: int, until: int) -> AsyncIterator[Segment]:
         """The segments with the lines ``after`` to ``until``, in order; the first may begin earlier."""
 
-    async def heads(self, org: str, after: tuple[str, str], limit: int) -> list[LogHead]:
-        """All logs by session and key, starting after ``after``."""
+    async def access(self, org: str, session: str, reader: SessionReader) -> SessionAccess | None:
+        """Whether a session is visible to a reader; None where there is none, or only its cost."""
+
+    async def heads(
+        self, org: str, after: tuple[str, str], limit: int, reader: SessionReader | None = None
+    ) -> list[LogHead]:
+        """All logs by session and key, starting after ``after``; with ``reader`` those of visible sessions."""
 
     # --- sessions and files ----------------------------------------------------------------------
 
     async def sessions(
-        self, org: str, filters: SessionFilter, before: tuple[int, str] | None, limit: int
+        self,
+        org: str,
+        filters: SessionFilter,
+        before: tuple[int, str] | None,
+        limit: int,
+        reader: SessionReader | None = None,
     ) -> list[RemoteSession]:
-        """Newest change first; ``before`` is the change and id of the last one returned."""
+        """Newest change first; ``before`` is the change and id of the last one returned. With ``reader`` the visible
+        ones."""
 
     async def session(self, org: str, session: str) -> SessionDetail | None:
         """One session with its logs and files; None where there is none."""
@@ -168,11 +198,15 @@ class Database(Protocol):
         org: str,
         since: int | None,
         until: int | None,
+        *,
         by: Sequence[str] | None = None,
         changes: Sequence[int] = (),
+        reader: SessionReader | None = None,
+        person: str | None = None,
     ) -> Sequence[UsageSum]:
         """Usage from ``since`` up to ``until`` (milliseconds), summed as far as a report by these keys needs it, but
-        never over one of ``changes`` (quarters of an hour at which prices change); without keys by quarter."""
+        never over one of ``changes`` (quarters of an hour at which prices change); without keys by quarter. Names of sessions that ``reader`` may not
+        see are hidden. ``person``: the usage of that member only."""
 
     async def search(
         self,
@@ -184,8 +218,9 @@ class Database(Protocol):
         since: int | None,
         until: int | None,
         limit: int,
+        reader: SessionReader | None = None,
     ) -> list[LineMatch]:
-        """Lines that match, newest first."""
+        """Lines that match, newest first; with ``reader`` those of visible sessions."""
 
     async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
         """Add a refused attempt to the audit log."""

@@ -29,11 +29,12 @@ from recollect.server.database.contract import Unavailable
 from recollect.server.database.postgres_append import move
 from recollect.server.database.postgres_months import CREATE_MONTHS, EMPTY_MONTHS
 from recollect.server.database.postgres_search import BLOCKS, SETTINGS, BlockSearch, tsquery
-from recollect.server.database.records import AppendRequest, LineMatch, Moved, SessionAppend
+from recollect.server.database.records import AppendRequest, LineMatch, Moved, SessionAppend, SessionReader
 from recollect.server.database.sql import EVERY_ORG, SqlDatabase, conditions, now_ms
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
 from recollect.server.database.sql_tables import postgres_steps, session_ref
 from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, Transaction
+from recollect.server.database.sql_visibility import seen_by
 
 Result = TypeVar("Result")
 _log = logging.getLogger("recollect.server")
@@ -424,6 +425,7 @@ class PostgresDatabase(SqlDatabase):
         since: int | None,
         until: int | None,
         limit: int,
+        reader: SessionReader | None = None,
     ) -> list[LineMatch]:
         ref = None if session is None else session_ref(org, session)
         more, values = conditions(
@@ -433,6 +435,9 @@ class PostgresDatabase(SqlDatabase):
             ("texts.newest >=", since),
             ("texts.oldest <", until),
         )
+        if reader is not None:
+            more += f" AND {seen_by(reader, f'${len(values) + 2}')}"
+            values.append(reader.user)
         words = tsquery(query)
 
         async def blocks(size: int, offset: int) -> AsyncIterator[Row]:

@@ -13,18 +13,51 @@ LIVE, DELETED, PURGED = 0, 1, 2
 # The rank of a title set by request, which precedes all parts of model/titles.py. Earlier versions stored one
 # title with a rank from 1 to 3; it is shown where no part is known.
 NO_TITLE, BY_REQUEST = 0, 4
+# Who sees a session: its creator, members who share a team with the creator, every member.
+PRIVATE, TEAM, ORGANISATION = "private", "team", "organisation"
+VISIBILITIES = (PRIVATE, TEAM, ORGANISATION)
 # The act of an attempt that was refused, in the audit log.
 REFUSED = "refused"
 
 
 class Org(Struct, frozen=True):
-    """A tenant. ``retention_days``: None keeps everything; ``audit_days`` the same of the audit log."""
+    """A tenant. ``retention_days``: None keeps everything; ``audit_days`` the same of the audit log. ``visibility``:
+    that of sessions for which no one chose another."""
 
     id: str
     name: str
     created: int
     retention_days: int | None = None
     audit_days: int | None = None
+    visibility: str = ORGANISATION
+
+
+class OrgTeam(Struct, frozen=True):
+    """Members who see each other's sessions of visibility ``team``; ``members`` are ids."""
+
+    id: str
+    org: str
+    name: str
+    created: int
+    members: tuple[str, ...] = ()
+
+
+class SessionReader(NamedTuple):
+    """Who looks: their own sessions, and with ``others`` those that are visible to them."""
+
+    user: str
+    others: bool = True
+
+
+EVERYONE = SessionReader("")
+"""Sees what every member of the organisation may see."""
+
+
+class SessionAccess(NamedTuple):
+    """Who created a session, and whether the one who asks may see it."""
+
+    creator: str | None
+    is_visible: bool
 
 
 class OrgUser(Struct, frozen=True):
@@ -188,6 +221,8 @@ class SessionChanges(NamedTuple):
     machine: str | None = None
     title: str | None = None
     held: bool | None = None
+    # Empty: as the organisation says.
+    visibility: str | None = None
 
 
 class FileBytes(Struct, frozen=True):

@@ -32,11 +32,14 @@ from recollect.server.database.records import (
     LogPlace,
     Moved,
     Org,
+    OrgTeam,
     OrgUser,
     Outcome,
     Segment,
+    SessionAccess,
     SessionChanges,
     SessionFilter,
+    SessionReader,
     StoredAppend,
     SweepResult,
     UsageSum,
@@ -45,6 +48,7 @@ from recollect.server.database.sql_append import AUDIT, packed, unpacked
 from recollect.server.database.sql_cost import usage_query
 from recollect.server.database.sql_tables import session_ref
 from recollect.server.database.sql_usage import Row, Transaction
+from recollect.server.database.sql_visibility import seen_by
 from recollect.server.facts import lines_of
 from recollect.sync.wire import START, Head, LogHead, Position, RemoteSession, SessionDetail, SideFile
 
@@ -61,10 +65,13 @@ _SESSION = (
     f" ELSE coalesce({_TITLE_PARTS_SAID}, title) END,"
     " branch, cwd, sessions.created, changed, first_at,"
     " last_at, coalesce((SELECT lines FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0),"
-    " coalesce((SELECT bytes FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0), held, encrypted"
-    " FROM sessions LEFT JOIN users ON users.id = sessions.user_id"
+    " coalesce((SELECT bytes FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0), held, encrypted,"
+    " sessions.visibility FROM sessions LEFT JOIN users ON users.id = sessions.user_id"
 )
-_ORG, _USER = "id, name, created, retention_days, audit_days", "id, org, name, role, disabled, created"
+_ORG, _USER = (
+    "id, name, created, retention_days, audit_days, visibility",
+    "id, org, name, role, disabled, created",
+)
 _TOKEN = "id, org, user_id, scopes, machine, created, expires, revoked, last_used"  # noqa: S105 - names of columns
 _SEGMENT = "first_line, lines, first_byte, before, hash, codec, data"
 
@@ -125,8 +132,10 @@ class SqlDatabase(ABC):
         async def work(tx: Transaction) -> None:
             if await tx.rows("SELECT 1 FROM orgs WHERE name = $1", org.name):
                 raise Taken(f"an organisation {org.name!a} already exists")
-            sql = f"INSERT INTO orgs({_ORG}) VALUES($1,$2,$3,$4,$5)"
-            await tx.rows(sql, org.id, org.name, org.created, org.retention_days, org.audit_days)
+            sql = f"INSERT INTO orgs({_ORG}) VALUES($1,$2,$3,$4,$5,$6)"
+            await tx.rows(
+                sql, org.id, org.name, org.created, org.retention_days, org.audit_days, org.visibility
+            )
             await _note(tx, org.id, author, "org.add", org.id)
 
         await self._write(EVERY_ORG, work)
@@ -142,6 +151,62 @@ class SqlDatabase(ABC):
             await _note(tx, org, author, "org.retention", org, f"{days} audit {audit_days}")
 
         await self._write(org, work)
+
+    async def set_visibility(self, org: str, visibility: str, author: Author) -> None:
+        async def work(tx: Transaction) -> None:
+            await tx.rows("UPDATE orgs SET visibility = $2 WHERE id = $1", org, visibility)
+            await _note(tx, org, author, "org.visibility", org, visibility)
+
+        await self._write(org, work)
+
+    async def add_team(self, team: OrgTeam, author: Author) -> None:
+        async def work(tx: Transaction) -> None:
+            if await tx.rows("SELECT 1 FROM teams WHERE org = $1 AND name = $2", team.org, team.name):
+                raise Taken(f"a team {team.name!a} already exists")
+            sql = "INSERT INTO teams(id, org, name, created) VALUES($1,$2,$3,$4)"
+            await tx.rows(sql, team.id, team.org, team.name, team.created)
+            await _note(tx, team.org, author, "team.add", team.id, team.name)
+
+        await self._write(team.org, work)
+
+    async def teams(self, org: str) -> list[OrgTeam]:
+        rows = await self._read_now(
+            org, "SELECT id, org, name, created FROM teams WHERE org = $1 ORDER BY name", org
+        )
+        members: dict[str, list[str]] = {}
+        sql = "SELECT team, user_id FROM team_members WHERE org = $1 ORDER BY user_id"
+        for team, user in await self._read_now(org, sql, org):
+            members.setdefault(team, []).append(user)
+        return [
+            OrgTeam(number, own, name, created, tuple(members.get(number, ())))
+            for number, own, name, created in rows
+        ]
+
+    async def set_team(self, org: str, team: str, members: Sequence[str], author: Author) -> bool:
+        async def work(tx: Transaction) -> bool:
+            if not await tx.rows("SELECT 1 FROM teams WHERE org = $1 AND id = $2", org, team):
+                return False
+            known = {row[0] for row in await tx.rows("SELECT id FROM users WHERE org = $1", org)}
+            if not set(members) <= known:
+                raise Forbidden
+            await tx.rows("DELETE FROM team_members WHERE org = $1 AND team = $2", org, team)
+            for user in dict.fromkeys(members):
+                sql = "INSERT INTO team_members(team, user_id, org) VALUES($1,$2,$3)"
+                await tx.rows(sql, team, user, org)
+            await _note(tx, org, author, "team.change", team, f"{len(members)} members")
+            return True
+
+        return await self._write(org, work)
+
+    async def remove_team(self, org: str, team: str, author: Author) -> bool:
+        async def work(tx: Transaction) -> bool:
+            rows = await tx.rows("DELETE FROM teams WHERE org = $1 AND id = $2 RETURNING id", org, team)
+            if rows:
+                await tx.rows("DELETE FROM team_members WHERE org = $1 AND team = $2", org, team)
+                await _note(tx, org, author, "team.remove", team)
+            return bool(rows)
+
+        return await self._write(org, work)
 
     async def add_user(self, user: OrgUser, author: Author) -> None:
         async def work(tx: Transaction) -> None:
@@ -353,23 +418,41 @@ class SqlDatabase(ABC):
                 yield _segment(row)
             after = end
 
-    async def heads(self, org: str, after: tuple[str, str], limit: int) -> list[LogHead]:
+    async def access(self, org: str, session: str, reader: SessionReader) -> SessionAccess | None:
+        rows = await self._read_now(
+            org,
+            f"SELECT user_id, {seen_by(reader, '$2')} FROM sessions WHERE ref = $1 AND state <> {PURGED}",  # noqa: S608 - constants
+            session_ref(org, session),
+            reader.user,
+        )
+        return SessionAccess(rows[0][0], bool(rows[0][1])) if rows else None
+
+    async def heads(
+        self, org: str, after: tuple[str, str], limit: int, reader: SessionReader | None = None
+    ) -> list[LogHead]:
+        more = "" if reader is None else f" AND {seen_by(reader, '$5')}"
         rows = await self._read(
             org,
             "SELECT sessions.id, logs.key, logs.lines, logs.bytes, logs.hash, logs.last_uuid, logs.changed"  # noqa: S608 - constants
             " FROM sessions JOIN logs ON logs.ref = sessions.ref"
             f" WHERE sessions.org = $1 AND sessions.state = {LIVE} AND logs.lines > 0"
-            " AND (sessions.id, logs.key) > ($2, $3) ORDER BY sessions.id, logs.key LIMIT $4",
+            f" AND (sessions.id, logs.key) > ($2, $3){more} ORDER BY sessions.id, logs.key LIMIT $4",
             org,
             *after,
             limit,
+            *(() if reader is None else (reader.user,)),
         )
         return [_log_head(row) for row in rows]
 
     # --- sessions and files ----------------------------------------------------------------------
 
     async def sessions(
-        self, org: str, wanted: SessionFilter, before: tuple[int, str] | None, limit: int
+        self,
+        org: str,
+        wanted: SessionFilter,
+        before: tuple[int, str] | None,
+        limit: int,
+        reader: SessionReader | None = None,
     ) -> list[RemoteSession]:
         conditions, values = ["sessions.org = $1", f"state = {LIVE}"], [org]
         texts = {
@@ -391,6 +474,9 @@ class SqlDatabase(ABC):
         if before is not None:
             every.extend(before)
             conditions.append(f"(changed, sessions.id) < (${len(every) - 1}, ${len(every)})")
+        if reader is not None:
+            every.append(reader.user)
+            conditions.append(seen_by(reader, f"${len(every)}"))
         rows = await self._read(
             org,
             f"SELECT {_SESSION} WHERE {' AND '.join(conditions)}"
@@ -426,12 +512,14 @@ class SqlDatabase(ABC):
             rows = await tx.rows(
                 "UPDATE sessions SET project = coalesce($2, project), repository = coalesce($3, repository),"  # noqa: S608 - constants
                 " machine = coalesce($4, machine), title = coalesce($5, title), held = coalesce($6, held),"
-                f" title_rank = CASE WHEN $7 > title_rank THEN $7 ELSE title_rank END WHERE ref = $1 AND state = {LIVE}"
+                f" title_rank = CASE WHEN $7 > title_rank THEN $7 ELSE title_rank END,"
+                f" visibility = nullif(coalesce($8, visibility, ''), '') WHERE ref = $1 AND state = {LIVE}"
                 " RETURNING id",
                 session_ref(org, session),
                 *changes[:4],
                 held,
                 rank,
+                changes.visibility,
             )
             if rows:
                 named = [
@@ -652,10 +740,14 @@ class SqlDatabase(ABC):
         org: str,
         since: int | None,
         until: int | None,
+        *,
         by: Sequence[str] | None = None,
         changes: Sequence[int] = (),
+        reader: SessionReader | None = None,
+        person: str | None = None,
     ) -> Sequence[UsageSum]:
-        rows = await self._read(org, usage_query(since, until, by, changes), org)
+        sql, users = usage_query((since, until), by, changes, reader, person)
+        rows = await self._read(org, sql, org, *users)
         return await asyncio.to_thread(lambda: [_usage_sum(row) for row in rows])
 
     async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
@@ -734,8 +826,8 @@ def _segment(row: Row) -> Segment:
 
 
 def _session(row: Row) -> RemoteSession:
-    *rest, held, encrypted = row
-    values: list[Any] = [*rest, bool(held), bool(encrypted)]
+    *rest, held, encrypted, visibility = row
+    values: list[Any] = [*rest, bool(held), bool(encrypted), visibility]
     return RemoteSession(*values)
 
 

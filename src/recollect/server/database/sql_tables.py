@@ -32,6 +32,8 @@ TENANT_TABLES = {
     "usage": "org",
     "rollup": "org",
     "rollup_day": "org",
+    "teams": "org",
+    "team_members": "org",
     "texts": "org",
     "audit": "org",
 }
@@ -165,7 +167,24 @@ INSERT INTO rollup_day(org, day, session, person, model, branch, variant, messag
   FROM rollup GROUP BY org, {_DAY_OF_QUARTER}, session, person, model, branch, variant;
 """  # noqa: S608 - names of columns
 _AUDIT_DAYS = "ALTER TABLE orgs ADD COLUMN audit_days BIGINT;\n"
-_FIRST_TABLES = {name: column for name, column in TENANT_TABLES.items() if name != "rollup_day"}
+# Who sees a session: null as the organisation says, which was everyone before.
+_TEAMS = """
+ALTER TABLE orgs ADD COLUMN visibility TEXT NOT NULL DEFAULT 'organisation';
+ALTER TABLE sessions ADD COLUMN visibility TEXT;
+CREATE TABLE teams(id TEXT PRIMARY KEY, org TEXT NOT NULL, name TEXT NOT NULL, created BIGINT NOT NULL, UNIQUE(org, name));
+CREATE TABLE team_members(
+  team TEXT NOT NULL, user_id TEXT NOT NULL, org TEXT NOT NULL, PRIMARY KEY(team, user_id)
+);
+CREATE INDEX team_members_by_user ON team_members(user_id);
+"""
+# The same policy, with the setting read once for a query and not for each of millions of rows.
+_SETTING_READ_ONCE = "".join(
+    f"ALTER POLICY tenant ON {table} USING (org = (SELECT current_setting('recollect.org', true))"
+    " OR (SELECT current_setting('recollect.org', true)) = '*');\n"
+    for table in ("rollup", "rollup_day")
+)
+_LATER_TABLES = ("rollup_day", "teams", "team_members")
+_FIRST_TABLES = {name: column for name, column in TENANT_TABLES.items() if name not in _LATER_TABLES}
 
 
 def sqlite_steps() -> list[str]:
@@ -179,6 +198,7 @@ def sqlite_steps() -> list[str]:
         + _AUDIT_DAYS
         + "CREATE INDEX sessions_by_deletion ON sessions(deleted) WHERE state = 1;\n"
         "CREATE INDEX audit_by_time ON audit(org, at);\n",
+        _TEAMS,
     ]
 
 
@@ -207,6 +227,7 @@ def postgres_steps() -> list[str]:
         _FILE_AUTHOR
         + _policies({f"{table}_{part}": "org" for table in _FIRST_PARTITIONED for part in range(PARTITIONS)}),
         BY_MONTH + BY_BLOCK + _ROLLUP_BY_DAY + _AUDIT_DAYS + _policies({"rollup_day": "org"}),
+        _TEAMS + _policies({"teams": "org", "team_members": "org"}) + _SETTING_READ_ONCE,
     ]
 
 

@@ -26,11 +26,19 @@ import msgspec
 from recollect.errors import UsageError
 from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Unavailable
-from recollect.server.database.records import LIVE, AppendRequest, LineMatch, Moved, SessionAppend
+from recollect.server.database.records import (
+    LIVE,
+    AppendRequest,
+    LineMatch,
+    Moved,
+    SessionAppend,
+    SessionReader,
+)
 from recollect.server.database.sql import SqlDatabase, conditions, now_ms
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends
 from recollect.server.database.sql_tables import sqlite_steps
 from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, Transaction
+from recollect.server.database.sql_visibility import seen_by
 from recollect.server.database.sqlite_append import all_rows, move
 
 Result = TypeVar("Result")
@@ -331,6 +339,7 @@ class SqliteDatabase(SqlDatabase):
         since: int | None,
         until: int | None,
         limit: int,
+        reader: SessionReader | None = None,
     ) -> list[LineMatch]:
         more, values = conditions(
             3,
@@ -339,6 +348,9 @@ class SqliteDatabase(SqlDatabase):
             ("texts.at >=", since),
             ("texts.at <", until),
         )
+        if reader is not None:
+            more += f" AND {seen_by(reader, f'${len(values) + 3}')}"
+            values.append(reader.user)
         rows = await self._read(
             org,
             "SELECT sessions.id, texts.key, texts.line, texts.at, texts.type FROM words"  # noqa: S608 - made of constants

@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from recollect.server.database.contract import Taken
-from recollect.server.database.records import ApiToken, AuditRow, OrgUser
+from recollect.server.database.contract import Forbidden, Taken
+from recollect.server.database.records import VISIBILITIES, ApiToken, AuditRow, OrgTeam, OrgUser
 from recollect.server.database.sql import now_ms
 from recollect.server.refusals import RequestRefused, invalid, not_found
 from recollect.server.service import ServerRequest, answer, cursor_of, parts_of
@@ -27,6 +27,15 @@ Days = Annotated[int, Meta(ge=1, le=36_500)]
 class _OrgChange(Struct, forbid_unknown_fields=True):
     retention_days: Days | UnsetType | None = UNSET
     audit_days: Days | UnsetType | None = UNSET
+    visibility: Annotated[str, Meta(extra_json_schema={"enum": list(VISIBILITIES)})] | UnsetType = UNSET
+
+
+class _NewTeam(Struct, forbid_unknown_fields=True):
+    name: Name
+
+
+class _TeamChange(Struct, forbid_unknown_fields=True):
+    members: Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=10_000)]
 
 
 class _NewUser(Struct, forbid_unknown_fields=True):
@@ -90,9 +99,56 @@ async def change_org(ask: ServerRequest) -> Response:
     known = ask.caller.org
     days = known.retention_days if isinstance(body.retention_days, UnsetType) else body.retention_days
     audit_days = known.audit_days if isinstance(body.audit_days, UnsetType) else body.audit_days
+    visibility = known.visibility if isinstance(body.visibility, UnsetType) else body.visibility
+    if visibility not in VISIBILITIES:
+        raise invalid("visibility: not valid", f"write one of {', '.join(VISIBILITIES)}")
     await ask.service.database.set_retention(ask.org, days, audit_days, ask.caller.author)
+    if visibility != known.visibility:
+        await ask.service.database.set_visibility(ask.org, visibility, ask.caller.author)
     ask.service.doorkeeper.forget()
-    return answer(replace(known, retention_days=days, audit_days=audit_days))
+    return answer(replace(known, retention_days=days, audit_days=audit_days, visibility=visibility))
+
+
+async def teams(ask: ServerRequest) -> Response:
+    """GET /v1/teams."""
+    ask.only()
+    return answer({"teams": await ask.service.database.teams(ask.org)})
+
+
+async def add_team(ask: ServerRequest) -> Response:
+    """POST /v1/teams."""
+    ask.only()
+    body = await ask.document(_NewTeam)
+    team = OrgTeam(new_id(), ask.org, plain_text(body.name, 200), now_ms())
+    try:
+        await ask.service.database.add_team(team, ask.caller.author)
+    except Taken as problem:
+        raise RequestRefused(409, "exists", str(problem), "choose another name") from None
+    return answer(team, 201)
+
+
+async def change_team(ask: ServerRequest) -> Response:
+    """PATCH /v1/teams/{team_id}."""
+    ask.only()
+    body = await ask.document(_TeamChange)
+    name = _path_id(ask, "team_id")
+    try:
+        is_known = await ask.service.database.set_team(ask.org, name, body.members, ask.caller.author)
+    except Forbidden:
+        raise invalid(
+            "members: not all are members of the organisation", "GET /v1/users lists them"
+        ) from None
+    if not is_known:
+        raise not_found()
+    return answer(next(team for team in await ask.service.database.teams(ask.org) if team.id == name))
+
+
+async def remove_team(ask: ServerRequest) -> Response:
+    """DELETE /v1/teams/{team_id}."""
+    ask.only()
+    if not await ask.service.database.remove_team(ask.org, _path_id(ask, "team_id"), ask.caller.author):
+        raise not_found()
+    return Response(status_code=204)
 
 
 async def users(ask: ServerRequest) -> Response:

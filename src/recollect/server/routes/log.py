@@ -71,7 +71,7 @@ _encode = msgspec.json.Encoder().encode
 async def append(ask: ServerRequest) -> Response:
     """PUT /v1/sessions/{session_id}/log."""
     ask.only("key")
-    session, key = ask.session, ask.key()
+    session, key = await ask.writable(), ask.key()
     given = _expected(ask)
     last_uuid = ask.header(_LAST_UUID)
     if given is None and last_uuid is None:
@@ -194,7 +194,7 @@ async def _prepared(
 async def read(ask: ServerRequest) -> Response:
     """GET and HEAD /v1/sessions/{session_id}/log."""
     ask.only("key", "after")
-    session, key = ask.session, ask.key()
+    session, key = await ask.readable(), ask.key()
     head = await ask.service.database.head(ask.org, session, key)
     if head is None:
         raise not_found()
@@ -244,7 +244,7 @@ async def follow(ask: ServerRequest) -> Response:
     """GET /v1/sessions/{session_id}/events."""
     ask.only("key", "after")
     service = ask.service
-    session, key = ask.session, ask.key()
+    session, key = await ask.readable(), ask.key()
     head = await service.database.head(ask.org, session, key)
     if head is None:
         raise not_found()
@@ -273,7 +273,8 @@ async def _events(
         yield b": recollect\n\n"
         while not service.closing.is_set() and await service.doorkeeper.still(authorization, READ):
             head = await service.database.head(ask.org, session, key)
-            if head is None:
+            access = await service.database.access(ask.org, session, ask.caller.reader)
+            if head is None or access is None or not access.is_visible:
                 yield b"event: gone\ndata: {}\n\n"
                 return
             is_behind = head.lines > seen.lines
@@ -306,7 +307,7 @@ async def heads(ask: ServerRequest) -> Response:
     after = ("", "") if cursor is None else parts_of(cursor, tuple[str, str])
     if any("\0" in part for part in after):
         raise invalid("cursor: not valid")
-    found = await ask.service.database.heads(ask.org, after, limit + 1)
+    found = await ask.service.database.heads(ask.org, after, limit + 1, ask.caller.reader)
     page = found[:limit]
     more = cursor_of(page[-1].session, page[-1].key) if len(found) > limit else None
     return answer(LogHeads(page, more))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
 from recollect.server.bodies import read_body
 from recollect.server.database.contract import Forbidden, Held, Taken
-from recollect.server.database.records import SessionChanges, SessionFilter
+from recollect.server.database.records import VISIBILITIES, SessionChanges, SessionFilter
 from recollect.server.outgoing import OutgoingBuffer, TimedStreamingResponse, TooSlow, fetched, pieces_of
 from recollect.server.refusals import RequestRefused, busy, forbidden, invalid, not_found
 from recollect.server.service import ServerRequest, answer, cursor_of, parts_of
@@ -37,7 +38,7 @@ async def sessions(ask: ServerRequest) -> Response:
     before = None if cursor is None else parts_of(cursor, tuple[int, str])
     if before is not None and (abs(before[0]) > _MOST or "\0" in before[1]):
         raise invalid("cursor: not valid")
-    found = await ask.service.database.sessions(ask.org, filters, before, limit + 1)
+    found = await ask.service.database.sessions(ask.org, filters, before, limit + 1, ask.caller.reader)
     page = found[:limit]
     more = cursor_of(page[-1].changed, page[-1].id) if len(found) > limit else None
     return answer(RemoteSessions(page, more))
@@ -46,7 +47,7 @@ async def sessions(ask: ServerRequest) -> Response:
 async def session(ask: ServerRequest) -> Response:
     """GET /v1/sessions/{session_id}."""
     ask.only()
-    detail = await ask.service.database.session(ask.org, ask.session)
+    detail = await ask.service.database.session(ask.org, await ask.readable())
     if detail is None:
         raise not_found()
     return answer(detail)
@@ -58,28 +59,43 @@ class _SessionChange(Struct, forbid_unknown_fields=True):
     machine: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
     held: bool | UnsetType = UNSET
+    visibility: Annotated[str, Meta(extra_json_schema={"enum": list(VISIBILITIES)})] | UnsetType | None = (
+        UNSET
+    )
 
 
 async def describe(ask: ServerRequest) -> Response:
     """PATCH /v1/sessions/{session_id}."""
     ask.only()
-    name = ask.session
+    name, is_admin = await ask.writable(), ADMIN in ask.caller.scopes
     body = await ask.document(_SessionChange)
-    if body.held is not UNSET and ADMIN not in ask.caller.scopes:
+    if body.held is not UNSET and not is_admin:
         raise forbidden("only an admin may put a session under legal hold, or end it")
+    if body.visibility not in (UNSET, None, *VISIBILITIES):
+        raise invalid("visibility: not valid", f"write one of {', '.join(VISIBILITIES)}, or null")
+    access = await ask.service.database.access(ask.org, name, ask.caller.reader)
+    if (
+        body.visibility is not UNSET
+        and access is not None
+        and access.creator != ask.caller.user.id
+        and not is_admin
+    ):
+        raise forbidden("only the creator of a session and an admin decide who sees it")
     changes = SessionChanges(
         _said(body.project),
         _said(body.repository),
         _said(body.machine),
         _said(body.title),
         None if isinstance(body.held, UnsetType) else body.held,
+        None if isinstance(body.visibility, UnsetType) else body.visibility or "",
     )
     if not await ask.service.database.describe(ask.org, name, changes, ask.caller.author):
         raise not_found()
+    after = await ask.service.database.access(ask.org, name, ask.caller.reader)
     detail = await ask.service.database.session(ask.org, name)
-    if detail is None:
+    if detail is None or after is None:
         raise not_found()
-    return answer(detail)
+    return answer(detail) if after.is_visible else Response(status_code=204)
 
 
 def _said(text: str | UnsetType) -> str | None:
@@ -92,9 +108,10 @@ async def delete(ask: ServerRequest) -> Response:
     purge, is_admin = ask.flag("purge"), ADMIN in ask.caller.scopes
     if purge and not is_admin:
         raise forbidden("only an admin may remove a session's bytes at once")
+    session_id = await ask.writable()
     try:
         done = await ask.service.database.delete(
-            ask.org, ask.session, purge=purge, only_own=not is_admin, author=ask.caller.author
+            ask.org, session_id, purge=purge, only_own=not is_admin, author=ask.caller.author
         )
     except Held:
         raise held() from None
@@ -112,7 +129,7 @@ def held() -> RequestRefused:
 async def put_file(ask: ServerRequest) -> Response:
     """PUT /v1/sessions/{session_id}/file."""
     ask.only("key")
-    session_id, key, only_if = ask.session, ask.key(is_needed=True), _only_if(ask)
+    session_id, key, only_if = await ask.writable(), ask.key(is_needed=True), _only_if(ask)
     service = ask.service
     with service.budget.share() as share:
         data = await read_body(ask, share)
@@ -157,7 +174,7 @@ def _only_if(ask: ServerRequest) -> str | None:
 async def read_file(ask: ServerRequest) -> Response:
     """GET /v1/sessions/{session_id}/file."""
     ask.only("key")
-    session_id, key, service = ask.session, ask.key(is_needed=True), ask.service
+    session_id, key, service = await ask.readable(), ask.key(is_needed=True), ask.service
     outlet = OutgoingBuffer(service.budget, service.limits)
     try:
         found = await fetched(outlet, lambda: service.database.file(ask.org, session_id, key))
@@ -173,10 +190,11 @@ async def read_file(ask: ServerRequest) -> Response:
 async def delete_file(ask: ServerRequest) -> Response:
     """DELETE /v1/sessions/{session_id}/file."""
     ask.only("key")
+    session_id = await ask.writable()
     try:
         gone = await ask.service.database.delete_file(
             ask.org,
-            ask.session,
+            session_id,
             ask.key(is_needed=True),
             only_own=ADMIN not in ask.caller.scopes,
             author=ask.caller.author,

@@ -16,6 +16,7 @@ from recollect.server.facts import texts_of
 from recollect.server.refusals import RequestRefused, invalid
 from recollect.server.service import ServerRequest, answer
 from recollect.server.team import ALIASES, KEYS, TeamCostReport, as_csv, as_parquet, cost_report
+from recollect.server.tenancy import COST
 from recollect.sync.wire import LineHit, LineHits, WhoAmI
 
 _MOST_HITS = 200
@@ -36,7 +37,12 @@ async def cost(ask: ServerRequest) -> Response:
     if kind not in _FORMATS:
         raise invalid("format: write json, csv or parquet")
     prices = ask.service.prices
-    sums = await ask.service.database.usage(ask.org, *ask.bounds(), by, prices.changes())
+    caller = ask.caller
+    # Without the scope for all, a caller's own usage.
+    person = None if COST in caller.scopes else caller.user.id
+    sums = await ask.service.database.usage(
+        ask.org, *ask.bounds(), by=by, changes=prices.changes(), reader=caller.reader, person=person
+    )
     # A report by session may have many thousand rows: nothing of it is made on the event loop.
     try:
         body = await asyncio.to_thread(lambda: _FORMATS[kind](cost_report(sums, by, prices)))
@@ -76,6 +82,7 @@ async def search(ask: ServerRequest) -> Response:
         since=since,
         until=until,
         limit=limit + 1,
+        reader=ask.caller.reader,
     )
     hits = [await _hit(ask, one, query) for one in found[:limit]]
     return answer(LineHits([hit for hit in hits if hit is not None], len(found) > limit))
@@ -112,7 +119,7 @@ async def whoami(ask: ServerRequest) -> Response:
             caller.user.id,
             caller.user.name,
             caller.user.role,
-            sorted(caller.scopes),
+            caller.own_scopes,
             caller.token.machine,
             caller.token.expires,
             ask.service.limits.for_clients(),

@@ -70,6 +70,12 @@ class RetentionDocument(Struct, frozen=True):
     audit_days: int | None = None
 
 
+class TeamsDocument(Struct, frozen=True):
+    """The teams of an organisation, with the ids of their members."""
+
+    teams: Sequence[Struct]
+
+
 class MembersDocument(Struct, frozen=True):
     """The members of an organisation."""
 
