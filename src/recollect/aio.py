@@ -331,7 +331,7 @@ class AsyncHome:
         project: str | Path | None = None,
         since: dt.datetime | str | None = None,
         until: dt.datetime | str | None = None,
-        without: str | None = None,
+        without: Sequence[str] = (),
         limit: int = 5,
         quotes: int = 2,
     ) -> RecallResult:

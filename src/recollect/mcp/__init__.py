@@ -11,9 +11,23 @@ limits, how tools are named, and whether each call is allowed.
 
 from __future__ import annotations
 
-from recollect.mcp.host import Host, ServerProblem, ToolListing
-from recollect.mcp.limits import McpLimits
-from recollect.mcp.result import CallResult
-from recollect.mcp.tools import Tool
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from recollect.mcp.host import Host, ServerProblem, ToolListing
+    from recollect.mcp.limits import McpLimits
+    from recollect.mcp.result import CallResult
+    from recollect.mcp.tools import Tool
 
 __all__ = ["CallResult", "Host", "McpLimits", "ServerProblem", "Tool", "ToolListing"]
+
+_HOMES = {"CallResult": "result", "McpLimits": "limits", "Tool": "tools"}
+
+
+def __getattr__(name: str) -> object:
+    """Import the host when it is used: the server beside it starts without."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"recollect.mcp.{_HOMES.get(name, 'host')}"), name)

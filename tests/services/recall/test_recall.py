@@ -138,7 +138,7 @@ def test_a_project_and_a_session_narrow_it(home: Path) -> None:
     assert sessions(ask(home, "cart", project="/srv/docs")) == [DOCS]
     assert set(sessions(ask(home, "cart", project="/srv/app"))) == {CART}
     assert sessions(ask(home, "cart", session=DOCS)) == [DOCS]
-    assert CART not in sessions(ask(home, "cart", without=CART))
+    assert CART not in sessions(ask(home, "cart", without=[CART]))
     assert sessions(ask(home, "cart", project="/srv/nowhere")) == []
 
 
@@ -158,7 +158,7 @@ def test_what_a_fork_copied_is_found_once(home: Path) -> None:
     put(home, LOGIN, fork)
     assert sessions(ask(home, "walrus")) == [CART]
     # The fork has it too: asked alone, or without the first, it answers.
-    assert sessions(ask(home, "walrus", without=CART)) == [LOGIN]
+    assert sessions(ask(home, "walrus", without=[CART])) == [LOGIN]
 
 
 def test_what_is_deleted_is_not_found(home: Path) -> None:

@@ -1,9 +1,10 @@
-"""Use the MCP servers of a project: list them, trust them, call their tools.
+"""Use the MCP servers of a project, or be one that agents ask about the past.
 
   list                     list the servers of .mcp.json and of your own config
   trust NAME               show what a server would run; --apply trusts it
   tools [NAME...]          list the tools of trusted servers (starts them)
   call NAME TOOL '{...}'   call a tool with a JSON object
+  serve                    be a server: agents ask earlier sessions (stdio)
 
 No server is started before you trust it. Trust covers the content of an entry
 (command, arguments, environment, address): if it changes, you are asked again.
@@ -11,6 +12,12 @@ Servers run in the sandbox, with a clean environment. They have no network and
 cannot write, except as --allow-net and --write permit when you trust them.
 The permission rules decide every call. A tool whose description changed is not
 called until `trust NAME --tools --apply` accepts it.
+
+`serve` only reads. Its tools are recall, which finds earlier sessions of this
+project that answer a question, and read, which reads on around a quote. A
+client starts it and it ends with the client. Secrets are removed; the session
+that asks is left out. In Claude Code:
+  claude mcp add recollect -- recollect mcp serve
 
 Example:
   recollect mcp list
@@ -22,17 +29,21 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
+
+# isort: split
 from msgspec import UNSET, UnsetType
 
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
-from recollect.cli.terminal.plans import command, own_data
+from recollect.cli.terminal.plans import command, own_cache, own_data
 from recollect.cli.terminal.text import counted, padded, shortened, visible, visible_lines
 from recollect.errors import MissingExtra, UsageError
 from recollect.model.settings.mcp_config import ServerTransport
@@ -55,7 +66,7 @@ if TYPE_CHECKING:
     from recollect.policy.decision import Decision
 
 Answer = TypeVar("Answer")
-_ACTIONS = ("list", "trust", "tools", "call")
+_ACTIONS = ("list", "trust", "tools", "call", "serve")
 _DESCRIPTION_COLUMNS = 70
 
 
@@ -92,8 +103,27 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    actions = {"list": _list, "trust": _trust, "tools": _tools, "call": _call}
+    actions = {"list": _list, "trust": _trust, "tools": _tools, "call": _call, "serve": _serve}
     return actions[options.action](options)
+
+
+def _serve(options: Namespace) -> int:
+    """The client names its directory and its session in the environment; nothing else of it is read or kept."""
+    from recollect.mcp.serve.protocol import McpService, serve
+    from recollect.mcp.serve.tools import ABOUT, LISTING, OwnSessions, RecallTools
+    from recollect.services.page.index import IndexKeeper
+
+    homes = [home.path for home in chosen_homes(options.homes) if home.exists]
+    directory = Path(os.environ.get("CLAUDE_PROJECT_DIR") or options.project).resolve()
+    if options.project != ".":
+        directory = Path(options.project).resolve()
+    own = OwnSessions(os.environ.get("CLAUDE_CODE_SESSION_ID"), homes, os.getppid())
+    index = IndexKeeper(homes, own_cache(options))
+    tools = RecallTools(index, data=own_data(options), directory=directory, user_home=Path.home(), own=own)
+    service = McpService("recollect", LISTING, {"recall": tools.recall, "read": tools.read}, ABOUT)
+    serve(service, index.refresh, sys.stdin.fileno(), sys.stdout.buffer)
+    # At once: a refresh that still runs loses nothing, and its workers end with the pipe.
+    os._exit(0)
 
 
 def _servers(options: Namespace) -> ProjectServers:

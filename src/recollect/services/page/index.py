@@ -36,10 +36,15 @@ class IndexKeeper:
         self.notes: list[str] = []
 
     @property
+    def is_refreshing(self) -> bool:
+        """Whether an answer of now may lack what was written last."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
     def state(self) -> IndexState:
         if self._built():
             return "ready"
-        return "building" if self._thread is not None and self._thread.is_alive() else "none"
+        return "building" if self.is_refreshing else "none"
 
     def _built(self) -> bool:
         """Checked each time: another process, or damage, may have removed the file."""
@@ -48,8 +53,7 @@ class IndexKeeper:
     def refresh(self) -> None:
         """Start a refresh, unless one runs or has just ended."""
         with self._lock:
-            is_running = self._thread is not None and self._thread.is_alive()
-            if not self.homes or is_running or self._is_held or time.monotonic() < self._rests_until:
+            if not self.homes or self.is_refreshing or self._is_held or time.monotonic() < self._rests_until:
                 return
             thread = threading.Thread(target=self._refresh, name="recollect-index", daemon=True)
             thread.start()

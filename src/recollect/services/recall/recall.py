@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import heapq
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -38,6 +38,8 @@ from recollect.services.search.quotes import QuoteReader
 from recollect.services.search.search import SearchHit, hit_of, milliseconds
 from recollect.storage.logs.reader import PACKED
 
+PlaceTest = Callable[[str | None], bool]
+"""Whether work in a directory is asked about."""
 # Rows that are placed in their logs and compared, of all that have a word.
 _RANKED = 600
 _MOST_PHRASINGS = 5
@@ -92,19 +94,21 @@ def recall(
     *,
     opened: OpenIndex,
     also: Sequence[str] = (),
-    project: str | None = None,
+    project: str | PlaceTest | None = None,
     since: dt.datetime | None = None,
     until: dt.datetime | None = None,
     session: str | None = None,
-    without: str | None = None,
+    without: Sequence[str] = (),
     limit: int = 5,
     skip: int = 0,
     quotes: int = 2,
     width: int = 300,
+    clean: Callable[[str], str] | None = None,
 ) -> RecallResult:
     """The sessions that answer best. ``also`` has other wordings of the same question; the best one counts.
 
-    ``session`` is the only session to ask, ``without`` one to leave out; ``skip`` of the best are passed over.
+    ``session`` is the only session to ask, ``without`` names some to leave out; ``skip`` of the best are passed over.
+    ``clean`` changes each text that is quoted before it is cut.
     """
     started = time.perf_counter()
     phrasings = [text for text in (question, *also) if text.strip()][:_MOST_PHRASINGS]
@@ -119,7 +123,7 @@ def recall(
     answers = [_Answer(rows, text, only) for text in phrasings]
     best = _merged(answers)
     chosen = best[skip : skip + limit]
-    with QuoteReader() as reader:
+    with QuoteReader(clean) as reader:
         sessions = [answer.shown(one, reader, quotes, width) for answer, one in chosen]
     return RecallResult(
         question,
@@ -133,16 +137,16 @@ def recall(
 
 
 def _files(
-    rows: RecallQueries, project: str | None, session: str | None, without: str | None
+    rows: RecallQueries, project: str | PlaceTest | None, session: str | None, without: Sequence[str]
 ) -> frozenset[int] | None:
     """The logs to ask; None: all."""
-    if project is None and session is None and without is None:
+    if project is None and session is None and not without:
         return None
-    fits = None if project is None else ProjectFilter(project).fits
+    fits = ProjectFilter(project).fits if isinstance(project, str) else project
     files = frozenset(file for file, cwd in rows.places() if fits is None or fits(cwd))
     if session is not None:
         files &= rows.logs_of(session)
-    return files if without is None else files - rows.logs_of(without)
+    return files.difference(*(rows.logs_of(one) for one in without))
 
 
 class _Answer:

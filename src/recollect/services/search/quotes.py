@@ -8,7 +8,7 @@ the number of open files is limited.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -20,6 +20,8 @@ from recollect.services.search.question import MessageFinder, fields_of, windows
 from recollect.storage.logs.reader import OpenLog
 
 _OPEN_AT_ONCE = 32
+# Characters of a long text that are cleaned, and how many at a cut are not shown.
+_CLEANED, _MARGIN = 64_000, 16_000
 
 
 class MessagePlace(NamedTuple):
@@ -46,10 +48,11 @@ class Quote(NamedTuple):
 
 
 class QuoteReader:
-    """Reads the quotes of one answer."""
+    """Reads the quotes of one answer. ``clean`` changes each text before it is cut, such as by removing secrets."""
 
-    def __init__(self) -> None:
+    def __init__(self, clean: Callable[[str], str] | None = None) -> None:
         self._open: dict[str, OpenLog] = {}
+        self._clean = clean
 
     def __enter__(self) -> Self:
         return self
@@ -86,6 +89,8 @@ class QuoteReader:
         is_known = self._is_unchanged(place)
         for fields, branch in self._texts(place, kinds):
             if is_known or finder.matches(fields):
+                if self._clean is not None:
+                    fields = {kind: self._cleaned(text, finder) for kind, text in fields.items()}  # noqa: PLW2901
                 cut = _cut(fields, finder, width)
                 if cut is not None:
                     return cut._replace(branch=branch)
@@ -102,6 +107,19 @@ class QuoteReader:
         facts = self._facts(place)
         if facts is not None:
             yield fields_of(facts, kinds), facts.branch
+
+    def _cleaned(self, text: str, finder: MessageFinder) -> str:
+        """The text, or of a very long one the part around the first match, cleaned.
+
+        What is cut off after cleaning is longer than any secret, so none is shown in part.
+        """
+        assert self._clean is not None  # noqa: S101 - for the type checker: the caller checks it
+        if len(text) <= _CLEANED:
+            return self._clean(text)
+        first = next((start for start, _, _ in finder.places(text)), 0)
+        start, end = max(0, first - _CLEANED // 2), first + _CLEANED // 2
+        clean = self._clean(text[start:end])
+        return clean[_MARGIN if start else 0 : len(clean) - (_MARGIN if end < len(text) else 0)]
 
     def _is_unchanged(self, place: MessagePlace) -> bool:
         log = self._log(place.path)

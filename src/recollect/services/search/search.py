@@ -299,7 +299,7 @@ def hit_of(match: SearchMatch, quote: Quote | None) -> SearchHit:
         origin.agent,
         match.place.uuid,
         kind,
-        None if match.at is None else _iso(match.at),
+        None if match.at is None else iso_time(match.at),
         origin.project,
         branch or origin.branch,
         origin.title,
@@ -310,7 +310,7 @@ def hit_of(match: SearchMatch, quote: Quote | None) -> SearchHit:
     )
 
 
-def _iso(at: int) -> str:
+def iso_time(at: int) -> str:
     try:
         return (
             (_EPOCH + dt.timedelta(milliseconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
