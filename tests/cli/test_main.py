@@ -63,7 +63,12 @@ def test_a_wrong_home_is_an_error_for_every_command(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also for those that would not look into it: an empty answer must not look like an empty home."""
-    words = {"run": ["--", "true"], "agent": ["-p", "x"], "mv": ["/a", "/b"]}
+    words = {
+        "run": ["--", "true"],
+        "agent": ["-p", "x"],
+        "mv": ["/a", "/b"],
+        "convert": ["x", "--to", "codex"],
+    }
     parser = command_parser(command)
     needed = [one for one in parser._actions if not one.option_strings and one.nargs in (None, "+")]
     values = [str(next(iter(one.choices))) if one.choices else "x" for one in needed]

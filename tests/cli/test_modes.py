@@ -27,6 +27,7 @@ WRITING: dict[str, list[list[str]]] = {
     "check": [[]],
     "export": [[ONE, "--format", "jsonl", "--output", "talk.jsonl"]],
     "fork": [[ONE, "--apply"]],
+    "convert": [[ONE, "--to", "codex", "--apply"]],
     "rename": [[ONE, "Another", "--apply"]],
     "tag": [[ONE, "kept", "--apply"]],
     "repair": [[TWO, "--apply"], [TWO, "--in-place", "--apply"]],

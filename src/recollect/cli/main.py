@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("recollect.cli.look.resume", "find a session and continue it in the client"),
     "browse": ("recollect.cli.look.browse", "read sessions in the terminal: pick, scroll, search"),
     "fork": ("recollect.cli.keep.fork", "start a new session as a copy of another"),
+    "convert": ("recollect.cli.keep.convert", "hand a session over to another client: claude, codex"),
     "rename": ("recollect.cli.keep.rename", "set the title of a session"),
     "tag": ("recollect.cli.keep.tag", "set the tag of a session"),
     "check": ("recollect.cli.mend.check", "find damaged sessions and requests the API would refuse"),

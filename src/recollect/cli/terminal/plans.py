@@ -33,7 +33,7 @@ def command(options: Namespace, *words: str) -> str:
     """A command line to type, with the same global options as this one."""
     homes = [part for home in options.homes for part in ("--home", home)]
     data = ["--data", options.data] if options.data else []
-    return " ".join(map(_quoted, ["recollect", *homes, *data, *words]))
+    return " ".join(map(shell_word, ["recollect", *homes, *data, *words]))
 
 
 def undo_of(options: Namespace, changes: list[str]) -> list[str]:
@@ -57,7 +57,7 @@ def option(name: str, value: str) -> list[str]:
     return [f"{name}={value}"] if value.startswith("-") else [name, value]
 
 
-def _quoted(word: str) -> str:
+def shell_word(word: str) -> str:
     """A word quoted for a shell. Invisible characters are spelled out, so that the shell reads the same word."""
     if visible(word) == word:
         return shlex.quote(word)

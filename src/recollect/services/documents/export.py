@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from recollect.model.convert.loss import Loss
 from recollect.model.damage import Damage
+from recollect.services.convert import ConvertPlan
 from recollect.services.documents.conversation import DamageDocument, damage_document
 from recollect.services.export.export import Redactor
 
@@ -40,6 +41,36 @@ class ExportDocument(Struct, frozen=True, kw_only=True):
     losses: Sequence[Loss]
     findings: list[DamageDocument]
     problems: list[ExportProblemDocument] | UnsetType = UNSET
+
+
+class ConvertDocument(Struct, frozen=True, kw_only=True):
+    """A session of another client made out of one; ``losses`` is what cannot be carried."""
+
+    session: str
+    from_agent: str
+    to_agent: str
+    new: str
+    path: str
+    lines: int
+    bytes: int
+    losses: Sequence[Loss]
+    applied: bool
+    undo: str | None
+
+
+def convert_document(plan: ConvertPlan, *, applied: bool, undo: str | None) -> ConvertDocument:
+    return ConvertDocument(
+        session=plan.session,
+        from_agent=plan.from_agent,
+        to_agent=plan.to_agent,
+        new=plan.new,
+        path=str(plan.path),
+        lines=len(plan.lines),
+        bytes=plan.bytes,
+        losses=plan.losses,
+        applied=applied,
+        undo=undo,
+    )
 
 
 def redacted(redactor: Redactor | None) -> list[RedactedSecretDocument]:

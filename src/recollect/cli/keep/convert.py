@@ -1,0 +1,67 @@
+"""Make a session of another client out of a session: Claude Code or Codex.
+
+Carries prompts, answers, tool calls and their results, as the session's own
+client would load them, and lists what cannot be carried. Writes into
+recollect's data directory, or with --into into a directory you name, laid out
+as the other client's home; never into a client's home. Prints the plan; --apply
+writes the file.
+
+Example:
+  recollect convert @last --to codex
+  recollect convert 01a1e3a3 --to claude --into ~/handed-over --apply
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from recollect.cli.terminal import output, plans
+from recollect.cli.terminal.homes import named_session
+from recollect.cli.terminal.text import counted, size, visible
+from recollect.services import convert
+from recollect.services.convert import ConvertPlan
+from recollect.services.documents.export import convert_document
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("session", metavar="S", help="session: id, start of an id, title, path, or @last")
+    parser.add_argument(
+        "--to", required=True, choices=convert.TARGETS, help="the client that goes on with it"
+    )
+    parser.add_argument("--into", type=Path, metavar="DIR", help="write below this directory")
+    plans.add_apply(parser)
+
+
+def run(options: Namespace) -> int:
+    session = named_session(options, options.session)
+    directory = options.into or plans.own_data(options) / "converted" / options.to
+    plan = convert.planned(session, options.to, directory.absolute())
+    if options.apply:
+        convert.apply(plan)
+    undo = f"rm {plans.shell_word(str(plan.path))}" if options.apply else ""
+    if options.json:
+        output.print_json(convert_document(plan, applied=options.apply, undo=undo or None))
+        return 0
+    _tell(plan, done=options.apply)
+    into = plans.option("--into", str(options.into)) if options.into else []
+    again = plans.command(options, "convert", plan.session, "--to", plan.to_agent, *into, "--apply")
+    plans.say_end(options, again, undo)
+    return 0
+
+
+def _tell(plan: ConvertPlan, *, done: bool) -> None:
+    verb = "Converted" if done else "Would convert"
+    output.say(
+        f"{verb} {visible(plan.session[:8])} of {plan.from_agent} for {plan.to_agent}:"
+        f" {counted(len(plan.lines), 'line')}, {size(plan.bytes)}"
+    )
+    output.say(f"File: {visible(str(plan.path))}")
+    for loss in plan.losses:
+        output.say(f"  not carried: {visible(loss.what)} ({loss.count:,} x {loss.code})")
+    if done:
+        words = f"claude --resume {plan.path}" if plan.to_agent == "claude" else f"codex resume {plan.new}"
+        where = (
+            "" if plan.to_agent == "claude" else ", with its home as CODEX_HOME or the file copied into yours"
+        )
+        output.say(visible(f"Continue it with: {words}{where}"))

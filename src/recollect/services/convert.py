@@ -1,0 +1,122 @@
+"""Hand a session over to another client: a native session of Claude Code or Codex, in a directory that is no one's home.
+
+The conversation as its own client would load it is carried: prompts, answers, calls and their results. What cannot
+be carried is listed. Nothing is written into the home of a client: the user copies the file there, or names the directory
+as a home.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from recollect.errors import UsageError
+from recollect.model.blocks import ServerToolUseBlock, ThinkingBlock
+from recollect.model.conversation.chain import entries_of
+from recollect.model.convert import Conversion, Loss, to_claude
+from recollect.model.convert.into_codex import to_codex
+from recollect.model.convert.loss import LossCode, LossCollector
+from recollect.model.entry import Assistant, Entry, User
+from recollect.model.made_ids import derived_uuid
+from recollect.model.project_key import project_key
+from recollect.services.agent_homes import machine_homes
+from recollect.services.export import export
+from recollect.services.session import Session
+from recollect.system import fsops
+from recollect.system.locations import agent_of
+
+TARGETS = ("claude", "codex")
+
+
+class ConvertPlan(Struct, frozen=True):
+    """What would be written, and what cannot be carried."""
+
+    session: str
+    from_agent: str
+    to_agent: str
+    new: str
+    path: Path
+    entries: int
+    lines: list[bytes]
+    losses: list[Loss]
+
+    @property
+    def bytes(self) -> int:
+        """The size of the new file."""
+        return sum(len(line) + 1 for line in self.lines)
+
+
+def planned(session: Session, target: str, directory: Path) -> ConvertPlan:
+    """Convert a session for another client; ``directory`` is laid out as that client's home is."""
+    source = agent_of(str(session.home.root))
+    if source == target:
+        raise UsageError(
+            f"session {session.id}: it is a session of {target} already",
+            hint="`recollect fork` copies one of Claude, `recollect export --format original` one of another agent",
+        )
+    collected = LossCollector()
+    entries = list(_carried(entries_of(session.conversation().nodes, session.load), collected))
+    began = next((entry.at for entry in entries if entry.at is not None), dt.datetime.now(dt.UTC))
+    new = derived_uuid(f"{session.id}\0{target}", 0)
+    if target == "codex":
+        made = to_codex(entries, thread=new, cwd=session.cwd, at=began)
+        place = Path("sessions", f"{began:%Y/%m/%d}", f"rollout-{began:%Y-%m-%dT%H-%M-%S}-{new}.jsonl")
+    else:
+        made = to_claude(entries, session_id=new, cwd=session.cwd or "/")
+        place = Path("projects", project_key(session.cwd or "/"), f"{new}.jsonl")
+    if not made.lines:
+        raise UsageError(
+            f"session {session.id}: it holds no conversation", hint="`recollect show S --all-branches`"
+        )
+    losses = [*collected.all(), *_told(made)]
+    return ConvertPlan(session.id, source, target, new, directory / place, len(entries), made.lines, losses)
+
+
+def apply(plan: ConvertPlan) -> None:
+    """Write the new file. It must not be there yet, nor below the home of a client."""
+    target = plan.path.resolve()
+    for root in machine_homes():
+        home = (root.source or root.path).resolve()
+        if target.is_relative_to(home):
+            raise UsageError(
+                f"{plan.path}: lies in the home of {root.agent}, where recollect writes no session of another",
+                hint="name another directory with --into DIR, and copy the file yourself",
+            )
+    fsops.make_directories(plan.path.parent)
+    export.write_file(plan.path, (line + b"\n" for line in plan.lines), force=False)
+
+
+def _told(made: Conversion) -> list[Loss]:
+    """Without what every session of another agent lacks and no client needs."""
+    ordinary = (LossCode.IDS_MADE, LossCode.USAGE_UNKNOWN, LossCode.TIME_MOVED, LossCode.RESPONSE_IDS)
+    return [loss for loss in made.losses if loss.code not in ordinary]
+
+
+def _carried(entries: list[Entry], losses: LossCollector) -> Iterator[Entry]:
+    """The entries that mean the same to another client, without thinking that only its own model can read."""
+    for entry in entries:
+        body = entry.body
+        if isinstance(body, User) and body.is_meta:
+            losses.add(LossCode.CONTEXT, "context that the client adds by itself", entry.offset)
+        elif isinstance(body, Assistant):
+            kept = [
+                block
+                for block in body.message.blocks
+                if not isinstance(block, ThinkingBlock | ServerToolUseBlock)
+            ]
+            for block in body.message.blocks:
+                if isinstance(block, ThinkingBlock):
+                    losses.add(
+                        LossCode.THINKING, "thinking, which only its own model takes back", entry.offset
+                    )
+                elif isinstance(block, ServerToolUseBlock):
+                    losses.add(LossCode.SERVER_TOOL, "search that the service made itself", entry.offset)
+            if kept:
+                yield structs.replace(
+                    entry, body=structs.replace(body, message=structs.replace(body.message, content=kept))
+                )
+        else:
+            yield entry

@@ -1,0 +1,112 @@
+"""Sessions of one client as native sessions of another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import recollect
+from recollect.errors import UsageError
+from recollect.model.convert.loss import LossCode
+from recollect.sample import sample_home
+from recollect.services import convert
+from recollect.services.originals import resumed
+from tests.storage.foreign.samples import codex_samples
+
+
+@pytest.fixture
+def codex(shared: Path, tmp_path: Path) -> recollect.Session:
+    sample = next(one for one in codex_samples(shared) if one.name == "0.166.0/tools")
+    home = recollect.Home(sample.home, data=tmp_path / "data", index=False)
+    return max(home.sessions(), key=lambda session: len(session.conversation().messages))
+
+
+def said(session: recollect.Session) -> list[tuple[str, str]]:
+    """Prompts and answers, without context and thinking."""
+    return [
+        (message.role, message.text)
+        for message in session.conversation().messages
+        if message.text and not message.is_meta
+    ]
+
+
+def test_a_codex_session_becomes_one_that_claude_loads(codex: recollect.Session, tmp_path: Path) -> None:
+    plan = convert.planned(codex, "claude", tmp_path / "to")
+    convert.apply(plan)
+    (found,) = recollect.Home(tmp_path / "to", data=tmp_path / "other", index=False).sessions()
+    assert found.id == plan.new
+    assert said(found) == said(codex)
+    calls = [(call.name, call.text) for call in codex.tool_calls()]
+    assert [(call.name, call.text) for call in found.tool_calls()] == calls
+    assert calls
+    report = recollect.Home(tmp_path / "to", data=tmp_path / "other", index=False).check()
+    assert not [finding for finding in report.findings if finding.severity.value == "error"]
+    assert {loss.code for loss in plan.losses} >= {LossCode.CONTEXT, LossCode.THINKING}
+
+
+def test_a_claude_session_becomes_one_that_codex_resumes(tmp_path: Path) -> None:
+    """Read back through the mirror, and as the items the client would send."""
+    home = recollect.Home(sample_home(), data=tmp_path / "data", index=False)
+    compared = 0
+    for session in home.sessions():
+        plan = convert.planned(session, "codex", tmp_path / session.id)
+        convert.apply(plan)
+        (found,) = recollect.Home(
+            tmp_path / session.id, data=tmp_path / "other" / session.id, index=False
+        ).sessions()
+        assert found.id == plan.new
+        carried = [text for _, text in said(found)]
+        assert "\n".join(carried) == "\n".join(text for _, text in said(session))
+        sent = [item for item in resumed(found) if item.get("type") == "message"]
+        assert [part["text"] for item in sent for part in item["content"] if "text" in part] == carried
+        compared += 1
+    assert compared >= 3
+
+
+def test_converting_twice_gives_the_same_and_overwrites_nothing(
+    codex: recollect.Session, tmp_path: Path
+) -> None:
+    first = convert.planned(codex, "claude", tmp_path)
+    assert convert.planned(codex, "claude", tmp_path) == first
+    convert.apply(first)
+    with pytest.raises(recollect.RecollectError):
+        convert.apply(first)
+
+
+def test_nothing_is_written_into_the_home_of_a_client(codex: recollect.Session, own_home: Path) -> None:
+    (own_home / ".claude" / "projects").mkdir(parents=True)
+    plan = convert.planned(codex, "claude", own_home / ".claude")
+    with pytest.raises(UsageError, match="home of claude"):
+        convert.apply(plan)
+    assert not list((own_home / ".claude").rglob("*.jsonl"))
+
+
+def test_a_session_of_the_same_client_is_refused(codex: recollect.Session, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="already"):
+        convert.planned(codex, "codex", tmp_path)
+
+
+def test_the_command_plans_first_and_writes_with_apply(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from recollect.cli.main import main
+
+    words = [
+        "--home",
+        str(sample_home()),
+        "convert",
+        "@last",
+        "--to",
+        "codex",
+        "--into",
+        str(tmp_path / "to"),
+        "--json",
+    ]
+    assert main(words) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert not plan["applied"]
+    assert not Path(plan["path"]).exists()
+    assert main([*words, "--apply"]) == 0
+    assert Path(json.loads(capsys.readouterr().out)["path"]).is_file()
