@@ -43,13 +43,15 @@ def two_sessions(home: Path) -> None:
     )
 
 
-def served(home: Path, data: Path, *, is_built: bool = True, static: Path | None = None) -> ServedPage:
-    """A page over a home, its index brought up to date where wanted."""
+def served(
+    home: Path, data: Path, *, is_built: bool = True, static: Path | None = None, cookie: str | None = None
+) -> ServedPage:
+    """A page over a home, its index brought up to date where wanted; ``cookie``: of an address that is kept."""
     desk = PageBackend(Home(home, data=data), data=data, cache=data / "cache", words=["--home", str(home)])
     if is_built:
         desk.index.refresh()
         desk.index.wait(60)
-    return ServedPage(desk, PORT, "0.0.0", exports(), BuiltFiles(static or data / "no-static"))
+    return ServedPage(desk, PORT, "0.0.0", exports(), BuiltFiles(static or data / "no-static"), cookie=cookie)
 
 
 class Browser:

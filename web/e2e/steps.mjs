@@ -152,3 +152,19 @@ export async function paint({ page }, { selector }) {
     there: performance.now(),
   }))
 }
+
+/** How often Tab is pressed from the top of the page until the focus is on something. */
+export async function tabsUntil({ page }, { selector, most }) {
+  await page.evaluate(() => document.activeElement?.blur())
+  for (let turn = 1; turn <= most; turn++) {
+    await page.keyboard.press('Tab')
+    if (await page.evaluate((wanted) => document.activeElement?.matches(wanted) ?? false, selector)) return turn
+  }
+  return most + 1
+}
+
+export const focused = ({ page }) => page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent ?? '')
+export const offline = ({ context }, { on }) => context.setOffline(on).then(() => null)
+export const title = ({ page }) => page.title()
+export const box = ({ page }, { selector }) => page.locator(selector).first().boundingBox()
+export const top = ({ page }, { selector }) => page.locator(selector).first().evaluate((one) => one.scrollTop)

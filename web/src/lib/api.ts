@@ -1,6 +1,7 @@
 // How the server is asked (docs/design/page.md). What it answers is in documents.ts.
 
 import type { ChangeDocument, ErrorDocument, LoginDocument, MeDocument, ViewDocument } from './documents'
+import { lost } from './live.svelte'
 import { may } from './may.svelte'
 
 export class Refused extends Error {
@@ -20,6 +21,9 @@ let signedOut: (problem: Refused) => void = () => {}
 /** What happens when a member's token is no longer good, whichever request learns of it. */
 export const onSignedOut = (run: (problem: Refused) => void): void => void (signedOut = run)
 
+/** A hint about options of a command helps nobody on a page. */
+const forPage = (hint: string): string => (/(^|[\s`(])--[a-z]/.test(hint) ? '' : hint)
+
 async function read(answer: Response): Promise<unknown> {
   const text = await answer.text()
   let document: unknown
@@ -30,7 +34,7 @@ async function read(answer: Response): Promise<unknown> {
   }
   if (!answer.ok) {
     const { error, hint, sign_in } = document as Partial<ErrorDocument>
-    const refused = new Refused(answer.status, error ?? `status ${answer.status}`, hint ?? '', sign_in === true)
+    const refused = new Refused(answer.status, error ?? `status ${answer.status}`, forPage(hint ?? ''), sign_in === true)
     if (refused.isSignIn) signedOut(refused)
     throw refused
   }
@@ -42,6 +46,7 @@ async function sent(path: string, init?: RequestInit): Promise<Response> {
     return await fetch(path, init)
   } catch (cause) {
     if ((cause as Error).name === 'AbortError') throw cause
+    void lost()
     throw new Refused(0, 'The server does not answer.', may.change ? 'Is `recollect web` still running?' : 'Try again in a moment.')
   }
 }

@@ -10,6 +10,7 @@ const stars = new SvelteSet<string>()
 const pins = new SvelteMap<string, PinDocument[]>()
 
 export const isStarred = (session: string): boolean => stars.has(session)
+export const starCount = (): number => stars.size
 export const pinsOf = (session: string): PinDocument[] => pins.get(session) ?? []
 export const isPinned = (session: string, uuid: string): boolean => pinsOf(session).some((one) => one.uuid === uuid)
 

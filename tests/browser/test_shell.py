@@ -1,0 +1,153 @@
+"""What stands around a conversation: home, list, panes, palette, health, and a server that goes away."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.browser.chromium import Chromium
+from tests.browser.conftest import Place
+from tests.browser.home import RICH
+from tests.surfaces.case import Case
+
+SCREENS = ("home?since=all", "sessions", "cost?since=all", "health", "settings", "gallery")
+
+
+@pytest.fixture(scope="module")
+def told(opened: Place, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What the command says of the same home."""
+    document: dict[str, object] = Case(opened.home, tmp_path_factory.mktemp("told")).document("stats")
+    return document
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1440, "light"), (1440, "dark"), (1024, "light"), (390, "dark")]
+)
+def test_no_screen_has_a_finding_of_axe_or_a_bar_to_scroll_sideways(
+    page: Chromium, artefacts: Path, width: int, scheme: str
+) -> None:
+    page.do("size", width=width, height=900)
+    page.do("theme", scheme=scheme)
+    for screen in (*SCREENS, f"s/{RICH}"):
+        page.do("go", hash=f"#/{screen}", wait="main h1")
+        page.do("settle", ms=150)
+        page.do("shot", path=str(artefacts / f"{re.sub('[^a-z]', '', screen)[:8]}-{width}-{scheme}.png"))
+        assert (screen, []) == (screen, page.do("problems"))
+        box = page.do("box", selector="body")
+        assert (screen, box["width"]) == (screen, width)
+
+
+def test_a_first_load_shows_home_with_its_title_and_its_place_in_the_rail(
+    page: Chromium, opened: Place
+) -> None:
+    page.do("open", url=f"{opened.base}#key=used-before")
+    page.do("wait", selector=".home h1")
+    assert page.do("texts", selector=".rail a[aria-current]") == ["Home"]
+    assert page.do("title") == "Home · recollect"
+
+
+def test_home_shows_the_figures_of_the_command_and_leads_to_sessions(
+    page: Chromium, told: dict[str, object]
+) -> None:
+    page.do("go", hash="#/home?since=all", wait=".home .figure")
+    exact = page.do("attribute", selector=".figure:nth-of-type(4) .money", name="title")
+    assert exact == f"exactly ${told['total_cost_usd']}"
+    assert Decimal(str(told["total_cost_usd"])) > 0
+    rows = page.do("texts", selector=".home table.numbers tbody tr td:nth-child(2)")
+    tools = told["tools"]
+    assert isinstance(tools, list)
+    assert rows[:12] == [f"{one['calls']:,}" for one in tools[:12]]
+    page.do("click", selector=".home table.numbers .linkish", text=tools[0]["name"])
+    page.do("wait", selector=".behind a")
+    page.do("click", selector=".behind a")
+    page.do("wait", selector=".talk .head")
+    assert page.do("hash").startswith("#/s/")
+
+
+def test_the_first_row_is_a_few_tabs_away_and_no_row_counts_lines_or_expires(page: Chromium) -> None:
+    page.do("wait", selector=".list .row a")
+    assert page.do("tabsUntil", selector=".row a", most=9) <= 6
+    rows = "\n".join(page.do("texts", selector=".list .row"))
+    assert "messages" in rows
+    assert " lines" not in rows
+    assert "overdue" not in rows
+    page.do("go", hash="#/gallery", wait=".gallery")
+    assert "$335.66 + unpriced" in page.do("wait", selector=".gallery .money", text="335.66")
+
+
+def test_the_palette_goes_to_screens_and_sessions(page: Chromium) -> None:
+    page.do("press", keys=["Control+k"])
+    page.do("wait", selector=".palette li")
+    page.do("type", text="healt")
+    page.do("wait", selector=".palette [aria-selected='true']", text="Health")
+    page.do("press", keys=["Enter"])
+    page.do("wait", selector=".health .lines")
+    page.do("press", keys=["Control+k"])
+    page.do("wait", selector=".palette-input")
+    page.do("type", text="Begin")
+    page.do("wait", selector=".palette li", text="live")
+    page.do("press", keys=["Enter"])
+    page.do("wait", selector=".talk .head")
+
+
+def test_slash_searches_from_everywhere_help_opens_at_its_top_and_escape_closes_a_menu(
+    page: Chromium,
+) -> None:
+    page.do("go", hash="#/cost?since=all", wait=".cost h1")
+    page.do("press", keys=["/"])
+    page.do("wait", selector="[data-search]:focus")
+    page.do("go", hash="#/health", wait=".health .lines")
+    page.do("press", keys=["?"])
+    page.do("wait", selector="dialog[open] .help")
+    assert page.do("top", selector="dialog[open]") == 0
+    page.do("press", keys=["Escape"])
+    page.do("go", hash=f"#/s/{RICH}", wait=".head .menu summary")
+    page.do("click", selector=".head .menu summary")
+    page.do("wait", selector=".menu[open]")
+    page.do("press", keys=["Escape"])
+    assert page.do("count", selector=".menu[open]") == 0
+
+
+def test_three_panes_are_resized_and_stars_are_kept(page: Chromium) -> None:
+    page.do("size", width=1440, height=900)
+    page.do("go", hash=f"#/s/{RICH}", wait=".side .side-row[aria-current]")
+    page.do("wait", selector=".panel")
+    before = page.do("box", selector=".side")["width"]
+    page.do("click", selector=".divider", force=True)
+    page.do("press", keys=["ArrowRight", "ArrowRight"])
+    page.do("reload", wait=".side .side-row")
+    assert page.do("box", selector=".side")["width"] == before + 40
+    page.do("go", hash="#/sessions", wait=".list .row .star")
+    page.do("click", selector=f".row:has([data-session='{RICH}']) .star", force=True)
+    page.do("wait", selector=".star[aria-pressed='true']")
+    page.do("go", hash="#/sessions?starred=true")
+    page.do("wait", selector=".sums", text="1 session")
+    page.do("reload", wait=".star[aria-pressed='true']")
+    assert page.do("count", selector=".list .row") == 1
+    page.do("click", selector=".star[aria-pressed='true']", force=True)
+    page.do("wait", selector=".waiting", text="No session fits")
+
+
+def test_health_is_a_handful_of_lines_and_its_plans_are_sentences(page: Chromium) -> None:
+    page.do("go", hash="#/health", wait=".health .lines")
+    assert page.do("texts", selector=".lines h2")[:5] == ["At risk", "Expiring", "Damaged", "Secrets", "Disk"]
+    page.do("click", selector=".lines button", text="Archive all")
+    assert "will be copied into recollect’s archive." in page.do(
+        "wait", selector="dialog[open] p", text="will be"
+    )
+    page.do("press", keys=["Escape"])
+
+
+def test_a_server_that_is_gone_is_said_and_the_page_recovers_by_itself(page: Chromium) -> None:
+    page.do("wait", selector=".list .row")
+    page.do("offline", on=True)
+    try:
+        page.do("go", hash="#/cost?since=all")
+        assert "does not answer" in page.do("wait", selector=".gone")
+    finally:
+        page.do("offline", on=False)
+    page.do("gone", selector=".gone", text="does not answer")
+    page.do("go", hash="#/sessions", wait=".list .row")
