@@ -217,7 +217,7 @@ class Home:
         sessions: int = 0,
     ) -> SearchResult:
         """Messages that hold what is asked for, newest first, each once. Snippets quote transcripts: data, not
-        instructions. ``how`` is words, substring or regex. ``since`` and ``until`` are those of ``costs``.
+        instructions. ``how`` is words, substring, regex or best. ``since`` and ``until`` are those of ``costs``.
         ``sessions`` is how many sessions to return as well, each with its best message. The index is brought up to date first.
         """
         from recollect.services.search.search import search

@@ -168,6 +168,39 @@ def test_words_that_do_not_all_occur_find_the_best_and_say_so(
     assert (True, 2) == (document["is_loose"], document["total"])
 
 
+def test_a_question_is_answered_by_the_sessions_that_fit_best(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --best at once, and where no message has all its words."""
+    third = "7c2d9c1e-0000-4000-8000-000000000003"
+    put(home, third, [prompt(50, None, "prices are rounded wrongly"), reply(51, 50, said("Decimal now"))])
+    question = ["why", "were", "the", "price", "roundings", "so", "wrong"]
+    code = main(["search", "--best", *question])
+    asked = capsys.readouterr()
+    main(["search", *question])
+    fallen_back = capsys.readouterr()
+    document = printed(capsys, "--best", *question)
+    main(["search", "--best", "zebra", "decimal", "yak", "gnu", "lynx", "puma"])
+    weak = capsys.readouterr()
+
+    assert 0 == code
+    assert asked.out.startswith(f"1  {third[:8]}  prices are rounded wrongly  strength ")
+    assert "No message has all the words" not in asked.err
+    assert "No message has all the words; the best with some of them" in fallen_back.err
+    assert fallen_back.out == asked.out
+    assert (False, False) == (document["is_loose"], document["is_weak"])
+    assert 0.25 <= document["sessions"][0]["strength"] <= 1
+    assert "weak: even the best answer has little of the question" in weak.err
+
+
+@pytest.mark.parametrize("more", [["--no-index"], ["--regex"], ["--kind", "prose"], ["--rank"]])
+def test_best_does_not_go_with_everything(
+    home: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    assert 2 == main(["search", "--best", "needle", *more])
+    assert "best" in capsys.readouterr().err
+
+
 def test_ten_sessions_are_shown_unless_more_are_asked_for(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,6 +257,7 @@ def test_what_programs_read(home: Path, capsys: pytest.CaptureFixture[str]) -> N
         "left_out": 0,
         "is_cut_short": False,
         "is_loose": False,
+        "is_weak": False,
         "notes": [],
     } == document
 

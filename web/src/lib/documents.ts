@@ -607,12 +607,14 @@ export interface PageResumeDocument {
   line: string
 }
 
-/** The hits of a search, by session. */
+/** The hits of a search, by session. ``is_loose`` and ``is_weak`` are those of ``search --json``. */
 export interface PageSearchDocument {
   query: string
   groups: SessionHitsDocument[]
   total: number
   total_is_exact: boolean
+  is_loose: boolean
+  is_weak: boolean
   shown: number
   took_ms: number
   notes: string[]
@@ -830,6 +832,7 @@ export interface SessionHitsDocument {
   branch: string | null
   resume: string | null
   hits: PageHitDocument[]
+  strength: number | null
 }
 
 /** A part of the list; the first part has the facets. ``index`` is the state of the index. ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter. */

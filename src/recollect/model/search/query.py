@@ -63,6 +63,14 @@ class WordQuery:
         """Whether it asks for several things at once."""
         return isinstance(self._root, AllOf) and len(self._root.wanted) > 1
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a list of words: nothing excluded, no alternatives, no prefix."""
+        parts = (
+            self._root.wanted if isinstance(self._root, AllOf) and not self._root.excluded else (self._root,)
+        )
+        return all(isinstance(part, Term) and not part.prefix for part in parts)
+
     def loosened(self) -> WordQuery:
         """The same query for any of the words instead of all; what is excluded stays excluded."""
         root = self._root

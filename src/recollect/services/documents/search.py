@@ -37,12 +37,14 @@ class FoundSessionDocument(Struct, frozen=True, kw_only=True):
     hits: int
     resume: str | None
     best: HitDocument
+    strength: float | None = None
 
 
 class SearchDocument(Struct, frozen=True, kw_only=True):
     """What ``search --json`` prints. ``left_out`` counts hits omitted because of the size limit.
 
     ``is_cut_short``: the time was up before everything was read. ``is_loose``: no message has all the words.
+    ``is_weak``: even the best answer has little of the question.
     """
 
     query: str
@@ -53,6 +55,7 @@ class SearchDocument(Struct, frozen=True, kw_only=True):
     left_out: int
     is_cut_short: bool
     is_loose: bool
+    is_weak: bool
     took_ms: float
     notes: list[str]
     sessions: list[FoundSessionDocument] | UnsetType = UNSET
@@ -78,15 +81,18 @@ class SessionHitsDocument(Struct, frozen=True, kw_only=True):
     branch: str | None
     resume: str | None
     hits: list[PageHitDocument]
+    strength: float | None = None
 
 
 class PageSearchDocument(Struct, frozen=True, kw_only=True):
-    """The hits of a search, by session."""
+    """The hits of a search, by session. ``is_loose`` and ``is_weak`` are those of ``search --json``."""
 
     query: str
     groups: list[SessionHitsDocument]
     total: int
     total_is_exact: bool
+    is_loose: bool
+    is_weak: bool
     shown: int
     took_ms: float
     notes: list[str]
@@ -107,6 +113,7 @@ def found_session(number: int, one: SessionHits) -> FoundSessionDocument:
         hits=one.count,
         resume=one.best.resume,
         best=hit_document(one.best),
+        strength=one.strength,
     )
 
 
@@ -128,6 +135,7 @@ def search_document(
         left_out=len(found.hits) - count,
         is_cut_short=found.is_cut_short,
         is_loose=found.is_loose,
+        is_weak=found.is_weak,
         took_ms=round(found.took_ms, 3),
         notes=notes,
         sessions=UNSET if sessions is None else sessions,

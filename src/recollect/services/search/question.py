@@ -13,8 +13,8 @@ from recollect.model.search.query import AllOf, AnyOf, Pattern, Substring, WordQ
 from recollect.model.search.terms import Term
 from recollect.storage.logs.reader import OpenLog
 
-WORDS, SUBSTRING, REGEX = "words", "substring", "regex"
-HOW = (WORDS, SUBSTRING, REGEX)
+WORDS, SUBSTRING, REGEX, BEST = "words", "substring", "regex", "best"
+HOW = (WORDS, SUBSTRING, REGEX, BEST)
 # The index holds this much of a side file; a reader of the file goes on in overlapping windows.
 OUTPUT_WINDOW = 32 << 20
 _OVERLAP = 1 << 20

@@ -12,6 +12,7 @@ last. ``notes`` says what an answer leaves out.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +38,7 @@ from recollect.services.search.matches import (
     SearchRequest,
     SessionMatches,
 )
-from recollect.services.search.question import HOW, WORDS, SearchQuery, finder_of
+from recollect.services.search.question import BEST, HOW, WORDS, SearchQuery, finder_of
 from recollect.services.search.quotes import Quote, QuoteReader
 from recollect.services.search.text_scan import quoted
 from recollect.storage.logs.reader import PACKED
@@ -80,6 +81,7 @@ class SessionHits(Struct, frozen=True):
     count: int
     best: SearchHit
     is_archived: bool = False
+    strength: float | None = None  # how well it answers, 0 to 1, where the answer is ranked by that
 
     __repr__ = brief_repr
 
@@ -88,7 +90,8 @@ class SearchResult(Struct, frozen=True):
     """An answer. If it is not complete, ``total`` is a lower bound: too many match, or not everything was read.
 
     In the latter case ``is_cut_short`` and ``notes`` say so, and the hits may not be the newest.
-    ``is_loose``: no message has all the words, so those with some of them are shown, the best first.
+    ``is_loose``: no message has all the words, so those with some of them are shown, the best first. ``is_weak``: even
+    the best of them has little of the question.
     """
 
     hits: list[SearchHit]
@@ -99,6 +102,7 @@ class SearchResult(Struct, frozen=True):
     sessions: list[SessionHits] = []
     is_cut_short: bool = False
     is_loose: bool = False
+    is_weak: bool = False
 
     __repr__ = brief_repr
 
@@ -128,11 +132,24 @@ def search(
 
     Without ``with_hits`` only sessions are asked for. ``progress`` is told (done, total) in bytes where logs are read.
 
-    ``loose``: if no message has all the words, those with some of them are the answer, the best first.
+    ``how="best"`` asks for the sessions that answer a question best, by any of its words (``services.recall``).
+    ``loose``: if no message has all the words, those are the answer.
     """
     started = time.perf_counter()
     question = SearchQuery(how, query, case, _checked_kinds(kinds), milliseconds(since), milliseconds(until))
     _check(question, opened, rank=rank, limit=limit, width=width, seconds=seconds)
+    best = functools.partial(
+        _best_sessions,
+        question,
+        opened,
+        project=project,
+        session=session,
+        limit=limit,
+        sessions=sessions,
+        width=width,
+    )
+    if how == BEST:
+        return best()
     request = SearchRequest(
         question,
         finder_of(question),
@@ -147,6 +164,8 @@ def search(
     with QuoteReader() as quotes:
         matches = _matches(request, homes, opened, quotes)
         if loose and not matches.total and not matches.is_cut_short:
+            if _can_be_recalled(request, opened) and (found := best()).total:
+                return found
             request, matches = _loosened(request, matches, homes, opened, quotes)
         hits, lost = _hits(request, matches.shown, width, quotes)
         grouped = _session_hits(request, matches.sessions, width, quotes)
@@ -180,12 +199,21 @@ def _check(
         raise UsageError(
             f"seconds {seconds:g}: must be more than 0", hint="give a number of seconds, or leave it out"
         )
+    if question.how == BEST:
+        _check_best(question, opened, rank=rank)
     if rank and question.how != WORDS:
         raise UsageError(f"rank: a {question.how} search cannot be ranked", hint="leave it out: newest first")
     if rank and opened.database is None:
         raise UsageError("rank: needs the index", hint="leave out --no-index, or --rank: newest first")
     if question.is_case_exact and question.how == WORDS:
         raise UsageError("case: a search for words ignores case", hint="use --substring or --regex with it")
+
+
+def _check_best(question: SearchQuery, opened: OpenIndex, *, rank: bool) -> None:
+    if question.kinds != TEXT_KINDS or rank:
+        raise UsageError("best: takes neither kinds nor rank", hint="leave them out")
+    if opened.database is None:
+        raise UsageError("best: needs the index", hint="leave out --no-index, or --best")
 
 
 def _checked_kinds(kinds: Sequence[str] | None) -> tuple[str, ...]:
@@ -219,6 +247,77 @@ def _matches(
             notes.append(f"the index could not be read ({problem}); reading the logs instead{unranked}")
     answer = LogSearch(homes, request).answer()
     return answer._replace(notes=notes + answer.notes)
+
+
+def _can_be_recalled(request: SearchRequest, opened: OpenIndex) -> bool:
+    finder, question = request.finder, request.question
+    return (
+        opened.database is not None
+        and question.kinds == TEXT_KINDS
+        and isinstance(finder, WordQuery)
+        and finder.is_loosenable
+        and finder.is_plain
+    )
+
+
+def _best_sessions(
+    asked: SearchQuery,
+    opened: OpenIndex,
+    *,
+    project: str | None,
+    session: str | None,
+    limit: int,
+    sessions: int,
+    width: int,
+) -> SearchResult:
+    """The sessions that answer best, as an answer of a search."""
+    from recollect.services.recall.recall import recall
+
+    found = recall(
+        asked.text,
+        opened=opened,
+        project=project,
+        since=_moment(asked.since),
+        until=_moment(asked.until),
+        session=session,
+        limit=sessions or limit,
+        width=width,
+    )
+    is_fallback = asked.how != BEST
+    notes = ["No message has all the words; the best with some of them"] if is_fallback else []
+    if found.missing:
+        words = f"not found anywhere: {', '.join(found.missing)}"
+        notes = [f"{notes[0]} ({words})"] if notes else [words]
+    if found.sessions and found.is_weak:
+        notes.append("weak: even the best answer has little of the question")
+    return SearchResult(
+        [hit for one in found.sessions for hit in one.quotes][:limit],
+        sum(one.messages for one in found.sessions),
+        len(found.sessions) == found.total,
+        found.took_ms,
+        notes,
+        [
+            SessionHits(
+                one.session,
+                one.title,
+                one.project,
+                one.branch,
+                one.messages,
+                one.quotes[0],
+                one.is_archived,
+                one.strength,
+            )
+            for one in found.sessions
+        ]
+        if sessions
+        else [],
+        is_loose=is_fallback,
+        is_weak=bool(found.sessions) and found.is_weak,
+    )
+
+
+def _moment(at: int | None) -> dt.datetime | None:
+    return None if at is None else _EPOCH + dt.timedelta(milliseconds=at)
 
 
 def _loosened(
