@@ -85,7 +85,9 @@ def _row(row: dict[str, Any], fields: Sequence[str]) -> Record:
     for field in ("title", "cwd"):
         found[field] = found.get(field) or ""
     if "cost_usd" in found:
-        found["cost_usd"] = dollars(found["cost_usd"])
+        # What a client of another agent recorded nothing of has an unknown cost here, and adds nothing elsewhere.
+        is_unknown = found["cost_usd"] is None and found.get("responses") == 0
+        found["cost_usd"] = Decimal(0) if is_unknown else dollars(found["cost_usd"])
         found["is_unpriced"] = bool(row.get("unpriced"))
     return found
 

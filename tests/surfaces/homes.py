@@ -21,6 +21,13 @@ SHARED = Path(__file__).resolve().parents[3] / "shared"
 # Daily the large homes of strangers would take half of the time of all; their shapes are in the others too.
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
 _LARGE = 2_000_000
+# One home of each other agent.
+_OTHER_AGENTS = (
+    "codex/0.166.0/agents_v2/.codex",
+    "gemini-0.61.0/.gemini",
+    "qwen-0.24.4/.qwen",
+    "opencode-1.2.27/data/opencode",
+)
 Lines = list[dict[str, Any]]
 
 
@@ -40,6 +47,9 @@ def cases() -> Iterator[HomeCase]:
     yield HomeCase("sample", lambda _: sample_home())
     for home in sorted((SHARED / "samples" / "claude-home").glob("*/.claude")):
         yield HomeCase(f"samples/{home.parent.name}", lambda _, home=home: home)  # type: ignore[misc]
+    for name in _OTHER_AGENTS:
+        if (SHARED / "dialects" / "samples" / name).is_dir():
+            yield HomeCase(f"agents/{name}", lambda _, name=name: SHARED / "dialects" / "samples" / name)  # type: ignore[misc]
     for home in sorted((SHARED / "corpus").glob("*/projects")):
         if not TORTURE and _bytes_of(home) > _LARGE:
             continue

@@ -26,7 +26,7 @@ from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.live import live_sessions
 from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.prompt_history import Prompt, prompts
-from recollect.system.locations import HomeRoot, data_dir
+from recollect.system.locations import HomeRoot, agent_of, data_dir
 
 if TYPE_CHECKING:
     from recollect.model.conversation.conversation import Message
@@ -593,11 +593,21 @@ class Home:
     def _by_id(self, name: str, among: Sequence[ListedSession] | None) -> list[Session]:
         if not name:
             return []
+        name = self._own_name(name)
         if among is None:
             found = [session for session in self.sessions() if session.id.startswith(name)]
         else:
             found = [self.at(one) for one in among if one.id.startswith(name) and not one.is_archived]
         return [session for session in found if session.id == name] or found
+
+    def _own_name(self, name: str) -> str:
+        """The id that a session has here, where its client's own id was given."""
+        for home in self.homes if name.startswith("ses_") else ():
+            if agent_of(str(home.root)) == "opencode":
+                from recollect.storage.foreign.mirror import own_name
+
+                name = own_name(home.root, name) or name
+        return name
 
     def _archived_by_id(self, name: str) -> list[Session]:
         """What only the archive has, by the start of its id; an id that is whole is meant alone."""

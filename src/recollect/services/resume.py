@@ -132,7 +132,9 @@ def resumption(session: Session, cwd: str | None = None) -> Resumption:
     if agent != CLAUDE:
         directory = str(Path(cwd).expanduser().absolute()) if cwd is not None else directory
         exists = bool(directory) and Path(directory).is_dir()
-        argv = (*RESUME_COMMANDS[agent], session.id)
+        from recollect.storage.foreign.mirror import native_name
+
+        argv = (*RESUME_COMMANDS[agent], native_name(session.home.root, session.id))
         return Resumption(session.id, session.title, directory, exists, argv)
     if cwd is not None:
         directory = str(Path(cwd).expanduser().absolute())

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import recollect
+from recollect.model.ids import is_uuid
 from recollect.services.agents import agents_of
+from recollect.services.resume import resumption
 from recollect.storage.foreign import opencode_store
 from recollect.storage.foreign.mirror import AgentMirror, originals
 from tests.storage.foreign.samples import Call, Sample, counted, other_samples, tree_state
@@ -214,6 +216,15 @@ def test_unknown_tables_columns_and_parts_hide_nothing(home: Path, tmp_path: Pat
     found = recollect.Home(home, data=tmp_path / "data", index=False)
     assert said_in(home, tmp_path / "data")[0] == ["hello"]
     assert found.check().summary.by_code == {"unknown-type": 1}
+
+
+def test_a_session_is_found_and_resumed_by_the_clients_own_id(home: Path, tmp_path: Path) -> None:
+    Database(home).say(1, "user", text("hello"))
+    found = recollect.Home(home, data=tmp_path / "data", index=False)
+    session = found.session(SESSION)
+    assert is_uuid(session.id)
+    assert found.session(session.id[:8]).id == session.id
+    assert resumption(session).argv == ("opencode", "--session", SESSION)
 
 
 def test_a_database_that_is_none_stops_no_one(home: Path, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ class AgentMirror:
 
     def _run(self, dialect: AgentDialect, units: list[Unit]) -> None:
         stamps = self._stamps()
-        self._state = self._load()
+        self._state = _saved(self.root)
         for unit in units:
             if stamps.get(unit.key) == unit.stamp:
                 continue
@@ -122,15 +122,23 @@ class AgentMirror:
     # ---- for dialects ------------------------------------------------------------------------------------
 
     def place(
-        self, name: str, cwd: str, *, session: str | None = None, agent: str | None = None, project: str = ""
+        self,
+        name: str,
+        cwd: str,
+        *,
+        session: str | None = None,
+        agent: str | None = None,
+        project: str = "",
+        root: str | None = None,
     ) -> Placed:
         """Where a session is, or a sub-agent of ``session``; decided once.
 
-        ``project`` is what stands for a working directory that is not known.
+        ``project`` is what stands for a working directory that is not known. ``root`` is the session's own name, where
+        ``session`` is one we gave it.
         """
         known = self._state.placed.get(name)
         if known is None:
-            owner = self._state.placed.get(session or name)
+            owner = self._state.placed.get(root or session or name)
             key = owner.project if owner is not None else str(project_key(cwd or project or "/"))
             known = self._state.placed[name] = Placed(key, session or name, agent)
         return known
@@ -241,12 +249,6 @@ class AgentMirror:
         except (OSError, msgspec.DecodeError):
             return {}
 
-    def _load(self) -> _MirrorState:
-        try:
-            return msgspec.msgpack.decode((self.root / _STATE).read_bytes(), type=_MirrorState)
-        except (OSError, msgspec.DecodeError):
-            return _MirrorState()
-
     def _save(self, stamps: dict[str, tuple[int, ...]]) -> None:
         fsops.replace_file(self.root / _STATE, msgspec.msgpack.encode(self._state))
         facts = MirrorFacts(self.agent, str(self.home))
@@ -272,14 +274,31 @@ def facts_of_mirror(root: Path) -> MirrorFacts | None:
         return None
 
 
+def native_name(root: Path, session: str) -> str:
+    """What the client calls a session; the same unless its names are no UUIDs."""
+    for name, place in _saved(root).placed.items():
+        if place.session == session and place.agent is None:
+            return name
+    return session
+
+
+def own_name(root: Path, native: str) -> str | None:
+    """The session that a client calls so, by the name it has here; None where it is not mirrored."""
+    place = _saved(root).placed.get(native)
+    return None if place is None or place.agent is not None else place.session
+
+
 def alias_log(root: Path, name: str) -> Path | None:
     """The log of a mirror that goes by another name, such as the id of a rollout."""
-    try:
-        state = msgspec.msgpack.decode((root / _STATE).read_bytes(), type=_MirrorState)
-    except (OSError, msgspec.DecodeError):
-        return None
-    log = state.aliases.get(name)
+    log = _saved(root).aliases.get(name)
     return None if log is None else root / log
+
+
+def _saved(root: Path) -> _MirrorState:
+    try:
+        return msgspec.msgpack.decode((root / _STATE).read_bytes(), type=_MirrorState)
+    except (OSError, msgspec.DecodeError):
+        return _MirrorState()
 
 
 def originals(lines: Iterable[dict[str, Any]]) -> dict[str, list[bytes]]:

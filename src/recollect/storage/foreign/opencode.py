@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import Line, Voice
@@ -116,7 +117,7 @@ class _OpenCodeSessions:
         into.append(log, [*kept, *found, *calls])
         title = self._fields(session).get("title")
         if isinstance(title, str) and place.agent is None and not title.startswith(_UNTITLED):
-            into.title(session, title, {"type": "ai-title", "aiTitle": title, "sessionId": session})
+            into.title(session, title, {"type": "ai-title", "aiTitle": title, "sessionId": place.session})
 
     def _fields(self, session: str) -> Fields:
         record = self._records.sessions.get(session)
@@ -128,9 +129,12 @@ class _OpenCodeSessions:
         while isinstance(above, str) and above not in seen:
             seen.add(above)
             root, above = above, self._fields(above).get("parentID")
+        # Ids of the client begin alike for days; those of ours differ in the first characters, which people type.
+        own = derived_uuid(root, 0)
         if root == session:
-            return self._into.place(session, cwd, project="opencode")
-        place = self._into.place(session, cwd, session=root, agent=session, project="opencode")
+            return self._into.place(session, cwd, session=own, project="opencode")
+        self._place(root)
+        place = self._into.place(session, cwd, session=own, agent=session, project="opencode", root=root)
         parent = self._fields(session).get("parentID")
         about = str(self._fields(session).get("title") or "")
         kind = re.search(r"\(@([\w-]+) subagent\)", about)
