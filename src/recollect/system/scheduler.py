@@ -17,6 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -250,15 +251,19 @@ def _task(job: ScheduledJob) -> str:
 
 def _ran(words: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
-            words,
-            input=given,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
-        )
+        # Not through a pipe: if this process were killed before it has written, crontab would install an empty table.
+        with tempfile.TemporaryFile() as file:
+            file.write(given.encode("utf-8", "surrogateescape"))
+            file.seek(0)
+            return subprocess.run(
+                words,
+                stdin=file,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+            )
     except FileNotFoundError as cause:
         hint = "install cron, or choose another scheduler with --scheduler"
         raise StorageError("start", Path(words[0]), cause, hint=hint) from cause

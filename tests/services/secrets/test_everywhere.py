@@ -24,17 +24,9 @@ from tests.small_home import ONE, open_in_this_process, state
 ROLES = {"archive", "trash", "undo", "quarantine", "left-over"}
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """A home with a secret in every place."""
-    make(tmp_path / "home")
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def data(tmp_path: Path, home: Path) -> Path:
-    """Our own directory, with a copy of the session in every place where we keep one."""
-    data = tmp_path / "data"
+def kept_everywhere(home: Path, data: Path) -> None:
+    """A home with a secret in every place, and our own directory with a copy of the session wherever we keep one."""
+    make(home)
     options = ["--home", str(home), "--data", str(data)]
     assert 0 == main([*options, "archive", "add", "--all"])
     assert 0 == main([*options, "rm", ONE, "--apply"])
@@ -47,7 +39,17 @@ def data(tmp_path: Path, home: Path) -> Path:
     redact(session_of(home), data)
     log.write_bytes(kept)
     assert 0 == main([*options, "search", "nothing"])
-    return data
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    kept_everywhere(tmp_path / "home", tmp_path / "data")
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def data(tmp_path: Path, home: Path) -> Path:
+    return tmp_path / "data"
 
 
 def session_of(home: Path) -> Session:

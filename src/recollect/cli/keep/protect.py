@@ -39,6 +39,7 @@ from recollect.services.archive.protection import ProtectInstall, Protection
 from recollect.services.documents.changes import ProtectDocument
 from recollect.services.settings import settings
 from recollect.services.settings.settings import SettingChange
+from recollect.storage.changes.batch import word_of
 from recollect.storage.home import ClaudeHome
 from recollect.system import scheduler
 from recollect.system.locations import HomeRoot
@@ -71,16 +72,16 @@ def run(options: Namespace) -> int:
     entry = scheduler.entry_of(job, options.scheduler or scheduler.usual_scheduler())
     if not options.apply:
         return _tell_plan(options, homes, entry, raised, job.line)
-    changes = [done.id for one in raised if (done := settings.changed(one, data)) is not None]
+    for one in raised:
+        settings.changed(one, data)
     before = protection.protection(data, [], dt.datetime.now(dt.UTC)).installed
-    kept = before.changes if before is not None else ()
     if before is not None and before.scheduler != entry.scheduler:
         scheduler.remove(before.name, before.scheduler)
     is_set_up = scheduler.install(job, entry.scheduler)
     now = dt.datetime.now(dt.UTC)
     named = tuple(str(home.path.absolute()) for home in homes)
     protection.remember(
-        data, ProtectInstall(now, entry.scheduler, job.name, job.words, named, (*kept, *changes))
+        data, ProtectInstall(now, entry.scheduler, job.name, job.words, named, _raised_before(data))
     )
     problem = _first_run(homes, data, job.words)
     return _tell_done(options, homes, entry, raised, problem, is_set_up=is_set_up)
@@ -95,6 +96,15 @@ def _raised(options: Namespace, homes: list[HomeRoot]) -> list[SettingChange]:
     found = [ClaudeHome(home.path, home.config_file) for home in homes]
     short = [home for home in found if retention_days(home) < options.keep_days]
     return [settings.planned(home, ".", "user", "cleanupPeriodDays", options.keep_days) for home in short]
+
+
+def _raised_before(data: Path) -> tuple[str, ...]:
+    """Every change of the settings that this command made and that stands, also in a run that was killed."""
+    return tuple(
+        one.id
+        for one in reversed(undo.changes(data))
+        if one.what == "settings" and one.state == "done" and word_of(one.batch) == "protect"
+    )
 
 
 def _first_run(homes: list[HomeRoot], data: Path, words: tuple[str, ...]) -> str:

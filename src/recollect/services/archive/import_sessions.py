@@ -36,12 +36,15 @@ from recollect.storage.archive.manifest import Manifest
 from recollect.storage.home_walk import AGENT, LOG
 from recollect.storage.logs.reader import LogReader
 from recollect.system import fsops
+from recollect.system.lock import FileLock
 from recollect.system.trees import discard_tree
 from recollect.system.whole_files import copy_verified
 
 Progress = Callable[[int, int], None]
 ImportState = Literal["new", "there", "differs"]
 _MOST_LOGS = 100_000
+# Seconds to wait for another import into the same directory of ours.
+_LOCK_SECONDS = 30.0
 
 
 class ImportCandidate(Struct, frozen=True):
@@ -77,23 +80,34 @@ class ImportStage(Struct):
 def staged(
     source: Path, data: Path, *, cwd: str | None = None, progress: Progress | None = None
 ) -> Iterator[ImportStage]:
-    """Take in everything that a source holds; what was taken in is gone at the end."""
+    """Take in everything that a source holds; what was taken in is gone at the end.
+
+    One import at a time, so what is found there was left by a killed one, and is deleted first.
+    """
     if not source.exists():
         raise NotFound(
             f"import {source}: there is no such file", hint="name a home, a directory, a bundle or a log"
         )
-    root = data / f"import-{secrets.token_hex(6)}"
-    stage = ImportStage(Archive(root), "", [], [], {})
-    try:
-        fsops.make_directories(root)
-        with stage.archive.adding():
-            _take_in(stage, source, root / "home", cwd, progress)
-        # Whatever a manifest says, it comes from elsewhere.
-        stage.manifests = [structs.replace(one, is_own=False, prompts=None) for one in stage.manifests]
-        yield stage
-    finally:
-        with contextlib.suppress(OSError):
-            discard_tree(root)
+    fsops.make_directories(data)
+    with contextlib.closing(FileLock(data / "import.lock", timeout=_LOCK_SECONDS, guards=data)) as lock, lock:
+        for left_over in data.glob("import-*"):
+            _discard(left_over)
+        root = data / f"import-{secrets.token_hex(6)}"
+        stage = ImportStage(Archive(root), "", [], [], {})
+        try:
+            fsops.make_directories(root)
+            with stage.archive.adding():
+                _take_in(stage, source, root / "home", cwd, progress)
+            # Whatever a manifest says, it comes from elsewhere.
+            stage.manifests = [structs.replace(one, is_own=False, prompts=None) for one in stage.manifests]
+            yield stage
+        finally:
+            _discard(root)
+
+
+def _discard(root: Path) -> None:
+    with contextlib.suppress(OSError):
+        discard_tree(root)
 
 
 def _take_in(
