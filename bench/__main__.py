@@ -27,6 +27,7 @@ from bench import (
     decoding,
     document,
     graphs,
+    growth,
     html_pages,
     indexing,
     lists,
@@ -55,6 +56,7 @@ OVER_LOGS: dict[str, tuple[str, Callable[[Workplace], list[Row]]]] = {
     "start_up": ("Commands as fresh processes", start_up.run),
     "lists": ("Lists of sessions as fresh processes", lists.run),
     "syncing": ("Sync", syncing.run),
+    "growth": ("Growth", growth.run),
 }
 ALONE: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "decoding": ("Decoding real transcripts", decoding.run),
@@ -119,7 +121,7 @@ def _options() -> argparse.Namespace:
         "--page", type=Path, default=document.PAGE, metavar="FILE", help="write this file instead"
     )
     parser.add_argument(
-        "--rounds", type=int, default=ROUNDS, metavar="N", help=f"best of so many (default {ROUNDS})"
+        "--rounds", type=int, default=ROUNDS, metavar="N", help=f"median of so many (default {ROUNDS})"
     )
     options = parser.parse_args()
     unknown = [name for name in options.suites if name not in suites]

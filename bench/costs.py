@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 
-from bench.measured import Failed, Taken, best, in_turns
+from bench.measured import Failed, Taken, in_turns, typical
 from bench.report import Row, part
 from bench.workplace import Workplace
 
@@ -43,8 +43,8 @@ def run(place: Workplace) -> list[Row]:
     if place.ccusage is not None:
         programs["ccusage"] = place.ccusage.daily
     taken = in_turns(place.rounds, **programs)
-    unchanged = best([place.recollect(*_BY_DAY) for _ in range(place.rounds)])
-    unrefreshed = best([place.recollect(*_BY_DAY, "--no-refresh") for _ in range(place.rounds)])
+    unchanged = typical([place.recollect(*_BY_DAY) for _ in range(place.rounds)])
+    unrefreshed = typical([place.recollect(*_BY_DAY, "--no-refresh") for _ in range(place.rounds)])
     peer = taken.get("ccusage")
     return [
         _against("cost --by day, one line added", taken["indexed"], peer, INDEXED_BUDGET, place.is_full),

@@ -13,7 +13,7 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
-from bench.measured import Taken, best, seconds
+from bench.measured import Taken, seconds, typical
 from bench.measured import run as run_measured
 from bench.report import Row, part
 from bench.workplace import Workplace
@@ -52,7 +52,7 @@ def _builds(place: Workplace) -> tuple[Taken, Taken | None]:
         if place.agentsview is not None and number < place.slow_rounds:
             place.agentsview.remove()
             theirs.append(place.agentsview.sync())
-    return best(ours), best(theirs) if theirs else None
+    return typical(ours), typical(theirs) if theirs else None
 
 
 def _build_rows(place: Workplace, ours: Taken, theirs: Taken | None) -> list[Row]:
@@ -140,10 +140,10 @@ def _refresh_rows(place: Workplace) -> list[Row]:
 
 
 def _refreshed(place: Workplace) -> tuple[Taken, Taken | None]:
-    ours = best([place.recollect("cost", "--json") for _ in range(place.rounds)])
+    ours = typical([place.recollect("cost", "--json") for _ in range(place.rounds)])
     if place.agentsview is None:
         return ours, None
-    return ours, best([place.agentsview.sync() for _ in range(place.rounds)])
+    return ours, typical([place.agentsview.sync() for _ in range(place.rounds)])
 
 
 def _sync(taken: Taken | None) -> str:

@@ -5,7 +5,7 @@ A small launcher, not the benchmark itself, starts the program and waits for it 
 largest memory of any one of them. A process inherits the memory mark of whoever starts
 it, which is why the launcher imports next to nothing (about 11 MB; nothing here needs less).
 
-Figures of several rounds are joined: the best wall time, the best CPU
+Figures of several rounds are joined: the median wall time with its spread, the median CPU
 time, the largest memory. Programs that are compared take turns, so that whatever else the
 machine does falls on all of them.
 """
@@ -13,6 +13,7 @@ machine does falls on all of them.
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -64,9 +65,16 @@ class Taken(NamedTuple):
     memory: int
     family: int = 0
     output: str = ""
+    spread: tuple[float, float] | None = None  # the least and the most wall time of several rounds
 
     def __str__(self) -> str:
-        return f"{seconds(self.wall)} wall, {seconds(self.cpu)} CPU, {self.memory / 1e6:.0f} MB"
+        return f"{self.wall_text} wall, {seconds(self.cpu)} CPU, {self.memory / 1e6:.0f} MB"
+
+    @property
+    def wall_text(self) -> str:
+        """The wall time, and between which two it was."""
+        between = "" if self.spread is None else f" ({seconds(self.spread[0])} to {seconds(self.spread[1])})"
+        return seconds(self.wall) + between
 
 
 class Failed(Exception):
@@ -102,24 +110,26 @@ def run(
     return Taken(answer["wall"], answer["cpu"], answer["memory"], answer["family"], output)
 
 
-def best(runs: Sequence[Taken]) -> Taken:
-    """The least wall and CPU time and the most memory of some runs; the output of the last."""
+def typical(runs: Sequence[Taken]) -> Taken:
+    """The median wall and CPU time, the spread, and the most memory of some runs; the output of the last."""
+    walls = [one.wall for one in runs]
     return Taken(
-        min(one.wall for one in runs),
-        min(one.cpu for one in runs),
+        statistics.median(walls),
+        statistics.median(one.cpu for one in runs),
         max(one.memory for one in runs),
         max(one.family for one in runs),
         runs[-1].output,
+        (min(walls), max(walls)) if len(runs) > 1 else None,
     )
 
 
 def in_turns(rounds: int, **programs: Callable[[], Taken]) -> dict[str, Taken]:
-    """The best of some rounds in which all programs run once each."""
+    """What is typical of some rounds in which all programs run once each."""
     runs: dict[str, list[Taken]] = {name: [] for name in programs}
     for _ in range(rounds):
         for name, program in programs.items():
             runs[name].append(program())
-    return {name: best(taken) for name, taken in runs.items()}
+    return {name: typical(taken) for name, taken in runs.items()}
 
 
 def seconds(value: float) -> str:
