@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from recollect.services.check.check import CheckReport, check
 from recollect.services.homes import Home
 from recollect.services.secrets import scan as scan_module
 from recollect.services.secrets.scan import scan
+from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir
 from recollect.system.pool import WorkerPool
 from tests.model.secrets.samples import SAMPLES, Dice
 from tests.small_home import ONE, TALK, TWO, lines, open_in_this_process, put
@@ -184,3 +186,20 @@ def test_the_overview_counts_what_the_check_found(home: Home, capsys: pytest.Cap
     with log_of(home, ONE).open("ab") as log:
         log.write(b"\n")
     assert told() == {"sessions": 0, "by_code": {}, "checked": 1}
+
+
+def test_sub_agents_are_looked_for_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The logs to check and the search for orphans come from the same walk, and both see the orphan."""
+    project = log_of(home, ONE).parent
+    (project / "agent-0a0a0a0a.jsonl").write_bytes(b'{"type":"user","uuid":"x","sessionId":"gone"}\n')
+    walked: list[Path] = []
+    real = ClaudeHome.project_agents
+
+    def counted(one: ClaudeHome, place: ProjectDir) -> Iterator[AgentFile]:
+        walked.append(place.path)
+        return real(one, place)
+
+    monkeypatch.setattr(ClaudeHome, "project_agents", counted)
+    report = checked(home)
+
+    assert ([project], 3, 1) == (walked, report.summary.logs, report.summary.by_code["orphan-agent"])

@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from recollect.model.checks import ABOUT_LINES
 from recollect.model.diagnosis import Diagnosis
 from recollect.model.findings import Finding, Severity
-from recollect.services.check.home_checks import home_findings
+from recollect.services.check.home_checks import OwnedAgents, home_findings, owned_agents
 from recollect.services.check.log_report import LogReport, decoded, report_job, reported, rules_version
 from recollect.services.check.log_source import identity_of
 from recollect.services.homes import Home
@@ -91,14 +91,16 @@ def check(
     """
     chosen = list(home.sessions()) if sessions is None else list(sessions)
     report = _FindingCollector([one.root for one in home.homes if agent_of(str(one.root)) != CLAUDE])
-    logs = list(_logs(home, chosen)) if sessions is None else list(_own_logs(chosen))
+    agents = owned_agents(home.homes) if sessions is None else {}
+    logs = list(_logs(agents, chosen)) if sessions is None else list(_own_logs(chosen))
     for log, found in _reports(home, logs, known or {}, is_kept=is_kept, progress=progress):
         report.add_log(found, log)
     for finding in _other_findings(chosen, rules, with_plugins=with_plugins):
         report.add(finding)
     if sessions is None:
         moment = now or dt.datetime.now(dt.UTC)
-        for finding in home_findings(home, data or data_dir(), moment, with_secrets=with_secrets):
+        own = data or data_dir()
+        for finding in home_findings(home, own, moment, with_secrets=with_secrets, agents=agents):
             report.add(finding)
     return report.checked(len(chosen))
 
@@ -125,19 +127,18 @@ def _own_logs(sessions: Iterable[Session]) -> Iterator[tuple[str, LogFile]]:
             yield session.id, agent
 
 
-def _logs(home: Home, sessions: Iterable[Session]) -> Iterator[tuple[str, LogFile]]:
+def _logs(agents: OwnedAgents, sessions: Iterable[Session]) -> Iterator[tuple[str, LogFile]]:
     """Every log of the homes, each session followed by its agents; agents without a session come last."""
-    agents: dict[tuple[Path, str], list[AgentFile]] = {}
-    for one in home.homes:
-        for project in one.projects():
-            for agent in one.project_agents(project):
-                agents.setdefault((project.path, str(agent.owner() or "")), []).append(agent)
+    by_owner: dict[tuple[Path, str], list[AgentFile]] = {}
+    for project, found in agents.items():
+        for agent, owner in found:
+            by_owner.setdefault((project, str(owner or "")), []).append(agent)
     for session in sessions:
         yield session.id, session.file
-        for agent in agents.pop((session.path.parent, session.id), ()):
+        for agent in by_owner.pop((session.path.parent, session.id), ()):
             yield session.id, agent
-    for (_, owner), left in agents.items():
-        yield from ((owner, agent) for agent in left)
+    for (_, name), left in by_owner.items():
+        yield from ((name, agent) for agent in left)
 
 
 # ---- the report ------------------------------------------------------------------------------------------

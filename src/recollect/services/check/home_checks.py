@@ -11,13 +11,14 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.errors import RecollectError
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding
+from recollect.model.ids import SessionId
 from recollect.model.project_key import project_key
 from recollect.services.archive.expiry import ExpirySummary, expiring
 from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
@@ -25,6 +26,9 @@ from recollect.system.peek import open_regular
 
 if TYPE_CHECKING:
     from recollect.services.homes import Home
+
+# By project directory.
+OwnedAgents = Mapping[Path, Sequence[tuple[AgentFile, SessionId | None]]]
 
 WITHIN_DAYS = 7
 _LARGEST = 16 << 20
@@ -34,18 +38,29 @@ _WARMUP = re.compile(rb'"content"\s*:\s*"Warmup"')
 
 
 def home_findings(
-    home: Home, data: Path, now: dt.datetime, *, with_secrets: bool = True
+    home: Home,
+    data: Path,
+    now: dt.datetime,
+    *,
+    with_secrets: bool = True,
+    agents: OwnedAgents | None = None,
 ) -> Iterator[Finding]:
-    """Everything about the homes and about our own directory; the search for secrets takes most of the time."""
-    yield from quick_findings(home.homes, data, now)
+    """Everything about the homes and about our own directory; the search for secrets takes most of the time.
+
+    ``agents`` are those of the homes, where the caller has looked for them already.
+    """
+    yield from quick_findings(home.homes, data, now, agents)
     if with_secrets:
         yield from _secrets(home, data)
 
 
-def quick_findings(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> Iterator[Finding]:
+def quick_findings(
+    homes: Sequence[ClaudeHome], data: Path, now: dt.datetime, agents: OwnedAgents | None = None
+) -> Iterator[Finding]:
     """The same, except for secrets."""
+    owned = owned_agents(homes) if agents is None else agents
     for one in homes:
-        yield from _of_home(one)
+        yield from _of_home(one, owned)
     yield from _expiring(homes, data, now)
     yield from _journal(data)
 
@@ -56,7 +71,16 @@ def _finding(code: str, what: str, path: Path | str, session: str | None = None)
     return Finding(code, rule.severity, what, fix, str(path), session)
 
 
-def _of_home(home: ClaudeHome) -> Iterator[Finding]:
+def owned_agents(homes: Sequence[ClaudeHome]) -> OwnedAgents:
+    """The sub-agents of each project directory with the sessions they worked for."""
+    return {
+        project.path: [(agent, agent.owner()) for agent in home.project_agents(project)]
+        for home in homes
+        for project in home.projects()
+    }
+
+
+def _of_home(home: ClaudeHome, agents: OwnedAgents) -> Iterator[Finding]:
     projects = list(home.projects())
     logs = {project.name: list(home.sessions(project)) for project in projects}
     known = {str(log.id) for found in logs.values() for log in found}
@@ -66,7 +90,7 @@ def _of_home(home: ClaudeHome) -> Iterator[Finding]:
         cwds.update(own)
         yield from _collision(project, own)
         yield from _continued(home, project, own, logs[project.name])
-        yield from _agents(home, project, known)
+        yield from _agents(agents.get(project.path, ()), known)
     yield from _strays(home, known)
     yield from _settings(home, cwds)
     yield from _modes(home, projects, logs)
@@ -105,9 +129,8 @@ def _is_of_an_old_client(log: SessionFile) -> bool:
     return version is not None and version.group(1).startswith((b"0.", b"1.", b"2.0."))
 
 
-def _agents(home: ClaudeHome, project: ProjectDir, known: set[str]) -> Iterator[Finding]:
-    for agent in home.project_agents(project):
-        owner = agent.owner()
+def _agents(agents: Sequence[tuple[AgentFile, SessionId | None]], known: set[str]) -> Iterator[Finding]:
+    for agent, owner in agents:
         if (owner is None or str(owner) not in known) and not _is_warmup(agent):
             yield _stray_agent(agent, owner)
 

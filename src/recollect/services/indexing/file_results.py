@@ -38,6 +38,7 @@ class FileResults:
     def __init__(self, subject: str, rules: str, opened: OpenIndex | None = None) -> None:
         self._subject, self._rules, self._opened = subject, rules, opened
         self._new: list[KeptResult] = []
+        self._asked: set[str] = set()
         self._known: dict[str, KeptResult] = {}
         if opened is not None and opened.database is not None:
             self._known = {one.path: one for one in kept_results(opened.database, subject, rules)}
@@ -47,6 +48,7 @@ class FileResults:
         known = self._known.get(str(path))
         if known is None:
             return None
+        self._asked.add(known.path)
         try:
             is_same = ReadState.of(path.stat()) == ReadState(*known[1:5])
         except OSError:
@@ -63,7 +65,7 @@ class FileResults:
     def save(self) -> None:
         """Write what was added, unless another process is writing the index."""
         opened = self._opened
-        gone = [path for path in self._known if not os.path.lexists(path)]
+        gone = [path for path in self._known if path not in self._asked and not os.path.lexists(path)]
         if opened is None or opened.database is None or not (self._new or gone):
             return
         with (
