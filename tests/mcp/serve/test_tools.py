@@ -224,8 +224,8 @@ _OURS = re.compile(
 
 def _check_outside(text: str, payload: str) -> None:
     """Outside of the fences stands our own form, and nothing else."""
-    plain = text.replace("\n\nWeak: the best answer has little of the question (strength below 0.25).", "")
-    plain = plain.replace("\nWeak: the best answer has little of the question (strength below 0.25).", "")
+    plain = text.replace("\n\nWeak: the best answer has little of the question (strength below 0.3).", "")
+    plain = plain.replace("\nWeak: the best answer has little of the question (strength below 0.3).", "")
     plain = plain.replace("The index is being refreshed: the newest messages may be missing.\n", "")
     assert _OURS.fullmatch(plain), (payload, text)
 

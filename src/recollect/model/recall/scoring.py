@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 # Below this strength the best answer is called weak.
-WEAK = 0.25
+WEAK = 0.3
 _BEST = (1.0, 0.5, 0.25)
 _LEAST = 0.5  # a session keeps this much of its score, whatever share of the question it has
 _NEIGHBOUR, _REACH = 0.2, 3

@@ -163,8 +163,10 @@ class _Answer:
         self.sessions = self._ranked(found.masks) if self._weights.whole else []
 
     def _ranked(self, masks: dict[int, int]) -> list[ScoredSession]:
-        worth, role_weights = self._weights.of, roles.WEIGHTS
-        scores = {row: worth(mask) * role_weights[row & _ROLE] for row, mask in masks.items()}
+        # Many rows have the same words: their worth is computed once.
+        worth = {mask: self._weights.of(mask) for mask in set(masks.values())}
+        by_role = roles.WEIGHTS
+        scores = {row: worth[mask] * by_role[row & _ROLE] for row, mask in masks.items()}
         # Rows that the filter refuses are passed over; without one, only those of deleted logs are.
         most = 2 * _RANKED if self._only == TextFilter() else len(scores)
         best = heapq.nlargest(most, scores, key=scores.__getitem__)
