@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("recollect.cli.look.show", "print a conversation as the client would load it"),
     "search": ("recollect.cli.look.search", "search prompts, answers, tool calls and their results"),
     "cost": ("recollect.cli.spend.cost", "tokens and cost by day, session, project, model and more"),
+    "budget": ("recollect.cli.spend.budget", "what is left of your budgets, and the warnings given"),
     "tree": ("recollect.cli.look.tree", "branches, forks, compactions and sub-agents of a session"),
     "agents": ("recollect.cli.look.agents", "list the sub-agents of a session"),
     "files": ("recollect.cli.look.files", "list, compare and restore versions of files a session touched"),
@@ -201,6 +202,10 @@ def _dispatch(arguments: list[str]) -> int:
         from recollect.cli.spend.statusline import main as status_line
 
         return status_line(rest[1:], options["--home"], options["--data"][-1] if options["--data"] else None)
+    if command == "budget" and rest[1:] == ["--hook"]:
+        from recollect.cli.spend.budget_hook import main as budget_hook
+
+        return budget_hook(options["--home"], options["--data"][-1] if options["--data"] else None)
     if command not in COMMANDS:
         return _unknown_command(command)
     return _run(command, options, rest[1:] if named else rest)

@@ -43,6 +43,18 @@ FROM rollup LEFT JOIN names ON names.id = rollup.model
 WHERE quarter >= ?1 AND quarter < ?2
 GROUP BY quarter, rollup.model, variant
 """
+_USED_MODEL = "SELECT 1 FROM rollup WHERE model = (SELECT id FROM names WHERE text = ?) LIMIT 1"
+_PROJECT_USAGE_BETWEEN = """
+SELECT coalesce(place.text, ''), coalesce(names.text, ''), quarter, variant,
+  sum(input), sum(output), sum(cache_write_5m), sum(cache_write_1h), sum(cache_read), sum(web_searches)
+FROM rollup JOIN files ON files.id = rollup.file LEFT JOIN names ON names.id = rollup.model
+  -- An agent works where its session does, as in ``services.cost.report``.
+  LEFT JOIN names AS place ON place.id = coalesce(
+    (SELECT nullif(own.cwd, 0) FROM files AS own WHERE files.role = 1 AND own.session = files.session AND own.role = 0
+      AND own.cwd > 0 ORDER BY own.home <> files.home, own.path LIMIT 1), files.cwd)
+WHERE quarter >= ?1 AND quarter < ?2
+GROUP BY quarter, rollup.file, rollup.model, variant
+"""
 # One look-up per block, from the first response on: where a block starts depends on all before it.
 _BLOCK_STARTS = """
 WITH RECURSIVE block(first) AS (
@@ -87,6 +99,16 @@ def session_usage(index: apsw.Connection, session: str, since_ms: int | None = N
 def usage_between(index: apsw.Connection, first: int, end: int) -> list[UsageSum]:
     """Usage of all sessions from one quarter of an hour up to another, which is excluded."""
     return _usage(index, _USAGE_BETWEEN, first, end)
+
+
+def project_usage_between(index: apsw.Connection, first: int, end: int) -> list[tuple[str, *UsageSum]]:
+    """The same with the directory of the work before it."""
+    return list(index.execute(_PROJECT_USAGE_BETWEEN, (first, end)))
+
+
+def is_used_model(index: apsw.Connection, name: str) -> bool:
+    """Whether a model of exactly this name was ever used."""
+    return bool(_value(index, _USED_MODEL, name))
 
 
 def block_start(index: apsw.Connection, quarter: int) -> int | None:

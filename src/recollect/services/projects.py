@@ -6,14 +6,19 @@ People ask for one by a directory (``~/shop``, ``.``: it and everything below) o
 
 from __future__ import annotations
 
-import contextlib
-from pathlib import Path, PurePath, PureWindowsPath
+import os
+
+TYPE_CHECKING = False  # see recollect/__init__.py
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def directory_name(cwd: str) -> str:
     """The last part of a path; empty where it has none. Backslashes count where there are no slashes."""
-    kind = PureWindowsPath if "\\" in cwd and "/" not in cwd else PurePath
-    return kind(cwd).name
+    separator = "\\" if "\\" in cwd and "/" not in cwd else "/"
+    parts = [part for part in cwd.split(separator) if part not in ("", ".")]
+    is_drive = separator == "\\" and len(parts) == 1 and parts[0].endswith(":")
+    return parts[-1] if parts and not is_drive else ""
 
 
 def project_name(cwd: str, log_directory: str) -> str:
@@ -30,9 +35,11 @@ class ProjectFilter:
         self._directory: str | None = None
         self._is_directory = "/" in text or text == "."
         if self._is_directory:
-            # Where no directory can have such a name, nothing fits.
-            with contextlib.suppress(OSError, ValueError, RuntimeError):
-                self._directory = str(Path(text).expanduser().resolve()).rstrip("/")
+            try:
+                place = os.path.realpath(os.path.expanduser(text)).rstrip("/")  # noqa: PTH111 - a hook waits for it
+            except (OSError, ValueError):
+                return  # where no directory can have such a name, nothing fits
+            self._directory = None if text.startswith("~") and place.endswith(text.rstrip("/")) else place
 
     def fits(self, cwd: str | None) -> bool:
         """Whether work in this directory belongs to it; a log that names no directory belongs to none."""

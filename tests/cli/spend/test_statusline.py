@@ -161,6 +161,7 @@ def test_the_figures_can_be_had_as_json(
         },
         "context": {"tokens": 46_800, "window": 200_000, "percent": 23.4},
         "rate_limits": FULL["rate_limits"],
+        "budget": [],
         "index_age_seconds": 5.0,
         "unpriced": [],
         "notes": [],

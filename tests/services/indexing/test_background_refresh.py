@@ -39,7 +39,7 @@ def test_it_runs_detached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))
     monkeypatch.setenv("WITNESS", str(tmp_path / "told"))
-    program = background_refresh._PROGRAM.replace("recollect.services.indexing.refresh_once", "witness")
+    program = background_refresh._PROGRAM.replace("{module!r}", "'witness'")
     monkeypatch.setattr(background_refresh, "_PROGRAM", program)
 
     assert start_refresh(str(tmp_path / "cache" / "index.sqlite"), ["/a home", "/b"])

@@ -5,8 +5,9 @@ session, of today and of the five-hour block come from the index, in a few
 milliseconds. An index older than 15 seconds is updated in the background, for
 the next line. ~ marks figures older than a minute; + marks an amount without
 models that have no price. A session that is not in the index yet shows the
-client's own figure. The command never waits and never fails: it always prints a
-line, with exit status 0.
+client's own figure. With a [budget] in config.toml the line shows the budget
+that is nearest to its end, and gives its warnings. The command never waits and
+never fails: it always prints a line, with exit status 0.
 
 In ~/.claude/settings.json ("refreshInterval": 10, from client 2.1.97 on, also
 updates the line between two answers):
@@ -87,6 +88,7 @@ class StatusFigures:
         self.window: float | None = None
         self.percent: float | None = None
         self.limits: list[tuple[str, str, float, float | None]] = []  # name, short name, per cent, reset
+        self.budget: list[tuple[str, int]] = []  # the tightest budget, and its per cent
         self.age: float | None = None  # of the figures from the index
         self.notes: list[str] = []
 
@@ -109,19 +111,19 @@ def main(arguments: list[str], homes: list[str], data: str | None) -> int:
         command_parser("statusline").parse_args(["--help"])
     figures = StatusFigures(time.time())
     figures.notes += [f"no option {_shown(one)}" for one in arguments if one not in _OPTIONS]
-    payload = _attempt(_input) or b""
-    _attempt(_read_payload, figures, payload)
-    places = _attempt(_places, homes, data)
+    payload = attempt(_input) or b""
+    attempt(_read_payload, figures, payload)
+    places = attempt(index_place, homes, data)
     if places is not None:
-        _attempt(_look_up, figures, *places)
-    answer = _attempt(_document if "--json" in arguments else _line, figures)
-    _attempt(_print, answer or ("{}" if "--json" in arguments else "recollect"))
+        attempt(_look_up, figures, *places, data)
+    answer = attempt(_document if "--json" in arguments else _line, figures)
+    attempt(_print, answer or ("{}" if "--json" in arguments else "recollect"))
     if places is not None and "--no-refresh" not in arguments and _is_due(figures.age):
-        _attempt(_refresh, *places)
+        attempt(_refresh, *places)
     return 0
 
 
-def _attempt(action: Callable[..., _T], *values: object) -> _T | None:
+def attempt(action: Callable[..., _T], *values: object) -> _T | None:
     """The result of an action; None if it fails. The client hides the line of a command that fails."""
     try:
         return action(*values)
@@ -203,7 +205,8 @@ def _number(value: object) -> float | None:
 # --- figures from the index ---------------------------------------------------------------
 
 
-def _places(homes: Sequence[str], data: str | None) -> tuple[str, list[str]]:
+def index_place(homes: Sequence[str], data: str | None) -> tuple[str, list[str]]:
+    """The index, and the homes it is of."""
     from recollect.index.location import index_file
     from recollect.system import paths
 
@@ -223,7 +226,7 @@ def _home_path(named: str) -> str:
     return str(sample_home())
 
 
-def _look_up(figures: StatusFigures, index: str, homes: list[str]) -> None:
+def _look_up(figures: StatusFigures, index: str, homes: list[str], data: str | None) -> None:
     import apsw
 
     from recollect.index import glimpse
@@ -239,7 +242,9 @@ def _look_up(figures: StatusFigures, index: str, homes: list[str]) -> None:
             figures.notes.append("the index is being built")
             return
         figures.age = figures.now - (refreshed_at(index) or 0)
-        _read(figures, opened, _prices(figures))
+        prices = lean_prices(figures)
+        _read(figures, opened, prices)
+        attempt(_check_budgets, figures, opened, prices, data)
     except apsw.BusyError:
         figures.notes.append("the index is busy")
     except apsw.Error:
@@ -272,7 +277,39 @@ def _read(figures: StatusFigures, index: apsw.Connection, prices: PriceList) -> 
             figures.percent = 100 * tokens / figures.window
 
 
-def _prices(figures: StatusFigures) -> PriceList:
+def _check_budgets(
+    figures: StatusFigures, index: apsw.Connection, prices: PriceList, data: str | None
+) -> None:
+    """What is left of the budgets. Nothing more is loaded where there are none."""
+    from recollect.storage.config.lean_settings import may_have_budgets
+    from recollect.system.paths import config_file
+
+    if not may_have_budgets(config_file(os.environ)):
+        return
+    from recollect.model.budget import BURN
+    from recollect.services.budget import quick
+    from recollect.storage.budget_marks import directory_of, record_limits
+    from recollect.storage.config.budget_cache import known_budgets
+
+    config, own = quick.config_and_data(data)
+    try:
+        settings = known_budgets(config, directory_of(own))
+    except Exception:  # noqa: BLE001 - typed, but importing the type takes longer than the rest
+        figures.notes.append("[budget] cannot be used")
+        return
+    if settings is None:
+        return
+    if figures.limits:
+        attempt(record_limits, own, [(one[0], one[2], one[3]) for one in figures.limits], figures.now)
+    states, given = quick.warned(index, settings, prices, figures.now, (own, config))
+    figures.notes += [one.text for one in given if one.kind == BURN]
+    nearest = quick.tightest(states, settings.thresholds[0])
+    if nearest is not None:
+        figures.budget.append((nearest.rule.label, nearest.percent))
+
+
+def lean_prices(figures: StatusFigures) -> PriceList:
+    """The effective prices; the parser of TOML is loaded only where the user has some."""
     from recollect.model.cost.prices import PriceList
     from recollect.storage.config.lean_settings import may_have_prices
     from recollect.system.paths import config_file
@@ -312,6 +349,7 @@ def _line(figures: StatusFigures) -> str:
     if figures.context is not None and figures.percent is not None:
         parts.append(f"ctx {_thousands(figures.context)} ({figures.percent:.0f}%)")
     parts += [_limit(figures, *limit[1:]) for limit in figures.limits]
+    parts += [f"budget {_shown(label)} {percent}%" for label, percent in figures.budget]
     return " | ".join([*parts, *figures.notes]) or "recollect"
 
 
@@ -363,6 +401,7 @@ def _document(figures: StatusFigures) -> str:
             name: {"used_percentage": percent, "resets_at": resets}
             for name, _, percent, resets in figures.limits
         },
+        "budget": [{"label": label, "percent": percent} for label, percent in figures.budget],
         "index_age_seconds": figures.age,
         "unpriced": sorted({model for one in amounts if one for model in one.unpriced}),
         "notes": figures.notes,

@@ -85,6 +85,19 @@ def run(options: Namespace) -> int:
     return 0
 
 
+def person_costs(
+    options: Namespace, since: dt.datetime, until: dt.datetime
+) -> dict[str, tuple[int, list[str]]]:
+    """What each person spent, in pico-dollars, and the models without a price."""
+    server = SyncClient(load_login(), own_data(options), patience=20.0).server()
+    try:
+        answer = server.cost("person", _moment(since), _moment(until), "json")
+    finally:
+        server.close()
+    report = msgspec.convert(_document(answer), type=_RemoteCostReport)
+    return {row.keys["person"]: (row.pico_usd, row.unpriced) for row in report.rows}
+
+
 def _moment(when: dt.datetime | None) -> str | None:
     """A time for a query, without ``+``, which would be decoded as a space."""
     return None if when is None else when.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -19,12 +19,12 @@ from recollect.storage.refresh_turn import take_turn
 PAUSE_SECONDS = 15.0
 _MODULE = "recollect.services.indexing.refresh_once"
 # Detach first, then import. Popen cannot do this from outside.
-_PROGRAM = f"""
+_PROGRAM = """
 import os, runpy
 os.setsid()
 os.nice(19)
 os.chdir(os.sep)
-runpy.run_module({_MODULE!r}, run_name="__main__", alter_sys=True)
+runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 """
 
 
@@ -41,14 +41,19 @@ def start_refresh(index: str, homes: Sequence[str]) -> bool:
     return True
 
 
-def _start(arguments: list[str]) -> None:
+def start_detached(module: str, arguments: Sequence[str]) -> None:
+    """Run another module of ours in the background; ``OSError`` where no process can be started."""
+    _start(list(arguments), module)
+
+
+def _start(arguments: list[str], module: str = _MODULE) -> None:
     # -P: the working directory is the user's. A file there with the name of one of our modules
     # must not be run instead (E03).
     if not hasattr(os, "posix_spawn"):
-        _start_elsewhere([sys.executable, "-P", "-m", _MODULE, *arguments])
+        _start_elsewhere([sys.executable, "-P", "-m", module, *arguments])
         return
     nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-    command = [sys.executable, "-P", "-c", _PROGRAM, *arguments]
+    command = [sys.executable, "-P", "-c", _PROGRAM.format(module=module), *arguments]
     os.posix_spawn(sys.executable, command, os.environ, file_actions=nothing)
 
 

@@ -1,0 +1,1 @@
+"""Budgets: what is left of them, and warnings that are given once."""
