@@ -29,7 +29,6 @@ from recollect.model.search.snippet import Snippet
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
 from recollect.services.search.index_matches import IndexSearch
-from recollect.services.search.log_matches import LogSearch
 from recollect.services.search.matches import (
     MatchOrigin,
     Progress,
@@ -245,6 +244,9 @@ def _matches(
         except Failure as problem:
             unranked = ", newest first" if request.rank else ""
             notes.append(f"the index could not be read ({problem}); reading the logs instead{unranked}")
+    # Imported where there is no usable index: a search with one is over sooner.
+    from recollect.services.search.log_matches import LogSearch
+
     answer = LogSearch(homes, request).answer()
     return answer._replace(notes=notes + answer.notes)
 

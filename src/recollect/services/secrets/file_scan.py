@@ -134,6 +134,11 @@ def _whole_lines(log: OpenLog, position: int, size: int) -> bytes:
         wanted = min(wanted * 4, LONGEST_LINE + 1)
 
 
+def _newlines(data: bytes) -> int:
+    """How many there are. Removing a rare byte is several times as fast as counting it."""
+    return len(data) - len(data.replace(b"\n", b""))
+
+
 class _PlaceReader:
     """One open file that is searched."""
 
@@ -160,10 +165,10 @@ class _PlaceReader:
                 continue
             counted = 0
             for start, stop in suspects(block):
-                number += block.count(b"\n", counted, start)
+                number += _newlines(block[counted:start])
                 counted = start
                 yield from self._in_line(block[start:stop], number, position + start)
-            number += block.count(b"\n", counted)
+            number += _newlines(block[counted:])
 
     def _in_line(self, line: bytes, number: int, offset: int) -> Iterator[SecretFinding]:
         place = self._place
