@@ -19,13 +19,16 @@ LONG = "aaaa0000-0000-4000-8000-000000000003"
 HOSTILE = "aaaa0000-0000-4000-8000-000000000004"
 LIVE = "aaaa0000-0000-4000-8000-000000000005"
 SENT = "aaaa0000-0000-4000-8000-000000000006"
+FOUND = "aaaa0000-0000-4000-8000-000000000007"
 AGENT = "a1b2c3d4e5f6a7b8c"
 LONG_MESSAGES = 20_000
+FIRST_WORD = 500_001
 NEEDLE = "heliotrope"
 
 
 def made_home(home: Path) -> None:
     """All of them."""
+    put(home, FOUND, [own(entry, "found") for entry in with_words()], cwd="/srv/found")
     begun = [prompt(1, None, "Begin"), reply(2, 1, said("Begun"))]
     talks = {"shop": (RICH, rich()), "ways": (BRANCHED, branched()), "long": (LONG, long())}
     talks |= {"evil": (HOSTILE, hostile()), "live": (LIVE, begun)}
@@ -66,6 +69,116 @@ def sent() -> list[dict[str, Any]]:
         ),
         reply(8, 7, said("There is a tree")),
     ]
+
+
+FILL = "Some words that fill a line or two without being looked for. "
+# A word for each place that a match can be in: what the reader searches for, and where it is.
+WORDS = {
+    "amaranth": "a prompt of the chapter before the compaction",
+    "bergamot": "an answer",
+    "calendula": "the end of a very long answer",
+    "dandelion": "a cell of a table",
+    "edelweiss": "a line of code far down",
+    "fennelseed": "the arguments of a slash command",
+    "gardenia": "a summary",
+    "hyacinth": "a short thought",
+    "iceplant": "the end of a long thought",
+    "jonquil": "a thought in the middle of the work",
+    "kniphofia": "a command",
+    "lobelia": "the last line of a long command",
+    "marigold": "what an edit took out",
+    "narcissus": "a line of a written file far down",
+    "oleander": "a part of an input that has no look of its own",
+    "peony": "a pattern",
+    "quince": "an input within an input",
+    "ranunculus": "the prompt of a sub-agent's call",
+    "snapdragon": "a short result",
+    "tuberose": "a line of a result far down",
+    "umbrella": "a result that is cut because it is so long",
+    "verbena": "the result of an edit that went well",
+    "wisteria": "an error",
+    "xeranthemum": "one of several calls in a row",
+}
+
+
+def with_words() -> list[dict[str, Any]]:
+    """Every word of ``WORDS`` in its place, in a session that was compacted once and worked long."""
+    word = dict(zip("abcdefghijklmnopqrstuvwx", WORDS, strict=True))
+    far = "\n".join(f"value = compute({number})" for number in range(150))
+    parts: list[tuple[str, Any]] = [
+        ("p", f"Before: {word['a']}"),
+        ("a", [said(f"Yes, the {word['b']} is there.")]),
+        ("p", "At length, please"),
+        ("a", [said((FILL * 6 + "\n\n") * 60 + f"At last the {word['c']}.")]),
+        ("b", None),
+        ("s", f"What came before was about {word['g']}."),
+        ("p", "Show a table and code"),
+        ("a", [said(f"| a | b |\n|---|---|\n| 1 | {word['d']} |\n\n```python\n{far}\n# {word['e']}\n```\n")]),
+        ("p", f"<command-name>/plant</command-name>\n<command-args>{word['f']} now</command-args>"),
+        ("a", [{"type": "thinking", "thinking": f"A {word['h']}.", "signature": "s"}, said("Planted.")]),
+        ("p", "Do the work"),
+        ("a", [{"type": "thinking", "thinking": FILL * 400 + word["i"], "signature": "s"}]),
+    ]
+    long_command = "\n".join([*(f"echo {number}" for number in range(40)), f"echo {word['l']}"])
+    calls: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+        (tool("f1", "Bash", command=f"grep {word['k']} x"), "nothing", {}),
+        (tool("f2", "Bash", command=long_command), "done", {}),
+        (tool("f3", "Edit", file_path="/srv/f.py", old_string=word["m"], new_string="x"), "updated", {}),
+        (tool("f4", "Write", file_path="/srv/g.py", content=f"{far}\n# {word['n']}\n"), "created", {}),
+        (
+            tool("f5", "TodoWrite", todos=[{"content": "Dig", "status": "pending", "activeForm": word["o"]}]),
+            "ok",
+            {},
+        ),
+        (tool("f6", "Grep", pattern=word["p"], path="/srv"), "no files", {}),
+        (tool("f7", "mcp__garden__plant", where={"bed": [{"name": word["q"]}]}), "planted", {}),
+        (
+            tool("f8", "Task", subagent_type="Explore", description="Look", prompt=f"Find {word['r']}"),
+            "none",
+            {},
+        ),
+        (tool("f9", "Bash", command="cat a"), f"a {word['s']} grew", {}),
+        (tool("f10", "Bash", command="cat b"), f"{far}\n{word['t']}\n", {}),
+        (tool("f11", "Bash", command="cat c"), (FILL + "\n") * 2_600 + word["u"], {}),
+        (
+            tool("f12", "Edit", file_path="/srv/f.py", old_string="x", new_string="y"),
+            f"updated {word['v']}",
+            {},
+        ),
+        (tool("f13", "Bash", command="cat d"), f"no such {word['w']}", {"is_error": True}),
+    ]
+    for place, (call, answer, more) in enumerate(calls):
+        thought = (
+            [{"type": "thinking", "thinking": f"{FILL} {word['j']}", "signature": "s"}] if place == 6 else []
+        )
+        parts += [("a", [*thought, call]), ("r", (call["id"], answer, more))]
+    reads = [tool(f"g{number}", "Read", file_path=f"/srv/{number}.py") for number in range(4)]
+    parts.append(("a", reads))
+    parts += [("r", (f"g{number}", word["x"] if number == 2 else "text", {})) for number in range(4)]
+    parts.append(("a", [said("Done.")]))
+    # Ids of its own: a message that stands in two logs is found once.
+    return timed([_part(part, FIRST_WORD + place) for place, part in enumerate(parts)])
+
+
+def _part(part: tuple[str, Any], number: int) -> dict[str, Any]:
+    kind, what = part
+    before = number - 1 if number > FIRST_WORD else None
+    if kind == "p":
+        return prompt(number, before, what)
+    if kind == "a":
+        return reply(number, number - 1, *what)
+    if kind == "s":
+        return prompt(number, before, what, isCompactSummary=True, isVisibleInTranscriptOnly=True)
+    if kind == "b":
+        cut: dict[str, Any] = {
+            "type": "system",
+            "subtype": "compact_boundary",
+            "content": "Conversation compacted",
+        }
+        meta: dict[str, Any] = {"compactMetadata": {"trigger": "auto", "preTokens": 190_000}}
+        return link(number, None, **cut, logicalParentUuid=uuid_of(number - 1), **meta)
+    name, answer, more = what
+    return result(number, number - 1, name, answer, **more)
 
 
 def own(entry: dict[str, Any], name: str) -> dict[str, Any]:

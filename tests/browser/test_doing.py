@@ -27,14 +27,14 @@ def test_a_session_is_renamed_and_the_name_taken_back(opened: Place, page: Chrom
 def test_a_fork_is_planned_made_and_opened(opened: Place, page: Chromium) -> None:
     """The plan writes nothing; the fork is a new log, and the page goes there."""
     logs = set(opened.home.glob("projects/*/*.jsonl"))
-    page.do("go", hash=f"#/s/{RICH}?m={uuid_of(2)}", wait=f'[data-uuid="{uuid_of(2)}"]')
-    page.do("click", selector=f'[data-uuid="{uuid_of(2)}"] > header button', text="Fork", force=True)
+    page.do("go", hash=f"#/s/{RICH}?m={uuid_of(8)}", wait=f'[data-uuid="{uuid_of(8)}"]')
+    page.do("click", selector=f'[data-uuid="{uuid_of(8)}"] > header button', text="Fork", force=True)
     page.do("wait", selector="dialog dl.plan")
     assert set(opened.home.glob("projects/*/*.jsonl")) == logs
     page.do("click", selector="dialog button.primary")
     page.do("wait", selector=".notice", text="Forked")
     (new,) = set(opened.home.glob("projects/*/*.jsonl")) - logs
-    page.do("wait", selector=".message", text="Plan")
+    page.do("wait", selector=".message", text="Done.")
     assert page.do("hash") == f"#/s/{new.stem}"
     new.unlink()
 

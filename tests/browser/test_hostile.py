@@ -38,7 +38,7 @@ def test_hostile_text_stays_text_everywhere(opened: Place, page: Chromium) -> No
         (f"#/s/{HOSTILE}/todos", ".narrow"),
         (f"#/s/{HOSTILE}/findings", ".narrow"),
         ("#/cost?since=all&by=branch", ".numbers td"),
-        ("#/health", ".cards"),
+        ("#/health", ".health .lines"),
     ]
     for address, wanted in pages:
         page.do("go", hash=address, wait=wanted)

@@ -10,19 +10,31 @@ import pytest
 
 from tests.browser.chromium import Chromium
 from tests.browser.conftest import Place
-from tests.browser.home import BRANCHED, LAST_LONG, LIVE, LONG, LONG_MESSAGES, NEEDLE, RICH, SENT, appended
+from tests.browser.home import (
+    BRANCHED,
+    FIRST_WORD,
+    FOUND,
+    LAST_LONG,
+    LIVE,
+    LONG,
+    LONG_MESSAGES,
+    NEEDLE,
+    RICH,
+    SENT,
+    appended,
+)
 from tests.small_home import prompt, reply, said, uuid_of
 
 # Colours and sizes are apart from one another, so two looks have all of them; the long run has every pair.
-LOOKS = [("light", 1280), ("dark", 390)]
+LOOKS = [("light", 1440), ("dark", 390)]
 if os.environ.get("RECOLLECT_TORTURE"):
-    LOOKS += [("dark", 1280), ("light", 390)]
+    LOOKS += [("dark", 1024), ("light", 390)]
 
 
 def test_the_key_leaves_the_address_and_the_list_comes(opened: Place, page: Chromium) -> None:
     """The key is not in the address bar after opening, and every session is in the list."""
     page.do("wait", selector=f'[data-session="{RICH}"]')
-    assert page.do("count", selector="[data-session]") == 6
+    assert page.do("count", selector="[data-session]") == 7
     assert "key=" not in page.do("hash")
     assert page.do("told")["problems"] == []
 
@@ -39,8 +51,14 @@ def test_a_search_finds_a_word_and_jumps_to_its_message(page: Chromium) -> None:
 
 
 def test_a_session_reads_as_it_was(page: Chromium) -> None:
-    """Markdown, an edit as a diff, a failed command open, thinking folded, a picture from our own server."""
-    page.do("go", hash=f"#/s/{RICH}", wait=".message .diff")
+    """A turn is a prompt, a strip and an answer; unfolded to its edits: Markdown, a diff, a failed command, thinking
+    folded; a picture from our own server, which a click enlarges."""
+    page.do("go", hash=f"#/s/{RICH}", wait=".strip")
+    told = page.do("wait", selector=".strip", text="3 calls")
+    assert [part in told for part in ("1 failed", "2 edits", "+2", "−1", "6.0 s", "$0.0013")] == [True] * 6
+    assert page.do("texts", selector=".who") == ["You", "Assistant", "You", "Assistant"]
+    page.do("press", keys=["x", "x"])
+    page.do("wait", selector=".message .diff")
     assert page.do("texts", selector=".prose .heading") == ["Plan"]
     assert page.do("texts", selector=".diff .added .t") == ["c"]
     assert "https://example.org/a" in " ".join(page.do("texts", selector=".address"))
@@ -48,15 +66,21 @@ def test_a_session_reads_as_it_was(page: Chromium) -> None:
     assert page.do("texts", selector=".thinking .prose") == []
     page.do("wait", selector="img.picture")
     assert page.do("attribute", selector="img.picture", name="src").startswith("/api/sessions/")
+    page.do("click", selector=".enlarge")
+    page.do("wait", selector="dialog.large[open] img")
+    page.do("press", keys=["Escape", "x", "x"])
+    page.do("gone", selector=".diff", text="a")
 
 
 def test_thinking_unfolds_with_a_key_and_is_remembered(page: Chromium) -> None:
     """After ``z`` the thinking is there, also after a reload; another ``z`` folds it."""
-    page.do("go", hash=f"#/s/{RICH}", wait=".thinking")
+    page.do("go", hash=f"#/s/{RICH}", wait=".strip")
+    page.do("press", keys=["x"])
+    page.do("wait", selector=".thinking")
     page.do("press", keys=["z"])
     page.do("reload", wait=".thinking .prose")
     assert page.do("texts", selector=".thinking .prose") == ["Let me think."]
-    page.do("press", keys=["z"])
+    page.do("press", keys=["z", "x", "x", "x"])
     page.do("gone", selector=".thinking .prose", text="Let me think.")
 
 
@@ -114,30 +138,55 @@ def test_branches_are_a_tree_for_keys_and_ears(page: Chromium) -> None:
 
 
 def test_a_running_session_is_followed(opened: Place, page: Chromium) -> None:
-    """A line that a client appends appears by itself, and the session is marked as running."""
+    """A line that a client appends appears by itself, and the head counts it, dates it and prices it."""
     page.do("wait", selector=".row .live")
     page.do("go", hash=f"#/s/{LIVE}", wait=".message")
+    page.do("wait", selector=".head .about", text="2 messages")
+    page.do("wait", selector=".head .sum", text="$0.0003")
     appended(opened.home, LIVE, prompt(3, 2, "More"), reply(4, 3, said("Here is more")))
     page.do("wait", selector=".message", text="Here is more")
+    page.do("wait", selector=".head .about", text="4 messages")
+    page.do("wait", selector=".head .sum", text="$0.0007")
+    assert "10:00" in page.do("wait", selector=".head .about", text="2026-11-15")
 
 
 def test_a_sub_agent_stands_where_it_was_sent(page: Chromium) -> None:
-    """Its call tells how long it took; unfolded, it has the agent's own messages."""
-    page.do("go", hash=f"#/s/{SENT}", wait=".call")
+    """Its call tells how long it took; unfolded, task and answer stand once, and its steps are its own."""
+    page.do("go", hash=f"#/s/{SENT}", wait=".strip")
+    page.do("click", selector=".strip")
     assert "1 min 1 s" in page.do("wait", selector=".call .took")
     page.do("click", selector=".call .fold")
     page.do("click", selector=".agent .fold")
-    page.do("wait", selector=".nested .message", text="Saw a tree")
-    assert page.do("texts", selector=".nested .who") == ["Task", "Agent"]
+    page.do("wait", selector=".agent .gist", text="2 messages")
+    told = page.do("wait", selector=".call .detail")
+    assert [told.count("Look around"), told.count("A tree")] == [1, 1]
+    page.do("click", selector=".agent .alone")
+    page.do("wait", selector=".message", text="Saw a tree")
+    assert page.do("texts", selector=".who") == ["Task", "Sub-agent"]
 
 
-def test_one_can_look_behind_a_compaction(page: Chromium) -> None:
-    """The line where it was compacted leads to what was said before."""
+def test_a_compacted_session_is_one_story_in_chapters(page: Chromium) -> None:
+    """Both chapters are there and fold; what the client would load is a switch; no compaction is a branch."""
     page.do("go", hash=f"#/s/{SENT}", wait=".boundary")
-    assert page.do("count", selector='.message:has-text("Far away")') == 0
-    page.do("click", selector=".boundary a")
     page.do("wait", selector=".message", text="Far away")
-    assert page.do("hash") == f"#/s/{SENT}?c=1"
+    assert [text[:9] for text in page.do("texts", selector=".boundary strong")] == ["Chapter 1", "Chapter 2"]
+    assert "auto, 190k tokens" in page.do("wait", selector=".boundary", text="Chapter 2")
+    page.do("click", selector=".boundary .fold")
+    page.do("gone", selector=".message", text="Far away")
+    page.do("press", keys=["b"])
+    page.do("wait", selector=".branches [data-branch]")
+    assert page.do("count", selector=".branches a") == 1
+    page.do("press", keys=["l"])
+    page.do("wait", selector=".banner", text="As the client would load it")
+    page.do("gone", selector=".message", text="Far away")
+    assert page.do("hash") == f"#/s/{SENT}?l=1"
+
+
+def test_what_the_client_wrote_is_no_prompt(page: Chromium) -> None:
+    """A slash command reads as one, in the conversation and in the outline."""
+    page.do("go", hash=f"#/s/{FOUND}?m={uuid_of(FIRST_WORD + 8)}", wait=".slash")
+    assert page.do("texts", selector=".slash") == ["/plant fennelseed now"]
+    assert "/plant fennelseed now" in page.do("wait", selector=".prompts", text="/plant")
 
 
 def test_keys_are_explained(page: Chromium) -> None:
@@ -162,18 +211,19 @@ def test_the_list_is_walked_with_keys(page: Chromium) -> None:
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_no_page_shuts_anybody_out(page: Chromium, artefacts: Path, scheme: str, width: int) -> None:
-    """axe-core finds nothing serious on any page, in light and dark, on a desk and on a phone."""
+    """axe-core finds nothing serious on any page, and nothing at all in a session, in light and dark, at three sizes."""
     page.do("theme", scheme=scheme)
     page.do("size", width=width, height=820)
     pages = {
         "sessions": ("#/sessions", "[data-session]"),
         "search": (f"#/sessions?q={NEEDLE}", "[data-hit]"),
-        "conversation": (f"#/s/{RICH}", ".message .diff"),
+        "conversation": (f"#/s/{RICH}", ".message"),
+        "work": (f"#/s/{RICH}?q={NEEDLE}", ".message .call"),
         "files": (f"#/s/{RICH}/files", ".version .code"),
         "todos": (f"#/s/{RICH}/todos", ".narrow .waiting strong"),
         "findings": (f"#/s/{RICH}/findings", ".narrow .waiting strong, .findings"),
         "cost": ("#/cost?since=all", ".heat svg"),
-        "health": ("#/health", ".cards"),
+        "health": ("#/health", ".health .lines"),
     }
     serious = []
     for name, (address, wanted) in pages.items():
@@ -181,7 +231,8 @@ def test_no_page_shuts_anybody_out(page: Chromium, artefacts: Path, scheme: str,
         page.do("settle", ms=300)
         page.do("shot", path=str(artefacts / f"{name}-{scheme}-{width}.png"))
         found = page.do("problems")
-        serious += [(name, one) for one in found if one["impact"] in ("serious", "critical")]
+        is_ours = name in ("search", "conversation", "work", "files")
+        serious += [(name, one) for one in found if is_ours or one["impact"] in ("serious", "critical")]
     assert serious == []
     assert page.do("told")["problems"] == []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.small_home import ONE, link, prompt, put, reply, said, uuid_of
+from tests.small_home import ONE, link, outcome, prompt, put, reply, said, uuid_of
 from tests.web.pages import Browser, served
 
 
@@ -92,10 +92,10 @@ def test_a_line_is_found_in_the_view_that_shows_it(
 
 
 def test_turns_begin_where_somebody_typed(compacted: Browser) -> None:
-    """Three prompts are three turns over the whole; a summary is none; each costs 0.00033 dollars."""
+    """Three prompts are three turns over the whole, each costs 0.00033 dollars; a compaction starts one that costs nothing."""
     costs = compacted.get(f"/api/sessions/{ONE}/costs?whole=true")
-    assert [(0, 2), (2, 6), (6, 8)] == [(one["from"], one["to"]) for one in costs["turns"]]
-    assert ["0.00033"] * 3 == [one["cost_usd"] for one in costs["turns"]]
+    assert [(0, 2), (2, 4), (4, 6), (6, 8)] == [(one["from"], one["to"]) for one in costs["turns"]]
+    assert ["0.00033", "0.00033", "0", "0.00033"] == [one["cost_usd"] for one in costs["turns"]]
     assert (costs["cost_usd"], costs["session"]["cost_usd"]) == ("0.00099", "0.00099")
 
 
@@ -123,3 +123,86 @@ def test_what_the_client_typed_itself_begins_no_turn(home: Path, data: Path) -> 
         assert browser.get(f"/api/sessions/{ONE}/map")["prompts"] == [
             {"index": 0, "text": "Q", "uuid": uuid_of(1)}
         ]
+
+
+def test_slash_commands_and_notes_are_no_prompts(home: Path, data: Path) -> None:
+    """What the client writes in the user's name starts a turn only where the model answered it, and reads as typed."""
+    slash = "<command-name>/review</command-name>\n<command-args>the diff</command-args>"
+    talk = [
+        prompt(1, None, "<command-name>/clear</command-name>"),
+        prompt(2, 1, "<local-command-stdout>cleared</local-command-stdout>"),
+        prompt(3, 2, "Typed"),
+        prompt(4, 3, "[Request interrupted by user]"),
+        prompt(5, 4, slash),
+        prompt(6, 5, "Review it", isMeta=True),
+        reply(7, 6, said("Reviewed")),
+    ]
+    put(home, ONE, talk)
+    with Browser(served(home, data)) as browser:
+        seen = browser.get(f"/api/sessions/{ONE}/map")
+        assert seen["kinds"] == "copocoa"
+        assert seen["turns"] == [2, 4]
+        assert [one["text"] for one in seen["prompts"]] == ["Typed", "/review the diff"]
+
+
+def test_a_turn_tells_its_work(home: Path, data: Path) -> None:
+    """Calls, failures, edits and their lines are counted once, by turn; a call has the same lines."""
+    calls = [
+        {
+            "type": "tool_use",
+            "id": "a",
+            "name": "Edit",
+            "input": {"old_string": "x\ny", "new_string": "x\nz\nw"},
+        },
+        {"type": "tool_use", "id": "b", "name": "Read", "input": {"file_path": "/a"}},
+    ]
+    failed = outcome(4, 3, "b", "no such file")
+    failed["message"]["content"][0]["is_error"] = True
+    talk = [
+        prompt(1, None, "Q"),
+        reply(2, 1, *calls),
+        outcome(3, 2, "a", "ok"),
+        failed,
+        reply(5, 4, said("A")),
+    ]
+    put(home, ONE, [*talk, prompt(6, 5, "R"), reply(7, 6, said("B"))])
+    with Browser(served(home, data)) as browser:
+        turns = browser.get(f"/api/sessions/{ONE}/costs")["turns"]
+        names = ("calls", "failed", "edits", "added", "removed")
+        assert [[turn[name] for name in names] for turn in turns] == [[2, 1, 1, 2, 1], [0, 0, 0, 0, 0]]
+        made = browser.get(f"/api/sessions/{ONE}/messages?from=1&count=1")["messages"][0]["calls"]
+        assert (made["a"]["added"], made["a"]["removed"], made["b"]["added"]) == (2, 1, None)
+
+
+def test_hits_have_places_in_the_view(compacted: Browser) -> None:
+    """Each match is where the view shows it; what it does not show is counted; the matched text is there to be marked."""
+    found = compacted.get(f"/api/sessions/{ONE}/hits?q=Q2&whole=true")
+    assert [(one["index"], one["uuid"]) for one in found["hits"]] == [(2, uuid_of(4))]
+    assert found["texts"] == [{"text": "q2", "is_word": True}]
+    loaded = compacted.get(f"/api/sessions/{ONE}/hits?q=Q2")
+    assert (loaded["hits"], loaded["elsewhere"]) == ([], 1)
+
+
+def test_a_search_stays_within_branch_model_and_repository(home: Path, data: Path, tmp_path: Path) -> None:
+    """Only sessions that fit are searched, also where two directories are one repository."""
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    for number, (name, branch) in enumerate((("repo/a", "main"), ("repo/b", "topic"), ("other", "main"))):
+        session = f"{number}{ONE[1:]}"
+        talk = [prompt(1 + number * 10, None, f"Needle {number}", gitBranch=branch)]
+        put(
+            home,
+            session,
+            [*talk, reply(2 + number * 10, 1 + number * 10, said("A"))],
+            cwd=str(tmp_path / name),
+        )
+    with Browser(served(home, data)) as browser:
+
+        def sessions(query: str) -> set[str]:
+            found = browser.get(f"/api/search?q=needle{query}")
+            return {group["hits"][0]["snippet"]["text"][-1] for group in found["groups"]}
+
+        assert sessions("") == {"0", "1", "2"}
+        assert sessions("&branch=main") == {"0", "2"}
+        assert sessions(f"&repository={tmp_path / 'repo'}") == {"0", "1"}
+        assert sessions("&model=sonnet&branch=topic") == {"1"}
+        assert sessions("&model=opus") == set()

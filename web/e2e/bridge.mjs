@@ -18,7 +18,7 @@ const context = await chromium.launchPersistentContext(profile, {
   // The page's own requests are what is counted; nothing else may hide one.
   serviceWorkers: 'block',
 })
-context.setDefaultTimeout(60_000)
+context.setDefaultTimeout(Number(process.env.RECOLLECT_PATIENCE ?? 60) * 1000)
 const page = context.pages()[0] ?? (await context.newPage())
 const seen = { requests: [], problems: [], dialogs: 0 }
 context.on('request', (request) => seen.requests.push(request.url()))

@@ -17,10 +17,10 @@ export async function go({ page }, { hash, wait }) {
   if (wait) await page.waitForSelector(wait)
 }
 
-export async function wait({ page }, { selector, text }) {
+export async function wait({ page }, { selector, text, hidden }) {
   const found = page.locator(selector).filter(text ? { hasText: text } : {}).first()
-  await found.waitFor()
-  return found.innerText()
+  await found.waitFor({ state: hidden ? 'attached' : 'visible' })
+  return hidden ? null : found.innerText()
 }
 
 export const gone = ({ page }, { selector, text }) => page.locator(selector).filter({ hasText: text }).first().waitFor({ state: 'detached' })
@@ -31,6 +31,8 @@ export const press = ({ page }, { keys }) => keys.reduce((before, key) => before
 export const type = ({ page }, { text }) => page.keyboard.type(text)
 export const fill = ({ page }, { selector, text }) => page.locator(selector).first().fill(text)
 export const choose = ({ page }, { selector, value }) => page.locator(selector).first().selectOption(value).then(() => null)
+export const value = ({ page }, { selector }) => page.locator(selector).first().inputValue()
+export const back = ({ page }) => page.evaluate(() => history.back())
 export const hash = ({ page }) => page.evaluate(() => location.hash)
 export const reload = ({ page }, { wait }) => page.reload().then(() => page.waitForSelector(wait)).then(() => null)
 export const clipboard = ({ page }) => page.evaluate(() => navigator.clipboard.readText())
@@ -66,6 +68,22 @@ export async function isInSight({ page }, { uuid }) {
   }, uuid)
   await page.evaluate(() => delete globalThis.framesInSight)
   return looked.jsonValue()
+}
+
+/** Whether the match the reader stands at is this word, marked, inside the list and not covered; waits a while for it. */
+export async function isMarked({ page }, { word }) {
+  const seen = page.waitForFunction((wanted) => {
+    const list = document.querySelector('.messages')?.getBoundingClientRect()
+    for (const range of list ? (CSS.highlights.get('hit-now') ?? []) : []) {
+      const [at] = range.getClientRects()
+      if (!at || range.toString().toLowerCase() !== wanted) continue
+      const top = document.elementFromPoint(at.left + at.width / 2, at.top + at.height / 2)
+      const isUncovered = top && (top.contains(range.startContainer) || range.startContainer.parentElement.contains(top))
+      if (at.top >= list.top && at.bottom <= list.bottom && isUncovered) return true
+    }
+    return false
+  }, word, { timeout: 8000 })
+  return seen.then(() => true, () => false)
 }
 
 /** Scroll by so much a frame; the times between frames, in milliseconds. */

@@ -2,7 +2,7 @@ import { mount, tick, unmount } from 'svelte'
 import { describe, expect, it } from 'vitest'
 import type { BranchNodeDocument, ViewDocument } from '../src/lib/documents'
 import Branches from '../src/talk/Branches.svelte'
-import { stepped, treeOf } from '../src/talk/branches'
+import { forksOf, stepped, treeOf } from '../src/talk/branches'
 
 const one = (leaf: string, parent: string | null, more: Partial<BranchNodeDocument> = {}): BranchNodeDocument => ({ leaf, parent, forked_at: null, length: 9, at: '2026-11-15T10:20:00Z', active: false, depth: 0, messages: 3, from_uuid: null, from_index: null, from_text: '', text: `Said on ${leaf}`, ...more })
 const ALL = [one('stem', null, { active: true, messages: 12 }), one('a', 'stem', { from_index: 1, from_text: 'Choose' }), one('aa', 'a', { from_text: 'Went <b>left</b>' }), one('b', 'stem', { from_index: 4 })]
@@ -52,11 +52,13 @@ describe('branches', () => {
       press('ArrowDown')
       expect(document.activeElement).toBe(links[1])
       press('End')
-      expect(document.activeElement).toBe(links[4])
+      expect(document.activeElement).toBe(links[3])
       press('ArrowUp')
       press('x')
-      expect(document.activeElement).toBe(links[3])
+      expect(document.activeElement).toBe(links[2])
     }))
+
+  it('leave out what only ends where a compaction began', () => expect(forksOf(ALL, [{ before: 'aa' }, { before: 'stem' }]).map((one) => one.leaf)).toEqual(['stem', 'a', 'b']))
 
   it('leave other keys alone', () => {
     expect([stepped('j', 1, 3), stepped('ArrowDown', 2, 3), stepped('ArrowUp', 0, 3), stepped('Home', 2, 3)]).toEqual([-1, 2, 0, 0])

@@ -5,7 +5,9 @@ import { Paged } from '../src/lib/paged.svelte'
 import { link, parsed } from '../src/lib/route.svelte'
 import { restored } from '../src/lib/settings.svelte'
 import { stacked, weeks } from '../src/cost/days'
-import { rowOf, shownRows } from '../src/talk/talking.svelte'
+import { clientParts } from '../src/lib/clienttext'
+import { patternOf, ranges } from '../src/lib/marks'
+import { rowOf, rowsOf, shownRows, type Row } from '../src/talk/talking.svelte'
 import { gist, toolName } from '../src/talk/tools'
 import type { CostRowDocument } from '../src/lib/documents'
 
@@ -33,8 +35,43 @@ describe('rows of a conversation', () => {
     expect(shownRows('rparrapb')).toEqual([0, 1, 2, 5, 6, 7])
   })
   it('finds the row of a hidden result', () => {
-    expect(rowOf([0, 1, 2, 5], 4)).toBe(2)
-    expect(rowOf([0, 1, 2, 5], 5)).toBe(3)
+    const rows = [0, 1, 2, 5].map((index) => ({ index }))
+    expect(rowOf(rows, 4)).toBe(2)
+    expect(rowOf(rows, 5)).toBe(3)
+  })
+})
+
+describe('turns', () => {
+  const told = (kinds: string, turns: number[], isOpen = (_: Row): boolean => true): string => rowsOf(kinds, turns, isOpen).map((row) => `${row.type[0]}${row.index}`).join(' ')
+  const closed = (row: Row): boolean => row.type === 'chapter'
+  it('are a prompt, a strip and an answer', () => {
+    expect(told('parara', [0], closed)).toBe('m0 s1 m5')
+    expect(told('parara', [0])).toBe('m0 s1 w1 w3 m5')
+  })
+  it('have no strip where nothing was done', () => expect(told('papoa', [0, 2])).toBe('m0 m1 m2 m3 m4'))
+  it('end in work where no answer came', () => expect(told('parar', [0], closed)).toBe('m0 s1'))
+  it('stand in chapters between compactions, which fold', () => {
+    expect(told('pabsparapa', [0, 2, 4, 8], closed)).toBe('c0 m0 m1 c2 m3 m4 s5 m7 m8 m9')
+    expect(told('pabspa', [0, 2, 4], (row) => row.number !== 1)).toBe('c0 c2 m3 m4 m5')
+  })
+  it('go on after a compaction in the middle of the work', () => expect(told('parbsara', [0, 3], closed)).toBe('c0 m0 s1 c3 m4 s5 m7'))
+})
+
+describe('what the client wrote', () => {
+  it('is a command, a mark, or the text it is', () => {
+    expect(clientParts('<command-name>/review</command-name>\n<command-message>review</command-message>\n<command-args>the diff</command-args>')).toEqual([{ kind: 'command', text: '/review the diff' }])
+    expect(clientParts('Fix it <system-reminder>be brief</system-reminder>').map((one) => one.kind)).toEqual(['text', 'reminder'])
+    expect(clientParts('[Request interrupted by user for tool use]')[0]!.kind).toBe('interrupted')
+    expect(clientParts('a < b')).toEqual([{ kind: 'text', text: 'a < b' }])
+  })
+})
+
+describe('matches', () => {
+  it('are found across pieces of text, and whole words are whole', () => {
+    const pattern = patternOf([{ text: 'foo.bar', is_word: true }, { text: 'und', is_word: false }], 'words', '')!
+    const root = document.createElement('div')
+    root.innerHTML = '<p>x <b>foo</b>.bar y</p><p>Rounding</p><p>xfoo.bar</p>'
+    expect(ranges(root, pattern).map(String)).toEqual(['foo.bar', 'und'])
   })
 })
 

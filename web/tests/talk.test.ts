@@ -18,11 +18,14 @@ async function page(message: PageMessageDocument, act: (target: HTMLElement) => 
   target.remove()
 }
 
-const call = { status: 'error' as const, duration_ms: 1200, in_background: false, result_index: 1, result_uuid: 'r', at: null, blocks: [{ type: 'text', text: 'no such file' }], structured: null, agent: null }
+const call = { status: 'error' as const, duration_ms: 1200, in_background: false, result_index: 1, result_uuid: 'r', at: null, blocks: [{ type: 'text', text: 'no such file' }], structured: null, agent: null, added: null, removed: null }
 
 describe('a message', () => {
   it('shows a failed call with its result and its time', () =>
-    page(said([{ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'cat x' } }], { calls: { t: call } }), (target) => {
+    page(said([{ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'cat x' } }], { calls: { t: call } }), async (target) => {
+      expect(target.querySelector('.call.error .result')).toBeNull()
+      target.querySelector<HTMLButtonElement>('.call.error .fold')!.click()
+      await tick()
       expect(target.querySelector('.call.error .result')!.textContent).toContain('no such file')
       expect(target.querySelector('.took')!.textContent).toBe('1.2 s')
     }))
@@ -47,13 +50,23 @@ describe('a message', () => {
 
   it('says what a response cost and what is unpriced', async () => {
     const cost = { cost_usd: '4.018692', known_cost_usd: '4.018692', unpriced: [], input_tokens: 3, output_tokens: 220, cache_write_5m_tokens: 0, cache_write_1h_tokens: 0, cache_read_tokens: 51_000, web_searches: 0 }
-    await page(said([], { cost }), (target) => expect(target.querySelector('footer')!.textContent).toBe('51k in220 out$4.02'))
-    await page(said([], { cost: { ...cost, cost_usd: null, unpriced: ['m'] } }), (target) => expect(target.querySelector('footer')!.textContent).toContain('unpriced'))
+    await page(said([], { cost }), (target) => {
+      expect(target.querySelector('.spent')!.textContent).toBe('$4.02')
+      expect(target.querySelector('.spent')!.getAttribute('title')).toContain('51,000 read from cache')
+    })
+    await page(said([], { cost: { ...cost, cost_usd: null, unpriced: ['m'] } }), (target) => expect(target.querySelector('.spent')!.textContent).toContain('unpriced'))
+  })
+
+  it('holds several calls of one tool in one line', () => {
+    const blocks = ['a', 'b', 'c'].map((id) => ({ type: 'tool_use', id, name: 'Read', input: { file_path: `/x/${id}.py` } }))
+    return page(said(blocks), async (target) => {
+      expect(target.querySelector('.call.group .tool')!.textContent).toBe('Read × 3')
+      target.querySelector<HTMLButtonElement>('.call.group .fold')!.click()
+      await tick()
+      expect(target.querySelectorAll('[data-call]').length).toBe(3)
+    })
   })
 
   it('shows a block nobody knows as data', () =>
     page(said([{ type: 'hologram', depth: 3 }]), (target) => expect(target.querySelector('pre')!.textContent).toContain('"depth": 3')))
-
-  it('is a line where the conversation was compacted', () =>
-    page(said([], { kind: 'boundary', compaction: 2 }), (target) => expect(target.querySelector('a')!.getAttribute('href')).toBe('#/s/s?c=2')))
 })

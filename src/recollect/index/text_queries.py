@@ -278,6 +278,11 @@ class TextQueries:
             cast("int", row[0]) for row in self._db.rows("SELECT id FROM files WHERE session = ?", session)
         )
 
+    def logs_among(self, sessions: frozenset[str]) -> frozenset[int]:
+        """The logs of several sessions."""
+        rows = cast("list[tuple[int, str | None]]", self._db.rows("SELECT id, session FROM files"))
+        return frozenset(file for file, session in rows if session in sessions)
+
     def places(self) -> list[tuple[int, str | None]]:
         """Every log with its working directory, or else that of its session."""
         return self._db.rows(_PLACES)  # type: ignore[return-value]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from recollect.model.blocks import TextBlock, ToolResultBlock
 from recollect.model.codec import decode
@@ -41,6 +42,29 @@ _NOT_TYPED = (
 )
 _COMMAND = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+# The beginning of a text as a line holds it: cheap to look for before a line is read.
+_MAY_BE_CLIENT = re.compile(
+    rb'"(?:content|text)"[ \t]*:[ \t]*"(?:\\n|[ \t])*(?:'
+    + "|".join(map(re.escape, _NOT_TYPED)).encode()
+    + rb")"
+)
+
+
+def client_written(line: Line) -> Literal["command", "note"] | None:
+    """Whether the client wrote a user line in the user's name: a slash command, or a note; None: not, or not known."""
+    if _MAY_BE_CLIENT.search(line.data) is None:
+        return None
+    entry = read_entry(line)
+    if entry is None or not isinstance(entry.body, User) or typed_prompt(entry) is not None:
+        return None
+    texts = [block.text for block in entry.body.message.blocks if isinstance(block, TextBlock)]
+    return "command" if any(_COMMAND.search(text) for text in texts) else "note"
+
+
+def command_line(text: str) -> str:
+    """A slash command as it was typed, from the tags the client wrote for it; other texts as they are."""
+    named, given = _COMMAND.search(text), _ARGUMENTS.search(text)
+    return text if named is None else f"{named[1].strip()} {given[1].strip() if given else ''}".strip()
 
 
 def read_entry(line: Line) -> Entry | None:
@@ -80,9 +104,8 @@ def asked_text(entry: Entry) -> str | None:
         return typed
     for block in body.message.blocks:
         text = block.text if isinstance(block, TextBlock) else ""
-        named, given = _COMMAND.search(text), _ARGUMENTS.search(text)
-        if named is not None:
-            return f"{named[1].strip()} {given[1].strip() if given else ''}".strip()
+        if _COMMAND.search(text) is not None:
+            return command_line(text)
     return None
 
 

@@ -46,6 +46,10 @@ class RepositoryFinder:
                 found = self._repository(origin)
                 if found is not None:
                     return found
+        return self.by_directory(cwd)
+
+    def by_directory(self, cwd: str) -> str:
+        """The repository that a directory belongs to now, without reading a log."""
         return self._repository(cwd) or cwd
 
     def groups(self, sessions: Iterable[ListedSession]) -> list[RepositoryGroup]:

@@ -30,6 +30,7 @@ from recollect.services.documents.health import (
     SecretsDocument,
 )
 from recollect.services.documents.search import (
+    HitPlacesDocument,
     PageSearchDocument,
 )
 from recollect.services.documents.sessions import (
@@ -45,10 +46,11 @@ from recollect.services.page.conversation import ConversationView, position_of
 from recollect.services.page.cost import cost_document
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.health import SecretJob, health_document
-from recollect.services.page.messages import MessageWindow, costs_document, map_document
-from recollect.services.page.search import search_document
+from recollect.services.page.messages import MessageWindow, map_document
+from recollect.services.page.search import hits_document, search_document
 from recollect.services.page.sessions import SessionList, SessionQuery
 from recollect.services.page.stats import PageStats
+from recollect.services.page.turns import turns_document
 from recollect.services.session import Session
 from recollect.services.stats.behind import Figure
 from recollect.storage.marks import Marks
@@ -151,12 +153,20 @@ class Page:
             kinds=_words(values["kinds"], TEXT_KINDS, "kinds"),
             project=values["project"],
             session=values["session"],
+            among=self._among(values),
             since=since,
             until=until,
             rank=bool(values["rank"]),
             limit=values["limit"],
             width=values["width"],
         )
+
+    def _among(self, values: Values) -> frozenset[str] | None:
+        """The sessions of a branch, model or repository; None: any."""
+        branch, model, repository = values["branch"], values["model"], values["repository"]
+        if not (branch or model or repository):
+            return None
+        return self.listed.ids(SessionQuery(branch=branch, model=model), repository)
 
     def cost(self, values: Values) -> CostDocument:
         """The document of `recollect cost --json`."""
@@ -235,15 +245,25 @@ class Page:
         if not uuid and offset is None:
             raise UsageError("position: uuid or offset is missing", hint="give uuid or offset")
         session = self.backend.reading(values["session"])
-        view, index, name = position_of(session, uuid or None, offset, values["agent"])
+        view, index, name = position_of(
+            session, uuid or None, offset, values["agent"], whole=bool(values["whole"])
+        )
         shown = conversation.ViewDocument(view.branch, view.before, view.agent, view.whole)
         return conversation.PositionDocument(index, shown, name)
 
+    def hits(self, values: Values) -> HitPlacesDocument:
+        """Where a conversation shows the matches of a search."""
+        kinds = _words(values["kinds"], TEXT_KINDS, "kinds")
+        view = view_of(values)
+        return hits_document(
+            self.backend, values["session"], view, values["q"], how=values["how"], kinds=kinds
+        )
+
     def costs(self, values: Values) -> conversation.TurnCostsDocument:
-        """The cost of each turn."""
+        """Cost and work of each turn."""
         session = self.backend.reading(values["session"])
         whole = page_session.cost_of(self.listed.row(session))
-        return costs_document(session, view_of(values), whole)
+        return turns_document(session, view_of(values), whole)
 
     def branches(self, values: Values) -> conversation.BranchesDocument:
         """All branches of the conversation."""

@@ -130,7 +130,7 @@ export interface ConversationGrowthDocument {
   live: boolean
 }
 
-/** Kinds (a letter each), sizes and times of all messages, and the newest prompts. */
+/** Kinds (a letter each), sizes and times of all messages, where turns start, and the newest prompts. */
 export interface ConversationMapDocument {
   total: number
   signature: string
@@ -138,6 +138,7 @@ export interface ConversationMapDocument {
   bytes: number[]
   at: (number | null)[]
   prompts: PromptDocument[]
+  turns: number[]
 }
 
 /** Everything fetched of a conversation is out of date. */
@@ -271,6 +272,7 @@ export interface FacetsDocument {
   branches: [string, number][]
   models: [string, number][]
   tags: [string, number][]
+  repositories: [string, number][]
 }
 
 /** Changes from one version to another, or why they are unknown. */
@@ -376,6 +378,24 @@ export interface HealthDocument {
   changes: RecentChangeDocument[]
 }
 
+/** A message of the shown conversation that matches. ``index`` is where it is shown: a result with its call. */
+export interface HitPlaceDocument {
+  index: number
+  uuid: string
+  kind: string
+}
+
+/** The matches of one conversation in its order. ``elsewhere`` counts those of the session that it does not show. */
+export interface HitPlacesDocument {
+  query: string
+  hits: HitPlaceDocument[]
+  texts: MatchedTextDocument[]
+  elsewhere: number
+  total: number
+  total_is_exact: boolean
+  notes: string[]
+}
+
 /** Findings about the homes themselves. */
 export interface HomeFindingsDocument {
   findings: Finding[]
@@ -428,6 +448,12 @@ export interface LoginDocument {
 export interface MarksDocument {
   stars: string[]
   pins: PinDocument[]
+}
+
+/** A text that matched, to be marked. ``is_word``: it stood between characters that belong to no word. */
+export interface MatchedTextDocument {
+  text: string
+  is_word: boolean
 }
 
 /** What the page needs at start. ``is_remembered``: address and cookie outlive the server (``web --remember``). */
@@ -824,13 +850,14 @@ export interface SessionHeadDocument {
   person?: string | null
 }
 
-/** The hits of one session. */
+/** The hits of one session. ``count`` are all its matching messages, also those that are not listed. */
 export interface SessionHitsDocument {
   session: string | null
   title: string | null
   project: string | null
   branch: string | null
   resume: string | null
+  count: number
   hits: PageHitDocument[]
   strength: number | null
 }
@@ -1045,7 +1072,7 @@ export interface TodosDocument {
   empty?: number
 }
 
-/** The outcome of a tool call. ``structured`` is the client's structured form of the result. */
+/** The outcome of a tool call. ``structured`` is the client's structured form of the result. ``added`` and ``removed`` are lines of an edit that was made. */
 export interface ToolCallDocument {
   status: ToolCallStatus
   duration_ms: number | null
@@ -1056,6 +1083,8 @@ export interface ToolCallDocument {
   blocks: Block[]
   structured: unknown
   agent: string | null
+  added: number | null
+  removed: number | null
 }
 
 /** How a call ended. */
@@ -1085,7 +1114,7 @@ export interface TrashRestorationDocument {
   obstacles: string[]
 }
 
-/** The cost of one turn. */
+/** Cost and work of one turn. ``edits`` are calls that changed a file, ``added`` and ``removed`` their lines. */
 export interface TurnCostDocument {
   input_tokens: number
   output_tokens: number
@@ -1099,6 +1128,11 @@ export interface TurnCostDocument {
   from: number
   to: number
   at: string | null
+  calls: number
+  failed: number
+  edits: number
+  added: number
+  removed: number
 }
 
 /** The cost of each turn of a conversation, and of the whole session. */

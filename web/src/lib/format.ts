@@ -118,10 +118,12 @@ export function visible(text: string): string {
 
 /** The last parts of a path, which tell files apart. */
 export function tail(path: string, parts = 2): string {
-  // A path of Windows has no slashes, and is shortened all the same.
-  const names = path.split(path.includes('/') ? '/' : '\\').filter(Boolean)
+  // A path of Windows has its own strokes; a backslash elsewhere belongs to a name.
+  const isWindows = /^([A-Za-z]:[\\/]|\\\\)/.test(path)
+  const names = path.split(isWindows ? /[\\/]/ : '/').filter(Boolean)
   if (parts === 1) return names.at(-1) ?? path
-  return names.length <= parts ? path : '…/' + names.slice(-parts).join('/')
+  const stroke = isWindows ? '\\' : '/'
+  return names.length <= parts ? path : `…${stroke}` + names.slice(-parts).join(stroke)
 }
 
 export function plural(value: number, word: string, many = word + 's'): string {

@@ -3,7 +3,8 @@
 export interface Settings {
   theme: 'auto' | 'light' | 'dark'
   thinking: boolean
-  tools: 'folded' | 'edits' | 'open'
+  /** How far the work of a turn is unfolded. */
+  tools: 'folded' | 'calls' | 'edits' | 'open'
   wide: boolean
   panel: boolean
   /** The list beside a conversation, and how wide it and the outline are, in pixels. */
@@ -13,7 +14,8 @@ export interface Settings {
 }
 
 const KEY = 'recollect'
-const DEFAULTS: Settings = { theme: 'auto', thinking: false, tools: 'edits', wide: false, panel: true, list: true, listWidth: 300, panelWidth: 320 }
+export const LEVELS: Settings['tools'][] = ['folded', 'calls', 'edits', 'open']
+const DEFAULTS: Settings = { theme: 'auto', thinking: false, tools: 'folded', wide: false, panel: true, list: true, listWidth: 300, panelWidth: 320 }
 
 const between = (value: unknown, least: number, most: number, usual: number): number => (typeof value === 'number' && value >= least && value <= most ? value : usual)
 
@@ -23,7 +25,7 @@ export function restored(stored: string | null): Settings {
     return {
       theme: found.theme === 'light' || found.theme === 'dark' ? found.theme : 'auto',
       thinking: found.thinking === true,
-      tools: found.tools === 'folded' || found.tools === 'open' ? found.tools : 'edits',
+      tools: LEVELS.includes(found.tools!) ? found.tools! : 'folded',
       wide: found.wide === true,
       panel: found.panel !== false,
       list: found.list !== false,

@@ -7,6 +7,12 @@ export interface Limb {
   below: Limb[]
 }
 
+/** Branches that somebody took. What ends where a compaction began is a chapter of the same story, no branch of it. */
+export function forksOf<T extends { leaf: string; active: boolean }>(branches: T[], compactions: { before: string | null }[]): T[] {
+  const ends = new Set(compactions.map((one) => one.before))
+  return branches.filter((one) => one.active || !ends.has(one.leaf))
+}
+
 /** The stems, with what hangs off them. A branch whose parent is not listed is a stem. */
 export function treeOf(branches: BranchNodeDocument[]): Limb[] {
   const stems: Limb[] = []

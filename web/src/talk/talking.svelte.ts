@@ -1,10 +1,11 @@
-// What the parts of one conversation share: its view, what is unfolded, what was found wrong, what turns cost.
+// What the parts of one conversation share: its view, what is unfolded, what was found, what turns cost.
 
 import { getContext, setContext } from 'svelte'
 import { SvelteMap } from 'svelte/reactivity'
 import { sessionPath, viewAsked, get } from '../lib/api'
 import type { Finding, TurnCostDocument, TurnCostsDocument, ViewDocument } from '../lib/documents'
 import { link } from '../lib/route.svelte'
+import { seek } from '../lib/sought'
 
 export class Talking {
   /** What was folded or unfolded by hand; it outlives the rows, which come and go with scrolling. */
@@ -12,6 +13,8 @@ export class Talking {
   /** Replaced as a whole: ten thousand turns are one change, not ten thousand. */
   turns = $state.raw(new Map<number, TurnCostDocument>())
   findings = $state.raw(new Map<string, Finding[]>())
+  /** What the search that led here matched, or null. */
+  pattern = $state.raw<RegExp | null>(null)
   fork: (uuid: string) => void = () => {}
 
   constructor(
@@ -27,6 +30,11 @@ export class Talking {
     this.unfolded.set(key, !this.isOpen(key, usual))
   }
 
+  /** Whether a text holds what was searched for; such a text is never folded away. */
+  finds(text: string | null | undefined): boolean {
+    return this.pattern !== null && typeof text === 'string' && text.search(this.pattern) >= 0
+  }
+
   async readTurns(): Promise<void> {
     const found = await get<TurnCostsDocument>(sessionPath(this.id, '/costs'), viewAsked(this.view))
     this.turns = new Map(found.turns.map((turn) => [turn.from, turn]))
@@ -39,26 +47,54 @@ export class Talking {
 }
 
 const KEY = Symbol('talking')
-export const share = (talking: Talking): Talking => setContext(KEY, talking)
+export const share = (talking: Talking): Talking => {
+  seek(talking)
+  return setContext(KEY, talking)
+}
 export const shared = (): Talking => getContext<Talking>(KEY)
 
+/** The whole story, unless a sub-agent, the time before a compaction, or the client's own view is asked for. */
 export const viewOf = (asked: Record<string, string>): ViewDocument => ({
   branch: asked.b ?? null,
   before: asked.c ? Number(asked.c) : null,
   agent: asked.a ?? null,
-  whole: asked.w === '1',
+  whole: !asked.a && !asked.c && asked.l !== '1',
 })
 
-export const viewLink = (id: string, view: ViewDocument, uuid: string | null = null): string =>
-  link('s', id, '', { b: view.branch, c: view.before, a: view.agent, w: view.whole ? 1 : null, m: uuid })
+export interface Sought {
+  q?: string | null
+  how?: string | null
+  kinds?: string | null
+}
 
-export const PLAIN: ViewDocument = { branch: null, before: null, agent: null, whole: false }
+export const viewLink = (id: string, view: ViewDocument, uuid: string | null = null, sought: Sought = {}): string =>
+  link('s', id, '', { b: view.branch, c: view.before, a: view.agent, l: view.whole || view.agent || view.before ? null : 1, m: uuid, q: sought.q, how: sought.how, kinds: sought.kinds })
+
+export const PLAIN: ViewDocument = { branch: null, before: null, agent: null, whole: true }
+export const LOADED: ViewDocument = { ...PLAIN, whole: false }
+
+// ---- rows ----------------------------------------------------------------------------------------------
+
+/** A row of the list: a message, the strip that stands for a turn's work, a message of that work, or a chapter's line. */
+export interface Row {
+  type: 'message' | 'strip' | 'work' | 'chapter'
+  index: number
+  /** The end of what a strip or a chapter stands for. */
+  to: number
+  /** The turn it belongs to, by the index it starts at; -1 before the first. */
+  turn: number
+  /** The number of a chapter, from 1. */
+  number: number
+  key: string
+}
+
+const row = (type: Row['type'], index: number, more: Partial<Row> = {}): Row => ({ type, index, to: index + 1, turn: -1, number: 0, key: `${type[0]}${index}`, ...more })
 
 /** Messages that have a row of their own: results stand with their calls, unless no answer is before them. */
-export function shownRows(kinds: string): number[] {
+export function shownRows(kinds: string, from = 0, to = kinds.length): number[] {
   const rows: number[] = []
   let before = ''
-  for (let place = 0; place < kinds.length; place++) {
+  for (let place = from; place < to; place++) {
     const kind = kinds[place]!
     if (kind !== 'r' || before !== 'a') rows.push(place)
     if (kind !== 'r') before = kind
@@ -66,12 +102,59 @@ export function shownRows(kinds: string): number[] {
   return rows
 }
 
-/** The row that shows a message: its own, or that of the call it answers. */
-export function rowOf(rows: number[], index: number): number {
+/** The rows of a conversation as turns: `isOpen` says which strips and chapters are unfolded. */
+export function rowsOf(kinds: string, turns: number[], isOpen: (row: Row) => boolean): Row[] {
+  const rows: Row[] = []
+  const cuts = [...turns.filter((place) => kinds[place] === 'b')]
+  const starts = turns[0] === 0 ? turns : [0, ...turns]
+  let isFolded = false
+  if (cuts.length && kinds[0] !== 'b') {
+    const chapter = row('chapter', 0, { to: cuts[0]!, number: 1 })
+    rows.push(chapter)
+    isFolded = !isOpen(chapter)
+  }
+  starts.forEach((start, place) => {
+    const end = starts[place + 1] ?? kinds.length
+    if (start >= end) return
+    if (kinds[start] === 'b') {
+      const number = cuts.indexOf(start) + (kinds[0] === 'b' ? 1 : 2)
+      const chapter = row('chapter', start, { to: cuts[cuts.indexOf(start) + 1] ?? kinds.length, number })
+      rows.push(chapter)
+      isFolded = !isOpen(chapter)
+    }
+    if (!isFolded) segment(rows, kinds, start, end, isOpen)
+  })
+  return rows
+}
+
+function segment(rows: Row[], kinds: string, start: number, end: number, isOpen: (row: Row) => boolean): void {
+  const isPrompt = 'pc'.includes(kinds[start]!)
+  const turn = start
+  if (isPrompt) rows.push(row('message', start, { turn }))
+  const first = isPrompt || kinds[start] === 'b' ? start + 1 : start
+  const shown = shownRows(kinds, first, end)
+  // The answer is the last thing the model said, if no result came after it.
+  let last = end - 1
+  while (last >= first && !'ar'.includes(kinds[last]!)) last--
+  const answer = last >= first && kinds[last] === 'a' ? last : end
+  const work = shown.filter((place) => place < answer && place <= last)
+  if (work.some((place) => kinds[place] === 'a')) {
+    // A summary and what comes before the first step is no work.
+    const begin = work.findIndex((place) => !'so'.includes(kinds[place]!))
+    for (const place of work.slice(0, begin)) rows.push(row('message', place, { turn }))
+    const strip = row('strip', work[begin]!, { to: answer === end ? last + 1 : answer, turn })
+    rows.push(strip)
+    if (isOpen(strip)) for (const place of work.slice(begin)) rows.push(row('work', place, { turn }))
+    for (const place of shown) if (place >= answer || place > last) rows.push(row('message', place, { turn }))
+  } else for (const place of shown) rows.push(row('message', place, { turn }))
+}
+
+/** The row that shows a message: its own, that of the call it answers, or the strip or chapter it is folded into. */
+export function rowOf(rows: { index: number }[], index: number): number {
   let [low, high] = [0, rows.length - 1]
   while (low < high) {
     const middle = (low + high + 1) >> 1
-    if (rows[middle]! <= index) low = middle
+    if (rows[middle]!.index <= index) low = middle
     else high = middle - 1
   }
   return Math.max(0, low)

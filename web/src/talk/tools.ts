@@ -50,6 +50,48 @@ export function todos(input: unknown): { text: string; status: string }[] {
   return items.map((one) => ({ text: text(fields(one).content), status: text(fields(one).status) }))
 }
 
+/** The input of a call as text. */
+export const asked = (input: unknown): string => JSON.stringify(input, null, 2) ?? ''
+
+/** What a tool answered, as text. */
+export const answerText = (call: ToolCallDocument | undefined): string => (call?.blocks ?? []).map((block: Block) => (typeof block.text === 'string' ? block.text : JSON.stringify(block))).join('\n')
+
+/** Every text of a value, as it is shown: without the marks of JSON. */
+function strings(value: unknown, depth = 0): string {
+  if (typeof value === 'string') return value
+  if (typeof value !== 'object' || value === null || depth > 8) return String(value ?? '')
+  return Object.entries(value).map(([name, one]) => `${name}: ${strings(one, depth + 1)}`).join('\n')
+}
+
+/** Whether a call or its result holds what was searched for. */
+export function holds(talking: { pattern: RegExp | null; finds: (text: string) => boolean }, block: Block, call: ToolCallDocument | undefined): boolean {
+  return talking.pattern !== null && (talking.finds(strings(block.input)) || talking.finds(answerText(call)))
+}
+
+export interface Piece {
+  place: number
+  block: Block
+  calls: Block[] | null
+}
+
+const GROUP = 3
+const isCall = (block: Block): boolean => block.type === 'tool_use'
+
+/** The blocks of a message; three or more calls of one tool in a row are one piece. */
+export function grouped(blocks: Block[], calls: Record<string, ToolCallDocument>): Piece[] {
+  const pieces: Piece[] = []
+  for (let place = 0; place < blocks.length; ) {
+    const block = blocks[place]!
+    let end = place + 1
+    while (isCall(block) && end < blocks.length && isCall(blocks[end]!) && blocks[end]!.name === block.name) end++
+    const isGroup = end - place >= GROUP && !blocks.slice(place, end).some((one) => calls[one.id ?? '']?.agent)
+    if (isGroup) pieces.push({ place, block, calls: blocks.slice(place, end) })
+    else for (let one = place; one < end; one++) pieces.push({ place: one, block: blocks[one]!, calls: null })
+    place = end
+  }
+  return pieces
+}
+
 /** The lines an edit changed, or null where the call is no edit. */
 export function edited(block: Block, call: ToolCallDocument | undefined): DiffLine[] | null {
   const given = fields(block.input)

@@ -59,7 +59,10 @@ class LinePlaceDocument(Struct, frozen=True):
 
 
 class ToolCallDocument(Struct, frozen=True, kw_only=True):
-    """The outcome of a tool call. ``structured`` is the client's structured form of the result."""
+    """The outcome of a tool call. ``structured`` is the client's structured form of the result.
+
+    ``added`` and ``removed`` are lines of an edit that was made.
+    """
 
     status: ToolCallStatus
     duration_ms: float | None
@@ -70,6 +73,8 @@ class ToolCallDocument(Struct, frozen=True, kw_only=True):
     blocks: list[Block]
     structured: Any
     agent: str | None
+    added: int | None
+    removed: int | None
 
 
 class PageMessageDocument(MessageDocument, frozen=True, kw_only=True):
@@ -109,7 +114,7 @@ class PromptDocument(Struct, frozen=True):
 
 
 class ConversationMapDocument(Struct, frozen=True, kw_only=True):
-    """Kinds (a letter each), sizes and times of all messages, and the newest prompts."""
+    """Kinds (a letter each), sizes and times of all messages, where turns start, and the newest prompts."""
 
     total: int
     signature: str
@@ -117,6 +122,7 @@ class ConversationMapDocument(Struct, frozen=True, kw_only=True):
     bytes: list[int]
     at: list[int | None]
     prompts: list[PromptDocument]
+    turns: list[int]
 
 
 class ViewDocument(Struct, frozen=True):
@@ -137,11 +143,16 @@ class PositionDocument(Struct, frozen=True):
 
 
 class TurnCostDocument(SpendingDocument, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """The cost of one turn."""
+    """Cost and work of one turn. ``edits`` are calls that changed a file, ``added`` and ``removed`` their lines."""
 
     from_: int
     to: int
     at: dt.datetime | None
+    calls: int
+    failed: int
+    edits: int
+    added: int
+    removed: int
 
 
 class TurnCostsDocument(SpendingDocument, frozen=True, kw_only=True):

@@ -73,13 +73,14 @@ class PageHitDocument(Struct, frozen=True, kw_only=True):
 
 
 class SessionHitsDocument(Struct, frozen=True, kw_only=True):
-    """The hits of one session."""
+    """The hits of one session. ``count`` are all its matching messages, also those that are not listed."""
 
     session: str | None
     title: str | None
     project: str | None
     branch: str | None
     resume: str | None
+    count: int
     hits: list[PageHitDocument]
     strength: float | None = None
 
@@ -95,6 +96,33 @@ class PageSearchDocument(Struct, frozen=True, kw_only=True):
     is_weak: bool
     shown: int
     took_ms: float
+    notes: list[str]
+
+
+class HitPlaceDocument(Struct, frozen=True, kw_only=True):
+    """A message of the shown conversation that matches. ``index`` is where it is shown: a result with its call."""
+
+    index: int
+    uuid: str
+    kind: str
+
+
+class MatchedTextDocument(Struct, frozen=True):
+    """A text that matched, to be marked. ``is_word``: it stood between characters that belong to no word."""
+
+    text: str
+    is_word: bool
+
+
+class HitPlacesDocument(Struct, frozen=True, kw_only=True):
+    """The matches of one conversation in its order. ``elsewhere`` counts those of the session that it does not show."""
+
+    query: str
+    hits: list[HitPlaceDocument]
+    texts: list[MatchedTextDocument]
+    elsewhere: int
+    total: int
+    total_is_exact: bool
     notes: list[str]
 
 

@@ -53,6 +53,7 @@ class FacetsDocument(Struct, frozen=True):
     branches: Facet
     models: Facet
     tags: Facet
+    repositories: Facet
 
 
 class SessionListDocument(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):

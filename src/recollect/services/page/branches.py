@@ -106,4 +106,4 @@ def _first_said(session: PageSession, limb: BranchNode) -> str:
 
 
 def _text_of(session: PageSession, node: Node, characters: int) -> str:
-    return first_words(ViewMessages([(node,)], session.graph, session.log, set()), 0, characters)
+    return first_words(ViewMessages([(node,)], session.graph, session.log), 0, characters)

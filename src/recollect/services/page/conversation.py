@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import cast
 
 from msgspec import Struct
@@ -36,6 +37,8 @@ KINDS: dict[str, MessageKind] = {
 }
 _VIEWS_KEPT = 6
 _LARGEST_META = 1 << 20
+# A command without an answer, such as one that clears the screen, belongs to the turn before.
+_STARTS = re.compile("[pb]|c(?=[or]*a)")
 _AGENT_ID = re.compile(r"agentId: ([A-Za-z0-9_-]{1,64})")
 
 
@@ -59,10 +62,15 @@ class ViewMessages:
     """The messages of one view, as positions in the log."""
 
     def __init__(
-        self, groups: Sequence[tuple[Node, ...]], graph: Graph, log: LogGraph, meta: set[int]
+        self,
+        groups: Sequence[tuple[Node, ...]],
+        graph: Graph,
+        log: LogGraph,
+        meta: AbstractSet[int] = frozenset(),
+        commands: AbstractSet[int] = frozenset(),
     ) -> None:
         self.groups, self.graph, self.log = groups, graph, log
-        self._meta = meta
+        self._meta, self._commands = meta, commands
 
     @property
     def load(self) -> Load:
@@ -87,12 +95,22 @@ class ViewMessages:
             return "s"
         if node.result_ids:
             return "r"
+        if node.offset in self._commands:
+            return "c"
         return "o" if node.offset in self._meta else "p"
 
     @functools.cached_property
     def places(self) -> dict[str, int]:
         """The index of the message of each line, by uuid."""
         return {node.uuid: index for index, group in enumerate(self.groups) for node in group}
+
+    def shown_at(self, index: int) -> int:
+        """Where a message is shown: results are shown with their call."""
+        caller: int | None = index
+        while caller is not None and self.kinds[caller] == "r":  # each result follows the one before
+            before = self.places.get(self.groups[caller][0].parent or "")
+            caller = before if before is not None and before < caller else None
+        return caller if caller is not None and self.kinds[caller] == "a" else index
 
     @functools.cached_property
     def results(self) -> dict[str, Node]:
@@ -119,8 +137,8 @@ class ViewMessages:
 
     @functools.cached_property
     def turns(self) -> list[int]:
-        """The messages that start a turn: those a user typed."""
-        return [index for index, kind in enumerate(self.kinds) if kind == "p"]
+        """The messages that start a turn: what a user typed, commands that the model answered, compactions."""
+        return [found.start() for found in _STARTS.finditer(self.kinds)]
 
     @functools.cached_property
     def boundaries(self) -> dict[str, int]:
@@ -156,7 +174,9 @@ def _made(session: PageSession, view: ConversationView) -> ViewMessages:
     else:
         conversation = session.conversation(view.branch)
     nodes = history.whole_nodes(session, conversation) if view.whole else conversation.nodes
-    return ViewMessages(grouped(nodes), session.graph, session.log, session.log.points.meta)
+    return ViewMessages(
+        grouped(nodes), session.graph, session.log, session.log.points.meta, session.log.points.commands
+    )
 
 
 def _agent_signature(session: PageSession, name: str) -> object:
@@ -169,17 +189,17 @@ def _agent_signature(session: PageSession, name: str) -> object:
 def _agent(session: PageSession, view: ConversationView) -> ViewMessages:
     talk = history.agent_talk(session, view.agent or "")
     conversation: Conversation = talk.conversation
-    return ViewMessages(grouped(conversation.nodes), conversation.graph, talk.log, set())
+    return ViewMessages(grouped(conversation.nodes), conversation.graph, talk.log)
 
 
 # ---- position of a line ----------------------------------------------------------------------------------
 
 
 def position_of(
-    session: PageSession, uuid: str | None, offset: int | None, agent: str | None
+    session: PageSession, uuid: str | None, offset: int | None, agent: str | None, *, whole: bool = False
 ) -> tuple[ConversationView, int, str]:
-    """The view that shows a line, the index of its message, and its full id."""
-    for view in _views(session, agent):
+    """The view that shows a line, the index of its message, and its full id; ``whole``: look there first."""
+    for view in _views(session, agent, whole=whole):
         try:
             talk = talk_of(session, view)
         except NotFound:
@@ -199,10 +219,12 @@ def position_of(
     )
 
 
-def _views(session: PageSession, agent: str | None) -> list[ConversationView]:
+def _views(session: PageSession, agent: str | None, *, whole: bool) -> list[ConversationView]:
     if agent is not None:
         return [ConversationView(agent=agent)]
-    return [ConversationView(), ConversationView(whole=True)] if session.graph.active_leaf is not None else []
+    if session.graph.active_leaf is None:
+        return []
+    return [ConversationView(whole=whole), ConversationView(whole=not whole)]
 
 
 def _in_talk(talk: ViewMessages, uuid: str | None, offset: int | None) -> tuple[int, str] | None:

@@ -23,6 +23,7 @@ from recollect.services.homes import Home
 from recollect.services.page.index import IndexKeeper
 from recollect.services.page.listing import WalkedSession, listed, mark_of
 from recollect.services.page.log import OpenSessions, PageSession, signature_of
+from recollect.services.repositories import RepositoryFinder
 from recollect.services.session import Session
 from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.logs.kept_points import PointsCache
@@ -56,6 +57,7 @@ class PageBackend:
         self.kept: dict[str, object] = {}
         self.lock = threading.RLock()
         self._words = tuple(words)
+        self._repositories = RepositoryFinder()
         self._listed: tuple[float, list[Session]] = (0.0, [])
         self._archived_only: tuple[list[Session], list[Session]] | None = None
         self._glances: OrderedDict[str, tuple[int, int, LogSummary | None]] = OrderedDict()
@@ -63,6 +65,10 @@ class PageBackend:
     def command(self, *words: str) -> str:
         """A command line to type, with the global options of the page."""
         return shlex.join(["recollect", *self._words, *words])
+
+    def repository(self, cwd: str) -> str:
+        """The repository of a session's directory, without reading its log."""
+        return self._repositories.by_directory(cwd)
 
     def sessions(self, *, fresh: bool = False, any_age: bool = False) -> list[Session]:
         """Every session, newest file first, at most a second old (a few seconds for very many).

@@ -59,6 +59,10 @@ class IndexKeeper:
             thread.start()
             self._thread = thread  # only now: a waiting request must find it started
 
+    def hurry(self) -> None:
+        """Let the next refresh start at once: a log that is being read has grown."""
+        self._rests_until = 0.0
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """No refresh starts inside, if an index exists: the first list gets the processor to itself."""

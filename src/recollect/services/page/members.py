@@ -104,6 +104,10 @@ class MirrorBackend(PageBackend):
                 self._listed_changes = changes
         return super().sessions(fresh=fresh, any_age=any_age)
 
+    def repository(self, cwd: str) -> str:
+        """The directory itself: it is on another machine, and a path from elsewhere is not looked up here."""
+        return cwd
+
     def session(self, name: str) -> Session:
         """A session as it is on the server now."""
         self.mirror.look_at(name)

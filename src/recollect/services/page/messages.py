@@ -7,23 +7,23 @@ lines, and its cost is on the message with the last of them.
 from __future__ import annotations
 
 import bisect
-import datetime as dt
 from collections.abc import Iterable, Iterator
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from recollect.errors import NotFound
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.conversation.agents import AGENT_TOOLS
 from recollect.model.conversation.conversation import Message, spoken
-from recollect.model.conversation.tool_calls import ToolCall, tool_calls
+from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, tool_calls
 from recollect.model.cost.ledger import Ledger
-from recollect.model.cost.money import Spending
 from recollect.model.cost.prices import PriceList
-from recollect.model.damage import Line
-from recollect.model.entry import Assistant, Entry
-from recollect.model.line_views.facts import LineFacts, usage_facts
+from recollect.model.entry import Assistant, Entry, User
+from recollect.model.files.line_tally import LineTally, line_tally
+from recollect.model.json_text import loose_value
+from recollect.model.line_views.facts import usage_facts
 from recollect.model.moments import parsed_time
+from recollect.model.prompts import command_line
 from recollect.services.documents import conversation as documents
 from recollect.services.documents import spending
 from recollect.services.page.content import LONGEST, BlockRenderer
@@ -37,7 +37,6 @@ from recollect.services.page.conversation import (
 )
 from recollect.services.page.log import PageSession, signature_of
 from recollect.storage.config.our_config import price_list
-from recollect.storage.logs.reader import OpenLog
 
 _PROMPTS = 500
 _PROMPT_CHARACTERS = 120
@@ -143,6 +142,7 @@ class MessageWindow:
         answer = None if node is None else self._talk.load(node)
         both = [entry] if answer is None else [entry, answer]
         call = next(one for one in tool_calls(both) if one.id == name)
+        tally = _tally(call, answer)
         return documents.ToolCallDocument(
             status=call.status,
             duration_ms=call.elapsed_ms,
@@ -153,6 +153,8 @@ class MessageWindow:
             blocks=[] if answer is None else shown.result(answer, name),
             structured=None if answer is None else shown.structured(answer),
             agent=self._agent(call),
+            added=None if tally is None else tally.added,
+            removed=None if tally is None else tally.removed,
         )
 
     def _agent(self, call: ToolCall) -> str | None:
@@ -181,6 +183,15 @@ class MessageWindow:
                     yield entry
 
 
+def _tally(call: ToolCall, answer: Entry | None) -> LineTally | None:
+    """The lines that an edit changed; None where nothing was."""
+    if answer is None or call.status is not ToolCallStatus.OK or not isinstance(answer.body, User):
+        return None
+    rich = answer.body.tool_use_result
+    reported = None if isinstance(rich, UnsetType) else loose_value(rich)
+    return line_tally(call.name, loose_value(call.input), reported)
+
+
 def signature(talk: ViewMessages) -> str:
     """A value that changes with the log."""
     size, modified, _ = signature_of(talk.log.path)
@@ -193,13 +204,15 @@ def signature(talk: ViewMessages) -> str:
 def map_document(session: PageSession, view: ConversationView) -> documents.ConversationMapDocument:
     """Kinds, sizes and times of all messages, and the beginning of the newest prompts."""
     talk = talk_of(session, view)
+    prompts = [index for index in talk.turns if talk.kinds[index] != "b"]
     return documents.ConversationMapDocument(
         total=len(talk),
         signature=signature(talk),
         kinds=talk.kinds,
         bytes=[sum(node.length for node in group) for group in talk.groups],
         at=[_seconds(group[0].timestamp) for group in talk.groups],
-        prompts=[_prompt(talk, index) for index in talk.turns[-_PROMPTS:]],
+        prompts=[_prompt(talk, index) for index in prompts[-_PROMPTS:]],
+        turns=talk.turns,
     )
 
 
@@ -216,53 +229,5 @@ def _prompt(talk: ViewMessages, index: int) -> documents.PromptDocument:
 
 def first_words(talk: ViewMessages, index: int, characters: int) -> str:
     """The beginning of a message, on one line."""
-    return " ".join(spoken(talk.groups[index], talk.load).text[: characters * 4].split())[:characters]
-
-
-def costs_document(
-    session: PageSession, view: ConversationView, whole_session: spending.AmountDocument
-) -> documents.TurnCostsDocument:
-    """The cost of each turn of a view. Every response counts once, in the turn of its last line."""
-    talk, prices = talk_of(session, view), price_list()
-    starts = [-1, *talk.turns]
-    ledgers: dict[int, Ledger] = {}
-    for index, facts in _usage(talk):
-        turn = starts[bisect.bisect_right(talk.turns, index)]
-        ledgers.setdefault(turn, Ledger(prices)).add(facts)
-    totals = {turn: ledger.total() for turn, ledger in ledgers.items()}
-    ends = dict(zip(starts, [*talk.turns, len(talk)], strict=True))
-    whole = sum(totals.values(), Spending())
-    turns = [
-        documents.TurnCostDocument(
-            from_=max(turn, 0),
-            to=ends[turn],
-            at=_at(talk, max(turn, 0)),
-            **spending.spending_members(totals.get(turn, Spending())),
-        )
-        for turn in starts
-        if turn >= 0 or turn in totals
-    ]
-    return documents.TurnCostsDocument(turns=turns, session=whole_session, **spending.spending_members(whole))
-
-
-def _at(talk: ViewMessages, index: int) -> dt.datetime | None:
-    return parsed_time(talk.groups[index][0].timestamp) if index < len(talk) else None
-
-
-def _usage(talk: ViewMessages) -> Iterator[tuple[int, LineFacts]]:
-    """The usage of every line of a view, with the message its response ends in."""
-    ends = {name: places[-1] for name, places in talk.responses.items()}
-    wanted = {
-        node.offset: ends.get(node.message_id or "", index)
-        for index, group in enumerate(talk.groups)
-        for node in group
-        if node.type == "assistant"
-    }
-    if not wanted:
-        return
-    with OpenLog(talk.log.path) as log:
-        for line in log.lines(min(wanted), None):
-            index = wanted.get(line.offset)
-            facts = usage_facts(line.data) if index is not None and isinstance(line, Line) else None
-            if index is not None and facts is not None and facts.response is not None:
-                yield index, facts
+    text = spoken(talk.groups[index], talk.load).text[: characters * 4]
+    return " ".join(command_line(text).split())[:characters]

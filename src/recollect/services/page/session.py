@@ -65,6 +65,9 @@ def head_document(desk: PageBackend, listed: SessionList, name: str) -> SessionH
         compactions = session.compactions() if cuts else []
     # The first messages are on screen by now; save the positions for the next start of the server.
     session.keep()
+    if not listed.is_current(session):
+        desk.index.hurry()
+    spent = _spending(desk, session)
     row = listed.row(session)
     return SessionHeadDocument(
         id=session.id,
@@ -94,7 +97,7 @@ def head_document(desk: PageBackend, listed: SessionList, name: str) -> SessionH
         is_archived=listed.is_archived(session),
         damaged=row.damaged,
         commands=_commands(desk, session.id),
-        **_spending(desk, session),
+        **spent,
     )
 
 

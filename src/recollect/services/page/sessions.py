@@ -156,6 +156,13 @@ class SessionList:
         """What all sessions cost that the index knows, deleted ones too: the total of ``cost``."""
         return sum(one.pico_usd for one in self._indexed().used.values())
 
+    def ids(self, query: SessionQuery, repository: str | None = None) -> frozenset[str]:
+        """The sessions that a query selects, of one repository."""
+        rows = self._chosen(query, any_age=True)
+        return frozenset(
+            row.id for row in rows if not repository or self._desk.repository(row.cwd) == repository
+        )
+
     def projects(self) -> list[documents.ProjectDocument]:
         """The project directories, last used first."""
         groups: dict[str, list[SessionRow]] = {}
@@ -166,6 +173,12 @@ class SessionList:
 
     def row(self, session: Session) -> SessionRow:
         return self._made([session], self._indexed(), self._desk.home.live_ids())[0]
+
+    def is_current(self, session: Session) -> bool:
+        """Whether the index has read its log to the end."""
+        path, *now = mark_of(session)
+        known = self._indexed().files.get(path)
+        return known is not None and [known.size, known.mtime_ns] == now
 
     def rows(self, *, any_age: bool = False) -> list[SessionRow]:
         """All rows, unordered; the same objects as long as nothing changed."""
@@ -344,6 +357,7 @@ class SessionList:
             branches=_counted(row.branch for row in rows),
             models=_counted(models),
             tags=_counted(row.tag for row in rows),
+            repositories=_counted(self._desk.repository(row.cwd) for row in rows),
         )
 
 

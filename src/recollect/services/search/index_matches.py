@@ -93,6 +93,9 @@ class IndexSearch:
         """The logs to search; None: all."""
         session, is_wanted = self._wanted.session, self._wanted.project
         files = None if session is None else self._rows.logs_of(session)
+        if self._wanted.among is not None:
+            own = self._rows.logs_among(self._wanted.among)
+            files = own if files is None else files & own
         if is_wanted is None:
             return files
         return frozenset(

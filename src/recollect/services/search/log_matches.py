@@ -42,6 +42,7 @@ class LogSearch:
             (number, logs[number], line)
             for number, line in scanned.lines
             if request.session is None or request.session == (logs[number].session or line.session)
+            if request.among is None or (logs[number].session or line.session) in request.among
         )
         newest = newest_of(found)
         matches = [self._match(log, line) for log, line in newest[: request.limit]]

@@ -33,6 +33,7 @@ class SearchRequest(NamedTuple):
     deadline: float
     sessions: int = 0  # how many sessions are asked for, besides the messages
     progress: Progress | None = None
+    among: frozenset[str] | None = None  # the sessions to search; None: all
 
 
 class MatchOrigin(NamedTuple):

@@ -117,6 +117,7 @@ def search(
     since: dt.datetime | None = None,
     until: dt.datetime | None = None,
     session: str | None = None,
+    among: frozenset[str] | None = None,
     rank: bool = False,
     case: bool = False,
     limit: int = 20,
@@ -129,7 +130,7 @@ def search(
 ) -> SearchResult:
     """Matching messages, newest first or best first; each once. ``sessions`` is how many sessions to return as well.
 
-    Without ``with_hits`` only sessions are asked for. ``progress`` is told (done, total) in bytes where logs are read.
+    ``among`` are the sessions to search; None: all. Without ``with_hits`` only sessions are asked for. ``progress`` is told (done, total) in bytes where logs are read.
 
     ``how="best"`` asks for the sessions that answer a question best, by any of its words (``services.recall``).
     ``loose``: if no message has all the words, those are the answer.
@@ -159,6 +160,7 @@ def search(
         time.monotonic() + seconds,
         sessions,
         progress,
+        among,
     )
     with QuoteReader() as quotes:
         matches = _matches(request, homes, opened, quotes)

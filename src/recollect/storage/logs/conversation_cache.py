@@ -199,7 +199,9 @@ class ConversationCache:
 
 def _copy(points: LogPoints) -> LogPoints:
     """A copy, because the graph made of the earlier points may still be in use."""
-    return LogPoints(list(points.points), set(points.meta), points.end, points.before_end)
+    return LogPoints(
+        list(points.points), set(points.meta), set(points.commands), points.end, points.before_end
+    )
 
 
 def _file(status: os.stat_result) -> tuple[int, int]:

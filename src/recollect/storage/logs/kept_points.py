@@ -26,7 +26,7 @@ from recollect.system.peek import open_regular
 
 # Increase with each change in what ``node_of`` makes of a line; added or removed fields are noticed
 # automatically.
-_FORMAT = " ".join(("3", *Node.__struct_fields__))
+_FORMAT = " ".join(("4", *Node.__struct_fields__))
 _HEAD = 512
 _LONGEST_HEADER = 64 << 10
 _SUFFIX = ".points"
@@ -37,11 +37,12 @@ _MOST_BYTES = 256 << 20
 class LogPoints(Struct):
     """What was read of a log so far.
 
-    ``meta`` are the offsets of lines that the client wrote in the user's name.
+    ``meta`` are the offsets of lines that the client wrote in the user's name, ``commands`` of slash commands.
     """
 
     points: list[Node | LeafMark]
     meta: set[int]
+    commands: set[int]
     end: int = 0
     before_end: bytes = b""
 
@@ -75,6 +76,7 @@ class _PointsBody(Struct, array_like=True, frozen=True):
     nodes: list[Node]
     marks: list[LeafMark]
     meta: set[int]
+    commands: set[int]
 
 
 _header = msgspec.json.Decoder(_PointsHeader)
@@ -104,7 +106,7 @@ class PointsCache:
             return None
         points: list[Node | LeafMark] = [*rest.nodes, *rest.marks]
         points.sort(key=lambda point: point.offset)
-        return LogPoints(points, rest.meta, header.end, log.fingerprint(header.end))
+        return LogPoints(points, rest.meta, rest.commands, header.end, log.fingerprint(header.end))
 
     def covers(self, log: OpenLog) -> int:
         """Up to which byte a log need not be read again."""
@@ -124,7 +126,7 @@ class PointsCache:
         marks = [one for one in points.points if isinstance(one, LeafMark)]
         try:
             head = log.read_all(_HEAD, 0)
-            data = msgspec.msgpack.encode(_PointsBody(nodes, marks, points.meta))
+            data = msgspec.msgpack.encode(_PointsBody(nodes, marks, points.meta, points.commands))
             header = _PointsHeader(
                 _FORMAT,
                 str(log.path),

@@ -19,6 +19,7 @@ from recollect.model.conversation.node import LeafMark, Node, node_of
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
 from recollect.model.line_views.damage import damage_of
+from recollect.model.prompts import client_written
 from recollect.storage.logs.kept_points import LogPoints, PointsCache
 from recollect.storage.logs.reader import LogReader, OpenLog, read_lines
 
@@ -36,7 +37,7 @@ class LogGraph:
 
     def __init__(self, path: Path, _known: LogPoints | None = None, _kept: PointsCache | None = None) -> None:
         self.path = path
-        self.points = _known or LogPoints([], set())
+        self.points = _known or LogPoints([], set(), set())
         self._reader = LogReader(path)
         self._kept = _kept
         self._unkept: tuple[int, os.stat_result] | None = None
@@ -62,8 +63,8 @@ class LogGraph:
                 point = node_of(line) if isinstance(line, Line) else None
                 if point is not None:
                     read.points.append(point)
-                if _may_be_meta(point) and isinstance(line, Line) and _META.search(line.data):
-                    read.meta.add(line.offset)
+                if _may_be_meta(point) and isinstance(line, Line):
+                    _note(read, line)
                 read.end = line.end
                 if pause is not None and number % _PAUSE_LINES == 0:
                     pause()
@@ -79,7 +80,7 @@ class LogGraph:
         if self._kept is not None and not known.end and log.size() >= WORTH_KEEPING:
             known = self._kept.read(log) or known
         if log.size() < known.end or log.fingerprint(known.end) != known.before_end:
-            known = LogPoints([], set())
+            known = LogPoints([], set(), set())
         self.points = known
         return known
 
@@ -112,6 +113,14 @@ class LogGraph:
         """Every line that cannot be read."""
         lines = (item if isinstance(item, Damage) else damage_of(item) for item in read_lines(self.path))
         return [item for item in lines if item is not None]
+
+
+def _note(read: LogPoints, line: Line) -> None:
+    written = client_written(line)
+    if written == "command":
+        read.commands.add(line.offset)
+    elif written == "note" or _META.search(line.data):
+        read.meta.add(line.offset)
 
 
 def _may_be_meta(point: Node | LeafMark | None) -> bool:

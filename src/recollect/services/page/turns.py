@@ -1,0 +1,155 @@
+"""The turns of a conversation: what each cost, and the work between prompt and answer. Reads the log once."""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from recollect.model.cost.ledger import Ledger
+from recollect.model.cost.money import Spending
+from recollect.model.damage import Line
+from recollect.model.files.line_tally import EDIT_TOOLS, LineTally, line_tally
+from recollect.model.json_text import loose_value
+from recollect.model.line_views.facts import usage_facts
+from recollect.model.moments import parsed_time
+from recollect.services.documents import conversation as documents
+from recollect.services.documents import spending
+from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
+from recollect.services.page.log import PageSession
+from recollect.storage.config.our_config import price_list
+from recollect.storage.logs.reader import OpenLog
+
+
+class _WorkBlock(Struct):
+    type: str | UnsetType = UNSET
+    id: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    tool_use_id: str | UnsetType = UNSET
+    is_error: bool | UnsetType | None = UNSET
+    input: Raw | UnsetType = UNSET
+
+
+class _WorkMessage(Struct):
+    content: list[_WorkBlock] | str | UnsetType | None = UNSET
+
+
+class _WorkLine(Struct):
+    """What a line says about calls; a line of another shape counts nothing."""
+
+    message: _WorkMessage | UnsetType = UNSET
+    tool_use_result: Raw | UnsetType = msgspec.field(default=UNSET, name="toolUseResult")
+
+
+_line = msgspec.json.Decoder(_WorkLine)
+
+
+class _TurnWork(Struct):
+    """Calls of a turn; ``edits`` are kept until their results come."""
+
+    calls: int = 0
+    failed: int = 0
+    edits: dict[str, tuple[str, Raw]] = {}
+    edited: int = 0
+    tally: LineTally = LineTally()
+
+    def add(self, line: Line) -> None:
+        if b'"tool_use"' not in line.data and b'"tool_result"' not in line.data:
+            return
+        try:
+            read = _line.decode(line.data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return
+        content = read.message.content if isinstance(read.message, _WorkMessage) else None
+        for block in content if isinstance(content, list) else ():
+            if block.type == "tool_use":
+                self._called(block)
+            elif block.type == "tool_result":
+                self._answered(block, read.tool_use_result)
+
+    def _called(self, block: _WorkBlock) -> None:
+        self.calls += 1
+        if block.name in EDIT_TOOLS and isinstance(block.id, str) and isinstance(block.input, Raw):
+            self.edits[block.id] = (str(block.name), block.input)
+
+    def _answered(self, block: _WorkBlock, rich: Raw | UnsetType) -> None:
+        edit = self.edits.pop(block.tool_use_id, None) if isinstance(block.tool_use_id, str) else None
+        if block.is_error is True:
+            self.failed += 1
+        elif edit is not None:
+            name, given = edit
+            reported = loose_value(rich) if isinstance(rich, Raw) else None
+            self.edited += 1
+            self.tally += line_tally(name, loose_value(given), reported) or LineTally()
+
+
+def turns_document(
+    session: PageSession, view: ConversationView, whole_session: spending.AmountDocument
+) -> documents.TurnCostsDocument:
+    """Cost and work of each turn of a view. Every response counts once, in the turn of its last line."""
+    talk, prices = talk_of(session, view), price_list()
+    starts = [-1, *talk.turns]
+    ledgers: dict[int, Ledger] = {}
+    work: dict[int, _TurnWork] = {}
+    for index, end, line in _lines(talk):
+        turn = starts[bisect.bisect_right(talk.turns, index)]
+        work.setdefault(turn, _TurnWork(edits={})).add(line)
+        facts = usage_facts(line.data) if end is not None else None
+        if end is not None and facts is not None and facts.response is not None:
+            paid = starts[bisect.bisect_right(talk.turns, end)]
+            ledgers.setdefault(paid, Ledger(prices)).add(facts)
+    totals = {turn: ledger.total() for turn, ledger in ledgers.items()}
+    ends = dict(zip(starts, [*talk.turns, len(talk)], strict=True))
+    whole = sum(totals.values(), Spending())
+    turns = [
+        _turn(talk, turn, ends[turn], totals, work)
+        for turn in starts
+        if turn >= 0 or turn in {**totals, **work}
+    ]
+    return documents.TurnCostsDocument(turns=turns, session=whole_session, **spending.spending_members(whole))
+
+
+def _turn(
+    talk: ViewMessages,
+    turn: int,
+    end: int,
+    totals: Mapping[int, Spending],
+    work: Mapping[int, _TurnWork],
+) -> documents.TurnCostDocument:
+    done = work.get(turn, _TurnWork())
+    return documents.TurnCostDocument(
+        from_=max(turn, 0),
+        to=end,
+        at=_at(talk, max(turn, 0)),
+        calls=done.calls,
+        failed=done.failed,
+        edits=done.edited,
+        added=done.tally.added,
+        removed=done.tally.removed,
+        **spending.spending_members(totals.get(turn, Spending())),
+    )
+
+
+def _at(talk: ViewMessages, index: int) -> dt.datetime | None:
+    return parsed_time(talk.groups[index][0].timestamp) if index < len(talk) else None
+
+
+def _lines(talk: ViewMessages) -> Iterator[tuple[int, int | None, Line]]:
+    """Answers and results of a view: the message of each line, the one its response ends in, and the line."""
+    ends = {name: places[-1] for name, places in talk.responses.items()}
+    wanted = {
+        node.offset: (index, ends.get(node.message_id or "", index) if node.type == "assistant" else None)
+        for index, group in enumerate(talk.groups)
+        for node in group
+        if node.type == "assistant" or node.result_ids
+    }
+    if not wanted:
+        return
+    with OpenLog(talk.log.path) as log:
+        for line in log.lines(min(wanted), None):
+            found = wanted.get(line.offset)
+            if found is not None and isinstance(line, Line):
+                yield *found, line

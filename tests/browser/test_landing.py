@@ -1,0 +1,55 @@
+"""From a hit to its place: the word is on the screen and marked, wherever it was folded away."""
+
+from __future__ import annotations
+
+from tests.browser.chromium import Chromium
+from tests.browser.home import FOUND, WORDS
+
+
+def test_every_hit_is_on_the_screen_and_marked(page: Chromium) -> None:
+    """24 of 24 over prose, thinking, calls and results; the first and the last are clicked, the others are links."""
+    page.do("size", width=1440, height=900)
+    missed = []
+    for place, word in enumerate(WORDS):
+        page.do("go", hash=f"#/sessions?q={word}", wait=f'[data-hit]:has-text("{word}")')
+        if place in (0, len(WORDS) - 1):
+            page.do("click", selector="[data-hit]", text=word)
+        else:
+            page.do("go", hash=page.do("attribute", selector="[data-hit]", name="href"))
+        if not page.do("isMarked", word=word):
+            missed.append((word, WORDS[word]))
+    assert missed == []
+    assert page.do("told")["problems"] == []
+    assert f"#/s/{FOUND}?" in page.do("hash")
+
+
+def test_matches_are_walked_and_the_way_back_leads_to_the_results(page: Chromium) -> None:
+    """``n`` and ``N`` go from match to match, ticks show them; Back shows the results with filters and place."""
+    page.do("go", hash="#/sessions?q=compute&kinds=tool_result&since=2026-01-01", wait="[data-hit]")
+    page.do("click", selector="[data-hit]")
+    assert page.do("isMarked", word="compute")
+    page.do("go", hash=f"#/s/{FOUND}?q=value", wait='.sought:has-text("value")')
+    assert page.do("count", selector=".ticks button") >= 3
+    page.do("press", keys=["n"])
+    assert "1 of" in page.do("wait", selector=".sought", text="1 of")
+    assert page.do("isMarked", word="value")
+    page.do("press", keys=["n"])
+    page.do("wait", selector=".sought", text="2 of")
+    page.do("press", keys=["N"])
+    page.do("wait", selector=".sought", text="1 of")
+    page.do("back")
+    page.do("back")
+    page.do("wait", selector="[data-hit]", text="compute")
+    assert page.do("value", selector='select[aria-label="Where"]') == "tool_result"
+    assert page.do("value", selector='select[aria-label="Time"]') == "2026-01-01"
+
+
+def test_filters_stay_while_one_types(page: Chromium) -> None:
+    """A project is chosen, then another word is typed: the project is still chosen and still filters."""
+    page.do("go", hash="#/sessions?q=Plan", wait="[data-hit]")
+    page.do("wait", selector='select[aria-label="Any project"] option[value="/srv/shop"]', hidden=True)
+    page.do("choose", selector='select[aria-label="Any project"]', value="/srv/shop")
+    page.do("fill", selector="[data-search]", text="Done")
+    page.do("wait", selector=".group h2", text="shop")
+    assert page.do("value", selector='select[aria-label="Any project"]') == "/srv/shop"
+    assert {text.split(" · ")[0].split()[-1] for text in page.do("texts", selector=".group h2")} == {"shop"}
