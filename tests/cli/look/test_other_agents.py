@@ -102,3 +102,30 @@ def test_a_session_without_usage_has_an_unknown_cost(
     assert {one["cost_usd"] for one in listed} == {None}
     assert main(["--home", str(sample.home), "cost"]) == 0
     assert "no usage recorded" in "".join(capsys.readouterr())
+
+
+def test_sessions_of_other_agents_are_archived_and_come_back_byte_for_byte(
+    machine: Path, tmp_path: Path
+) -> None:
+    """Into a directory: the mirror's logs, and out of them the client's own file."""
+    import recollect
+    from recollect.services.originals import original_files
+
+    assert main(["--agent", "codex", "archive", "add", "--all"]) == 0
+    assert main(["archive", "verify"]) == 0
+    target = tmp_path / "restored"
+    assert main(["archive", "restore", CODEX, "--to", str(target), "--apply"]) == 0
+    (log,) = target.rglob(f"{CODEX}.jsonl")
+    (mirror,) = (machine / "xdg-data" / "recollect" / "agents").glob("codex-*")
+    assert log.read_bytes() == next(mirror.rglob(f"{CODEX}.jsonl")).read_bytes()
+    shutil.rmtree(mirror / "projects")
+    shutil.rmtree(machine / ".codex" / "sessions")
+    (machine / ".codex" / "archived_sessions").mkdir()
+    session = recollect.Home(machine / ".codex").session(CODEX)
+    assert session.is_archived
+    assert len(original_files(session)) == 3
+
+
+def test_fix_leaves_other_agents_alone(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = told(capsys, "--agent", "codex,claude", "fix")
+    assert "/home/dev/proj" not in json.dumps(answer)

@@ -78,6 +78,22 @@ def test_what_the_client_deletes_stays_in_the_mirror(home: Path, tmp_path: Path)
     assert logs_of(mirrored(home, tmp_path / "data")) == before
 
 
+def test_a_log_that_was_moved_away_is_whole_again_when_its_client_goes_on(home: Path, tmp_path: Path) -> None:
+    """A session in the trash stays there until there is something new; then nothing of it is missing."""
+    mirror = mirrored(home, tmp_path / "data")
+    (log,) = (mirror.root / "projects").glob("*/*.jsonl")
+    log.unlink()
+    mirrored(home, tmp_path / "data")
+    assert not log.exists()
+    rollout = min((home / "sessions").rglob("rollout-*.jsonl"))
+    with rollout.open("a") as file:
+        file.write(
+            '{"timestamp":"2026-11-16T10:00:00.000Z","type":"event_msg","payload":{"type":"turn_aborted","reason":"x"}}\n'
+        )
+    mirrored(home, tmp_path / "data")
+    assert logs_of(mirror) == logs_of(mirrored(home, tmp_path / "fresh"))
+
+
 def test_a_torn_last_line_waits_for_its_end(home: Path, tmp_path: Path) -> None:
     rollout = max((home / "sessions").rglob("rollout-*.jsonl"))
     whole = rollout.read_bytes()

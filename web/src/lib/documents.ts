@@ -877,6 +877,7 @@ export interface SessionListDocument {
 /** One session of the page's list. Null means not known yet; ``person`` is set on a team server. ``cost_usd`` is null where a model has no price; ``known_cost_usd`` is the cost of the others. ``is_archive_only``: its log is no longer in a home, so it does not expire. */
 export interface SessionRowDocument {
   id: string
+  agent: string
   project: string
   cwd: string | null
   title: string

@@ -41,7 +41,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    home = open_home(options.homes, options.data)
+    home = open_home(options.homes, options.data).of_claude()
     if not home.homes:
         raise NotFound("fix: no Claude home was found", hint="name one with --home DIR")
     data = plans.own_data(options)

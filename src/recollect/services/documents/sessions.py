@@ -21,6 +21,7 @@ class SessionRowDocument(Struct, frozen=True, kw_only=True):
     """
 
     id: str
+    agent: str
     project: str
     cwd: str | None
     title: str

@@ -31,6 +31,7 @@ from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
 from recollect.services.session import Session
+from recollect.system.locations import agent_of
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FACETS = 100
@@ -310,6 +311,7 @@ class SessionList:
     def _document(self, row: SessionRow) -> documents.SessionRowDocument:
         return documents.SessionRowDocument(
             id=row.id,
+            agent=agent_of(str(row.session.home.root)),
             project=project_name(row.cwd, row.session.path),
             cwd=row.cwd or None,
             title=row.title,

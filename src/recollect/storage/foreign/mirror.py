@@ -106,7 +106,7 @@ class AgentMirror:
             if stamps.get(unit.key) == unit.stamp:
                 continue
             try:
-                saved = dialect.mirror(unit, self._state.units.get(unit.key), self)
+                saved = self._mirrored(dialect, unit)
             except StorageError as problem:
                 self._written.clear()
                 self.problems.append((str(unit.path), problem.message))
@@ -118,6 +118,20 @@ class AgentMirror:
         self._flush()
         here = {unit.key for unit in units}
         self._save({key: stamp for key, stamp in stamps.items() if key in here})
+
+    def _mirrored(self, dialect: AgentDialect, unit: Unit) -> bytes:
+        """What is new of a unit; all of it where the log it went to was moved away since."""
+        before = dict(self._state.headers)
+        saved = dialect.mirror(unit, self._state.units.get(unit.key), self)
+        gone = [log for log in self._written if self._state.logs.get(log) and not (self.root / log).exists()]
+        if not gone:
+            return saved
+        self._written.clear()
+        self._state.headers = before
+        for log in gone:
+            self._state.logs.pop(log)
+            self._state.headers.pop(log, None)
+        return dialect.mirror(unit, None, self)
 
     # ---- for dialects ------------------------------------------------------------------------------------
 
