@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,3 +86,17 @@ def test_a_table_fits_and_shows_what_a_terminal_would_obey() -> None:
     lines = list(table_lines(many, 80))
     assert 41 == len(lines)
     assert all(width(line) <= 80 for line in lines)
+
+
+def test_no_other_command_loads_the_engines(tmp_path: Path) -> None:
+    """pyarrow and duckdb take longer to import than most commands run."""
+    code = (
+        "import sys; from recollect.cli.main import main\n"
+        "for words in (['list'], ['cost'], ['budget', '--hook'], ['export', '@last']):\n"
+        "    main(['--home', ':sample', '--data', sys.argv[1], *words])\n"
+        "print(sorted({'pyarrow', 'duckdb', 'polars'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert "[]" == done.stderr.splitlines()[-1]

@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import apsw
 import pytest
 
 from recollect.cli.main import main
+from recollect.cli.spend import budget
 from recollect.errors import UsageError
 from recollect.index import glimpse
 from recollect.model.budget import BudgetSettings
@@ -209,12 +211,13 @@ def test_each_warning_is_given_once(check: Check, started: list[list[str]]) -> N
 
 def test_eight_sessions_at_once_give_one_warning(home: Path, own_home: Path) -> None:
     """Eight hooks as eight clients start them: one of them says it, and one mark of each threshold is left."""
-    now = time.time()
-    put(home, ONE, [prompt(1, None, "Q"), answer(2, now)], cwd="/srv/shop")
     configured(own_home, '[budget]\nday = "0.01"\n')
-    with open_index([home]):
-        pass
-    code = "import sys; from recollect.cli.main import main; sys.exit(main(['budget', '--hook']))"
+    with open_index([home]) as opened:
+        os.utime(opened.path.with_suffix(".lock"), (NOW, NOW))
+    code = (
+        f"import sys, time; time.time = lambda: {NOW};"
+        " from recollect.cli.main import main; sys.exit(main(['budget', '--hook']))"
+    )
 
     def hook(_: int) -> str:
         done = subprocess.run(
@@ -380,16 +383,18 @@ def test_the_status_line_shows_the_tightest_budget_and_warns(
     assert [12] == [one.used_percentage for one in seen_limits(str(own_home / "xdg-data" / "recollect"))]
 
 
-def test_the_command_shows_the_state(home: Path, own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_the_state(
+    home: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Exit status 1 where a budget is spent; without settings it says what to write."""
     assert 2 == main(["budget"])
     assert "there is no [budget]" in capsys.readouterr().err
-    put(home, ONE, [prompt(1, None, "Q"), answer(2, time.time())], cwd="/srv/shop")
+    monkeypatch.setattr(budget, "time", SimpleNamespace(time=lambda: NOW))
     configured(own_home, '[budget]\nday = "0.20"\n[budget.persons.anna]\nday = 1\n')
     assert 1 == main(["budget", "--json"])
     document = json.loads(capsys.readouterr().out)
     (state,) = document["budgets"]
-    assert ("day", "0.3", "0.2", 150) == tuple(
+    assert ("day", "0.9", "0.2", 450) == tuple(
         state[key] for key in ("budget", "spent_usd", "limit_usd", "percent")
     )
     assert ["budgets of persons are checked with --team"] == document["notes"]
