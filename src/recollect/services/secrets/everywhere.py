@@ -64,16 +64,22 @@ def redact_everywhere(session: Session, data: Path, cache: Path) -> EverywherePl
     """Remove them all. ``Busy`` where a client has the session open; then nothing was changed."""
     plan = planned_everywhere(session, data)
     if plan.home.files or plan.copies:
+        # First too: if this is killed after the last copy, another run would find no secret and leave the index.
+        _delete_index(cache)
         redact(session, data, is_final=True)
         _CopyCleaner(session, data).clean()
-        # It quotes every text, deleted rows included, until its pages are used again.
-        for path in cache.glob("index-v*"):
-            with contextlib.suppress(OSError):
-                fsops.unlink(path)
+        _delete_index(cache)
     copies, again = _CopyCleaner(session, data), planned_redaction(session, data)
     left = [finding for _, findings in copies.findings() for finding in findings]
     left += again.findings
     return EverywherePlan(plan.home, plan.copies, tuple(left), (*again.unread, *copies.unread))
+
+
+def _delete_index(cache: Path) -> None:
+    """It quotes every text, deleted rows included, until its pages are used again."""
+    for path in cache.glob("index-v*"):
+        with contextlib.suppress(OSError):
+            fsops.unlink(path)
 
 
 class _CopyCleaner:
