@@ -416,3 +416,15 @@ def test_hits_are_data_with_places(browser: Browser) -> None:
     assert hit["uuid"] == uuid_of(2)
     assert hit["snippet"] == {"text": "Reading", "marks": [[0, 7]]}
     assert found["total_is_exact"] is True
+    assert (found["is_loose"], found["is_weak"], group["strength"]) == (False, False, None)
+
+
+def test_a_question_is_answered_by_the_sessions_that_fit_best(browser: Browser) -> None:
+    """Where no message has all the words, and when asked for; with the strength of each session then."""
+    fallen_back = browser.get("/api/search?q=zebra%20reading")
+    asked = browser.get("/api/search?q=zebra%20reading&how=best")
+    assert (fallen_back["is_loose"], asked["is_loose"]) == (True, False)
+    assert "not found anywhere: zebra" in fallen_back["notes"][0]
+    assert [group["session"] for group in asked["groups"]] == [TWO]
+    assert [group["session"] for group in fallen_back["groups"]] == [TWO]
+    assert 0 < asked["groups"][0]["strength"] < 1
