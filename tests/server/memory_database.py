@@ -120,6 +120,10 @@ class MemoryDatabase:
         """Always."""
         return None
 
+    def connections(self) -> dict[str, int]:
+        """None."""
+        return {}
+
     def _note(self, org: str, author: Author, act: str, target: str, detail: str = "") -> None:
         row = AuditRow(next(self._numbers), now_ms(), author.user, author.token, act, target, detail)
         self._audit.append((org, row))

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
+import time
 from bisect import bisect_left
+from collections.abc import Mapping
+from pathlib import Path
 
+from recollect import __version__
 from recollect.server.database.records import SweepResult
 
+_STARTED = time.time()
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -46,8 +53,14 @@ class Metrics:
     def value(self, name: str) -> int:
         return self.gauges.get(name, 0)
 
-    def text(self, batches: tuple[int, int]) -> str:
-        lines = ["# TYPE recollect_requests_total counter"]
+    def text(self, batches: tuple[int, int], more: Mapping[str, float] | None = None) -> str:
+        """``more``: values that are measured when they are asked for, by name."""
+        lines = [
+            f'recollect_build_info{{version="{__version__}"}} 1',
+            *_process(),
+            *_values(more or {}),
+            "# TYPE recollect_requests_total counter",
+        ]
         lines += [
             f'recollect_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}'
             for (method, route, status), count in sorted(self._requests.items())
@@ -61,6 +74,35 @@ class Metrics:
         for name, count in sorted(self.gauges.items()):
             lines += [f"# TYPE recollect_{name} gauge", f"recollect_{name} {count}"]
         return "\n".join(lines) + "\n"
+
+
+def _values(values: Mapping[str, float]) -> list[str]:
+    return [
+        line
+        for name, value in sorted(values.items())
+        for line in (f"# TYPE recollect_{name} gauge", f"recollect_{name} {value:g}")
+    ]
+
+
+def _process() -> list[str]:
+    """What Prometheus' own libraries tell of a process, under their names."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    lines = [
+        "# TYPE process_cpu_seconds_total counter",
+        f"process_cpu_seconds_total {usage.ru_utime + usage.ru_stime:.3f}",
+        "# TYPE process_start_time_seconds gauge",
+        f"process_start_time_seconds {_STARTED:.3f}",
+    ]
+    with contextlib.suppress(OSError, ValueError, IndexError):  # only where there is /proc
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        files = sum(1 for _ in Path("/proc/self/fd").iterdir())
+        lines += [
+            "# TYPE process_resident_memory_bytes gauge",
+            f"process_resident_memory_bytes {pages * resource.getpagesize()}",
+            "# TYPE process_open_fds gauge",
+            f"process_open_fds {files}",
+        ]
+    return lines
 
 
 def _histogram(route: str, row: list[float]) -> list[str]:

@@ -10,9 +10,11 @@ import asyncio
 import logging
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple
 
 from recollect.errors import MissingExtra, UsageError
@@ -115,7 +117,7 @@ def run(
         raise MissingExtra("the server", missing.name or "uvicorn", "server") from None
     check_listening(settings)
     asyncio.run(_check(database))
-    _log_to_stderr(is_quiet=settings.is_quiet)
+    log_as_json(is_quiet=settings.is_quiet)
     service = Service(database, limits=limits, prices=prices)
     if not settings.is_quiet:
         service.request_log = RequestLog(sys.stderr.buffer)
@@ -165,11 +167,24 @@ async def _check(database: Database) -> None:
     await database.close()
 
 
-def _log_to_stderr(*, is_quiet: bool) -> None:
+def log_as_json(*, is_quiet: bool) -> None:
+    """Everything that is written to stderr from now on is one JSON object a line: also warnings, and what no one caught
+    in a thread, a task or a destructor."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLineFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
     for name in ("recollect.server", "uvicorn.error"):
         logger = logging.getLogger(name)
-        logger.handlers[:] = [handler]
-        logger.propagate = False
+        logger.handlers.clear()
         logger.setLevel(logging.WARNING if is_quiet else logging.INFO)
+    logging.captureWarnings(capture=True)
+    sys.excepthook = lambda *found: root.critical("uncaught", exc_info=found)
+    threading.excepthook = lambda found: _uncaught(found.exc_type, found.exc_value, found.exc_traceback)
+    sys.unraisablehook = lambda found: _uncaught(found.exc_type, found.exc_value, found.exc_traceback)
+
+
+def _uncaught(kind: type[BaseException], problem: BaseException | None, where: TracebackType | None) -> None:
+    if problem is not None:
+        logging.getLogger().error("uncaught", exc_info=(kind, problem, where))

@@ -9,7 +9,7 @@ A database that cannot answer raises ``Unavailable``; every request may be repea
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from recollect.model.search.query import WordQuery
@@ -67,6 +67,9 @@ class Database(Protocol):
 
     async def ready(self) -> str | None:
         """None where reads and writes would work, else the reason."""
+
+    def connections(self) -> Mapping[str, int]:
+        """The state of the connections, for metrics."""
 
     # --- tenants ---------------------------------------------------------------------------------
 

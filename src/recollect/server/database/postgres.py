@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar
 from zlib import crc32
@@ -235,6 +235,16 @@ class PostgresDatabase(SqlDatabase):
         except (Unavailable, *_PASSING) as problem:
             return f"the database does not answer: {type(problem).__name__}"
         return "the database is read-only" if rows[0][0] else None
+
+    def connections(self) -> Mapping[str, int]:
+        counts = {"pool_most_connections": self._connections}
+        for name, pool in (("pool", self._pool), ("replica_pool", self._replica)):
+            if pool is not None:
+                counts |= {
+                    f"{name}_connections": pool.get_size(),
+                    f"{name}_idle_connections": pool.get_idle_size(),
+                }
+        return counts | {"waiting_appends": sum(map(len, self._waiting.values()))}
 
     async def bypasses_row_security(self) -> bool:
         """Whether the role bypasses row-level security, the second check of the organisation."""

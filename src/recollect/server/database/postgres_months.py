@@ -129,5 +129,6 @@ DROP TABLE texts_before;
 DROP TABLE audit_before;
 CREATE INDEX sessions_by_deletion ON sessions(deleted) WHERE state = 1;
 """  # noqa: S608 - constants
-CREATE_MONTHS = "SELECT recollect_months($1, $1 + 32 * 86400000::BIGINT)"
+# Whatever the clock says: months before the first share one partition.
+CREATE_MONTHS = f"SELECT recollect_months(greatest($1, {_FIRST_MONTH_MS}), greatest($1, {_FIRST_MONTH_MS}) + 32 * 86400000::BIGINT)"
 EMPTY_MONTHS = "SELECT recollect_empty_months($1)"

@@ -14,7 +14,7 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -286,6 +286,9 @@ class SqliteDatabase(SqlDatabase):
         except (Unavailable, apsw.Error) as problem:
             return str(problem)
         return None
+
+    def connections(self) -> Mapping[str, int]:
+        return {"pool_most_connections": _READERS + 1, "pool_connections": len(self._connections) + 1}
 
     async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
         if self._readers is None:

@@ -239,7 +239,9 @@ async def audit(ask: ServerRequest) -> Response:
 async def metrics(ask: ServerRequest) -> Response:
     """GET /metrics."""
     batches: tuple[int, int] = getattr(ask.service.database, "batches", (0, 0))
-    return Response(ask.service.metrics.text(batches), media_type="text/plain; version=0.0.4")
+    reason = await ask.service.database.ready()
+    more = {"database_up": float(reason is None), **ask.service.database.connections()}
+    return Response(ask.service.metrics.text(batches, more), media_type="text/plain; version=0.0.4")
 
 
 async def health(_: ServerRequest) -> Response:
