@@ -39,7 +39,7 @@ class MemoryRemote:
         """Those of a server."""
         return RemoteLimits()
 
-    def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
+    def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
         """All of them, newest first."""
         found = [self._shown(name, kept) for name, kept in self._sessions.items()]
         found.sort(key=lambda one: (one.changed, one.id), reverse=True)

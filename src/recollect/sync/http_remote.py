@@ -41,6 +41,7 @@ from recollect.sync.wire import (
     PROJECT,
     REPOSITORY,
     AppendReply,
+    LineHits,
     Position,
     Problem,
     RemoteSession,
@@ -198,6 +199,16 @@ class HttpRemote:
             return False
         self._require(answer)
         return True
+
+    def search(self, words: str, limit: int, **more: str) -> LineHits:
+        """Lines that match, newest first. ``more``: since, until, session, project."""
+        return self._document("GET", "/v1/search", LineHits, {"q": words, "limit": str(limit), **more})
+
+    def set_visibility(self, session: str, visibility: str | None) -> None:
+        """Choose who sees a session; None: as the organisation says."""
+        self._require(
+            self._ask("PATCH", _session(session), body=msgspec.json.encode({"visibility": visibility}))
+        )
 
     def cost(self, by: str, since: str | None, until: str | None, kind: str) -> bytes:
         """The team's cost report in one of the server's formats."""

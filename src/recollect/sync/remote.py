@@ -55,7 +55,7 @@ class Remote(Protocol):
 
     def limits(self) -> RemoteLimits: ...
 
-    def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
+    def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
         """The sessions that changed at or after a time (milliseconds), newest first."""
         ...
 

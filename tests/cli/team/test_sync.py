@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from recollect.cli.main import main
@@ -254,3 +255,88 @@ def test_a_push_without_news_loads_no_network(folder: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=dict(os.environ)
     )
     assert done.stdout.splitlines() == ["Nothing new to send.", "0 []"]
+
+
+def colleague(team: Team, admin: str, name: str) -> str:
+    """The token of a new member of the admin's organisation."""
+    bearer = {"Authorization": f"Bearer {admin}"}
+    user = httpx.post(f"{team.url}/v1/users", json={"name": name}, headers=bearer).json()["id"]
+    asked = {"user": user, "scopes": ["read", "write"]}
+    token: str = httpx.post(f"{team.url}/v1/tokens", json=asked, headers=bearer).json()["token"]
+    return token
+
+
+def test_only_what_one_needs_is_pulled(
+    team: Team,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    own_home: Path,
+) -> None:
+    """By person, repository, time and id; a pull of all afterwards fetches the rest."""
+    ada = team.token("Ada")
+    bob = colleague(team, ada, "Bob")
+    typed(monkeypatch, f"{ada}\n")
+    put(own_home / ".claude", ONE, TALK)
+    assert main(["sync", "login", team.url]) == 0
+    assert main(["sync", "push"]) == 0
+    home = elsewhere(monkeypatch, tmp_path / "second")
+    put(home, TWO, TALK)
+    typed(monkeypatch, f"{bob}\n")
+    assert main(["sync", "login", team.url]) == 0
+    capsys.readouterr()
+
+    def pulled(*options: str) -> list[str]:
+        status = main(["sync", "pull", "--json", *options])
+        text = capsys.readouterr().out
+        return sorted(json.loads(text)["sessions"]) if status == 0 else [f"exit {status}"]
+
+    assert pulled("--mine") == []
+    assert pulled("--repo", "example.org/nowhere") == []
+    assert pulled("--since", "2999-01-01") == []
+    assert pulled("--session", "never-there") == ["exit 3"]
+    assert pulled("--session", ONE) == [ONE]
+    assert pulled() == []
+    elsewhere(monkeypatch, tmp_path / "third")
+    typed(monkeypatch, f"{bob}\n")
+    assert main(["sync", "login", team.url]) == 0
+    capsys.readouterr()
+    assert pulled("--mine") == []
+    assert pulled() == [ONE]
+
+
+def test_the_team_is_asked_from_the_command_line(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own_home: Path
+) -> None:
+    """List, search, show and share; what became private is no longer found by others."""
+    put(own_home / ".claude", ONE, TALK)
+    ada = team.token("Ada")
+    bob = colleague(team, ada, "Bob")
+    typed(monkeypatch, f"{ada}\n")
+    assert main(["sync", "login", team.url]) == 0
+    assert main(["sync", "push"]) == 0
+    capsys.readouterr()
+
+    def asked(*words: str) -> tuple[int, str]:
+        status = main(["team", *words])
+        return status, capsys.readouterr().out
+
+    listed = json.loads(asked("list", "--json")[1])["sessions"]
+    word = "Q2"
+    assert [one["id"] for one in listed] == [ONE]
+    assert ONE in asked("list", "--person", "Ada")[1]
+    assert asked("list", "--person", "Bob") == (0, "")
+    assert ONE in asked("search", word)[1]
+    assert asked("search", "nowhereatall")[0] == 1
+    assert word.lower() in asked("show", ONE)[1].lower()
+    assert asked("share", ONE, "private")[0] == 0
+    assert ONE in asked("list")[1]
+    typed(monkeypatch, f"{bob}\n")
+    assert main(["sync", "login", team.url]) == 0
+    capsys.readouterr()
+    assert asked("list") == (0, "")
+    assert asked("search", word)[0] == 1
+    assert asked("show", ONE)[0] == 3
+    assert asked("share", ONE, "organisation")[0] != 0
+    assert asked("share", ONE, "world")[0] == 2
+    assert asked("show")[0] == 2

@@ -236,7 +236,7 @@ def test_one_that_is_on_no_page_of_the_list_is_asked_for_by_name(tmp_path: Path)
     class Paging(MemoryRemote):
         is_missing = False
 
-        def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
+        def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
             return (one for one in super().sessions(since) if not (self.is_missing and one.id == ONE))
 
     remote = Paging()
@@ -274,7 +274,7 @@ def test_without_names_nothing_is_answered(tmp_path: Path) -> None:
     """What lies here from before may have been deleted since: it is not shown until that is known."""
 
     class Silent(MemoryRemote):
-        def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
+        def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
             raise Busy("no answer", hint="later")
 
     with pytest.raises(Busy):

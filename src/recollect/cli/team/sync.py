@@ -12,7 +12,8 @@ todos. Never sends credentials, settings or the prompt history. [sync] allow and
 deny in config.toml choose the directories whose sessions are sent. A session
 that was continued on two machines becomes two sessions.
 
-pull --into-home also puts sessions where `claude --resume` finds them: in the
+pull --mine, --repo, --since and --session fetch only those sessions. pull
+--into-home also puts sessions where `claude --resume` finds them: in the
 directory with the same repository on this machine. It prints a plan; --apply
 carries it out.
 
@@ -24,6 +25,7 @@ Example:
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -40,6 +42,7 @@ from recollect.storage.config.sync_settings import SyncLogin, load_login, login_
 
 if TYPE_CHECKING:
     from recollect.services.sync.install import InstallPlan
+    from recollect.services.sync.pull import PullFilter
     from recollect.services.sync.push import PushResult
 
 _ACTIONS = ("login", "push", "pull", "status", "watch")
@@ -62,6 +65,10 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--encrypt", action="store_true", help="push: encrypt with a key that stays here; login: from now on"
     )
+    parser.add_argument("--mine", action="store_true", help="pull: only sessions that you created")
+    parser.add_argument("--repo", metavar="NAME", help="pull: only of this repository (host/owner/name)")
+    parser.add_argument("--since", metavar="DATE", help="pull: only those that changed since then")
+    parser.add_argument("--session", metavar="ID", help="pull: only this session")
     parser.add_argument(
         "--into-home", action="store_true", help="pull: also into the Claude home, for `claude --resume`"
     )
@@ -214,7 +221,7 @@ def _pull(options: Namespace) -> int:
     remote = exchange.connected()
     try:
         pull = exchange.pull(remote)
-        done = pull.run()
+        done = pull.one(options.session) if options.session else pull.run(_wanted(options, exchange))
         planned = None
         if options.into_home:
             planned = _into_home(options, exchange, remote)
@@ -240,6 +247,22 @@ def _pull(options: Namespace) -> int:
     if planned is not None:
         _say_installed(options, planned)
     return 1 if done.problems else 0
+
+
+def _wanted(options: Namespace, exchange: SyncClient) -> PullFilter | None:
+    if not (options.mine or options.repo or options.since):
+        return None
+    from recollect.model import timespan
+    from recollect.services.sync.pull import PullFilter
+
+    person = machine = None
+    if options.mine and is_server(exchange.login.address):
+        person = exchange.server().whoami().user_name
+    elif options.mine:
+        machine = exchange.login.machine
+    now = dt.datetime.now(dt.UTC)
+    since = timespan.since(options.since, now, dt.UTC) if options.since else None
+    return PullFilter(person, machine, options.repo, None if since is None else int(since.timestamp() * 1000))
 
 
 def _into_home(options: Namespace, exchange: SyncClient, remote: object) -> InstallPlan:

@@ -1,22 +1,32 @@
-"""Show what a team's sessions cost, from the team server.
+"""Ask the team server about the sessions of all members that you may see.
 
-  cost   tokens and cost by person, repo, branch, model, project, machine,
-         session or day (UTC)
+  cost            tokens and cost by person, repo, branch, model, project,
+                  machine, session or day (UTC)
+  list            sessions, newest change first
+  search WORD...  lines with these words, newest first; the query is that of
+                  `recollect search`
+  show SESSION    fetch one session and show it
+  share SESSION private|team|organisation|default
+                  choose who sees a session of yours
 
-Every response counts once, however many machines sent it, at the prices of the
-server that you chose with `recollect sync login`. Encrypted sessions are not
-included, because the server cannot read them.
+The server is the one of `recollect sync login`. In costs every response counts
+once, however many machines sent it, at the prices of the server. Encrypted
+sessions are not searched or counted, because the server cannot read them.
 
 Example:
   recollect team cost --by person,repo --since 30d
-  recollect team cost --by day,model --csv > cost.csv
+  recollect team search connection refused --since 7d
+  recollect team show 3f2a8c1e-0000-4000-8000-000000000000
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import glob
 import sys
 from argparse import ArgumentParser, Namespace
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -30,8 +40,12 @@ from recollect.model import timespan
 from recollect.services.sync.sync import SyncClient
 from recollect.storage.config.sync_settings import load_login
 
+if TYPE_CHECKING:
+    from recollect.sync.http_remote import HttpRemote
+
 _KEYS = ("person", "repo", "branch", "model", "project", "machine", "session", "day")
 _WIDEST = 44
+_MOST_ROWS, _MOST_HITS = 1_000, 200
 
 
 class _RemoteCostRow(Struct):
@@ -49,7 +63,16 @@ class _RemoteCostReport(Struct):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=("cost",), help="see above")
+    parser.add_argument("action", choices=tuple(_ACTIONS), help="see above")
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", help="search: the words; show, share: the session"
+    )
+    parser.add_argument("--person", metavar="NAME", help="list: only of this member")
+    parser.add_argument("--repo", metavar="NAME", help="list: only of this repository (host/owner/name)")
+    parser.add_argument("--project", metavar="DIR", help="list, search: only of this project")
+    parser.add_argument(
+        "--limit", type=int, default=50, help="list, search: maximum number of rows (default 50)"
+    )
     parser.add_argument(
         "--by", default="person", help=f"{', '.join(_KEYS)}; separate several with commas (default person)"
     )
@@ -60,19 +83,39 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    if options.csv and options.json:
-        raise UsageError("team cost: --csv and --json exclude each other", hint="leave one out")
+    if options.csv and (options.json or options.action != "cost"):
+        raise UsageError("team: --csv is for cost, and not with --json", hint="leave one out")
+    if not 1 <= options.limit <= _MOST_ROWS:
+        raise UsageError(
+            f"--limit {options.limit}: not from 1 to {_MOST_ROWS}", hint="narrow the question instead"
+        )
+    count = {"search": None, "show": 1, "share": 2}.get(options.action, 0)
+    if len(options.words) != count if count is not None else not options.words:
+        raise UsageError(
+            f"team {options.action}: {len(options.words)} words do not fit",
+            hint="`recollect team --help` shows what it takes",
+        )
+    client = SyncClient(load_login(), own_data(options), patience=20.0)
+    server = client.server()
+    try:
+        return _ACTIONS[options.action](options, server)
+    finally:
+        server.close()
+
+
+def _bounds(options: Namespace) -> dict[str, str]:
+    now = dt.datetime.now(dt.UTC)
+    moments = map(_moment, timespan.bounds(options.since or None, options.until or None, now))
+    return {name: text for name, text in zip(("since", "until"), moments, strict=True) if text}
+
+
+def _cost(options: Namespace, server: HttpRemote) -> int:
     by = ",".join(word.strip() for word in options.by.split(","))
     unknown = sorted(set(by.split(",")) - {*_KEYS, "repository", "user"})
     if unknown:
         raise UsageError(f"--by {unknown[0]!a}: unknown key", hint=f"known: {', '.join(_KEYS)}")
-    now = dt.datetime.now(dt.UTC)
-    since, until = map(_moment, timespan.bounds(options.since or None, options.until or None, now))
-    server = SyncClient(load_login(), own_data(options), patience=20.0).server()
-    try:
-        answer = server.cost(by, since, until, "csv" if options.csv else "json")
-    finally:
-        server.close()
+    span = _bounds(options)
+    answer = server.cost(by, span.get("since"), span.get("until"), "csv" if options.csv else "json")
     if options.csv:
         sys.stdout.write(_shown_csv(answer))
         return 0
@@ -96,6 +139,68 @@ def person_costs(
         server.close()
     report = msgspec.convert(_document(answer), type=_RemoteCostReport)
     return {row.keys["person"]: (row.pico_usd, row.unpriced) for row in report.rows}
+
+
+def _list(options: Namespace, server: HttpRemote) -> int:
+    from recollect.sync.wire import RemoteSessions
+
+    named = {"person": options.person, "repository": options.repo, "project": options.project}
+    filters = {name: text for name, text in named.items() if text} | _bounds(options)
+    sessions = list(islice(server.sessions(**filters), options.limit + 1))
+    found = RemoteSessions(sessions[: options.limit], None)
+    if options.json:
+        output.print_json(found)
+        return 0
+    for one in found.sessions:
+        title = shortened(visible(one.title or "(no title)"), _WIDEST)
+        who, where = visible(one.person or "-"), visible(one.repository or one.project or "-")
+        output.say(
+            f"{_day(one.changed)}  {visible(one.id)}  {padded(who, 16)}  {padded(title, _WIDEST)}  {where}"
+        )
+    if len(sessions) > options.limit:
+        output.note(f"there are more than {options.limit}; --limit, --since and --person choose")
+    return 0
+
+
+def _search(options: Namespace, server: HttpRemote) -> int:
+    more = {"project": options.project} if options.project else {}
+    found = server.search(" ".join(options.words), min(options.limit, _MOST_HITS), **more, **_bounds(options))
+    if options.json:
+        output.print_json(found)
+    else:
+        for hit in found.hits:
+            place = f"{visible(hit.session)}{'/' + visible(hit.key) if hit.key else ''}:{hit.line}"
+            output.say(f"{_day(hit.at)}  {place}  {shortened(visible(hit.snippet), 160)}")
+        if found.more:
+            output.note("there are more; --limit, --since and --project choose")
+    return 0 if found.hits else 1
+
+
+def _show(options: Namespace, server: HttpRemote) -> int:
+    from recollect.cli.main import main
+
+    client = SyncClient(load_login(), own_data(options), patience=20.0)
+    pull = client.pull(server)
+    session = options.words[0]
+    pull.one(session)
+    # What this machine sent, and no other machine went on with, is not fetched: it is here.
+    is_fetched = any(pull.root.glob(f"projects/*/{glob.escape(session)}.jsonl"))
+    where = ["--home", str(pull.root)] if is_fetched else []
+    return main([*where, "show", session, *(["--json"] if options.json else [])])
+
+
+def _share(options: Namespace, server: HttpRemote) -> int:
+    session, chosen = options.words
+    if chosen not in ("private", "team", "organisation", "default"):
+        raise UsageError(f"share {chosen!a}: unknown", hint="write private, team, organisation or default")
+    server.set_visibility(session, None if chosen == "default" else chosen)
+    who = {"private": "only you", "team": "members of your teams", "organisation": "all members"}
+    output.say(f"{visible(session)}: seen by {who.get(chosen, 'those the organisation chose')}")
+    return 0
+
+
+def _day(at: int | None) -> str:
+    return "-" * 10 if at is None else f"{dt.datetime.fromtimestamp(at / 1000, dt.UTC):%Y-%m-%d}"
 
 
 def _moment(when: dt.datetime | None) -> str | None:
@@ -153,3 +258,6 @@ def _cells(by: list[str], row: _RemoteCostRow, cost: str) -> list[str]:
     )
     names = [shortened(visible(row.keys.get(name, "")), _WIDEST) for name in by]
     return [*names, *(f"{number:,}" for number in numbers), cost]
+
+
+_ACTIONS = {"cost": _cost, "list": _list, "search": _search, "show": _show, "share": _share}

@@ -103,7 +103,7 @@ CREATE TABLE texts(
 ) PARTITION BY RANGE (newest);
 CREATE INDEX texts_by_block ON texts(ref, key, line);
 CREATE INDEX texts_by_time ON texts(org, newest);
-CREATE INDEX texts_by_words ON texts USING gin(words) WITH (gin_pending_list_limit = 512);
+CREATE INDEX texts_by_words ON texts USING gin(words);
 CREATE SEQUENCE audit_ids;
 CREATE TABLE audit(
   id BIGINT NOT NULL DEFAULT nextval('audit_ids'), org TEXT NOT NULL, at BIGINT NOT NULL, user_id TEXT NOT NULL,

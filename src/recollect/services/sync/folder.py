@@ -118,12 +118,12 @@ class FolderRemote:
         """The limits of a server, so that everything here could be sent there."""
         return RemoteLimits()
 
-    def sessions(self, since: int | None = None) -> Iterator[RemoteSession]:
-        """All of them, newest first."""
+    def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
+        """All of them, newest first; the caller filters."""
         found = [self._shown(name, copies) for name, copies in self._sessions().items()]
         found.sort(key=lambda one: (one.changed, one.id), reverse=True)
         # Copying programs preserve times, so a new file may be older than the last poll.
-        del since
+        del since, filters
         return iter(found)
 
     def session(self, session: str) -> SessionDetail | None:

@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -49,6 +50,24 @@ class PullResult(Struct):
     problems: list[tuple[str, str]] = []
 
 
+class PullFilter(NamedTuple):
+    """Which sessions are pulled. ``since``: milliseconds, by the last change; ``repository`` as the server names it."""
+
+    person: str | None = None
+    machine: str | None = None
+    repository: str | None = None
+    since: int | None = None
+
+    def query(self) -> dict[str, str]:
+        """What a server can choose by itself."""
+        named = {"person": self.person, "machine": self.machine, "repository": self.repository}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def wants(self, session: RemoteSession) -> bool:
+        is_new = self.since is None or session.changed >= self.since
+        return is_new and all(getattr(session, name) == value for name, value in self.query().items())
+
+
 class Pull:
     """One pull into the store of a data directory."""
 
@@ -58,22 +77,28 @@ class Pull:
         self._state = SyncState()
         self.done = PullResult()
 
-    def run(self) -> PullResult:
+    def run(self, wanted: PullFilter | None = None) -> PullResult:
+        """Fetch all sessions, or those that are wanted: then the next pull of all still looks at the others."""
         with self._kept.locked():
             self._state = self._kept.load()
             own = _own_positions(self._state)
             newest = self._state.newest
             try:
-                for session in self._remote.sessions(newest - _OVERLAP_MS if newest else None):
+                for session in self._listed(wanted, newest):
                     seen = (session.changed, session.lines, session.bytes)
                     if self._state.seen.get(session.id) != seen and self._session(session, own):
                         self._state.seen[session.id] = seen
                     newest = max(newest, session.changed)
-                if not self.done.problems:
+                if not self.done.problems and wanted is None:
                     self._state.newest = newest
             finally:
                 self._kept.save(self._state)
         return self.done
+
+    def _listed(self, wanted: PullFilter | None, newest: int) -> Iterator[RemoteSession]:
+        if wanted is None:
+            return self._remote.sessions(newest - _OVERLAP_MS if newest else None)
+        return filter(wanted.wants, self._remote.sessions(wanted.since, **wanted.query()))
 
     def one(self, session: str) -> PullResult:
         """Fetch one session; ``NotFound`` where the remote has none, or not all of it could be fetched."""
