@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from recollect.index.frame import Frame
 from recollect.services.indexing.extraction import frames
 from recollect.services.indexing.session_listing import ExtractionJob
-from recollect.services.indexing.workers import frames_of
+from recollect.services.indexing.workers import extraction_job, frames_of
 from recollect.system import pool_processes
 from tests.talk import assistant, encoded, user
 
@@ -124,3 +125,17 @@ def test_processes_end_when_nobody_wants_more_frames(jobs: list[ExtractionJob]) 
         news.close()  # type: ignore[attr-defined]
 
     assert [True, True] == [worker.poll() is not None for worker in started]
+
+
+def test_a_frame_with_all_it_can_have_can_be_sent(tmp_path: Path) -> None:
+    """A value that cannot be sent ends the job there, and the whole log is read a second time here."""
+    log = tmp_path / "s.jsonl"
+    call = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}}
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "out"}
+    lines = [user("u", None, 0, "prompt"), assistant("a", "u", 1, [call]), user("r", "a", 2, [result])]
+    log.write_bytes(encoded(lines))
+    (plain,) = extraction_job(None)(tuple(ExtractionJob(str(log), is_session=True)))
+    (frame,) = frames(ExtractionJob(str(log), is_session=True))
+
+    assert frame.calls
+    assert plain == marshal.loads(marshal.dumps(plain))

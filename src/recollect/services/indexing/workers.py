@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from recollect.index.frame import Frame, UsageRow
+from recollect.index.frame import CallRow, Frame, UsageRow
 from recollect.services.indexing.extraction import frames
 from recollect.services.indexing.session_listing import ExtractionJob
 from recollect.system.pool import Run, TaskFailure, TaskPiece, WorkerPool, cores
@@ -23,7 +23,9 @@ def extraction_job(_: None) -> Run:
 
 def _plain_frames(job: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     for frame in frames(ExtractionJob(*job)):
-        yield (*frame[:3], [tuple(row) for row in frame.usage], *frame[4:])
+        usage = [tuple(row) for row in frame.usage]
+        calls: Any = frame.calls and [tuple(row) for row in frame.calls]
+        yield tuple(frame._replace(usage=usage, calls=calls))  # type: ignore[arg-type]  # made rows again below
 
 
 def frames_of(
@@ -44,5 +46,7 @@ def frames_of(
 
 
 def _frame(plain: Any) -> Frame:
-    start, end, messages, usage, *rest = plain
-    return Frame(start, end, messages, [UsageRow(*row) for row in usage], *rest)
+    frame = Frame(*plain)
+    usage = [UsageRow(*row) for row in frame.usage]
+    calls = frame.calls and [CallRow(*row) for row in frame.calls]
+    return frame._replace(usage=usage, calls=calls)
