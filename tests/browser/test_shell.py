@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.chromium import Chromium
 from tests.browser.conftest import Place
-from tests.browser.home import RICH
+from tests.browser.home import LONG, RICH
 from tests.surfaces.case import Case
 
 SCREENS = ("home?since=all", "sessions", "cost?since=all", "health", "settings", "gallery")
@@ -135,9 +135,8 @@ def test_health_is_a_handful_of_lines_and_its_plans_are_sentences(page: Chromium
     page.do("go", hash="#/health", wait=".health .lines")
     assert page.do("texts", selector=".lines h2")[:5] == ["At risk", "Expiring", "Damaged", "Secrets", "Disk"]
     page.do("click", selector=".lines button", text="Archive all")
-    assert "will be copied into recollect’s archive." in page.do(
-        "wait", selector="dialog[open] p", text="will be"
-    )
+    said = page.do("wait", selector="dialog[open] .plan dd", text="will be")
+    assert "will be copied into recollect’s archive." in said
     page.do("press", keys=["Escape"])
 
 
@@ -151,3 +150,19 @@ def test_a_server_that_is_gone_is_said_and_the_page_recovers_by_itself(page: Chr
         page.do("offline", on=False)
     page.do("gone", selector=".gone", text="does not answer")
     page.do("go", hash="#/sessions", wait=".list .row")
+
+
+def test_a_session_opens_where_reading_stopped_and_a_pin_leads_back(page: Chromium) -> None:
+    page.do("size", width=1440, height=900)
+    page.do("go", hash=f"#/s/{LONG}", wait=".messages article")
+    place = page.do("readOn", pixels=6000)
+    page.do("go", hash="#/sessions", wait=".list .row")
+    page.do("go", hash=f"#/s/{LONG}", wait=".messages article")
+    assert page.do("isInSight", uuid=place)
+    page.do("reload", wait=".messages article")
+    assert page.do("isInSight", uuid=place)
+    page.do("press", keys=["Shift+P"])
+    page.do("wait", selector=".pins a")
+    page.do("reload", wait=".pins a")
+    page.do("click", selector=".pins button")
+    page.do("gone", selector=".pins a", text="")

@@ -6,6 +6,8 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 
 export async function open({ page, seen }, { url }) {
   seen.requests.length = seen.problems.length = seen.dialogs = 0
+  // Each test begins where nobody has read yet.
+  await page.evaluate(() => localStorage.removeItem('recollect-places')).catch(() => {})
   await page.goto('about:blank')
   await page.goto(url)
   await page.waitForSelector('main [data-search], main .message, main .card, main .waiting.trouble, main .signin')
@@ -186,3 +188,11 @@ export const offline = ({ context }, { on }) => context.setOffline(on).then(() =
 export const title = ({ page }) => page.title()
 export const box = ({ page }, { selector }) => page.locator(selector).first().boundingBox()
 export const top = ({ page }, { selector }) => page.locator(selector).first().evaluate((one) => one.scrollTop)
+
+/** Scroll a conversation so far down; the message that is then first in sight, once the page has remembered it. */
+export async function readOn({ page }, { pixels }) {
+  await page.waitForFunction(() => document.querySelector('.messages > div')?.scrollHeight > 3000)
+  await page.evaluate((down) => void (document.querySelector('.messages > div').scrollTop = down), pixels)
+  await page.waitForFunction(() => localStorage.getItem('recollect-places')?.includes('-'))
+  return page.evaluate(() => JSON.parse(localStorage.getItem('recollect-places')).at(-1)[1])
+}
