@@ -67,9 +67,9 @@ class AsyncLogReader:
         """The last ``count`` items."""
         return await in_thread(lambda: self._reader.tail(count))
 
-    async def entry_at(self, offset: int) -> Entry | Damage | None:
+    async def entry_at(self, offset: int, length: int = 0) -> Entry | Damage | None:
         """See ``LogReader.entry_at``."""
-        return await in_thread(lambda: self._reader.entry_at(offset))
+        return await in_thread(lambda: self._reader.entry_at(offset, length))
 
 
 class AsyncConversationLoader:
