@@ -65,7 +65,8 @@ def redact_everywhere(session: Session, data: Path, cache: Path) -> EverywherePl
     plan = planned_everywhere(session, data)
     if plan.home.files or plan.copies:
         # First too: if this is killed after the last copy, another run would find no secret and leave the index.
-        _delete_index(cache)
+        if plan.home.open_in is None:  # else it is refused, and nothing changes
+            _delete_index(cache)
         redact(session, data, is_final=True)
         _CopyCleaner(session, data).clean()
         _delete_index(cache)
