@@ -22,10 +22,12 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # One profile for all machines: example counts, never wall time, decide when a property test ends. They are others in
-# each run; ten times as many belong to `make torture`.
+# each run, and ten times as many in `make torture`; where a run decides about a change (.ci/run), they are always the
+# same, so that it speaks of that change alone.
 settings.register_profile(
     "recollect",
     deadline=None,
+    derandomize="RECOLLECT_SAME_EXAMPLES" in os.environ,
     max_examples=int(
         os.environ.get("RECOLLECT_EXAMPLES", "500" if os.environ.get("RECOLLECT_TORTURE") else "50")
     ),
