@@ -200,6 +200,12 @@ def test_adding_to_a_session_is_for_those_who_see_it(kind: Kind) -> None:
             gone = await company.ask(who, "DELETE", f"{path}/file", params={"key": who})
             shown = await company.ask(who, "PATCH", path, json={"visibility": "private"})
             found[who] = [one.status_code for one in (log, file, patch, gone, shown)]
+        found["wider"] = [
+            (
+                await company.ask("ada", "PATCH", "/v1/sessions/private", json={"visibility": wider})
+            ).status_code
+            for wider in ("team", "organisation", None)
+        ]
         found["removal"] = [
             (await company.ask(who, "DELETE", "/v1/sessions/private")).status_code
             for who in ("cy", "con", "ada")
@@ -208,6 +214,8 @@ def test_adding_to_a_session_is_for_those_who_see_it(kind: Kind) -> None:
 
     found = in_world(kind, scene, LIMITS)
     assert found.pop("removal") == [404, 404, 204]
+    # An admin may narrow, never widen: what is private stays unread.
+    assert found.pop("wider") == [403, 403, 403]
     # In the other organisation there was no such session: it is a new one of its own.
     assert found.pop("eve") == [200, 200, 200, 204, 200]
     assert found == {
@@ -221,7 +229,7 @@ def test_adding_to_a_session_is_for_those_who_see_it(kind: Kind) -> None:
 
 
 def test_the_organisation_chooses_the_default(kind: Kind) -> None:
-    """Sessions for which no one chose follow it at once, those for which one did stay; only the creator or an admin
+    """Sessions for which no one chose follow it at once, those for which one did stay; only the creator
     chooses, and a team without its members sees nothing more."""
 
     async def scene(made: World) -> list[object]:

@@ -249,11 +249,12 @@ async def follow(ask: ServerRequest) -> Response:
     if head is None:
         raise not_found()
     after = await _place(ask, session, key, head, ask.header(b"last-event-id"))
+    # First the token's own limit: waiting, as a full server asks for, would not help it.
+    if service.streams.has_its_share(ask.caller.token.id):
+        raise too_many_streams(service.streams.most_each)
     if service.streams.is_full():
         raise busy("too many followers", 5)
     give_back = service.streams.taken(ask.caller.token.id)
-    if give_back is None:
-        raise too_many_streams(service.streams.most_each)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     outlet = OutgoingBuffer(service.budget, service.limits)
     return TimedStreamingResponse(

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from recollect.server.bodies import read_body
 from recollect.server.database.contract import Forbidden, Held, Taken
-from recollect.server.database.records import VISIBILITIES, SessionChanges, SessionFilter
+from recollect.server.database.records import PRIVATE, VISIBILITIES, SessionChanges, SessionFilter
 from recollect.server.outgoing import OutgoingBuffer, TimedStreamingResponse, TooSlow, fetched, pieces_of
 from recollect.server.refusals import RequestRefused, busy, forbidden, invalid, not_found
 from recollect.server.service import ServerRequest, answer, cursor_of, parts_of
@@ -78,9 +78,10 @@ async def describe(ask: ServerRequest) -> Response:
         body.visibility is not UNSET
         and access is not None
         and access.creator != ask.caller.user.id
-        and not is_admin
+        # An admin who could show a session to more people could read a private one.
+        and not (is_admin and body.visibility == PRIVATE)
     ):
-        raise forbidden("only the creator of a session and an admin decide who sees it")
+        raise forbidden("only the creator of a session decides who sees it; an admin may make it private")
     changes = SessionChanges(
         _said(body.project),
         _said(body.repository),

@@ -15,9 +15,12 @@ class StreamSlots:
     def is_full(self) -> bool:
         return sum(self._open.values()) >= self._most
 
+    def has_its_share(self, token: str) -> bool:
+        return self._open.get(token, 0) >= self.most_each
+
     def taken(self, token: str) -> Callable[[], None] | None:
         """Take a slot; returns what gives it back, None where the token has its share."""
-        if self._open.get(token, 0) >= self.most_each:
+        if self.has_its_share(token):
             return None
         self._open[token] = self._open.get(token, 0) + 1
         return lambda: self._give_back(token)
