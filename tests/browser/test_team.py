@@ -69,7 +69,7 @@ def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -
     do("wait", selector=".home .figure")
     do("go", hash="#/sessions")
     do("wait", selector=".list .row", text="Q1")
-    assert do("texts", selector=".rail a span") == ["Sessions", "Cost"]
+    assert do("texts", selector=".rail a span") == ["Home", "Sessions", "Cost"]
 
     do("click", selector=".list .row a", text="Q1")
     do("wait", selector=".message", text="A2")
@@ -86,7 +86,8 @@ def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -
 
     seen = do("told")
     assert {url.split("/")[2] for url in seen["requests"]} == {team.url.split("/")[2]}
-    unasked = [one for one in seen["problems"] if "401" not in one]
+    # 409: the home screen asks for figures while the mirror's first index is built, and asks again.
+    unasked = [one for one in seen["problems"] if "401" not in one and "409" not in one]
     assert unasked == []
 
     do("click", selector="[data-leave]")
