@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import QUARTER_MS, ROLE_BITS, SPAN_BITS
 from recollect.model.cost.copies import ResponseCopy, marks
-from recollect.model.recall.roles import ANSWER, PROMPT
 
 COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 Row = tuple[Any, ...]
@@ -112,25 +111,15 @@ def typed(index: IndexDatabase) -> Counter[Row]:
 
 
 def recall(index: IndexDatabase) -> Counter[Row]:
-    """Every word that a question can be asked with: who said it, and the first place of its text.
-
-    Copies of a line may differ in who said it (typed in a session, repeated in an agent's log): then the copy that was
-    read first decides, so prompt and answer are one here.
-    """
+    """Every word that a question can be asked with: who said it, and the first place of its text."""
     places = first_places(index)
-    copied = {row[0] for row in rows(index, "SELECT text FROM messages GROUP BY text HAVING count(*) > 1")}
     index.connection.execute(
         "CREATE VIRTUAL TABLE IF NOT EXISTS temp.recalled USING fts5vocab(main, recall, instance)"
     )
     return Counter(
-        (places.get(doc >> ROLE_BITS, ("no message", doc)), _said_by(doc, copied), term)
+        (places.get(doc >> ROLE_BITS, ("no message", doc)), doc & 7, term)
         for term, doc in rows(index, "SELECT term, doc FROM temp.recalled")
     )
-
-
-def _said_by(row: int, copied: set[Any]) -> int:
-    role = row & ((1 << ROLE_BITS) - 1)
-    return ANSWER if role == PROMPT and row >> ROLE_BITS in copied else role
 
 
 def messages(index: IndexDatabase) -> list[Row]:

@@ -12,8 +12,7 @@ that count. ``rollup`` is always the sum over those rows, by quarter of an hour 
 time zone), so that days can be cut in every zone.
 
 ``recall`` is what questions are asked of: the words of what was said, stemmed, without what tools printed. It
-keeps neither places nor counts of words, so it is small. Its rows are numbered by ``recall_row``. Where copies of a
-line differ in who said it, the one that was read first decides.
+keeps neither places nor counts of words, so it is small. Its rows are numbered by ``recall_row``.
 """
 
 from __future__ import annotations
