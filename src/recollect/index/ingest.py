@@ -18,7 +18,7 @@ from recollect.index.placed import ScannedLog
 from recollect.index.rollup import Rollup
 from recollect.index.schema import ROLE_BITS, SESSION, SPAN_BITS, recall_row
 from recollect.model.cost.copies import BOTH, ResponseCopy, line_rank, marks
-from recollect.model.recall.roles import ANSWER, PROMPT, THINKING, TITLE, TOOL_INPUT
+from recollect.model.recall.roles import SAID, THINKING, TITLE, TOOL_INPUT
 from recollect.model.recall.words import LONGEST_INPUT, LONGEST_SAID, LONGEST_THOUGHT, recalled_text
 
 _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
@@ -209,7 +209,7 @@ class Ingest:
                 if text is None:
                     text = number
                     texts.append((number, *columns))
-                    recall += _recall_rows(number, columns, is_typed=prompt is not None)
+                    recall += _recall_rows(number, columns)
                     in_frame[uuid, digest] = number
                 span = text >> SPAN_BITS
                 if at is not None and at > newest.get(span, 0):
@@ -401,11 +401,11 @@ def _copy_of(*columns: Any) -> ResponseCopy:
     return ResponseCopy(request, speaker, output, bool(has_stop), at or 0, bool(forked), path)
 
 
-def _recall_rows(number: int, columns: Columns, *, is_typed: bool) -> Iterator[tuple[int, bytes]]:
+def _recall_rows(number: int, columns: Columns) -> Iterator[tuple[int, bytes]]:
     """What a message says, by role; what a tool printed is left out."""
     prose, thinking, tool_input, _, title, _ = columns
     for role, text, longest in (
-        (PROMPT if is_typed else ANSWER, prose, LONGEST_SAID),
+        (SAID, prose, LONGEST_SAID),
         (THINKING, thinking, LONGEST_THOUGHT),
         (TOOL_INPUT, tool_input, LONGEST_INPUT),
         (TITLE, title, LONGEST_INPUT),

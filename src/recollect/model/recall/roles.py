@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-PROMPT, ANSWER, TITLE, THINKING, TOOL_INPUT, TOOL_OUTPUT = range(6)
+# Prompts and answers weigh the same; copies of one line in several logs may even be either.
+SAID, TITLE, THINKING, TOOL_INPUT, TOOL_OUTPUT = range(5)
 
-WEIGHTS = (1.0, 1.0, 1.0, 0.7, 0.6, 0.5)
-TEXT_KIND = ("prose", "prose", "title", "thinking", "tool_input", "tool_result")
+WEIGHTS = (1.0, 1.0, 0.7, 0.6, 0.5)
+TEXT_KIND = ("prose", "title", "thinking", "tool_input", "tool_result")
 """The kind of text that a role is quoted from; see ``line_views.facts.TEXT_KINDS``."""
