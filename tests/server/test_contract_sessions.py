@@ -54,6 +54,7 @@ def test_a_session_tells_what_its_lines_say(kind: Kind) -> None:
         "bytes": len(data),
         "held": False,
         "encrypted": False,
+        "visibility": None,
     }
 
 

@@ -218,12 +218,12 @@ def test_nothing_can_be_changed_from_the_page(kind: Kind, tmp_path: Path) -> Non
 
 
 def test_what_is_refused_is_all_that_changes_something() -> None:
-    """And the page about one person's machine; what is left are questions, an export and a look."""
+    """And what is about one person's machine: health, stars and pins; what is left are questions, an export and a look."""
     assert {one.path for one in OFFERED if one.method == "POST"} == {
         "/api/sessions/{session}/export",
         "/api/index/refresh",
     }
-    assert [one.path for one in REFUSED if one.method == "GET"] == ["/api/health"]
+    assert [one.path for one in REFUSED if one.method == "GET"] == ["/api/health", "/api/marks"]
 
 
 def test_an_address_is_https_or_this_machine() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.spend.statusline import _places
+from recollect.cli.spend.statusline import index_place
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.index.location import refreshed_at
 from recollect.services.homes import Home
@@ -26,7 +26,7 @@ def by_the_authority(named: list[str], data: str | None) -> tuple[list[str], str
 
 
 def leanly(named: list[str], data: str | None) -> tuple[list[str], str]:
-    index, homes = _places(named, data)
+    index, homes = index_place(named, data)
     # As Path objects: pathlib drops doubled and trailing separators.
     return [str(Path(home)) for home in homes], str(Path(index))
 

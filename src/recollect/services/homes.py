@@ -27,7 +27,6 @@ from recollect.storage.live import live_sessions
 from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.prompt_history import Prompt, prompts
 from recollect.system.locations import HomeRoot, agent_of, data_dir
-from recollect.system.paths import CLAUDE
 
 if TYPE_CHECKING:
     from recollect.model.conversation.conversation import Message
@@ -80,14 +79,6 @@ class Home:
 
     def __repr__(self) -> str:
         return f"<Home {', '.join(str(root.path) for root in self.roots) or 'without a directory'}>"
-
-    def of_claude(self) -> Home:
-        """These homes without the mirrors of other agents' homes, whose clients have other rules."""
-        mine = [root.path for root in self.roots if root.agent == CLAUDE]
-        found = Home(*mine, data=self._given_data, index=self._with_index, cache=self.cache) if mine else self
-        if not mine:
-            found.roots, found.homes = [], []
-        return found
 
     def sessions(self, project: str | Path | None = None) -> Walk[Session]:
         """Every session, newest file first; ``project`` is a directory, or part of one's name."""

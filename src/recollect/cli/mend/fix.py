@@ -21,11 +21,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from recollect.cli.terminal import output, plans
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.text import counted, shortened, visible, wrapped
 from recollect.errors import NotFound
 from recollect.services.documents.changes import FixDocument
 from recollect.services.fix.fix import FixKind, FixOutcome, FixPlan, FixResult, FixStep, fixed, planned_fix
+from recollect.services.homes import Home
+from recollect.system.paths import CLAUDE
 
 _TITLE_COLUMNS = 36
 _HEADINGS: dict[FixKind, str] = {
@@ -41,9 +43,11 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    home = open_home(options.homes, options.data).of_claude()
-    if not home.homes:
+    # Clients of other agents have other rules, and nothing is ever written into their homes.
+    mine = [root for root in chosen_homes(options.homes) if root.exists and root.agent == CLAUDE]
+    if not mine:
         raise NotFound("fix: no Claude home was found", hint="name one with --home DIR")
+    home = Home(*[root.path for root in mine], data=options.data)
     data = plans.own_data(options)
     with output.progress_bar("checking") as progress:
         plan = planned_fix(home, data, progress)
