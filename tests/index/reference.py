@@ -1,4 +1,4 @@
-"""What some logs cost together, worked out the slow way: every line of every log, json and plain rules.
+"""What some logs cost together, worked out the slow way: every line as the client splits them, json and plain rules.
 
 Knows nothing of recollect. The rules are those of docs/design/format.md: one response counts once
 over all logs. It belongs with the conversation's own copy before a side chain's before an agent's progress; then the
@@ -15,6 +15,8 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from tests.client_parser import client_lines
 
 Totals = dict[str | None, tuple[int, ...]]
 
@@ -69,9 +71,9 @@ def _largest(copies: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _records(data: bytes) -> Iterator[dict[str, Any]]:
-    for raw in data.split(b"\n")[:-1]:
+    for place in client_lines(data)[0]:
         try:
-            line = json.loads(raw)
+            line = json.loads(data[place.start : place.value_end] if place.value_end else b"")
         except ValueError:
             continue
         if isinstance(line, dict):
