@@ -45,7 +45,7 @@ class CallIngest:
         self._met = bytearray(1 << _MET_BITS)
 
     def add(self, file: int, rows: Sequence[CallRow], *, is_first: bool) -> None:
-        """The calls and results of a frame, in their order. ``is_first``: nothing of this log was read before."""
+        """The calls and results of a frame, in their order. ``is_first``: this log was not read before."""
         if not rows:
             return
         new: dict[int, _NewCall] = {}

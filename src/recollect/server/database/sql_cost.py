@@ -39,7 +39,7 @@ def usage_query(
     """
     keys = (*_OF_SESSIONS, "session", "person", "branch") if by is None else tuple(by)
     if not any(name in keys for name in ("session", "branch", *_OF_SESSIONS)):
-        reader = None  # nothing of a session is told
+        reader = None  # no session is named
     values = [*([] if reader is None else [reader.user]), *([] if person is None else [person])]
     is_joined = reader is not None or any(name in keys for name in _OF_SESSIONS)
     is_coarse = by is not None and not any(change % _QUARTERS for change in changes)

@@ -43,7 +43,7 @@ async def cost(ask: ServerRequest) -> Response:
     sums = await ask.service.database.usage(
         ask.org, *ask.bounds(), by=by, changes=prices.changes(), reader=caller.reader, person=person
     )
-    # A report by session may have many thousand rows: nothing of it is made on the event loop.
+    # A report by session may have many thousand rows: no part of it is built on the event loop.
     try:
         body = await asyncio.to_thread(lambda: _FORMATS[kind](cost_report(sums, by, prices)))
     except ImportError:
