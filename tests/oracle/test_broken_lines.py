@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from recollect.model.damage import readable_entries
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.storage.logs.reader import LogReader
 from tests.client_parser import client_lines
 from tests.oracle.client_runner import Client, running_stub

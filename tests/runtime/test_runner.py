@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.conversation.tool_calls import ToolCallStatus
-from recollect.model.strict_json import json_of
+from recollect.model.json.strict import json_of
 from recollect.policy.decision import Verdict
 from recollect.runtime import PermissionQuestion, ToolRunner
 from recollect.runtime.gate import PermissionGate

@@ -16,10 +16,10 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw
 
-from recollect.model import json_text
 from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Limits, Line, Notice
 from recollect.model.dialects import claude, sniff
 from recollect.model.entry import KIND_OF, Entry
+from recollect.model.json import text as json_text
 from recollect.model.line_split import BOM, BROKEN, rest_damage, value_end
 
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -45,8 +45,8 @@ from recollect.model.damage import Damage, Line
 from recollect.model.dialects import flat
 from recollect.model.entry import Entry, Kind
 from recollect.model.ids import is_uuid
+from recollect.model.json.strict import block_list, encoded, given, json_of, refusal
 from recollect.model.made_ids import derived_id, derived_uuid
-from recollect.model.strict_json import block_list, encoded, given, json_of, refusal
 
 Content = str | Sequence[Block | Mapping[str, object]]
 

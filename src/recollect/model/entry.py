@@ -498,7 +498,7 @@ class Entry(Struct, frozen=True):
 
     def fields(self) -> Mapping[str, object]:
         """Every field of the line as plain values, including unknown ones."""
-        from recollect.model.json_text import loose_object
+        from recollect.model.json.text import loose_object
 
         return loose_object(self.raw)
 

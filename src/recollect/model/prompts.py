@@ -24,7 +24,7 @@ from recollect.model.entry import (
     Tag,
     User,
 )
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.model.titles import LONGEST_TITLE
 
 # Texts that the client writes in the user's name, by their beginning.

@@ -27,8 +27,8 @@ from msgspec import Raw, Struct
 
 from recollect.errors import IllegalTransition
 from recollect.model.damage import DEFAULT_LIMITS
-from recollect.model.json_text import deeper_than
-from recollect.model.strict_json import json_of
+from recollect.model.json.strict import json_of
+from recollect.model.json.text import deeper_than
 
 _REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 

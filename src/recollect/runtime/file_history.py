@@ -23,7 +23,7 @@ from recollect.model.damage import Damage, readable_entries
 from recollect.model.draft import iso_time
 from recollect.model.entry import Entry, FileHistoryDelta, FileHistorySnapshot
 from recollect.model.files.events import FileBackup
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.runtime import guarded_files
 from recollect.runtime.agent_log import put
 from recollect.runtime.gate import PermissionGate

@@ -25,7 +25,7 @@ from recollect.model import draft
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.cost.money import Spending
 from recollect.model.cost.usage import Tokens
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.policy.decision import Decision, Verdict
 from recollect.policy.engine import PolicyEngine
 from recollect.policy.tool_names import EDITING_TOOLS, is_mcp

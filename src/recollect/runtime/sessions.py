@@ -23,7 +23,7 @@ from recollect.model.conversation.tool_calls import ToolCallStatus, tool_calls
 from recollect.model.damage import Line
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
 from recollect.model.ids import ProjectKey, SessionId
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.model.lifecycle import SessionState
 from recollect.model.project_key import project_key, same_long_prefix
 from recollect.runtime.agent_log import AgentLog, HomeStore, milliseconds_now

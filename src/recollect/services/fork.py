@@ -27,7 +27,7 @@ from recollect.model.conversation.node import Node
 from recollect.model.damage import Damage
 from recollect.model.entry import ContentReplacement, Entry, FileHistoryDelta, FileHistorySnapshot
 from recollect.model.ids import SessionId
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.services.label import checked_label, title_line
 from recollect.services.session import Session
 from recollect.storage.home_border import HomeBorder

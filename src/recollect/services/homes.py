@@ -18,7 +18,7 @@ from recollect.errors import Ambiguous, InvalidId, NotFound, StorageError
 from recollect.model import timespan
 from recollect.model.cost.money import Spending
 from recollect.model.ids import SessionId
-from recollect.services.agent_homes import home_of, machine_homes
+from recollect.services.foreign.homes import home_of, machine_homes
 from recollect.services.library.walk import Walk
 from recollect.services.projects import ProjectFilter
 from recollect.services.session import AgentCost, Branches, Session, check_branches

@@ -23,10 +23,10 @@ from recollect.index import catalogue
 from recollect.index.kept_results import codes_of_sessions
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
-from recollect.services.agent_homes import deletion_warnings
 from recollect.services.archive.expiry import ExpirySummary, expiring
 from recollect.services.archive.protection import Protection, protection
 from recollect.services.check.home_checks import WITHIN_DAYS, quick_findings
+from recollect.services.foreign.homes import deletion_warnings
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.list import ListedSession, ListQuery, listed
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile

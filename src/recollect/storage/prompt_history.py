@@ -23,7 +23,7 @@ from recollect.errors import DamagedData, InvalidId, NotFound, UsageError
 from recollect.model.brief_repr import brief_repr
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
 from recollect.model.ids import EntryId
-from recollect.model.json_text import deeper_than, loose_object
+from recollect.model.json.text import deeper_than, loose_object
 from recollect.model.moments import parsed_time
 from recollect.storage.home import ClaudeHome
 from recollect.storage.logs.reader import OpenLog

@@ -43,11 +43,11 @@ from recollect.model.damage import Damage, Line
 from recollect.model.draft import Draft, Stamp, claude_lines, flat_lines
 from recollect.model.entry import Entry
 from recollect.model.ids import AgentId, ProjectKey, SessionId
+from recollect.model.json.strict import json_of
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState, has_expired, moved
 from recollect.model.line_views.facts import usage_facts
 from recollect.model.line_views.links import LineLinks, line_links
 from recollect.model.moments import parsed_time
-from recollect.model.strict_json import json_of
 from recollect.storage.config.our_config import price_list
 from recollect.storage.logs.log import Log, SyncPolicy
 from recollect.storage.logs.reader import LogReader, read_lines, without_repeats

@@ -19,7 +19,7 @@ from recollect.errors import UsageError
 from recollect.model.damage import Line
 from recollect.model.draft import Draft
 from recollect.model.ids import AgentId, SessionId
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.model.todo import TodoItem, decode_todos, encode_todos
 from recollect.storage.logs.reader import read_lines
 from recollect.storage.store import SessionLog, marked

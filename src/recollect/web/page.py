@@ -18,9 +18,10 @@ from recollect.model.cost.money import PICO
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.services.documents import changes, conversation, parts
 from recollect.services.documents import page as page_documents
-from recollect.services.documents.cost import (
+from recollect.services.documents.cost.report import (
     CostDocument,
 )
+from recollect.services.documents.cost.stats import StatsDocument, StatSessionsDocument
 from recollect.services.documents.findings import (
     FindingsDocument,
     PageRepairDocument,
@@ -37,7 +38,6 @@ from recollect.services.documents.sessions import (
     ProjectsDocument,
     SessionListDocument,
 )
-from recollect.services.documents.stats import StatsDocument, StatSessionsDocument
 from recollect.services.export.export import Redactor
 from recollect.services.page import actions
 from recollect.services.page import session as page_session

@@ -109,7 +109,7 @@ def test_sessions_of_other_agents_are_archived_and_come_back_byte_for_byte(
 ) -> None:
     """Into a directory: the mirror's logs, and out of them the client's own file."""
     import recollect
-    from recollect.services.originals import original_files
+    from recollect.services.foreign.originals import original_files
 
     assert main(["--agent", "codex", "archive", "add", "--all"]) == 0
     assert main(["archive", "verify"]) == 0

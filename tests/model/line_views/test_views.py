@@ -16,7 +16,7 @@ from msgspec import Raw, UnsetType
 from recollect.model.codec import decode
 from recollect.model.cost.usage import Tokens
 from recollect.model.damage import Damage, Line
-from recollect.model.json_text import deeper_than, loose_value
+from recollect.model.json.text import deeper_than, loose_value
 from recollect.model.line_views.content import content_line
 from recollect.model.line_views.damage import damage_of
 from recollect.model.line_views.facts import RecordedTotal, facts_of

@@ -21,7 +21,7 @@ from recollect.services import documents
 from recollect.services.check.check import CheckReport
 from recollect.services.documents.changes import CleanupDocument, ForkDocument, LabelDocument
 from recollect.services.documents.conversation import MessageDocument, TreeDocument
-from recollect.services.documents.cost import CostDocument
+from recollect.services.documents.cost.report import CostDocument
 from recollect.services.documents.encoding import encoded
 from recollect.services.documents.export import ExportDocument
 from recollect.services.documents.findings import CheckRulesDocument, RepairDocument

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from recollect.model.line_views.call_events import _COMMIT
-from recollect.services.documents.stats import StatsDocument, StatToolDocument
+from recollect.services.documents.cost.stats import StatsDocument, StatToolDocument
 from recollect.services.indexing.access import open_index
 from recollect.services.stats.behind import Figure, sessions_behind
 from recollect.services.stats.stats import stats

@@ -12,7 +12,7 @@ import pytest
 
 import recollect
 from recollect.errors import UsageError
-from recollect.services.originals import original_files, resumed
+from recollect.services.foreign.originals import original_files, resumed
 from tests.storage.foreign.samples import codex_samples
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, size, visible
-from recollect.services import convert
-from recollect.services.convert import ConvertPlan
 from recollect.services.documents.export import convert_document
+from recollect.services.foreign import convert
+from recollect.services.foreign.convert import ConvertPlan
 
 
 def add_options(parser: ArgumentParser) -> None:

@@ -32,11 +32,11 @@ from recollect.cli.terminal.protection import protection_line
 from recollect.cli.terminal.text import visible, wrapped
 from recollect.errors import NotFound, RecollectError, UsageError
 from recollect.services import undo
-from recollect.services.agent_homes import deletion_warnings
 from recollect.services.archive import protect, protection
 from recollect.services.archive.expiry import retention_days
 from recollect.services.archive.protection import ProtectInstall, Protection
 from recollect.services.documents.changes import ProtectDocument
+from recollect.services.foreign.homes import deletion_warnings
 from recollect.services.settings import settings
 from recollect.services.settings.settings import SettingChange
 from recollect.storage.changes.batch import word_of

@@ -173,7 +173,7 @@ def _originals(session: Session, options: Namespace) -> int:
             "--format original: bytes are written as they are, into a directory",
             hint="add --no-redact --output DIRECTORY",
         )
-    from recollect.services.originals import original_files
+    from recollect.services.foreign.originals import original_files
 
     files = original_files(session)
     for name, data in files.items():

@@ -317,7 +317,7 @@ def _unchanged(text: str) -> str:
 
 def _print_other_api(session: Session, options: Namespace) -> list[Damage]:
     """Items of another agent's client: they have a shape of their own, so text is JSON as well."""
-    from recollect.services.originals import resumed
+    from recollect.services.foreign.originals import resumed
 
     items = resumed(session)
     if options.json:

@@ -47,7 +47,7 @@ from recollect.services.budget.budget import (
     seen_limits,
     state_document,
 )
-from recollect.services.documents.budget import BudgetDocument
+from recollect.services.documents.cost.budget import BudgetDocument
 from recollect.storage.config.budget_settings import budget_settings
 from recollect.system.locations import config_file
 

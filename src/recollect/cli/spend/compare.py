@@ -16,7 +16,7 @@ from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.cost.compare import CostComparison, SessionDifference, compared, peer_sessions
 from recollect.model.cost.money import dollars, exact
 from recollect.model.cost.report import CostReport
-from recollect.services.documents.cost import CostComparisonDocument, CostDifferenceDocument
+from recollect.services.documents.cost.report import CostComparisonDocument, CostDifferenceDocument
 from recollect.storage.config.our_config import price_list
 
 _SECONDS = 600

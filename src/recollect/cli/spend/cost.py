@@ -135,7 +135,7 @@ def run(options: Namespace) -> int:
         return compare(options, lambda: _report(options, ("session", "project", "model")))
     report = _report(options, by)
     if wants_csv(options) or options.json:
-        from recollect.services.documents.cost import cost_document
+        from recollect.services.documents.cost.report import cost_document
 
         document = cost_document(report, _limited(report, options.limit), options.timezone)
         if options.csv:

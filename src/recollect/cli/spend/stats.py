@@ -31,7 +31,7 @@ from recollect.cli.terminal.text import counted, padded, visible, width
 from recollect.model import timespan
 from recollect.model.cost.money import PICO, dollars
 from recollect.services.cost.report import zone_of
-from recollect.services.documents.stats import StatsDocument, StatToolDocument
+from recollect.services.documents.cost.stats import StatsDocument, StatToolDocument
 from recollect.services.stats.stats import stats
 
 _SHOWN = 8

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from recollect.errors import NotFound
-from recollect.services.agent_homes import home_of, machine_homes, of_agents
+from recollect.services.foreign.homes import home_of, machine_homes, of_agents
 from recollect.system.locations import HomeRoot, home_at
 from recollect.system.paths import CLAUDE
 

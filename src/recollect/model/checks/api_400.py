@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from recollect.model.checks import RuleViolation, images
 from recollect.model.entry import Assistant, Entry, User
-from recollect.model.json_text import content_of
+from recollect.model.json.text import content_of
 
 Json = dict[str, Any]
 _NOT_OF_USERS = frozenset(["thinking", "redacted_thinking", "tool_use"])

@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.conversation.tool_calls import ToolCall
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 
 AGENT_TOOLS = frozenset(["Task", "Agent"])
 _WARM_UP = "Warmup"

@@ -36,7 +36,7 @@ from recollect.model.conversation.client_words import (
 )
 from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
-from recollect.model.json_text import loose_object, loose_value
+from recollect.model.json.text import loose_object, loose_value
 from recollect.model.line_views.content import content_line
 
 Json = dict[str, Any]

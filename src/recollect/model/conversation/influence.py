@@ -14,7 +14,7 @@ from msgspec import Struct, UnsetType
 from recollect.model.brief_repr import brief_repr
 from recollect.model.damage import Damage, readable_entries
 from recollect.model.entry import Attachment, Entry
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 
 
 class Influence(Struct, frozen=True):

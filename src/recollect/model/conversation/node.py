@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw, Struct, UnsetType
 
 from recollect.model.damage import Line
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.model.line_views.graph_line import graph_line
 from recollect.model.moments import parsed_time
 

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct, UnsetType, structs
 from recollect.model.blocks import TextBlock, ToolResultBlock, ToolUseBlock
 from recollect.model.brief_repr import brief_repr
 from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 
 _DENIED = re.compile(
     r"(Error: )?(User rejected tool use|The user doesn't want to|Permission to use |Claude requested permissions|"

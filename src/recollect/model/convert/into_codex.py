@@ -25,7 +25,7 @@ from recollect.model.convert.turns import (
 )
 from recollect.model.damage import Damage
 from recollect.model.entry import Entry
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 
 WRITTEN_AS = "0.142.5"
 """The client whose lines we write; every later one reads them."""

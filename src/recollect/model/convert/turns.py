@@ -24,7 +24,6 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from recollect.model import json_text
 from recollect.model.blocks import (
     Block,
     DocumentBlock,
@@ -54,6 +53,7 @@ from recollect.model.entry import (
     UnknownShapeBody,
     User,
 )
+from recollect.model.json import text as json_text
 
 ASIDES = (Kind.CUSTOM_TITLE, Kind.AI_TITLE, Kind.TAG, Kind.PR_LINK)
 """Metadata that means the same in every dialect."""

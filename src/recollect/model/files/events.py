@@ -23,7 +23,7 @@ from msgspec import Struct, UnsetType
 
 from recollect.model.entry import Entry, FileHistoryDelta, FileHistoryNote, FileHistorySnapshot
 from recollect.model.files.reports import FileChange, FileNote, FileReading, FileReports, report_context
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.model.moments import parsed_time
 
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")

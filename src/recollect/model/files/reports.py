@@ -23,7 +23,7 @@ from msgspec import Raw, Struct, UnsetType
 from recollect.model.blocks import ToolResultBlock, ToolUseBlock
 from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
 from recollect.model.files.text_edits import Hunk, Replacement
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 
 _FILE_TOOLS = frozenset(["Write", "Edit", "MultiEdit", "NotebookEdit", "Read"])
 # A result that names none of these is about something else; searching costs less than decoding.

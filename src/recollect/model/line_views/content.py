@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.model.line_views.view import LineView, raw_of, text_of
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
-from recollect.model.json_text import deeper_than
+from recollect.model.json.text import deeper_than
 from recollect.model.line_views.links import line_links
 
 

@@ -25,7 +25,7 @@ from recollect.model.cost.line_usage import (
     said_by,
 )
 from recollect.model.cost.usage import Tokens, Usage
-from recollect.model.json_text import content_of, loose_object, loose_value
+from recollect.model.json.text import content_of, loose_object, loose_value
 from recollect.model.line_views.links import LineLinks
 from recollect.model.line_views.view import REFUSED, is_of_other_dialect
 

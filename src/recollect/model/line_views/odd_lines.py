@@ -26,7 +26,7 @@ from recollect.model.entry import (
     UnknownShapeBody,
     User,
 )
-from recollect.model.json_text import content_of
+from recollect.model.json.text import content_of
 from recollect.model.line_views.facts import (
     OTHER,
     PROSE,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, Struct
 
-from recollect.model.json_text import content_of
+from recollect.model.json.text import content_of
 from recollect.model.line_views.links import links_of
 from recollect.model.line_views.view import SessionView, raw_of, text_of
 

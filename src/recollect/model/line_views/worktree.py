@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.model.line_views.view import text_of
 
 WORKTREE = "worktree-state"

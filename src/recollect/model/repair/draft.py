@@ -23,7 +23,7 @@ from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node, node_of
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 
 Read = Callable[[int, int], bytes]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Raw
 
-from recollect.model.json_text import without_lone_surrogates
+from recollect.model.json.text import without_lone_surrogates
 
 _FIELD = re.compile(r"message\.content\[([0-9]{1,6})\]\.thinking")
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from recollect.model.damage import DEFAULT_LIMITS
-from recollect.model.json_text import deeper_than
+from recollect.model.json.text import deeper_than
 from recollect.model.settings.schema import faults
 
 Document = dict[str, Any]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from recollect.model.json_places import BadJson, LocatedValue, located
+from recollect.model.json.places import BadJson, LocatedValue, located
 from recollect.model.settings.schema import Path, SchemaFault, dropped, faults, written_path
 
 Scope = Literal["config", "user", "project", "local", "command line", "managed"]

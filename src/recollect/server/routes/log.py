@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from recollect.errors import UsageError
-from recollect.model.json_text import deeper_than
+from recollect.model.json.text import deeper_than
 from recollect.server.bodies import SMALL, read_body
 from recollect.server.database.records import (
     AppendConflict,

@@ -12,7 +12,7 @@ from recollect.model.budget import MODEL, PERSON, PROJECT, BudgetRule, BudgetSet
 from recollect.model.cost.money import exact
 from recollect.services.cost.local_day import day_span, week_span
 from recollect.services.cost.report import costs
-from recollect.services.documents.budget import (
+from recollect.services.documents.cost.budget import (
     BudgetStateDocument,
     BudgetWarningDocument,
     RateLimitDocument,

@@ -20,8 +20,8 @@ from recollect.model.cost.usage import Usage
 from recollect.model.damage import Damage, DamageCode
 from recollect.model.entry import Entry
 from recollect.services.cost.price import performance
+from recollect.services.documents.cost.spending import AmountDocument, SpendingDocument
 from recollect.services.documents.encoding import encoded
-from recollect.services.documents.spending import AmountDocument, SpendingDocument
 from recollect.services.session import ActiveBranch, Compaction
 
 # The page has its own type of this name; the log may hold anything.

@@ -8,9 +8,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from recollect.model.convert.loss import Loss
 from recollect.model.damage import Damage
-from recollect.services.convert import ConvertPlan
 from recollect.services.documents.conversation import DamageDocument, damage_document
 from recollect.services.export.export import Redactor
+from recollect.services.foreign.convert import ConvertPlan
 
 
 class RedactedSecretDocument(Struct, frozen=True):

@@ -25,7 +25,7 @@ from recollect.model.blocks import (
 )
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus
 from recollect.model.entry import Entry, User
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.model.markdown_html import pre_html, text_html
 from recollect.services.export.html_frame import words_of
 from recollect.services.page.content import media_type_of

@@ -23,7 +23,7 @@ from recollect.model.conversation.conversation import Message, model_name
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, tool_calls
 from recollect.model.cost.money import Spending, exact
 from recollect.model.entry import Entry
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.model.markdown_html import prose_html, text_html
 from recollect.services.export import html_call
 from recollect.services.export.html_frame import spent, when, words_of

@@ -20,7 +20,7 @@ from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.model.line_views.facts import usage_facts
 from recollect.services.agents import first_prompt
 from recollect.services.export.export import Redactor

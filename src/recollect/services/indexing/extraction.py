@@ -29,7 +29,7 @@ from recollect.model.conversation.agents import is_warm_up
 from recollect.model.cost.line_usage import ResponseUsage, counts_are_uncertain
 from recollect.model.cost.prices import variant
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
-from recollect.model.json_text import is_plainly_sound
+from recollect.model.json.text import is_plainly_sound
 from recollect.model.line_views.call_events import call_events
 from recollect.model.line_views.facts import (
     PROSE,

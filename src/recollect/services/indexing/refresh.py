@@ -17,7 +17,7 @@ from msgspec import Struct
 from recollect.index.database import MAPPED_BYTES, IndexDatabase
 from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
-from recollect.services.agent_homes import refresh_mirror
+from recollect.services.foreign.homes import refresh_mirror
 from recollect.services.indexing.comparison import LastSeen, look, take_note
 
 # Modules that read lines and write rows are imported only if something changed: most refreshes find nothing.

@@ -9,8 +9,8 @@ from recollect.errors import Busy
 from recollect.model import timespan
 from recollect.model.cost.report import MODES
 from recollect.services.cost.report import costs, zone_of
-from recollect.services.documents.cost import CostDocument
-from recollect.services.documents.cost import cost_document as document
+from recollect.services.documents.cost.report import CostDocument
+from recollect.services.documents.cost.report import cost_document as document
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import mark_of
 

@@ -20,12 +20,12 @@ from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.prices import PriceList
 from recollect.model.entry import Assistant, Entry, User
 from recollect.model.files.line_tally import LineTally, line_tally
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.model.line_views.facts import usage_facts
 from recollect.model.moments import parsed_time
 from recollect.model.prompts import command_line
 from recollect.services.documents import conversation as documents
-from recollect.services.documents import spending
+from recollect.services.documents.cost import spending
 from recollect.services.page.content import LONGEST, BlockRenderer
 from recollect.services.page.conversation import (
     KINDS,

@@ -17,8 +17,8 @@ from recollect.services.agents import agent_count, agents_of
 from recollect.services.cost.report import costs
 from recollect.services.documents import parts
 from recollect.services.documents.conversation import CompactionDocument, SessionHeadDocument
+from recollect.services.documents.cost.spending import AmountDocument, counts
 from recollect.services.documents.findings import FindingsDocument
-from recollect.services.documents.spending import AmountDocument, counts
 from recollect.services.page import findings
 from recollect.services.page.content import Blob, blob_of
 from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of

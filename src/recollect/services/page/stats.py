@@ -10,7 +10,7 @@ from collections import OrderedDict
 from recollect.errors import RecollectError
 from recollect.model import timespan
 from recollect.services.cost.report import zone_of
-from recollect.services.documents.stats import StatsDocument, StatSessionsDocument
+from recollect.services.documents.cost.stats import StatsDocument, StatSessionsDocument
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.sessions import INDEX_STATE

@@ -13,11 +13,11 @@ from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Line
 from recollect.model.files.line_tally import EDIT_TOOLS, LineTally, line_tally
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.model.line_views.facts import usage_facts
 from recollect.model.moments import parsed_time
 from recollect.services.documents import conversation as documents
-from recollect.services.documents import spending
+from recollect.services.documents.cost import spending
 from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
 from recollect.services.page.log import PageSession
 from recollect.storage.config.our_config import price_list

@@ -16,7 +16,7 @@ from msgspec import Raw
 from recollect.errors import RecollectError
 from recollect.model.conversation.tool_calls import is_denial
 from recollect.model.damage import Line
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.model.line_views.tool_calls import call_line
 from recollect.model.moments import parsed_time
 from recollect.storage.home import ClaudeHome, LogFile

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recollect.errors import UsageError
-from recollect.model.json_places import BadJson, located
+from recollect.model.json.places import BadJson, located
 from recollect.model.settings.settings import SettingsLayer, layer_of
 from recollect.policy.decision import Decision, Scope, Verdict
 from recollect.policy.engine import Explanation, Mode, PolicyEngine, RuleSet, Workspace

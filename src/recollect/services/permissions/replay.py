@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.policy.decision import Decision, RuleSource, Verdict
 from recollect.policy.engine import PolicyEngine, RuleSet
 from recollect.policy.tool_names import PRIMARY_ARGUMENTS

@@ -31,7 +31,7 @@ from recollect.model.blocks import (
 )
 from recollect.model.brief_repr import brief_repr
 from recollect.model.cost.usage import Usage
-from recollect.model.strict_json import json_of
+from recollect.model.json.strict import json_of
 from recollect.storage.store import PlacedDraft
 
 UNKNOWN_MODEL = "unknown"

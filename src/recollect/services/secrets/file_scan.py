@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from recollect.errors import NotFound, StorageError
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.model.secrets.documents import SecretHit, hits_in_json, hits_in_text
 from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.prefilter import suspects

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from recollect.errors import InvalidId, NotFound, RecollectError
 from recollect.model.ids import EntryId
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.services.archive.archive import plan_files
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome

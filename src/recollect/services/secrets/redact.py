@@ -22,7 +22,7 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from recollect.errors import Busy
-from recollect.model.json_text import loose_object
+from recollect.model.json.text import loose_object
 from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import RedactedBytes, redacted_bytes, redacted_line
 from recollect.model.secrets.signed_thoughts import with_plain_thoughts

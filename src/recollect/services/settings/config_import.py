@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.errors import Busy, DamagedData, NotFound, UsageError
-from recollect.model import json_edit
+from recollect.model.json import edit as json_edit
 from recollect.model.settings.config_merge import Document, parsed
 from recollect.model.settings.schema import kind_of
 from recollect.model.settings.settings import layer_of

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from recollect.errors import StorageError
-from recollect.model.json_places import BadJson, LocatedValue, located
+from recollect.model.json.places import BadJson, LocatedValue, located
 from recollect.model.settings.settings import SettingsLayer, SettingsProblem, checked_layer
 from recollect.storage.config import settings_files
 from recollect.storage.home import ClaudeHome

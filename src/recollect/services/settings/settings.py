@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, structs
 
 from recollect.errors import StorageError, UsageError
-from recollect.model import json_edit
+from recollect.model.json import edit as json_edit
 from recollect.model.settings.config_merge import parsed
 from recollect.model.settings.schema import RULE_LISTS, kind_of
 from recollect.model.settings.settings import (

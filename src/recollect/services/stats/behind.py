@@ -12,7 +12,7 @@ from recollect.errors import UsageError
 from recollect.model.cost.money import exact
 from recollect.model.line_views.call_events import AGENT_TOOLS
 from recollect.services.cost.report import offset_of
-from recollect.services.documents.stats import StatSessionsDocument, StatShareDocument
+from recollect.services.documents.cost.stats import StatSessionsDocument, StatShareDocument
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.stats.stats import SessionNames
 from recollect.services.stats.usage import (

@@ -16,8 +16,8 @@ from recollect.model.cost.money import exact
 from recollect.model.cost.report import CostRow
 from recollect.model.line_views.call_events import AGENT_TOOLS
 from recollect.services.cost.report import costs, offset_of, zone_of
-from recollect.services.documents import stats as documents
-from recollect.services.documents.cost import cost_document
+from recollect.services.documents.cost import stats as documents
+from recollect.services.documents.cost.report import cost_document
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.recount import recounted
 from recollect.services.stats.usage import (

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped
 from recollect.storage.foreign.lines import Line, Voice

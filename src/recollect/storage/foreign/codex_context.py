@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.storage.foreign.codex import is_injected, rollout_of
 
 Item = dict[str, Any]

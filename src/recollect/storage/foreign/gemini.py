@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from recollect.errors import StorageError
 from recollect.model.ids import is_uuid
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign import parts
 from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped, whole_document

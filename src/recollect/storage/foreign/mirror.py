@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from recollect.errors import Busy, StorageError
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.model.project_key import project_key
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import SOURCE, USAGE, Line, Voice, encode, note, original_of, source

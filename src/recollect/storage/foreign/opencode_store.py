@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recollect.errors import StorageError
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import encode
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign import parts

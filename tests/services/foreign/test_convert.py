@@ -11,8 +11,8 @@ import recollect
 from recollect.errors import UsageError
 from recollect.model.convert.loss import LossCode
 from recollect.sample import sample_home
-from recollect.services import convert
-from recollect.services.originals import resumed
+from recollect.services.foreign import convert
+from recollect.services.foreign.originals import resumed
 from tests.storage.foreign.samples import codex_samples
 
 

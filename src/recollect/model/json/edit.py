@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 
-from recollect.model.json_places import LocatedValue, located, text_of
+from recollect.model.json.places import LocatedValue, located, text_of
 
 _BOM = b"\xef\xbb\xbf"
 Steps = tuple[str, ...]

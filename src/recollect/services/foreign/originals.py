@@ -8,7 +8,7 @@ from typing import Any
 
 from recollect.errors import DamagedData, UsageError
 from recollect.model.damage import Line
-from recollect.model.json_text import loose_value
+from recollect.model.json.text import loose_value
 from recollect.services.session import Session
 from recollect.storage.foreign.mirror import alias_log, originals
 from recollect.storage.logs.reader import read_lines

@@ -1,4 +1,4 @@
-"""`model.json_edit`: one value changes, every other character stays."""
+"""`model.json.edit`: one value changes, every other character stays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.json_edit import with_item, with_value, without_item, without_key
+from recollect.model.json.edit import with_item, with_value, without_item, without_key
 
 FOUR = b"""{
     "unknown":   [1,2],

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from recollect.model.cost.money import exact
 from recollect.model.cost.report import MODES, CostExplanation, CostReport, CostRow
-from recollect.services.documents.spending import TokensDocument, counts
+from recollect.services.documents.cost.spending import TokensDocument, counts
 
 
 class CostExplanationDocument(Struct, frozen=True, kw_only=True):

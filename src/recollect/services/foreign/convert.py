@@ -22,8 +22,8 @@ from recollect.model.convert.loss import LossCode, LossCollector
 from recollect.model.entry import Assistant, Entry, User
 from recollect.model.made_ids import derived_uuid
 from recollect.model.project_key import project_key
-from recollect.services.agent_homes import machine_homes
 from recollect.services.export import export
+from recollect.services.foreign.homes import machine_homes
 from recollect.services.session import Session
 from recollect.system import fsops
 from recollect.system.locations import agent_of

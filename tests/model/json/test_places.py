@@ -1,4 +1,4 @@
-"""`model.json_places`: every value with its line, every refusal with its place."""
+"""`model.json.places`: every value with its line, every refusal with its place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.json_places import BadJson, located
+from recollect.model.json.places import BadJson, located
 
 TEXT = b'{\n  "a": [1,\n    "two"],\n  "b": {"c": null}\n}\n'
 

@@ -6,7 +6,7 @@ import datetime as dt
 
 from msgspec import Struct
 
-from recollect.services.documents.cost import CostRowDocument
+from recollect.services.documents.cost.report import CostRowDocument
 
 
 class PeriodDocument(Struct, frozen=True, kw_only=True):

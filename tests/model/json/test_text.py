@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.json_text import deeper_than, is_plainly_sound
+from recollect.model.json.text import deeper_than, is_plainly_sound
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""JSON as text: where a value stands, changing one value, what parsers refuse."""

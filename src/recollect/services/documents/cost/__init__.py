@@ -1,0 +1,1 @@
+"""Documents about money: reports, the spending of one answer, budgets, statistics."""

@@ -1,0 +1,1 @@
+"""Sessions of other agents: their homes, their own files, conversion."""
