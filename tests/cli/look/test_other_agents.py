@@ -129,3 +129,26 @@ def test_sessions_of_other_agents_are_archived_and_come_back_byte_for_byte(
 def test_fix_leaves_other_agents_alone(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = told(capsys, "--agent", "codex,claude", "fix")
     assert "/home/dev/proj" not in json.dumps(answer)
+
+
+@pytest.mark.parametrize("command", ["list", "cost", "check", "search x", "overview", "scan", "stats"])
+def test_an_agent_without_a_home_is_said_and_no_other_home_is_read(
+    own_home: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """An empty choice must not become the default choice, the homes of Claude."""
+    SessionLog().prompt("k1", "Why is it red?").write(own_home / ".claude")
+    assert main(["--agent", "codex,qwen", *command.split()]) == 3
+    printed = capsys.readouterr()
+    assert "no home of codex or qwen was found" in printed.err
+    assert not printed.out
+
+
+@pytest.mark.parametrize("words", [["--agent", "foo"], ["--agent=codex,foo"]])
+def test_an_unknown_agent_is_named_with_those_that_are_known(
+    own_home: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    SessionLog().prompt("k1", "Why is it red?").write(own_home / ".claude")
+    with pytest.raises(SystemExit):
+        main(["list", *words])
+    assert "no such agent" in (said := capsys.readouterr().err)
+    assert "opencode" in said

@@ -70,7 +70,14 @@ def chosen_homes(named: Sequence[str]) -> list[HomeRoot]:
     for home in homes:
         _require_home(home)
     distinct = {home.path.resolve(): home for home in reversed(homes)}
-    return of_agents(list(reversed(distinct.values())) or machine_homes(data), _Choice.agents)
+    found = of_agents(list(reversed(distinct.values())) or machine_homes(data), _Choice.agents)
+    if _Choice.agents and not found:
+        # Without this, commands would go on with the default: the homes of Claude.
+        raise NotFound(
+            f"no home of {' or '.join(_Choice.agents)} was found",
+            hint="name one with --home DIR; `recollect` lists the homes of this machine",
+        )
+    return found
 
 
 def _require_home(home: HomeRoot) -> None:

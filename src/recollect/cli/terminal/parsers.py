@@ -33,6 +33,10 @@ class CommandParser(argparse.ArgumentParser):
 
     def _near(self, unknown: Sequence[str]) -> str:
         given = next((word.partition("=")[0] for word in unknown if word.startswith("-")), "")
+        if given == "--agent":  # the global option takes known agents only; others are left for sub-agents
+            from recollect.system.paths import AGENTS, CLAUDE
+
+            return f": no such agent; write one or more of {', '.join((CLAUDE, *AGENTS))}, with commas"
         known = [name for action in self._actions for name in action.option_strings]
         return near_miss(given, [*known, *GLOBAL_OPTIONS]) if given else ""
 
