@@ -55,7 +55,7 @@ fuzz: $(DEV)  ## coverage-guided fuzzing of reader and codec (needs atheris; FUZ
 	$(PIP) install --require-hashes -r requirements/fuzz.lock
 	$(BIN)/python tools/fuzz_codec.py
 
-oracle: $(DEV)  ## our files against all real clients, and how often we agree (RECOLLECT_CLIENTS=directory of client programs)
+oracle: $(DEV)  ## our files against all real clients, and how often we agree (RECOLLECT_CLIENTS, RECOLLECT_AGENTS: directories of client programs)
 	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -rs tests/oracle
 	$(BIN)/python -m tests.oracle.rates
 

@@ -112,7 +112,6 @@ _WITHOUT_A_HOME = ("completion", "man", "protect")
 # The client takes a hook that fails as no opinion: it must answer, home or not.
 _HOOK = ("perm", "hook")
 _WITH_VALUE = ("--home", "--data", "--color", "--agent")
-_AGENTS = frozenset(("claude", "codex", "opencode", "gemini", "qwen"))
 _CANDIDATES = 20
 
 HELP = """usage: recollect [--home DIR]... [--data DIR] [COMMAND] [OPTION]...
@@ -129,8 +128,8 @@ Also understood: {aliases}.
 Global options, before or after the command:
   --home DIR     use this home, of Claude or another agent, instead of this
                  machine's (repeatable); :sample is an example home in recollect
-  --agent NAMES  only homes of these agents: claude, codex, opencode, gemini,
-                 qwen; several with commas
+  --agent NAMES  only homes of these agents, with commas between them:
+                 {agents}
   --data DIR     recollect's data directory (default: $XDG_DATA_HOME/recollect)
   --color WHEN   auto (the default), always or never; NO_COLOR and FORCE_COLOR
                  are honoured
@@ -224,7 +223,7 @@ def global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str
             rest.append(word)
         else:
             given = value if equals else next(waiting, "")
-            if name == "--agent" and not set(given.split(",")) <= _AGENTS:
+            if name == "--agent" and not set(given.split(",")) <= {*_agents()}:
                 rest += [word] if equals else [word, given]  # the sub-agent that some commands take
             else:
                 options[name].append(_value(name, given))
@@ -325,7 +324,13 @@ def help_text() -> str:
             parts.append(
                 "\n".join([f"{title}:", *(f"  {name:<{longest}}  {COMMANDS[name][1]}" for name in names)])
             )
-    return HELP.format(commands="\n\n".join(parts), aliases=", ".join(ALIASES))
+    return HELP.format(commands="\n\n".join(parts), aliases=", ".join(ALIASES), agents=", ".join(_agents()))
+
+
+def _agents() -> tuple[str, ...]:
+    from recollect.system.paths import AGENTS, CLAUDE
+
+    return (CLAUDE, *AGENTS)
 
 
 def _print_help() -> None:

@@ -38,7 +38,7 @@ from recollect.services.naming import in_short
 from recollect.services.session import Session
 from recollect.storage.logs.reader import read_lines
 from recollect.system.locations import agent_of, claude_homes
-from recollect.system.paths import CLAUDE, RESUME_COMMANDS
+from recollect.system.paths import AGENTS, CLAUDE
 
 _CANDIDATES = 20
 
@@ -134,7 +134,7 @@ def resumption(session: Session, cwd: str | None = None) -> Resumption:
         exists = bool(directory) and Path(directory).is_dir()
         from recollect.storage.foreign.mirror import native_name
 
-        argv = (*RESUME_COMMANDS[agent], native_name(session.home.root, session.id))
+        argv = (*AGENTS[agent].resume, native_name(session.home.root, session.id))
         return Resumption(session.id, session.title, directory, exists, argv)
     if cwd is not None:
         directory = str(Path(cwd).expanduser().absolute())

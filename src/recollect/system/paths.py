@@ -46,36 +46,59 @@ def existing_homes(environ: Mapping[str, str]) -> list[str]:
     return existing(named_homes(environ) or usual_homes(environ))
 
 
-# Other agents: the variable that names the home and what is below it, else where it is below the user's own
-# directory ("@" is the XDG data directory), and names of which a home has at least one.
-AGENTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
-    "codex": ("CODEX_HOME", (), (".codex",), ("sessions/2*/*", "archived_sessions", "session_index.jsonl")),
-    "gemini": ("GEMINI_CLI_HOME", (".gemini",), (".gemini",), ("tmp/*/chats",)),
-    "qwen": ("", (), (".qwen",), ("projects/*/chats",)),
-    "opencode": ("", (), ("@", "opencode"), ("opencode.db", "storage/message", "project/*/storage/session")),
+class AgentRow:
+    """Another agent: where its home is, what marks it, how its client goes on with a session.
+
+    ``variable`` names the home, or the directory above ``below``; else it is at ``usual`` below the user's own
+    directory ("@": the XDG data directory). Of the names in ``marks`` a home has at least one. ``resume`` is the
+    client's command, before the id of a session.
+    """
+
+    def __init__(
+        self,
+        usual: tuple[str, ...],
+        marks: tuple[str, ...],
+        resume: tuple[str, ...],
+        variable: str = "",
+        below: tuple[str, ...] = (),
+    ) -> None:
+        self.usual, self.marks, self.resume = usual, marks, resume
+        self.variable, self.below = variable, below
+
+
+# One row each; what its files mean is in the module of storage/foreign that has its name.
+AGENTS = {
+    "codex": AgentRow(
+        (".codex",),
+        ("sessions/2*/*", "archived_sessions", "session_index.jsonl"),
+        ("codex", "resume"),
+        "CODEX_HOME",
+    ),
+    "opencode": AgentRow(
+        ("@", "opencode"),
+        ("opencode.db", "storage/message", "project/*/storage/session"),
+        ("opencode", "--session"),
+    ),
+    "gemini": AgentRow(
+        (".gemini",), ("tmp/*/chats",), ("gemini", "--resume"), "GEMINI_CLI_HOME", (".gemini",)
+    ),
+    "qwen": AgentRow((".qwen",), ("projects/*/chats",), ("qwen", "--resume")),
 }
 CLAUDE = "claude"
-# How the clients of other agents go on with a session, before its id.
-RESUME_COMMANDS: dict[str, tuple[str, ...]] = {
-    "codex": ("codex", "resume"),
-    "gemini": ("gemini", "--resume"),
-    "qwen": ("qwen", "--resume"),
-    "opencode": ("opencode", "--session"),
-}
 
 
 def agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """The existing homes of other agents: agent, directory, and what named it."""
     found = []
-    for agent, (variable, below, usual, _) in AGENTS.items():
-        named = environ.get(variable, "") if variable else ""
+    for agent, row in AGENTS.items():
+        named = environ.get(row.variable, "") if row.variable else ""
         if named.strip():
-            path, origin = os.path.join(absolute(named, environ), *below), f"${variable}"
-        elif usual[0] == "@":
-            path = os.path.join(_xdg(environ, "XDG_DATA_HOME", ".local", "share"), *usual[1:])
-            origin = os.path.join("$XDG_DATA_HOME", *usual[1:])
+            path, origin = os.path.join(absolute(named, environ), *row.below), f"${row.variable}"
+        elif row.usual[0] == "@":
+            path = os.path.join(_xdg(environ, "XDG_DATA_HOME", ".local", "share"), *row.usual[1:])
+            origin = os.path.join("$XDG_DATA_HOME", *row.usual[1:])
         else:
-            path, origin = os.path.join(user_home(environ), *usual), os.path.join("~", *usual)
+            path, origin = os.path.join(user_home(environ), *row.usual), os.path.join("~", *row.usual)
         if os.path.isdir(path) and agent_at(path) == agent:
             found.append((agent, path, origin))
     return found
@@ -83,8 +106,8 @@ def agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
 
 def agent_at(directory: str) -> str:
     """Whose home a directory is, by what is in it; Claude's where it says nothing else."""
-    for agent, (_, _, _, marks) in AGENTS.items():
-        if any(_is_marked(directory, mark) for mark in marks):
+    for agent, row in AGENTS.items():
+        if any(_is_marked(directory, mark) for mark in row.marks):
             return agent
     return CLAUDE
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from recollect.errors import UsageError
-from recollect.model.blocks import ServerToolUseBlock, ThinkingBlock
+from recollect.model.blocks import Block, ServerToolUseBlock, ThinkingBlock
 from recollect.model.conversation.chain import entries_of
 from recollect.model.convert import Conversion, Loss, to_claude
 from recollect.model.convert.into_codex import to_codex
@@ -96,27 +96,29 @@ def _told(made: Conversion) -> list[Loss]:
 
 
 def _carried(entries: list[Entry], losses: LossCollector) -> Iterator[Entry]:
-    """The entries that mean the same to another client, without thinking that only its own model can read."""
+    """The entries that mean the same to another client, without thinking that only its own model can read.
+
+    Parts of an answer that stand one after the other are one answer: calls that were made together stay together.
+    """
+    answer: str | None = None
     for entry in entries:
         body = entry.body
         if isinstance(body, User) and body.is_meta:
             losses.add(LossCode.CONTEXT, "context that the client adds by itself", entry.offset)
         elif isinstance(body, Assistant):
-            kept = [
-                block
-                for block in body.message.blocks
-                if not isinstance(block, ThinkingBlock | ServerToolUseBlock)
-            ]
-            for block in body.message.blocks:
-                if isinstance(block, ThinkingBlock):
-                    losses.add(
-                        LossCode.THINKING, "thinking, which only its own model takes back", entry.offset
-                    )
-                elif isinstance(block, ServerToolUseBlock):
-                    losses.add(LossCode.SERVER_TOOL, "search that the service made itself", entry.offset)
+            kept = [block for block in body.message.blocks if _is_carried(block, entry, losses)]
+            answer = answer or body.message.id
             if kept:
-                yield structs.replace(
-                    entry, body=structs.replace(body, message=structs.replace(body.message, content=kept))
-                )
+                message = structs.replace(body.message, content=kept, id=answer)
+                yield structs.replace(entry, body=structs.replace(body, message=message))
         else:
+            answer = None if isinstance(body, User) else answer
             yield entry
+
+
+def _is_carried(block: Block, entry: Entry, losses: LossCollector) -> bool:
+    if isinstance(block, ThinkingBlock):
+        losses.add(LossCode.THINKING, "thinking, which only its own model takes back", entry.offset)
+    elif isinstance(block, ServerToolUseBlock):
+        losses.add(LossCode.SERVER_TOOL, "search that the service made itself", entry.offset)
+    return not isinstance(block, ThinkingBlock | ServerToolUseBlock)

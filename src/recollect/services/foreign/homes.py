@@ -62,19 +62,13 @@ def refresh_mirror(root: Path) -> None:
 
 def deletion_warnings(roots: Sequence[HomeRoot]) -> list[str]:
     """What clients of other agents are about to delete; the mirror has it."""
-    found = []
-    for root in roots:
-        if root.agent == "gemini" and root.source is not None:
-            from recollect.storage.foreign.gemini import resumed_sessions
+    others = [(root.agent, root.source) for root in roots if root.source is not None]
+    if not others:
+        return []
+    from recollect.storage.foreign.mirror import dialect_of
 
-            doomed = resumed_sessions(root.source)
-            if doomed:
-                them = "1 resumed session" if doomed == 1 else f"{doomed:,} resumed sessions"
-                found.append(
-                    f"{root.source}: Gemini CLI 0.61 deletes {them} when it starts next; the mirror keeps them"
-                    " (`recollect protect` archives every hour; general.sessionRetention.enabled: false stops it)"
-                )
-    return found
+    told = (dialect_of(agent).deletion_warning(home) for agent, home in others)
+    return [warning for warning in told if warning is not None]
 
 
 def of_agents(roots: Sequence[HomeRoot], agents: Sequence[str]) -> list[HomeRoot]:

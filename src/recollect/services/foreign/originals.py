@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from recollect.errors import DamagedData, UsageError
+from recollect.model.conversation.chain import entries_of
 from recollect.model.damage import Line
 from recollect.model.json.text import loose_value
 from recollect.services.session import Session
-from recollect.storage.foreign.mirror import alias_log, originals
+from recollect.storage.foreign.mirror import alias_log, dialect_of, originals
+from recollect.storage.foreign.resumed import MirroredThread, Sources
 from recollect.storage.logs.reader import read_lines
 from recollect.system.locations import agent_of
 from recollect.system.paths import CLAUDE
@@ -38,19 +40,18 @@ def original_files(session: Session) -> dict[str, bytes]:
 
 def resumed(session: Session) -> list[dict[str, Any]]:
     """What the agent's own client sends on resume, before the new prompt."""
-    agent = agent_of(str(session.home.root))
-    if agent != "codex":
-        raise UsageError(
-            f"--api: what {agent} sends on resume is not worked out",
-            hint="it is for sessions of claude and codex; `recollect show S` prints the conversation",
-        )
-    from recollect.storage.foreign.codex_context import resumed_items
 
-    def base_of(rollout: str) -> dict[str, list[bytes]]:
-        log = alias_log(session.home.root, rollout)
+    def base_of(name: str) -> Sources:
+        log = alias_log(session.home.root, name)
         return {} if log is None else originals(_lines(log))
 
-    return resumed_items(session.id, originals(_lines(session.path)), base_of)
+    thread = MirroredThread(
+        id=session.id,
+        entries=lambda: entries_of(session.conversation().nodes, session.load),
+        sources=lambda: originals(_lines(session.path)),
+        base_of=base_of,
+    )
+    return dialect_of(agent_of(str(session.home.root))).resumed(thread)
 
 
 def _require_mirror(session: Session) -> None:

@@ -22,6 +22,7 @@ from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped
 from recollect.storage.foreign.lines import Line, Voice
 from recollect.storage.foreign.mirror import AgentMirror, Placed, originals
+from recollect.storage.foreign.resumed import Item, MirroredThread
 
 Payload = dict[str, Any]
 
@@ -167,6 +168,18 @@ def finish(home: Path, into: AgentMirror) -> None:
             names[str(said.get("id"))] = said["thread_name"]
     for thread, name in names.items():
         into.title(thread, name, made.titled(thread, name))
+
+
+def resumed(thread: MirroredThread) -> list[Item]:
+    """Items as the service takes them."""
+    from recollect.storage.foreign.codex_context import resumed_items
+
+    return resumed_items(thread.id, thread.sources(), thread.base_of)
+
+
+def deletion_warning(home: Path) -> str | None:
+    """It deletes nothing by itself."""
+    return None
 
 
 class _Rollout:

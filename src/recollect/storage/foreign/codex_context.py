@@ -8,13 +8,10 @@ result "aborted". Equal to what the client sends, but for archived threads and t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from recollect.model.json.text import loose_value
 from recollect.storage.foreign.codex import is_injected, rollout_of
-
-Item = dict[str, Any]
-Sources = dict[str, list[bytes]]
+from recollect.storage.foreign.resumed import Item, Sources
 
 _NEVER_SENT = ("ghost_snapshot", "other")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")

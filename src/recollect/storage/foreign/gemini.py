@@ -28,6 +28,7 @@ from recollect.storage.foreign import parts
 from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped, whole_document
 from recollect.storage.foreign.lines import Line, Voice
 from recollect.storage.foreign.mirror import AgentMirror, Placed
+from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 
 Message = dict[str, Any]
 
@@ -54,8 +55,8 @@ def units(home: Path) -> list[Unit]:
     return [unit for _, _, unit in sorted(found, key=lambda one: one[:2])]
 
 
-def resumed_sessions(home: Path) -> int:
-    """How many sessions the client takes for corrupt when it starts next, and deletes (0.61.0).
+def deletion_warning(home: Path) -> str | None:
+    """Which sessions the client takes for corrupt when it starts next, and deletes (0.61.0).
 
     Resuming leaves a second file with the same eight characters. The client can be told to delete nothing.
     """
@@ -66,13 +67,37 @@ def resumed_sessions(home: Path) -> int:
     general = settings.get("general") if isinstance(settings, dict) else None
     retention = general.get("sessionRetention") if isinstance(general, dict) else None
     if isinstance(retention, dict) and retention.get("enabled") is False:
-        return 0
+        return None
     names = Counter(path.stem[-8:] for path in (home / "tmp").glob("*/chats/session-*.jsonl"))
-    return sum(count > 1 for count in names.values())
+    doomed = sum(count > 1 for count in names.values())
+    if not doomed:
+        return None
+    them = "1 resumed session" if doomed == 1 else f"{doomed:,} resumed sessions"
+    return (
+        f"{home}: Gemini CLI 0.61 deletes {them} when it starts next; the mirror keeps them"
+        " (`recollect protect` archives every hour; general.sessionRetention.enabled: false stops it)"
+    )
 
 
 def finish(home: Path, into: AgentMirror) -> None:
     """Nothing concerns several sessions."""
+
+
+def resumed(thread: MirroredThread) -> list[Item]:
+    """The loaded view without thoughts; 0.61 sends each result of a tool twice, here it stands once."""
+    messages = as_messages(thread.entries())
+    blocks = [block for message in messages for block in message["content"]]
+    # The client stores the name of the tool before the id of a call and leaves it out when it sends it.
+    sent = {
+        block["id"]: block["id"].removeprefix(f"{block['name']}__")
+        for block in blocks
+        if block["type"] == "tool_use"
+    }
+    for block in blocks:
+        for name in ("id", "tool_use_id"):
+            if name in block:
+                block[name] = sent.get(block[name], block[name])
+    return messages
 
 
 def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:

@@ -28,6 +28,7 @@ from recollect.model.json.text import loose_value
 from recollect.model.project_key import project_key
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import SOURCE, USAGE, Line, Voice, encode, note, original_of, source
+from recollect.storage.foreign.resumed import Item, MirroredThread
 from recollect.storage.session_files import META, PROJECTS, SUBAGENTS
 from recollect.system import fsops
 from recollect.system.locations import MIRROR_FACTS
@@ -50,6 +51,18 @@ class AgentDialect(Protocol):
 
     def finish(self, home: Path, into: AgentMirror) -> None:
         """What concerns several sessions, after all of them."""
+
+    def resumed(self, thread: MirroredThread) -> list[Item]:
+        """What the client sends when it resumes a session, before the new prompt."""
+
+    def deletion_warning(self, home: Path) -> str | None:
+        """What the client is about to delete."""
+
+
+def dialect_of(agent: str) -> AgentDialect:
+    """The module that knows an agent."""
+    dialect: AgentDialect = importlib.import_module(f"recollect.storage.foreign.{agent}")
+    return dialect
 
 
 class MirrorFacts(Struct, frozen=True):
@@ -89,7 +102,7 @@ class AgentMirror:
 
     def refresh(self) -> None:
         """Mirror what changed. Another process that does so already is not waited for, unless there is no mirror yet."""
-        dialect: AgentDialect = importlib.import_module(f"recollect.storage.foreign.{self.agent}")
+        dialect = dialect_of(self.agent)
         units = dialect.units(self.home)
         if self._stamps() == {unit.key: unit.stamp for unit in units}:
             return

@@ -22,8 +22,9 @@ from recollect.storage.foreign.lines import Line, Voice
 from recollect.storage.foreign.mirror import AgentMirror, Placed
 from recollect.storage.foreign.opencode_store import Fields, OpenCodeRecord, OpenCodeRecords, read, units
 from recollect.storage.foreign.parts import thinking, tool_use
+from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 
-__all__ = ["finish", "mirror", "units"]
+__all__ = ["deletion_warning", "finish", "mirror", "resumed", "units"]
 
 _UNTITLED = "New session - "
 _WRAP = 1 << 36  # ids hold the time modulo so many milliseconds
@@ -33,6 +34,8 @@ _OWN_CACHE_COUNTS = ("anthropic", "amazon-bedrock")
 _SILENT = frozenset(
     ["step-start", "step-finish", "patch", "snapshot", "compaction", "agent", "retry", "subtask"]
 )
+_INTERRUPTED = "[Tool execution was interrupted]"
+_SUMMARY_OF = "What did we do so far?"
 _SHOWN = frozenset(["text", "reasoning", "tool", "file"])
 
 
@@ -42,6 +45,16 @@ class _StoreState(Struct):
 
 def finish(home: Path, into: AgentMirror) -> None:
     """Nothing is left to do."""
+
+
+def resumed(thread: MirroredThread) -> list[Item]:
+    """Reasoning goes back to the same model; a call that was interrupted gets a result."""
+    return as_messages(thread.entries(), thinking=True, interrupted=_INTERRUPTED, summary_of=_SUMMARY_OF)
+
+
+def deletion_warning(home: Path) -> str | None:
+    """It deletes nothing by itself."""
+    return None
 
 
 def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:

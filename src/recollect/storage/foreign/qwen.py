@@ -19,6 +19,7 @@ from recollect.storage.foreign import parts
 from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped
 from recollect.storage.foreign.lines import Line, Voice
 from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 
 _COMPRESSED, _TELEMETRY, _TITLE = "chat_compression", "ui_telemetry", "custom_title"
 _CALL = "qwen-code.api_response"
@@ -45,6 +46,16 @@ def units(home: Path) -> list[Unit]:
 
 def finish(home: Path, into: AgentMirror) -> None:
     """Nothing concerns several sessions."""
+
+
+def resumed(thread: MirroredThread) -> list[Item]:
+    """Without thoughts; the reminders that the client puts before prompts are stored nowhere."""
+    return as_messages(thread.entries())
+
+
+def deletion_warning(home: Path) -> str | None:
+    """It deletes nothing by itself."""
+    return None
 
 
 def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:

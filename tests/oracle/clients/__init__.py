@@ -1,0 +1,1 @@
+"""Real clients of other agents: Codex, OpenCode, Gemini and Qwen."""
