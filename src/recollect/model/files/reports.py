@@ -28,6 +28,7 @@ from recollect.model.json.text import loose_value
 _FILE_TOOLS = frozenset(["Write", "Edit", "MultiEdit", "NotebookEdit", "Read"])
 # A result that names none of these is about something else; searching costs less than decoding.
 _MARKS = (b'"filePath"', b'"file"', b'"notebook_path"')
+_CHANGED = b'{"changedFiles":'
 _ERRORS = ("Error", "InputValidationError", "<tool_use_error>")
 _REPLACED = "\ufffd"
 _CREATED = "File created successfully"  # what a result says of a new file where it has no fields
@@ -93,7 +94,7 @@ class FileReports:
     def __init__(self) -> None:
         self._calls: dict[str, _FileToolCall] = {}
 
-    def of(self, entry: Entry) -> list[FileChange | FileReading]:
+    def of(self, entry: Entry) -> list[FileChange | FileReading | FileNote]:
         """The reports of this entry; most have none."""
         body = entry.body
         if isinstance(body, Assistant):
@@ -103,6 +104,9 @@ class FileReports:
         elif isinstance(body, User) and not isinstance(body.message.content, str):
             results = [block for block in body.message.content if isinstance(block, ToolResultBlock)]
             # There is one rich result per line: with several results its call is unknown.
+            changed = _changed_files(entry, body.tool_use_result)
+            if changed is not None:
+                return changed
             rich = body.tool_use_result if len(results) == 1 else msgspec.UNSET
             return [report for block in results if (report := self._answered(entry, block, rich))]
         elif isinstance(body, ToolResultBody) and body.call_id is not None:
@@ -140,6 +144,28 @@ def _rich_fields(rich: Raw | UnsetType) -> _Fields | str | None:
         return value if isinstance(value, dict) else None
     value = loose_value(raw)
     return value if isinstance(value, str) else None
+
+
+def _changed_files(entry: Entry, rich: Raw | UnsetType) -> list[FileChange | FileReading | FileNote] | None:
+    """What a mirrored line of another agent says it changed, however many files; None where it says nothing."""
+    if isinstance(rich, UnsetType) or not bytes(rich).startswith(_CHANGED):
+        return None
+    value = loose_value(bytes(rich))
+    listed = value.get("changedFiles") if isinstance(value, dict) else None
+    found: list[FileChange | FileReading | FileNote] = []
+    for fields in listed if isinstance(listed, list) else ():
+        if not isinstance(fields, dict):
+            continue
+        if fields.get("type") == "delete":
+            path = fields.get("filePath")
+            found += (
+                [FileNote(path=path, context=report_context(entry), deleted=True)]
+                if isinstance(path, str)
+                else []
+            )
+        elif (report := _from_result(entry, None, fields)) is not None:
+            found.append(report)
+    return found
 
 
 # ---- results ---------------------------------------------------------------------------------------------

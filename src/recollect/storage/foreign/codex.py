@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from recollect.model.json.text import loose_value
 from recollect.storage.foreign import lines as made
+from recollect.storage.foreign.edits import in_patch, with_changes
 from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped
 from recollect.storage.foreign.lines import Line, Voice
 from recollect.storage.foreign.mirror import AgentMirror, Placed, originals
@@ -110,6 +111,7 @@ class _RolloutState(Struct, kw_only=True):
     tier: str | None = None  # of the service, where the client says it
     prompts: list[str | None] = []  # the entry before each prompt, for rolling back
     calls: dict[str, str] = {}  # open calls by id: the tool
+    edits: dict[str, list[Line]] = {}  # what open calls are to change
 
 
 # ---- files -----------------------------------------------------------------------------------------------
@@ -381,7 +383,11 @@ class _Rollout:
         if isinstance(space, str) and space.startswith("mcp__"):
             name = f"{space.removesuffix('__')}__{name}"
         self._state.calls[call] = name
-        block = {"type": "tool_use", "id": call, "name": name, "input": _input_of(item)}
+        given = _input_of(item)
+        changed = _edits_of(given)
+        if changed:
+            self._state.edits[call] = changed
+        block = {"type": "tool_use", "id": call, "name": name, "input": given}
         return [made.assistant(self._voice, self._state.model, block)]
 
     def output(self, item: Payload) -> list[Line]:
@@ -390,7 +396,10 @@ class _Rollout:
         if name == "spawn_agent":
             self._sent(call, _agent_in(output))
         told = output if isinstance(output, str) else _result_blocks(output)
-        return [made.result(self._voice, call, told, is_error=_has_failed(output))]
+        changed = self._state.edits.pop(call, [])
+        failed = _has_failed(output)
+        line = made.result(self._voice, call, told, is_error=failed)
+        return [line if failed or _was_refused(output) else with_changes(line, changed)]
 
     def search(self, item: Payload) -> list[Line]:
         action = item.get("action")
@@ -672,6 +681,20 @@ def _result_blocks(output: object) -> object:
         blocks = [_block(part) for part in output if isinstance(part, dict)]
         return [block for block in blocks if block is not None]
     return "" if output is None else made.encode(output).decode()
+
+
+def _edits_of(given: object) -> list[Line]:
+    """The files of a patch: a tool of its own, an argument of one, or a text that a shell passes on."""
+    said: Payload = given if isinstance(given, dict) else {}
+    words = next((said[name] for name in ("input", "patch", "command", "cmd") if name in said), "")
+    texts = [str(word) for word in words] if isinstance(words, list) else [str(words)]
+    place = said.get("workdir")
+    return in_patch("\n".join(texts), place if isinstance(place, str) else "")
+
+
+def _was_refused(output: object) -> bool:
+    """Whether a patch did not fit: that is said in words."""
+    return isinstance(output, str) and ("verification failed" in output or output in ("aborted", "rejected"))
 
 
 def _input_of(item: Payload) -> object:

@@ -23,8 +23,8 @@ from msgspec import Struct
 from recollect.errors import StorageError
 from recollect.model.ids import is_uuid
 from recollect.model.json.text import loose_value
+from recollect.storage.foreign import edits, parts
 from recollect.storage.foreign import lines as made
-from recollect.storage.foreign import parts
 from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped, whole_document
 from recollect.storage.foreign.lines import Line, Voice
 from recollect.storage.foreign.mirror import AgentMirror, Placed
@@ -259,7 +259,7 @@ class _FoldedFile:
         for call in calls:
             results = parts.results(call.get("result"))
             if results:
-                yield made.user(voice, results)
+                yield edits.with_changes(made.user(voice, results), _edits_of(call))
             if isinstance(call.get("agentId"), str):
                 self._sent(call)
 
@@ -339,6 +339,21 @@ def _every_message(records: Iterable[Message]) -> Iterator[Message]:
 
 def _calls_of(message: Message) -> list[Message]:
     return list(_dicts(message.get("toolCalls")))
+
+
+def _edits_of(call: Message) -> list[Line]:
+    """What a call changed: as the client shows it, or as it was asked for (0.24 shows nothing)."""
+    given = call.get("args")
+    if call.get("status") != "success" or not isinstance(given, dict):
+        return []
+    path, found = given.get("file_path"), edits.shown(call.get("resultDisplay"))
+    if found or call.get("name") not in ("replace", "write_file"):
+        return found
+    if call["name"] == "write_file":
+        return edits.written(path, given.get("content"), created="created" in str(call.get("result")))
+    return edits.replaced(
+        path, [(given.get("old_string"), given.get("new_string"), given.get("allow_multiple"))]
+    )
 
 
 def _is_spoken(message: Message) -> bool:

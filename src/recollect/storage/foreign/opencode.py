@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign import lines as made
+from recollect.storage.foreign.edits import in_patch, replaced, with_changes, written
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import Line, Voice
 from recollect.storage.foreign.mirror import AgentMirror, Placed
@@ -217,6 +218,7 @@ class _OpenCodeSessions:
             return
         blocks: list[Line] = []
         results: list[Line] = []
+        changed: list[Line] = []
         for part in [*parts, {"type": "step-finish"}]:
             kind = part.get("type")
             if kind == "text" and part.get("text"):
@@ -227,11 +229,12 @@ class _OpenCodeSessions:
                 call, result = self._tool(part)
                 blocks.append(call)
                 results += result
+                changed += _edits_of(part)
             elif kind == "step-finish" and blocks:
                 yield made.assistant(voice, model if isinstance(model, str) else None, *blocks)
                 if results:
-                    yield made.user(voice, results)
-                blocks, results = [], []
+                    yield with_changes(made.user(voice, results), changed)
+                blocks, results, changed = [], [], []
         error = message.get("error")
         if isinstance(error, dict):
             said = error.get("data")
@@ -303,6 +306,31 @@ class _OpenCodeSessions:
                 same.remove(twin)
             found.append((part, twin or made.key_of("opencode", part.id), counts))
         return found
+
+
+def _edits_of(part: Fields) -> list[Line]:
+    """What a finished call changed; both contents where the client kept them (1.0 to 1.2)."""
+    state = part.get("state")
+    now: Fields = state if isinstance(state, dict) else {}
+    given, about = now.get("input"), now.get("metadata")
+    if now.get("status") != "completed" or not isinstance(given, dict):
+        return []
+    about = about if isinstance(about, dict) else {}
+    path, tool = given.get("filePath"), part.get("tool")
+    both, diff = about.get("filediff"), about.get("diff")
+    if isinstance(both, dict) and isinstance(both.get("after"), str):
+        return written(path, both["after"], original=both.get("before"), diff=diff)
+    if tool == "write":
+        return written(path, given.get("content"), created=about.get("exists") is False)
+    if tool in ("apply_patch", "patch"):
+        return in_patch(str(given.get("patchText") or ""))
+    edits = given.get("edits") if tool == "multiedit" else [given] if tool == "edit" else []
+    steps = [one for one in edits if isinstance(one, dict)] if isinstance(edits, list) else []
+    return replaced(
+        path,
+        [(one.get("oldString"), one.get("newString"), one.get("replaceAll")) for one in steps],
+        diff=diff,
+    )
 
 
 def _steps(

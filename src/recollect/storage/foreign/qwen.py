@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from recollect.model.json.text import loose_value
 from recollect.model.made_ids import derived_uuid
+from recollect.storage.foreign import edits, parts
 from recollect.storage.foreign import lines as made
-from recollect.storage.foreign import parts
 from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped
 from recollect.storage.foreign.lines import Line, Voice
 from recollect.storage.foreign.mirror import AgentMirror
@@ -108,7 +108,8 @@ def _translated(line: Line, voice: Voice) -> list[Line]:
         answers = parts.results(told)
         is_meta = line.get("provenance") not in (None, "real_user") and not answers
         body: Line = {"message": {"role": "user", "content": answers or parts.blocks(told)}}
-        found = [_link(line, voice, "user", body | ({"isMeta": True} if is_meta else {}))]
+        told_user = _link(line, voice, "user", body | ({"isMeta": True} if is_meta else {}))
+        found = [edits.with_changes(told_user, _edits_of(line.get("toolCallResult")))]
     elif kind == "assistant":
         answer = {"role": "assistant", "model": line.get("model"), "content": parts.blocks(told)}
         found = [_link(line, voice, "assistant", {"message": answer | {"id": f"msg_{line.get('uuid')}"}})]
@@ -117,6 +118,14 @@ def _translated(line: Line, voice: Voice) -> list[Line]:
     else:
         found = [made.record(voice, f"qwen:{kind}" if line else "qwen:unreadable")]
     return found
+
+
+def _edits_of(done: object) -> list[Line]:
+    return (
+        edits.shown(done.get("resultDisplay"))
+        if isinstance(done, dict) and done.get("status") == "success"
+        else []
+    )
 
 
 def _system(line: Line, voice: Voice) -> list[Line]:
