@@ -171,6 +171,15 @@ if TYPE_CHECKING:
     )
     from recollect.services.cost.price import performance, price
     from recollect.services.cost.session_sums import SessionSum
+    from recollect.services.documents.blame import (
+        BlamedLineDocument,
+        BlameDocument,
+        CommitSessionDocument,
+        FileCommitDocument,
+        FileLogDocument,
+        TouchingSessionDocument,
+        WritingDocument,
+    )
     from recollect.services.homes import Home
     from recollect.services.library.actions import (
         ArchivedCopy,
@@ -283,6 +292,10 @@ _ROOMS = {
     "recollect.services.command_history": "CommandHistory EnvironmentFile PlanDocument TypedCommand",
     "recollect.services.cost.price": "performance price",
     "recollect.services.cost.session_sums": "SessionSum",
+    "recollect.services.documents.blame": (
+        "BlameDocument BlamedLineDocument CommitSessionDocument FileCommitDocument FileLogDocument "
+        "TouchingSessionDocument WritingDocument"
+    ),
     "recollect.services.homes": "Home",
     "recollect.services.list": "ListedSession",
     "recollect.services.library.plugins": "Exporter SessionCheck",
@@ -347,6 +360,8 @@ __all__ = [
     "Attachment",
     "BashExecutionResultBlock",
     "BillingBlock",
+    "BlameDocument",
+    "BlamedLineDocument",
     "Block",
     "Body",
     "Branch",
@@ -364,6 +379,7 @@ __all__ = [
     "ClientMode",
     "CodeExecutionResultBlock",
     "CommandHistory",
+    "CommitSessionDocument",
     "CompactMetadata",
     "Compaction",
     "ContentReplacement",
@@ -387,9 +403,11 @@ __all__ = [
     "EntryId",
     "EnvironmentFile",
     "Exporter",
+    "FileCommitDocument",
     "FileHistoryDelta",
     "FileHistoryNote",
     "FileHistorySnapshot",
+    "FileLogDocument",
     "Finding",
     "ForeignRecord",
     "ForeignSource",
@@ -507,6 +525,7 @@ __all__ = [
     "ToolResultBody",
     "ToolUseBlock",
     "ToolsUsed",
+    "TouchingSessionDocument",
     "TrashedSession",
     "TypedCommand",
     "UncertainUsage",
@@ -523,6 +542,7 @@ __all__ = [
     "WatchedSession",
     "WebFetchResultBlock",
     "WebSearchResultBlock",
+    "WritingDocument",
     "__version__",
     "archive",
     "assistant",

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from recollect.model.cost.response import PricedResponse
     from recollect.services.check.check import CheckReport
     from recollect.services.command_history import CommandHistory
+    from recollect.services.documents.blame import BlameDocument, FileLogDocument
     from recollect.services.library.actions import (
         ArchiveReport,
         CleanupReport,
@@ -348,6 +349,14 @@ class AsyncHome:
                 quotes=quotes,
             )
         )
+
+    async def blame(self, path: str | Path) -> BlameDocument:
+        """See ``Home.blame``."""
+        return await in_thread(lambda: self._home.blame(path))
+
+    async def log(self, path: str | Path) -> FileLogDocument:
+        """See ``Home.log``."""
+        return await in_thread(lambda: self._home.log(path))
 
     async def look(self) -> WatchSnapshot:
         """See ``Home.look``."""

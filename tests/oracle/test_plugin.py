@@ -23,6 +23,13 @@ MARKETPLACE = Path(__file__).resolve().parents[2] / "plugin"
 COMMANDS = {"recollect:ask-the-past", "recollect:cost", "recollect:resume", "recollect:search"}
 
 
+class PatientClient(Hooked):
+    """Gives the hooks at the end of a session as long as they take."""
+
+    def _environment(self) -> dict[str, str]:
+        return {**super()._environment(), "CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS": "120000"}
+
+
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooked]:
     """Client 2.1.325 that finds our program."""
@@ -33,7 +40,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooked]:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(own), prepend=":")
     with running(ScriptedStub()) as stub:
-        yield Hooked("2.1.325", command_of("2.1.325"), tmp_path, stub)
+        yield PatientClient("2.1.325", command_of("2.1.325"), tmp_path, stub)
 
 
 def said(client: Hooked, *words: str) -> str:
@@ -86,6 +93,59 @@ def test_our_install_is_loaded_archives_when_asked_to_and_is_gone_after_removal(
 
     install(client, "--remove")
     assert (set(), set(), set()) == ours(loaded(client))
+
+
+WATCHED = """#!{python}
+import json, subprocess, sys
+from pathlib import Path
+
+own, place = Path({own!r}), Path({place!r})
+command = [sys.executable, "-m", "recollect", *sys.argv[1:]]
+if sys.argv[1:3] != ["plugin", "archive"]:
+    sys.exit(subprocess.run(command).returncode)
+request = sys.stdin.buffer.read()
+status = subprocess.run(command, input=request).returncode
+asked = json.loads(request)
+kept = {{}}
+from recollect.services.archive.archive import archive_at
+from recollect.storage.logs.reader import OpenLog
+archive = archive_at(place)
+for one in archive.manifests():
+    with OpenLog(archive.log_path(one)) as log:
+        kept[one.session] = b"compact_boundary" in log.read(log.size(), 0)
+told = [asked["hook_event_name"], asked["session_id"], status, kept]
+with own.open("a") as file:
+    file.write(json.dumps(told) + "\\n")
+"""
+
+
+def test_a_session_is_archived_before_it_is_compacted_and_when_it_ends(
+    client: Hooked, tmp_path: Path
+) -> None:
+    """Each hook is seen: what it was given, how it ended, and what the archive then held of the session."""
+    own, data = tmp_path / "fired", client.config.parent / ".local" / "share" / "recollect"
+    program = tmp_path / "bin" / "recollect"
+    program.write_text(WATCHED.format(python=sys.executable, own=str(own), place=str(data)))
+    install(client, "--archive")
+    session = loaded(client)["session_id"]
+    archive = archive_at(data)
+    assert [["SessionEnd", session, 0, {session: False}]] == _fired(own)
+    archive.remove(archive.find(session))
+
+    done = client.ask("/compact", "--resume", session)
+
+    assert 0 == done.returncode, done.stdout + done.stderr
+    assert (
+        [
+            ["PreCompact", session, 0, {session: False}],  # all that is about to be summed up
+            ["SessionEnd", session, 0, {session: True}],
+        ]
+        == _fired(own)[1:]
+    )
+
+
+def _fired(own: Path) -> list[list[Any]]:
+    return [json.loads(line) for line in own.read_text().splitlines()]
 
 
 def test_the_guard_holds_back_what_the_client_would_run_and_lets_nothing_run(client: Hooked) -> None:

@@ -64,6 +64,11 @@ class IndexDatabase:
         """Close. May be called twice."""
         self.connection.close()
 
+    def use_cache_only(self) -> None:
+        """Map nothing: pages are copied into a cache of a fixed size."""
+        self.connection.pragma("mmap_size", 0)
+        self.connection.pragma("cache_size", -2 * _CACHE_KIB)
+
     def _prepare(self, read_only: bool) -> None:
         one = self.connection
         one.set_busy_timeout(BUSY_MS)

@@ -1,11 +1,12 @@
 """Which rows of the small full-text table have the words of a question; no text is read.
 
-Every word is looked up by itself, because a row that has some of them is found too. Rare words come first: where the
-common ones would name too many rows, only rows that a rare word has found are looked up for them.
+Every word is looked up by itself, because a row that has some of them is found too. Rare words come first: as soon as
+enough rows are better than any row can be that has only the words still to come, no row is added any more.
 """
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple, cast
@@ -14,13 +15,17 @@ import msgspec
 
 from recollect.index.schema import ROLE_BITS, recall_row
 from recollect.index.text_queries import TextFilter, TextQueries, numbers
-from recollect.model.recall.roles import TOOL_OUTPUT
+from recollect.model.recall.roles import TOOL_OUTPUT, WEIGHTS
+from recollect.model.recall.scoring import WordWeights
 
 # Rows that are looked up for whole words; more only where a rarer word has found them.
 _MOST_ROWS = 60_000
 # A word that is said in no more messages than this is also looked up in what tools printed, if it is rare there too.
 _RARELY_SAID, _RARELY_PRINTED = 2, 300
 _AT_ONCE = 512
+# Words that are said less often are added without asking whether that can matter.
+_WORTH_A_LOOK = 1_000
+_ROLE = (1 << ROLE_BITS) - 1
 # From this number on, messages are looked up one by one instead of reading the numbers of all that are allowed.
 _FEW_ALLOWED = 20_000
 _ALLOWED = "SELECT json_group_array(text) FROM messages WHERE file IN (SELECT value FROM json_each(?)) AND text NOT NULL"
@@ -53,55 +58,86 @@ class PlacedRow(NamedTuple):
         return self.row >> ROLE_BITS
 
 
+class _RecallScope(NamedTuple):
+    """What is known of a filter before rows are placed: the first row, the messages, and how many rows are enough."""
+
+    lowest: int
+    allowed: frozenset[int] | None
+    enough: int | None
+
+    def passing(self, rows: list[int]) -> list[int]:
+        """Without rows that surely do not pass: older ones, and those of other logs, if few are allowed."""
+        if self.lowest:
+            rows = rows[bisect.bisect_left(rows, self.lowest) :]
+        allowed = self.allowed
+        return rows if allowed is None else [row for row in rows if row >> ROLE_BITS in allowed]
+
+    def has_better(self, masks: dict[int, int], weights: WordWeights, score: float) -> bool:
+        """Whether enough rows are better than this, so that no row with less can be among the best."""
+        if self.enough is None or len(masks) < self.enough:
+            return False
+        worth = {mask: weights.of(mask) for mask in set(masks.values())}
+        scores = sorted(worth[mask] * WEIGHTS[row & _ROLE] for row, mask in masks.items())
+        return scores[-self.enough] > score
+
+
 class RecallQueries(TextQueries):
     """Queries to one index. Use one object per answer."""
 
-    def found(self, words: Sequence[str], only: TextFilter) -> FoundRows:
-        """The rows with any of the words that may pass the filter; it is not fully checked here."""
-        total = cast("int", self._db.value("SELECT count(*) FROM recall_docsize"))
+    def found(self, words: Sequence[str], only: TextFilter, most: int) -> FoundRows:
+        """The rows with any of the words, the ``most`` best that pass the filter surely among them.
+
+        The filter is not fully checked here.
+        """
+        total = max(cast("int", self._db.value("SELECT count(*) FROM recall_docsize")), 1)
         said = [self._count("recall", _quoted(word)) for word in words]
+        scope = self._scope(only, most)
         masks: dict[int, int] = {}
+        counts = list(said)
+        for place, word in enumerate(words):
+            if said[place] <= _RARELY_SAID:
+                counts[place] += self._add_printed(masks, place, word, scope)
+        weights = WordWeights(counts, total)
         looked_up: list[str] = []
-        known = 0
-        for place in sorted(range(len(words)), key=said.__getitem__):
+        known, is_enough = 0, False
+        order = sorted((place for place in range(len(words)) if said[place]), key=said.__getitem__)
+        for number, place in enumerate(order):
             match, count = _quoted(words[place]), said[place]
-            if not count:
-                continue
+            if not is_enough and count > _WORTH_A_LOOK:
+                rest = sum(1 << later for later in order[number:])
+                is_enough = scope.has_better(masks, weights, weights.of(rest) * max(WEIGHTS))
             if known + count > _MOST_ROWS and looked_up:
                 match = f"{match} AND ({' OR '.join(looked_up)})"
             else:
                 looked_up.append(match)
                 known += count
-            for row in self._numbers("SELECT json_group_array(rowid) FROM recall(?)", match):
+            rows = scope.passing(self._numbers("SELECT json_group_array(rowid) FROM recall(?)", match))
+            for row in masks.keys() & rows if is_enough else rows:
                 masks[row] = masks.get(row, 0) | 1 << place
-        counts = list(said)
-        for place, word in enumerate(words):
-            if said[place] <= _RARELY_SAID:
-                counts[place] += self._add_printed(masks, place, word)
-        return FoundRows(self._passing(masks, only), counts, max(total, 1))
+        return FoundRows(masks, counts, total)
 
-    def _add_printed(self, masks: dict[int, int], place: int, word: str) -> int:
+    def _add_printed(self, masks: dict[int, int], place: int, word: str, scope: _RecallScope) -> int:
         match = f"tool_result : {_quoted(word)}"
         count = self._count("texts", match)
         if not 0 < count <= _RARELY_PRINTED:
             return 0
-        for text in self._numbers("SELECT json_group_array(rowid) FROM texts(?)", match):
-            row = recall_row(text, TOOL_OUTPUT)
+        texts = self._numbers("SELECT json_group_array(rowid) FROM texts(?)", match)
+        for row in scope.passing([recall_row(text, TOOL_OUTPUT) for text in texts]):
             masks[row] = masks.get(row, 0) | 1 << place
         return count
 
-    def _passing(self, masks: dict[int, int], only: TextFilter) -> dict[int, int]:
-        """Without rows that surely do not pass: those of other logs, if few are allowed, and older ones."""
-        if only.since is not None:
-            lowest = self._lowest(only.since) << ROLE_BITS
-            masks = {row: mask for row, mask in masks.items() if row >= lowest}
+    def _scope(self, only: TextFilter, most: int) -> _RecallScope:
+        lowest = self._lowest(only.since) << ROLE_BITS
+        enough = most if only.since is None and only.until is None else None
         if only.files is None:
-            return masks
+            return _RecallScope(lowest, None, enough)
         files = numbers(only.files)
-        if cast("int", self._db.value(_SIZES, files) or 0) > _FEW_ALLOWED:
-            return masks
-        allowed = set(self._numbers(_ALLOWED, files))
-        return {row: mask for row, mask in masks.items() if row >> ROLE_BITS in allowed}
+        size = cast("int", self._db.value(_SIZES, files) or 0)
+        if size <= _FEW_ALLOWED:
+            return _RecallScope(lowest, frozenset(self._numbers(_ALLOWED, files)), enough)
+        others = cast("int", self._db.value("SELECT sum(messages) FROM files") or 0) - size
+        is_nearly_all = enough is not None and others <= _FEW_ALLOWED
+        return _RecallScope(lowest, None, most + others if is_nearly_all else None)
 
     def placed(self, ranked: Sequence[int], only: TextFilter, most: int) -> list[PlacedRow]:
         """The first rows of a ranking that pass the filter, each in the copy that was read first."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from recollect.model.cost.response import PricedResponse
     from recollect.services.check.check import CheckReport
     from recollect.services.command_history import CommandHistory
+    from recollect.services.documents.blame import BlameDocument, FileLogDocument
     from recollect.services.indexing.access import OpenIndex
     from recollect.services.library.actions import (
         ArchiveReport,
@@ -273,6 +274,26 @@ class Home:
                 limit=limit,
                 quotes=quotes,
             )
+
+    def blame(self, path: str | Path) -> BlameDocument:
+        """Which session wrote each line of a file, and the prompt that asked for it; what cannot be proved is unknown.
+
+        As ``blame --json`` prints it. The file must exist and be text. Of the logs only those are read that name it.
+        """
+        from recollect.services.blame.blame import blamed
+        from recollect.services.documents.blame import blame_document
+
+        return blame_document(str(path), blamed(self, Path(path)))
+
+    def log(self, path: str | Path) -> FileLogDocument:
+        """The sessions that changed a file, which may be gone, and its commits, matched to them by what they hold.
+
+        As ``log --json`` prints it, newest first.
+        """
+        from recollect.services.blame.log import file_log
+        from recollect.services.documents.blame import file_log_document
+
+        return file_log_document(str(path), file_log(self, Path(path)))
 
     @property
     def has_index(self) -> bool:

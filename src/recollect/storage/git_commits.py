@@ -1,7 +1,7 @@
 """The commits of a file, with its text in each: read through git, which is told to run and fetch nothing.
 
-Only ``log`` without a diff and ``cat-file`` are used: neither runs hooks, filters, text converters or a pager, and
-nothing is written, not even the index. Lazy fetching is off. Where git is missing, or the directory is no repository,
+Only ``log`` without a diff, or with the names of renamed files, and ``cat-file`` are used: neither runs hooks, filters, text
+converters or a pager, and nothing is written, not even the index. Lazy fetching is off. Where git is missing, or the directory is no repository,
 there are no commits.
 """
 
@@ -61,6 +61,19 @@ def file_commits(path: Path, limit: int) -> list[FileCommit]:
         )
         for number, row in enumerate(rows)
     ]
+
+
+def former_names(path: Path) -> list[Path]:
+    """The paths that a file had before commits renamed it, newest first, as git sees it by content."""
+    if "\n" in path.name or not path.parent.is_dir():
+        return []
+    words = ["log", "--follow", "--diff-filter=R", "--name-status", "-M", "-z", "--format="]
+    listed = _git(path.parent, [*words, "--no-ext-diff", "--no-textconv", "--", path.name])
+    names = [part for part in listed.split(b"\0") if part]
+    if not names:
+        return []
+    root = os.fsdecode(_git(path.parent, ["rev-parse", "--show-toplevel"]).rstrip(b"\n"))
+    return [Path(root, os.fsdecode(old)) for _, old, _ in zip(*[iter(names)] * 3, strict=False)]
 
 
 def _objects(answer: bytes, count: int) -> Iterator[bytes | None]:

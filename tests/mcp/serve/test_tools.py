@@ -287,3 +287,25 @@ def test_without_an_index_it_says_that_one_is_built(tmp_path: Path) -> None:
     text, is_error = made.recall({"question": "anything"})
     assert is_error
     assert "no Claude home" in text
+
+
+def test_an_index_that_was_replaced_or_is_damaged_is_opened_again(home: Path) -> None:
+    """The server keeps it open between two answers; it is never asked about a file that is gone."""
+    past(home)
+    made = tools(home)
+    assert CART in recalled(made, "rounding prices")
+    kept = made._index._kept
+    assert kept is not None
+    assert CART in recalled(made, "rounding prices")
+    assert kept is made._index._kept
+    index = kept[1].path
+    put(home, LOGIN, talk(500, ("the rounding of the walrus", "yes")), cwd=SHOP)
+    index.rename(index.with_suffix(".gone"))
+    refreshed(made)
+    assert LOGIN in recalled(made, "walrus")
+    assert made._index._kept is not kept
+    made._index.close()
+    assert made._index._kept is None
+    index.write_bytes(b"no database " * 1000)
+    refreshed(made)
+    assert LOGIN in recalled(made, "walrus")

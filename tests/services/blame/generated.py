@@ -87,7 +87,7 @@ class WrittenSession:
         number = f"toolu_{self.world.number()}"
         self.add(assistant, [call(number, name, **given)])
         fields = {} if rich is None else {"toolUseResult": rich}
-        self.has_changed = self.has_changed or name in ("Edit", "MultiEdit", "Write")
+        self.has_changed = self.has_changed or name in ("Edit", "MultiEdit", "Write", "NotebookEdit")
         content = answer.pop("content", "done")
         self.add(user, [result(number, content, **answer)], **fields)
 
@@ -162,7 +162,8 @@ class World:
         self.ends = self.random.choice(["\n", "\r\n"])
         self.common = common
         self._number, self._time = 0, 0.0
-        self.file = self.project / "src" / "cart.py"
+        self.is_notebook = self.random.random() < 0.2
+        self.file = self.project / "src" / ("cart.ipynb" if self.is_notebook else "cart.py")
         self.file.parent.mkdir()
         self.lines: Lines = []
         self.exists, self.is_settled = False, True
@@ -192,10 +193,11 @@ class World:
 
     def instead(self, at: int, end: int, truth: Truth | None, most: int = 4) -> Lines:
         """Lines in the place of others; to write the same again would be no change."""
-        gone = {line.text for line in self.lines[at:end]}
+        gone = {line.text.strip() for line in self.lines[at:end]}
         new = self.some(truth, most)
         return [
-            line if line.text not in gone else TrueLine(f"other_{self.number()} = 1", truth) for line in new
+            line if line.text.strip() not in gone else TrueLine(f"other_value_{self.number()} = 1", truth)
+            for line in new
         ]
 
     def spot(self) -> int:
@@ -320,6 +322,48 @@ class World:
         told = {**rich, "oldString": old, "newString": new, "replaceAll": every}
         session.tool("Edit", {"file_path": path, **edits[0]}, told)
 
+    def cell(self, session: WrittenSession) -> None:
+        """NotebookEdit: some lines are other ones, and the whole file is written again, perhaps with other indents."""
+        before = body(self.lines)
+        at = self.spot()
+        end = min(len(self.lines), at + self.random.randint(0, 2))
+        self.lines[at:end] = self.instead(at, end, session.truth)
+        if self.random.random() < 0.3:
+            blanks = " " * self.random.choice([1, 2])
+            self.lines = [
+                line if line.text in COMMON else TrueLine(blanks + line.text.strip(), line.truth)
+                for line in self.lines
+            ]
+        after, path = body(self.lines), str(self.file)
+        rich = {
+            "new_source": "x",
+            "cell_type": "code",
+            "language": "python",
+            "edit_mode": "replace",
+            "notebook_path": path,
+            "original_file": before,
+            "updated_file": after,
+        }
+        session.tool("NotebookEdit", {"notebook_path": path, "new_source": "x"}, rich)
+
+    def rename(self, session: WrittenSession) -> None:
+        """A command gives the file another name, which it names in one of several ways."""
+        old = self.file
+        self.file = old.with_name(f"cart{self.number()}{old.suffix}")
+        here = f"{old.relative_to(session.cwd)} {self.file.relative_to(session.cwd)}"
+        command = self.random.choice(
+            [
+                f"mv {here}",
+                f"git mv -f {here} && git status",
+                f"mv '{old}' \"{self.file}\"",
+                f"cd src && mv {old.name} {self.file.name}",
+                f"git -C src mv {old.name} {self.file.name}",
+            ]
+        )
+        session.tool("Bash", {"command": command}, {"stdout": "", "stderr": "", "interrupted": False})
+        for one in self.sessions:
+            one.before.clear()  # a rewind would bring back the old name
+
     def failed(self, session: WrittenSession) -> None:
         """A call that changed nothing, though it says what it would have written."""
         given = {"file_path": str(self.file), "old_string": "nowhere", "new_string": self.text()}
@@ -362,7 +406,9 @@ class World:
             self.write(session)
         for _ in range(self.random.randint(1, 3)):
             deeds = [self.edit] * 5 + [self.write, self.rename_everywhere, self.several, self.failed]
-            self.random.choice(deeds)(session)
+            if self.is_notebook:  # the client refuses Edit for these
+                deeds = [self.cell] * 5 + [self.write, self.failed]
+            self.random.choice([*deeds, *deeds, self.rename])(session)
         if has_agent:
             session.end_agent()
 
@@ -375,7 +421,7 @@ class World:
         self.store()
         new = self.root / "work" / f"shop{self.number()}"
         self.project.rename(new)
-        self.project, self.file = new, new / "src" / "cart.py"
+        self.project, self.file = new, new / "src" / self.file.name
         self.sessions, self.is_settled = [], False
 
     def fork(self) -> None:

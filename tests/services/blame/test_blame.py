@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from recollect import aio
 from recollect.errors import NotFound, UsageError
 from recollect.services.blame.blame import blamed
 from recollect.services.blame.candidates import _by_bytes, _by_index
+from recollect.services.blame.renames import moves
 from recollect.services.homes import Home
 from recollect.services.indexing.access import open_index
 from tests.services.blame.generated import COMMON, Truth, World, WrittenSession
@@ -178,6 +181,58 @@ def test_another_project_that_is_gone_is_not_this_one(tmp_path: Path) -> None:
     )
 
     assert [None] * 4 == answers(session)
+
+
+@pytest.mark.parametrize(
+    ("command", "moved"),
+    [
+        ("mv a.py b.py", [("/w/a.py", "/w/b.py"), ("/w/a.py", "/w/b.py/a.py")]),
+        ("mv -f -- a.py c.py lib/", [("/w/a.py", "/w/lib/a.py"), ("/w/c.py", "/w/lib/c.py")]),
+        ("cd /x && git mv 'a b' \"b c\"", [("/x/a b", "/x/b c"), ("/x/a b", "/x/b c/a b")]),
+        ("git -C sub mv a b/", [("/w/sub/a", "/w/sub/b/a")]),
+        ("mv $A b.py", []),
+        ("echo mv a b; cp a b", []),
+        ("git mv", []),
+        ("mv", []),
+        ("mv '", []),
+    ],
+)
+def test_commands_that_rename_are_understood(command: str, moved: list[tuple[str, str]]) -> None:
+    """What is not plain renames nothing."""
+    assert moved == list(moves(command, "/w"))
+
+
+def test_a_rename_that_failed_or_of_another_file_is_none(tmp_path: Path) -> None:
+    """The lines of the other file are not this one's, though a person has copied one of them."""
+    session = session_at(tmp_path, "alpha_line = 1\n")
+    other = session.world.file.with_name("other.py")
+    given = {"file_path": str(other), "content": "alpha_line = 1\n"}
+    session.tool("Write", given, {"type": "create", "filePath": str(other), "content": given["content"]})
+    for command in (
+        "mv src/other.py src/cart.py",
+        "mv src/cart.py src/other.py",
+        "mv src/other.py lib/cart.py",
+    ):
+        session.tool("Bash", {"command": command}, None, is_error=command.endswith("src/cart.py"))
+
+    assert [None] == answers(session)
+    session.tool("Bash", {"command": "mv src/other.py src/cart.py"}, None)
+    assert ["Please do number 1"] == answers(session)
+
+
+def test_the_library_answers_as_the_command_does(tmp_path: Path) -> None:
+    """``Home.blame`` and ``Home.log``, and awaited."""
+    session = session_at(tmp_path, "alpha_line = 1\n")
+    call(session, "Write", {"type": "create", "content": "alpha_line = 1\n"}, content="alpha_line = 1\n")
+    session.save()
+    home, file = Home(session.world.home, data=tmp_path / "data", index=False), session.world.file
+
+    lines, log = home.blame(file), home.log(str(file))
+
+    assert (1, 1, "Please do number 1") == (lines.total, lines.known, lines.writings[0].prompt)
+    assert [(session.id, 1, 1)] == [(one.session, one.changes, one.lines) for one in log.sessions]
+    twin = aio.Home(session.world.home, data=tmp_path / "data", index=False)
+    assert (lines, log) == (asyncio.run(twin.blame(file)), asyncio.run(twin.log(str(file))))
 
 
 def test_what_cannot_be_blamed_says_so(tmp_path: Path) -> None:

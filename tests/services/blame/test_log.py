@@ -87,6 +87,70 @@ def test_commits_are_matched_by_content_and_never_by_time(tmp_path: Path) -> Non
     assert [(two.id, 1), (one.id, 2)] == [(row.session.id, row.lines) for row in found.sessions]
 
 
+@pytest.mark.parametrize("seed", range(200 if os.environ.get("RECOLLECT_TORTURE") else 6))
+def test_a_commit_counts_exactly_the_lines_it_adds_of_each_session(tmp_path: Path, seed: int) -> None:
+    """Whatever the order and the distance in time: the commits of a random history hold what the truth says."""
+    world = World(tmp_path, seed)
+    dice = world.random
+    git(world, "init", "-q")
+    world.sessions = [WrittenSession(world) for _ in range(3)]
+    world.exists, world.lines = True, [TrueLine("human_start = 0", None)]
+    commit(world, "start")
+    truth: list[tuple[str, dict[str, int]]] = []
+    there = set(world.lines)
+    for number in range(6):
+        session = dice.choice(world.sessions)
+        session.ask()
+        written(world, session, *(f"line_{world.number()} = session()" for _ in range(dice.randint(1, 3))))
+        world.lines += [TrueLine(f"line_{world.number()} = human()", None)] * dice.randint(0, 1)
+        session.ask()
+        world.read(session)  # a session sees what a person did
+        # A person commits some of it, in any part, right away or much later.
+        whole = list(world.lines)
+        world.lines = [line for line in whole if line in there or dice.random() < 0.6]
+        new = [line for line in world.lines if line not in there]
+        world._time += dice.choice([0, 5, 100_000])
+        if new:
+            commit(world, f"number {number}")
+            counts: dict[str, int] = {}
+            for line in new:
+                if line.truth is not None:
+                    counts[line.truth.session] = counts.get(line.truth.session, 0) + 1
+            truth.append((f"number {number}", counts))
+            there |= set(new)
+        world.lines = whole
+    world.store()
+
+    found = {
+        row.commit.subject: {one.session: one.lines for one in row.sessions} for row in log_of(world).commits
+    }
+
+    assert {"start": {}, **dict(truth)} == found
+
+
+def test_a_file_that_git_renamed_keeps_its_sessions_and_its_commits(tmp_path: Path) -> None:
+    """By a person, without a trace in any log; the commit that renames it adds only what is new in it."""
+    world = World(tmp_path, 8)
+    git(world, "init", "-q")
+    session = WrittenSession(world)
+    world.sessions, world.exists = [session], True
+    session.ask()
+    written(world, session, *(f"line_number_{number} = 1" for number in range(8)))
+    commit(world, "written")
+    world.file.unlink()
+    world.file = world.project / "lib" / "basket.py"
+    world.file.parent.mkdir()
+    world.lines.append(TrueLine("human_line = 2", None))
+    commit(world, "renamed")
+
+    found = log_of(world)
+
+    assert [("renamed", 1, []), ("written", 8, [session.id])] == [
+        (row.commit.subject, row.added, [part.session for part in row.sessions]) for row in found.commits
+    ]
+    assert [(session.id, 8)] == [(row.session.id, row.lines) for row in found.sessions]
+
+
 def test_a_commit_of_exactly_what_the_session_left_says_so(tmp_path: Path) -> None:
     """And a repository whose config would run a program, or a hook, runs nothing."""
     world = World(tmp_path, 4)

@@ -12,6 +12,8 @@ import pytest
 
 from recollect import Home
 from recollect.errors import UsageError
+from recollect.index.recall_queries import FoundRows, RecallQueries
+from recollect.index.text_queries import TextFilter
 from recollect.services.indexing.access import OpenIndex, open_index
 from recollect.services.recall.recall import RecallResult, recall
 from tests.small_home import call, lines, outcome, prompt, put, reply, said
@@ -255,3 +257,34 @@ def test_the_library_asks_the_same(home: Path, tmp_path: Path) -> None:
 def test_no_question_breaks_it(home: Path, text: str) -> None:
     shop(home)
     assert isinstance(ask(home, f"cart {text}").sessions, Sequence)
+
+
+def test_rows_that_cannot_be_among_the_best_are_not_looked_at(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is the same; only fewer rows are found. With a filter too."""
+    for number in range(40):
+        words = " ".join(["module", *(["release"] * (number % 3 == 0)), *(["walrus"] * (number % 7 == 0))])
+        session = f"3f2a9c1e-0000-4000-8000-{100 + number:012d}"
+        put(home, session, talk((f"{words} {number}", "ok"), start=1000 + 10 * number))
+    monkeypatch.setattr("recollect.services.recall.recall._RANKED", 2)
+    found: list[int] = []
+    plain = RecallQueries.found
+
+    def counted(self: RecallQueries, words: Sequence[str], only: TextFilter, most: int) -> FoundRows:
+        rows = plain(self, words, only, most)
+        found.append(len(rows.masks))
+        return rows
+
+    monkeypatch.setattr(RecallQueries, "found", counted)
+
+    def answers() -> list[list[tuple[str | None, float]]]:
+        kept = [f"3f2a9c1e-0000-4000-8000-{100:012d}"]
+        asked = [ask(home, "release of the module walrus", without=without) for without in ([], kept)]
+        return [[(one.session, one.strength) for one in one_of.sessions] for one_of in asked]
+
+    whole = answers()
+    monkeypatch.setattr("recollect.index.recall_queries._WORTH_A_LOOK", 0)
+    assert whole == answers()
+    assert found[:2] == [40, 39]
+    assert max(found[2:]) < 20

@@ -3,9 +3,10 @@
 The changes that sessions report are replayed up to the file as it is now. A
 line that a person or a shell command wrote, or that cannot be proved to be a
 session's, has no session: it is unknown. So is a line of two equal ones where
-nothing says which is which. A line that was only moved keeps its session, and
-a file keeps its history when its directory was renamed. Changes nothing, and
-writes nothing into git.
+nothing says which is which. A line that was only moved keeps its session. A
+file keeps its history when it or its directory was renamed, as far as commands
+of sessions (mv, git mv), commits or its content show that. Changes nothing,
+and writes nothing into git.
 
 With a line, or lines: the session, the prompt and the time in full.
 

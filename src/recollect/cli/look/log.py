@@ -3,8 +3,9 @@
 For each session: when, how many changes, and how many of its lines are in the
 file now. For each commit that changed the file: how many of the lines it adds
 were written by which session. That is decided by the content of the commit,
-never by its time alone. A file that is gone has a log too. The newest 200
-commits are read. Changes nothing, and writes nothing into git.
+never by its time alone. A file that is gone has a log too; one that was renamed
+has that of its earlier names. The newest 200 commits are read. Changes nothing,
+and writes nothing into git.
 
 Example:
   recollect log src/cart.py

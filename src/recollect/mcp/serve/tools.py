@@ -166,7 +166,7 @@ class RecallTools:
             raise UsageError("question: too long", hint=f"at most {_LONGEST:,} characters")
         since, until = timespan.bounds(asked.since, asked.until, dt.datetime.now(dt.UTC))
         skip = _skipped(asked)
-        with self._index.opened(_WAIT_SECONDS) as opened:
+        with self._index.kept_open(_WAIT_SECONDS) as opened:
             if opened.database is None:
                 raise UsageError(self._not_ready(), hint="ask again in a moment")
             found = recall(
@@ -247,7 +247,7 @@ class RecallTools:
             if not 0 <= number <= _MOST_BESIDE:
                 raise UsageError("before or after: out of range", hint=f"give 0 to {_MOST_BESIDE}")
         start = _number(asked.cursor)
-        with self._index.opened(0) as opened:
+        with self._index.kept_open(0) as opened:
             if opened.database is None:
                 raise UsageError(self._not_ready(), hint="ask again in a moment")
             before, after = (0, 0) if start else (asked.before, asked.after)

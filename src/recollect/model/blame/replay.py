@@ -206,7 +206,10 @@ def _base_of(step: FileStep, last: str | None) -> str | None:
 def _owners_after(base: str, owners: Sequence[int], change: FileChange, text: str, author: int) -> list[int]:
     found = _by_replacements(base, owners, change, text, author)
     if found is None:
-        found = carried(lines_of(base), owners, lines_of(text), author)
+        old, new = lines_of(base), lines_of(text)
+        if change.is_notebook:  # all of it is written again, with the client's indents
+            old, new = [line.strip() for line in old], [line.strip() for line in new]
+        found = carried(old, owners, new, author)
     if change.proposed is None:
         return found
     # A person altered it: only lines that the model had proposed are its own.

@@ -47,6 +47,7 @@ class ReportContext(Struct, frozen=True):
 class FileChange(Struct, frozen=True, kw_only=True):
     """A file was written. Without ``content`` it must be computed from the previous version.
 
+    ``is_notebook``: the tool changed one cell and wrote the whole file again, perhaps with other indents.
     ``proposed`` is what the model had asked for, where a person altered it before it was written: a whole text, or
     replacements.
     """
@@ -57,6 +58,7 @@ class FileChange(Struct, frozen=True, kw_only=True):
     content: str | None = None
     original: str | None = None
     created: bool = False
+    is_notebook: bool = False
     replacements: tuple[Replacement, ...] = ()
     hunks: tuple[Hunk, ...] = ()
     proposed: str | tuple[Replacement, ...] | None = None
@@ -208,6 +210,7 @@ def _notebook(entry: Entry, fields: _Fields) -> FileChange | None:
         path=str(fields["notebook_path"]),
         context=report_context(entry),
         is_edit=True,
+        is_notebook=True,
         content=updated if isinstance(updated, str) else None,
         original=original if isinstance(original, str) else None,
     )

@@ -305,7 +305,7 @@ class QuestionFinder:
 
     def __init__(self, words: Iterable[str]) -> None:
         forms = "|".join(f"({_form(word)})" for word in words)
-        self._pattern = re.compile(forms or "(?!)", re.IGNORECASE)
+        self._pattern = re.compile(forms or "(?!)")
 
     def matches(self, fields: Mapping[str, str]) -> bool:
         return any(map(self._pattern.search, fields.values()))
@@ -317,9 +317,12 @@ class QuestionFinder:
 
 
 def _form(word: str) -> str:
-    """A pattern for a word: from its beginning on if it is short, also inside a name if it is long."""
+    """A pattern for a word: from its beginning on if it is short, also inside a name if it is long.
+
+    Only the word itself ignores case: compiling a range that does takes longer than finding it.
+    """
     if not word.isascii():
-        return re.escape(word)
+        return f"(?i:{re.escape(word)})"
     stem = _DOUBLED.sub(r"\1", _SUFFIX.sub("", word)) if len(word) > 4 else word
-    begins = "" if len(stem) > 4 else "(?<![0-9a-z])"
-    return f"{begins}{stem}{'[a-z]*' if len(word) > 4 else '(?![0-9a-z])'}"
+    begins = "" if len(stem) > 4 else "(?<![0-9A-Za-z])"
+    return f"{begins}(?i:{stem}){'[A-Za-z]*' if len(word) > 4 else '(?![0-9A-Za-z])'}"

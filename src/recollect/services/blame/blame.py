@@ -10,13 +10,14 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.blame.line_owners import UNCERTAIN, lines_of
 from recollect.model.blame.replay import DatedStep, line_owners, plain
 from recollect.model.files.history import FileStep, reported_text
 from recollect.services.blame.candidates import FileNeedle, sessions_naming
+from recollect.services.blame.renames import former_paths
 from recollect.services.blame.same_file import PathMatch, SameFile, is_alike, said_lines
 from recollect.services.blame.sessions import AskedPrompt, SessionTrail
 from recollect.services.homes import Home
@@ -24,6 +25,8 @@ from recollect.services.session import Session
 from recollect.system import fsops
 from recollect.system.peek import open_regular
 
+# Names that one file may have had.
+_MOST_NAMES = 20
 _EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
@@ -95,46 +98,82 @@ def present_text(path: Path) -> str:
     return text
 
 
+class _ReportedPath(Struct, frozen=True):
+    """What one session says of one path."""
+
+    trail: SessionTrail
+    path: str
+    match: PathMatch
+    steps: list[FileStep]
+
+
 def trails(home: Home, path: Path, present: str | None) -> FileTrails:
     """What all sessions report about a file; ``present`` is its text, None where it is gone."""
-    file, needle = SameFile(path), FileNeedle(path.name)
-    found: list[tuple[SessionTrail, str, PathMatch, list[FileStep]]] = []
-    for session in sessions_naming(home, path.name):
+    file = SameFile(path)
+    found = _with_former(home, file)
+    alike = _alike(found, present)
+    return _in_time(
+        file,
+        [
+            (one.trail, str(file.path) if one.match is PathMatch.SAME else one.path, one.steps)
+            for one in found
+            if one.match is not PathMatch.PERHAPS or one.path in alike
+        ],
+    )
+
+
+def _with_former(home: Home, file: SameFile) -> list[_ReportedPath]:
+    """The reports about the file, and about the paths it had before it was renamed."""
+    found, seen = list[_ReportedPath](), set[tuple[str, str]]()
+    names, number = [str(file.path)], 0
+    while number < min(len(names), _MOST_NAMES):
+        place = file if number == 0 else SameFile(Path(names[number]))
+        reports, read = _reported(home, place)
+        for one in reports:
+            key = one.trail.session.id, one.path
+            if key not in seen:
+                seen.add(key)
+                is_former = number > 0 and one.match is PathMatch.SAME
+                found.append(structs.replace(one, match=PathMatch.MOVED) if is_former else one)
+        names += [name for name in former_paths(place, read) if name not in names]
+        number += 1
+    return found
+
+
+def _reported(home: Home, file: SameFile) -> tuple[list[_ReportedPath], list[SessionTrail]]:
+    """The reports about one path, and all that was read for them."""
+    needle = FileNeedle(file.path.name)
+    found, read = list[_ReportedPath](), list[SessionTrail]()
+    for session in sessions_naming(home, file.path.name):
         trail = SessionTrail(session, needle)
+        read.append(trail)
         known: dict[str, PathMatch] = {}
 
         def wanted(logged: str, trail: SessionTrail = trail, known: dict[str, PathMatch] = known) -> bool:
             known[logged] = file.compared(logged, trail.cwds)
             return known[logged] is not PathMatch.OTHER
 
-        found += [(trail, logged, known[logged], steps) for logged, steps in trail.steps(wanted).items()]
-    alike = _alike(found, present)
-    return _in_time(
-        file,
-        [
-            (trail, str(file.path) if match is PathMatch.SAME else logged, steps)
-            for trail, logged, match, steps in found
-            if match is PathMatch.SAME or logged in alike
-        ],
-    )
+        found += [
+            _ReportedPath(trail, logged, known[logged], steps)
+            for logged, steps in trail.steps(wanted).items()
+        ]
+    return found, read
 
 
-def _alike(
-    found: Sequence[tuple[SessionTrail, str, PathMatch, list[FileStep]]], present: str | None
-) -> set[str]:
+def _alike(found: Sequence[_ReportedPath], present: str | None) -> set[str]:
     """The other paths whose content shows that they are the same file, one renamed after the other."""
     own = [] if present is None else [said_lines(plain(present))]
-    own += [lines for *_, match, steps in found if match is PathMatch.SAME for lines in _states(steps)]
+    own += [lines for one in found if one.match is not PathMatch.PERHAPS for lines in _states(one.steps)]
     waiting: dict[str, list[FileStep]] = {}
-    for _, logged, match, steps in found:
-        if match is PathMatch.PERHAPS:
-            waiting.setdefault(logged, []).extend(steps)
+    for one in found:
+        if one.match is PathMatch.PERHAPS:
+            waiting.setdefault(one.path, []).extend(one.steps)
     alike: set[str] = set()
     while own:
         states = {logged: _states(steps) for logged, steps in waiting.items() if logged not in alike}
         last = {logged: said_lines(_latest(waiting[logged])) for logged in states}
         ever = {logged: set[str]().union(last[logged], *states[logged]) for logged in states}
-        new = [logged for logged in states if any(is_alike(one, last[logged], ever[logged]) for one in own)]
+        new = [logged for logged in states if any(is_alike(text, last[logged], ever[logged]) for text in own)]
         alike.update(new)
         own = [lines for logged in new for lines in states[logged]]
     return alike

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.errors import NotFound, UsageError
 from recollect.model.blame.line_owners import carried, lines_of
@@ -18,7 +18,7 @@ from recollect.model.files.history import reported_text
 from recollect.services.blame.blame import FileTrails, FileWriting, present_text, trails
 from recollect.services.homes import Home
 from recollect.services.session import Session
-from recollect.storage.git_commits import FileCommit, file_commits
+from recollect.storage.git_commits import FileCommit, file_commits, former_names
 
 _MOST_COMMITS = 200
 _OLD, _ADDED = 0, 1
@@ -70,7 +70,7 @@ def file_log(home: Home, path: Path) -> FileTouches:
     except (NotFound, UsageError):
         text = None
     found = trails(home, path, text)
-    commits = file_commits(found.file.path, _MOST_COMMITS)
+    commits = _commits(found.file.path)
     if not found.writings and not commits and text is None and not path.exists():
         raise NotFound(
             f"{path}: no such file, and no session changed one here",
@@ -90,6 +90,21 @@ def file_log(home: Home, path: Path) -> FileTouches:
     ]
     sessions.sort(key=lambda one: one.last_at or dt.datetime.min.replace(tzinfo=dt.UTC), reverse=True)
     return FileTouches(sessions, matched)
+
+
+def _commits(path: Path) -> list[FileCommit]:
+    """Those of the file, newest first, also under the names it had before: a commit that renamed it is of both."""
+    found: dict[str, FileCommit] = {}
+    for name in (path, *former_names(path)):
+        for one in file_commits(name, _MOST_COMMITS):
+            other = found.get(one.id)
+            found[one.id] = one if other is None else _joined(other, one)
+    return sorted(found.values(), key=lambda one: one.at, reverse=True)[:_MOST_COMMITS]
+
+
+def _joined(one: FileCommit, other: FileCommit) -> FileCommit:
+    text = other.text if one.text is None else one.text
+    return structs.replace(one, text=text, before=other.before if one.before is None else one.before)
 
 
 def _replayed(

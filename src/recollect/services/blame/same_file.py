@@ -2,7 +2,7 @@
 
 The same path, or a path that leads to the same file through links, is the file itself. A path below a directory that
 is gone, or below another worktree of the same repository, may be the file where it was before: it has the same path
-from there on. Then its content decides (``is_alike``).
+from there on. Then its content decides (``is_alike``). Another name needs a trace: see ``renames``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ class PathMatch(Enum):
     """How a path of a log is related to the file."""
 
     SAME = "same"
+    MOVED = "moved"  # something says that the file was there before
     PERHAPS = "perhaps"
     OTHER = "other"
 

@@ -14,11 +14,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.errors import NotFound, StorageError
-from recollect.model.blocks import ToolUseBlock
+from recollect.model.blocks import ToolResultBlock, ToolUseBlock
 from recollect.model.conversation.agents import SubAgent
 from recollect.model.damage import Line
-from recollect.model.entry import Assistant, Entry, System, ToolCallBody
+from recollect.model.entry import Assistant, Entry, System, ToolCallBody, User
 from recollect.model.files.history import FileStep, file_steps
+from recollect.model.json.text import loose_value
 from recollect.model.line_views.links import LineKey, line_key
 from recollect.model.prompts import asked_text, read_entry
 from recollect.services.agents import agents_of
@@ -72,6 +73,23 @@ class SessionTrail:
 
     def origin(self, uuid: str | None) -> ChangeOrigin:
         return self._origins.get(uuid or "", ChangeOrigin(None, False))
+
+    def commands(self) -> Iterator[tuple[str, str]]:
+        """The shell commands that name the file and did not fail, each with the directory it ran in."""
+        waiting: dict[str, tuple[str, str]] = {}
+        for entry in self._entries:
+            cwd = (entry.chain.cwd if entry.chain else None) or ""
+            for block in entry.body.message.blocks if isinstance(entry.body, Assistant) else ():
+                if isinstance(block, ToolUseBlock) and block.name == "Bash":
+                    given = loose_value(block.input)
+                    command = given.get("command") if isinstance(given, dict) else None
+                    waiting |= {block.id: (command, cwd)} if isinstance(command, str) else {}
+            content = entry.body.message.content if isinstance(entry.body, User) else ""
+            for result in content if not isinstance(content, str) else ():
+                if isinstance(result, ToolResultBlock) and result.tool_use_id in waiting:
+                    ran = waiting.pop(result.tool_use_id)
+                    if result.is_error is not True:
+                        yield ran
 
     # ---- lines -----------------------------------------------------------------------------------------------
 

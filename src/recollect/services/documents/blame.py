@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from recollect.model.brief_repr import brief_repr
 from recollect.services.blame.blame import BlamedLine, FileWriting
 from recollect.services.blame.log import FileTouches, MatchedCommit, TouchingSession
 
@@ -26,6 +27,8 @@ class WritingDocument(Struct, frozen=True, kw_only=True):
     prompt: str | None
     path: str
 
+    __repr__ = brief_repr
+
 
 class BlamedLineDocument(Struct, frozen=True):
     """A line of the file. ``writing`` is a place in ``writings``, null for unknown; ``uncertain``: one of several."""
@@ -34,6 +37,8 @@ class BlamedLineDocument(Struct, frozen=True):
     text: str
     writing: int | None
     uncertain: bool
+
+    __repr__ = brief_repr
 
 
 class BlameDocument(Struct, frozen=True, kw_only=True):
@@ -44,6 +49,8 @@ class BlameDocument(Struct, frozen=True, kw_only=True):
     writings: list[WritingDocument]
     total: int
     known: int
+
+    __repr__ = brief_repr
 
 
 class TouchingSessionDocument(Struct, frozen=True, kw_only=True):
@@ -60,6 +67,8 @@ class TouchingSessionDocument(Struct, frozen=True, kw_only=True):
     lines: int | None
     paths: list[str]
     prompts: list[str]
+
+    __repr__ = brief_repr
 
 
 class CommitSessionDocument(Struct, frozen=True):
@@ -79,6 +88,8 @@ class FileCommitDocument(Struct, frozen=True, kw_only=True):
     exact: bool
     sessions: list[CommitSessionDocument]
 
+    __repr__ = brief_repr
+
 
 class FileLogDocument(Struct, frozen=True):
     """What ``log --json`` prints."""
@@ -86,6 +97,8 @@ class FileLogDocument(Struct, frozen=True):
     path: str
     sessions: list[TouchingSessionDocument]
     commits: list[FileCommitDocument]
+
+    __repr__ = brief_repr
 
 
 def blame_document(path: str, lines: Sequence[BlamedLine]) -> BlameDocument:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,7 @@ class IndexKeeper:
         self.refreshed_at: dt.datetime | None = None
         self.done = self.total = 0
         self.notes: list[str] = []
+        self._kept: tuple[contextlib.AbstractContextManager[OpenIndex], OpenIndex] | None = None
 
     @property
     def is_refreshing(self) -> bool:
@@ -88,6 +90,38 @@ class IndexKeeper:
                 yield opened
             return
         yield OpenIndex(self.homes, index_path(self.homes, self._cache))
+
+    @contextlib.contextmanager
+    def kept_open(self, wait: float) -> Iterator[OpenIndex]:
+        """As ``opened``, for a caller that asks from one thread only: the index stays open until the next answer.
+
+        Opening and closing it takes longer than many an answer. Pages are read into a cache of a fixed size: what is mapped
+        stays counted as memory of a process that keeps it.
+        """
+        self.refresh()
+        kept = self._kept
+        if kept is None or kept[1].is_replaced:
+            self.close()
+            if not self._built():
+                yield OpenIndex(self.homes, index_path(self.homes, self._cache))
+                return
+            context = open_index(self.homes, cache=self._cache, is_refreshed=False)
+            kept = self._kept = context, context.__enter__()
+            if kept[1].database is not None:
+                kept[1].database.use_cache_only()
+        self.wait(wait)
+        try:
+            yield kept[1]
+        except BaseException:
+            self._kept = None
+            if not kept[0].__exit__(*sys.exc_info()):
+                raise
+
+    def close(self) -> None:
+        """Close what is kept open. May be called twice."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept[0].__exit__(None, None, None)
 
     def _refresh(self) -> None:
         begun = time.monotonic()

@@ -8,8 +8,9 @@ messages; only those that are quoted are read. A best answer that has little of 
 from __future__ import annotations
 
 import datetime as dt
-import heapq
+import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -155,7 +156,7 @@ class _Answer:
     def __init__(self, rows: RecallQueries, text: str, only: TextFilter) -> None:
         self._rows, self._only = rows, only
         self.words = question_words(text)
-        found = rows.found(self.words, only)
+        found = rows.found(self.words, only, 2 * _RANKED)
         self.missing = [word for word, count in zip(self.words, found.counts, strict=True) if not count]
         self._weights = WordWeights(found.counts, found.total)
         self._finder = QuestionFinder(self.words)
@@ -163,18 +164,29 @@ class _Answer:
         self.sessions = self._ranked(found.masks) if self._weights.whole else []
 
     def _ranked(self, masks: dict[int, int]) -> list[ScoredSession]:
-        # Many rows have the same words: their worth is computed once.
-        worth = {mask: self._weights.of(mask) for mask in set(masks.values())}
-        by_role = roles.WEIGHTS
-        scores = {row: worth[mask] * by_role[row & _ROLE] for row, mask in masks.items()}
+        # Many rows have the same words and the same role, which is all that counts here: such a group has one score.
+        groups = Counter(mask << ROLE_BITS | row & _ROLE for row, mask in masks.items())
+        scores = {
+            group: self._weights.of(group >> ROLE_BITS) * roles.WEIGHTS[group & _ROLE] for group in groups
+        }
         # Rows that the filter refuses are passed over; without one, only those of deleted logs are.
-        most = 2 * _RANKED if self._only == TextFilter() else len(scores)
-        best = heapq.nlargest(most, scores, key=scores.__getitem__)
+        most = 2 * _RANKED if self._only == TextFilter() else len(masks)
+        chosen, count = dict[int, list[int]](), 0
+        for group in sorted(scores, key=scores.__getitem__, reverse=True):
+            if count < most:
+                chosen[group] = []
+                count += groups[group]
+        for row, mask in masks.items():
+            group = mask << ROLE_BITS | row & _ROLE
+            if group in chosen:
+                chosen[group].append(row)
+        best = list(itertools.chain.from_iterable(chosen.values()))
         logs: dict[int, list[ScoredMessage]] = {}
         for placed in self._rows.placed(best, self._only, _RANKED):
             self._files[placed.row] = placed
-            score = scores[placed.row] * by_length(placed.length)
-            logs.setdefault(placed.file, []).append(ScoredMessage(placed.row, masks[placed.row], score))
+            mask = masks[placed.row]
+            score = scores[mask << ROLE_BITS | placed.row & _ROLE] * by_length(placed.length)
+            logs.setdefault(placed.file, []).append(ScoredMessage(placed.row, mask, score))
         return scored_sessions(logs, self._rows.sessions(list(logs)), self._weights, _place_in_log)
 
     def shown(
