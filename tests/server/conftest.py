@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from recollect.server.database.contract import Database
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.sqlite import SqliteDatabase
 from tests.server.memory_database import MemoryDatabase
+
+if TYPE_CHECKING:
+    from tests.server.object_store import TestStore
 
 KINDS = ("memory", "sqlite", "postgres")
 
@@ -48,6 +52,18 @@ def postgres() -> Iterator[str]:
         yield cluster.dsn()
     finally:
         cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[TestStore]:
+    """An object store, started once for each process of the tests."""
+    from tests.server.object_store import TestStore
+
+    store = TestStore()
+    try:
+        yield store
+    finally:
+        store.stop()
 
 
 @pytest.fixture(params=KINDS)

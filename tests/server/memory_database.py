@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from recollect.index.frame import UsageRow
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.copies import counted
-from recollect.model.search.query import WordQuery
 from recollect.model.titles import FIRST_PROMPT, TITLE_PARTS, title_of
 from recollect.server.database.contract import Forbidden, Held, Taken
 from recollect.server.database.records import (
@@ -34,6 +33,7 @@ from recollect.server.database.records import (
     FileBytes,
     Grant,
     LineMatch,
+    LineSearch,
     LogPlace,
     Org,
     OrgTeam,
@@ -49,7 +49,8 @@ from recollect.server.database.records import (
     TextRow,
     UsageSum,
 )
-from recollect.server.database.sql import now_ms, place_in
+from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_logs import place_in
 from recollect.server.facts import copy_of, replaces
 from recollect.sync.wire import START, Head, LogHead, RemoteSession, SessionDetail, SideFile
 
@@ -337,6 +338,9 @@ class MemoryDatabase:
                 return place_in(segment, lines)
         return None
 
+    async def reach(self, org: str, session: str, key: str, after: int) -> None:
+        """Every line is here."""
+
     async def segments(
         self, org: str, session: str, key: str, after: int, until: int
     ) -> AsyncIterator[Segment]:
@@ -586,34 +590,24 @@ class MemoryDatabase:
             *row[11:17],
         )
 
-    async def search(
-        self,
-        org: str,
-        query: WordQuery,
-        *,
-        session: str | None,
-        project: str | None,
-        since: int | None,
-        until: int | None,
-        limit: int,
-        reader: SessionReader | None = None,
-    ) -> list[LineMatch]:
+    async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
         """Every line looked at."""
+        since, until = wanted.since, wanted.until
         found = [
             LineMatch(one.id, key, row.line, row.at, row.type)
             for one in self._sessions.values()
             if one.org == org
             and one.state == LIVE
-            and self._is_seen(one, reader)
-            and session in (None, one.id)
-            and project in (None, one.project)
+            and self._is_seen(one, wanted.reader)
+            and wanted.session in (None, one.id)
+            and wanted.project in (None, one.project)
             for key, log in one.logs.items()
             for row in log.texts
             if (since is None or (row.at is not None and row.at >= since))
             and (until is None or (row.at is not None and row.at < until))
-            and query.matches({"words": row.text})
+            and wanted.query.matches({"words": row.text})
         ]
-        return sorted(found, key=lambda hit: hit.at or 0, reverse=True)[:limit]
+        return sorted(found, key=lambda hit: hit.at or 0, reverse=True)[: wanted.limit]
 
     async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
         """A refused attempt."""

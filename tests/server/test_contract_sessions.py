@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import pytest
 
-from recollect.server.database import sql
+from recollect.server.database import sql_sweep
 from recollect.server.database.sql import now_ms
 from recollect.sync.wire import MACHINE, PROJECT, REPOSITORY, described
 from tests.server.conftest import Kind
@@ -334,7 +334,7 @@ def test_an_organisations_name_and_a_members_name_are_used_once(kind: Kind) -> N
 def test_a_sweep_goes_on_until_nothing_is_left(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where there are more sessions than one question asks for; one under legal hold stops nothing. Old rows of the
     audit log go by a retention of their own. (Other tests leave sessions in the same PostgreSQL; they are swept too.)"""
-    monkeypatch.setattr(sql, "_NEXT", sql._NEXT.replace("LIMIT 1000", "LIMIT 3"))
+    monkeypatch.setattr(sql_sweep, "_NEXT", sql_sweep._NEXT.replace("LIMIT 1000", "LIMIT 3"))
 
     async def scene(made: World) -> list[object]:
         for number in range(10):

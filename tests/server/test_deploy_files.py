@@ -13,6 +13,7 @@ import pytest
 from recollect.cli.main import command_parser
 from recollect.model.search.query import WordQuery
 from recollect.server.database.postgres import PostgresDatabase
+from recollect.server.database.records import LineSearch
 from tests.server.conftest import Kind
 from tests.server.postgres_cluster import PROGRAMS, Cluster
 from tests.server.world import World, in_world, prompt, reply
@@ -67,9 +68,7 @@ def test_a_dump_as_the_documented_role_is_restored_whole() -> None:
         database = PostgresDatabase(cluster.dsn(database="restored"))
         await database.open()
         try:
-            hits = await database.search(
-                org, WordQuery.parse("needle"), session=None, project=None, since=None, until=None, limit=5
-            )
+            hits = await database.search(org, LineSearch(WordQuery.parse("needle"), 5))
             head = await database.head(org, "s1", "")
             return [head and head.lines, len(await database.usage(org, None, None)), len(hits)]
         finally:

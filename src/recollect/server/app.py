@@ -23,9 +23,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recollect.server.database.contract import Unavailable
+from recollect.server.database.contract import BodyLost, BodyUnavailable, Unavailable
 from recollect.server.database.sql import now_ms
-from recollect.server.refusals import RequestRefused, busy, forbidden, not_found, too_many, unauthorized
+from recollect.server.refusals import (
+    RequestRefused,
+    body_lost,
+    busy,
+    forbidden,
+    not_found,
+    object_store_down,
+    too_many,
+    unauthorized,
+)
 from recollect.server.request_log import RequestLine
 from recollect.server.routes import admin, team
 from recollect.server.routes import log as routes_log
@@ -133,16 +142,19 @@ def make_app(service: Service, *, is_owner: bool = True, page: PageApp | None = 
             await service.database.open()
         if page is not None:
             page.start()
-        sweeping = asyncio.create_task(_sweep_forever(service, page))
+        jobs = [asyncio.create_task(_sweep_forever(service, page))]
+        if service.mover is not None and service.mover.is_working:
+            jobs.append(asyncio.create_task(service.mover.run()))
         try:
             yield
         finally:
             service.closing.set()
             if page is not None:
                 page.stop()
-            sweeping.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await sweeping
+            for job in jobs:
+                job.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await job
             if is_owner:
                 await service.database.close()
 
@@ -182,6 +194,12 @@ async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) ->
         return refused.response()
     except TimeoutError:
         return busy("the request took too long").response()
+    except BodyLost as lost:
+        _log.error("bodies", extra={"fields": {"problem": str(lost)}})
+        return body_lost(lost.name, lost.what).response()
+    except BodyUnavailable as problem:
+        _log.warning("bodies", extra={"fields": {"problem": str(problem)[:200]}})
+        return object_store_down().response()
     except Unavailable as problem:
         _log.warning("database", extra={"fields": {"problem": str(problem)[:200]}})
         return busy("the database is not available", 2).response()

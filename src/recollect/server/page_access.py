@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from recollect.errors import Busy
 from recollect.server.app import admitted
-from recollect.server.database.contract import Database, Unavailable
+from recollect.server.database.contract import BodyLost, Database, Unavailable
 from recollect.server.database.records import EVERYONE, FileBytes, Segment, SessionFilter
 from recollect.server.facts import lines_of
 from recollect.server.refusals import RequestRefused
@@ -142,6 +142,11 @@ class OrganizationSource:
                 raise _no_answer()
         try:
             return answer.result()
+        except BodyLost as lost:
+            raise Busy(
+                f"the object with a part of this session {lost.what}",
+                hint=f"tell the operator to restore {lost.name} in the object store",
+            ) from None
         except (Unavailable, TimeoutError, concurrent.futures.CancelledError):
             raise _no_answer() from None
 

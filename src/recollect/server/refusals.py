@@ -104,6 +104,26 @@ def busy(what: str, seconds: int = 1) -> RequestRefused:
     return RequestRefused(503, "busy", what, "repeat the same request", headers={"Retry-After": str(seconds)})
 
 
+def object_store_down() -> RequestRefused:
+    return RequestRefused(
+        503,
+        "object_store",
+        "these lines are in the object store, which does not answer",
+        "repeat the request later; new lines are still accepted",
+        headers={"Retry-After": "5"},
+    )
+
+
+def body_lost(name: str, what: str) -> RequestRefused:
+    """Never other bytes in place of those that were stored."""
+    return RequestRefused(
+        500,
+        "body_lost",
+        f"the object with these lines {what}",
+        f"tell the operator to restore {name} in the object store",
+    )
+
+
 def too_many_streams(most: int) -> RequestRefused:
     return RequestRefused(
         429,

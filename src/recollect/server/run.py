@@ -23,7 +23,7 @@ from recollect.server.app import JsonLineFormatter, PageApp, make_app
 from recollect.server.database.contract import Database
 from recollect.server.limits import ServerLimits
 from recollect.server.request_log import RequestLog
-from recollect.server.service import Service
+from recollect.server.service import ObjectWork, Service
 
 _GRACE_SECONDS = 20
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -107,8 +107,11 @@ def run(
     limits: ServerLimits | None = None,
     prices: PriceList | None = None,
     page_of: Callable[[Service], PageApp] | None = None,
+    *,
+    mover: ObjectWork | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; with a page for members if ``page_of`` is given."""
+    """Serve until SIGTERM or SIGINT; with a page for members if ``page_of`` is given. ``mover``: for bodies of logs in
+    an object store."""
     try:
         import uvicorn
 
@@ -119,6 +122,7 @@ def run(
     asyncio.run(_check(database))
     log_as_json(is_quiet=settings.is_quiet)
     service = Service(database, limits=limits, prices=prices)
+    service.mover = mover
     if not settings.is_quiet:
         service.request_log = RequestLog(sys.stderr.buffer)
     page = None if page_of is None else page_of(service)

@@ -6,9 +6,9 @@ import asyncio
 import datetime as dt
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -35,6 +35,16 @@ Document = TypeVar("Document")
 _LongKey = tuple[str, str, str]
 _MOST_MS = 1 << 50
 _MOST_CREATORS = 20_000
+
+
+class ObjectWork(Protocol):
+    """The part of a worker that a server knows (``objects.mover``, which needs PostgreSQL)."""
+
+    is_working: bool
+
+    async def run(self) -> None: ...
+
+    async def gauges(self) -> Mapping[str, float]: ...
 
 
 class Wakeups:
@@ -84,6 +94,8 @@ class Service:
         self.streams = StreamSlots(self.limits.followers, self.limits.streams_per_token)
         self.impatience = TaskTimeouts()
         self.wakeups = Wakeups()
+        # Moves bodies of logs to an object store; None where there is none.
+        self.mover: ObjectWork | None = None
         # Where request lines are logged; None: nowhere.
         self.request_log: RequestLog | None = None
         # Set at shutdown: followers are disconnected and reconnect to another server.

@@ -15,10 +15,17 @@ from recollect.errors import UsageError
 from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.postgres import USAGE_OF, PostgresDatabase
+from recollect.server.database.postgres_bodies import MovableLog
 from recollect.server.database.postgres_search import BLOCKS, SETTINGS, tsquery
 from recollect.server.database.records import AppendRequest, Author, StoredAppend
 from recollect.server.database.sql import now_ms
-from recollect.server.database.sql_tables import PARTITIONED, PARTITIONS, TENANT_TABLES, postgres_steps
+from recollect.server.database.sql_tables import (
+    PARTITIONED,
+    PARTITIONS,
+    TENANT_TABLES,
+    postgres_steps,
+    session_ref,
+)
 from recollect.server.facts import prepare
 from recollect.sync.wire import START, Position
 from tests.server.conftest import Kind
@@ -49,6 +56,11 @@ def test_row_level_security_is_a_second_line(postgres: str) -> None:
         team = (await made.ask("POST", "/v1/teams", json={"name": "red"})).json()["id"]
         members = [user.id for user in await made.database.users(made.org.id)]
         await made.ask("PATCH", f"/v1/teams/{team}", json={"members": members})
+        assert isinstance(made.database, PostgresDatabase)
+        log = MovableLog(made.org.id, session_ref(made.org.id, "s1"), "")
+        body = await made.database.movable_body(log, now_ms() + 1_000)
+        assert body is not None
+        assert await made.database.claim_body(body, now_ms())
         return made.org.id
 
     org = in_world(Kind("postgres", postgres), fill)

@@ -11,6 +11,10 @@ one PostgreSQL. `recollect admin` manages organisations, members and tokens. On
 SIGTERM, open requests finish first. Each request is logged as one JSON line on
 stderr, without content.
 
+--objects s3://BUCKET moves lines older than an hour out of PostgreSQL into
+objects, and reads them from there; `recollect serve worker` does only that,
+and leaves it to the worker where the servers have --no-worker.
+
 --page ADDRESS also serves the page of `recollect web`, read-only, to members
 with a token, at the public address of this server (docs/guides/team-page.md).
 
@@ -19,6 +23,7 @@ Example:
   recollect admin org add Acme
   recollect serve --port 8787
   recollect serve --behind-proxy --page https://recollect.example.org
+  recollect serve worker --objects s3://recollect-bodies
 """
 
 from __future__ import annotations
@@ -37,14 +42,25 @@ from recollect.errors import Busy, MissingExtra, UsageError
 if TYPE_CHECKING:
     from recollect.server.app import PageApp
     from recollect.server.database.contract import Database
+    from recollect.server.objects.mover import BodyMover
     from recollect.server.service import Service
 
-DATABASE = "RECOLLECT_DATABASE"
+DATABASE, OBJECTS = "RECOLLECT_DATABASE", "RECOLLECT_OBJECTS"
 _MIB = 1 << 20
 
 
 def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("role", nargs="?", choices=("worker",), help="worker: only move lines to objects")
     add_database(parser)
+    parser.add_argument(
+        "--objects",
+        metavar="ADDRESS",
+        help="s3://BUCKET/PREFIX for lines older than an hour (default: $RECOLLECT_OBJECTS, else none)",
+    )
+    parser.add_argument(
+        "--no-worker", action="store_true", help="read objects, but leave moving lines to a worker"
+    )
+    parser.add_argument("--once", action="store_true", help="worker: move what there is, then exit")
     parser.add_argument("--replica", metavar="ADDRESS", help="a PostgreSQL replica for reads")
     parser.add_argument("--migrate", action="store_true", help="create or update the tables, then exit")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
@@ -110,16 +126,11 @@ def run(options: Namespace) -> int:
     from recollect.server.run import run as serve
     from recollect.storage.config.our_config import price_list
 
+    mover = _mover_of(options, database)
     if options.migrate:
-        try:
-            steps = asyncio.run(database.migrate())
-        except (Unavailable, OSError) as problem:
-            raise Busy(
-                f"cannot reach the database: {problem}",
-                hint="check that it is running and that the address is right",
-            ) from None
-        output.say(f"The tables are up to date ({steps} new)." if steps else "The tables were up to date.")
-        return 0
+        return _migrated(database)
+    if options.role == "worker":
+        return _worked(options, mover)
     if bool(options.tls_certificate) != bool(options.tls_key):
         raise UsageError("TLS needs a certificate and its key", hint="give --tls-certificate and --tls-key")
     if options.trusted_proxy and not options.behind_proxy:
@@ -143,7 +154,66 @@ def run(options: Namespace) -> int:
     if options.database == "memory:":
         output.say(f"Token for this trial, shown once: {asyncio.run(_first_token(database))}")
     try:
-        serve(database, settings, limits, price_list(), _page_of(options))
+        serve(database, settings, limits, price_list(), _page_of(options), mover=mover)
+    except Unavailable as problem:
+        raise Busy(str(problem), hint="check that it is running and that the address is right") from None
+    return 0
+
+
+def _migrated(database: Database) -> int:
+    from recollect.server.database.contract import Unavailable
+
+    try:
+        steps = asyncio.run(database.migrate())
+    except (Unavailable, OSError) as problem:
+        raise Busy(
+            f"cannot reach the database: {problem}",
+            hint="check that it is running and that the address is right",
+        ) from None
+    output.say(f"The tables are up to date ({steps} new)." if steps else "The tables were up to date.")
+    return 0
+
+
+def _mover_of(options: Namespace, database: Database) -> BodyMover | None:
+    """What moves bodies of logs to an object store, where one is named."""
+    address = options.objects or os.environ.get(OBJECTS)
+    for name in ("once",) if options.role is None else ("no_worker", "migrate", "page"):
+        if getattr(options, name):
+            what = "is for `serve worker`" if options.role is None else "is not for a worker"
+            raise UsageError(f"--{name.replace('_', '-')}: {what}", hint="leave it out")
+    if not address:
+        if options.role is not None or options.no_worker:
+            raise UsageError("a worker needs an object store", hint="give --objects s3://BUCKET")
+        return None
+    try:
+        from recollect.server.objects.mover import with_objects
+    except ImportError as missing:
+        raise MissingExtra("an object store", missing.name or "asyncpg", "pg", "lake") from None
+    mover = with_objects(database, address, os.environ)
+    mover.is_working = not options.no_worker
+    return mover
+
+
+def _worked(options: Namespace, mover: BodyMover | None) -> int:
+    """A worker's life: until a signal, or with --once until nothing is left."""
+    from recollect.server.database.contract import Unavailable
+    from recollect.server.objects.mover import work_until_signal, worked_once
+    from recollect.server.run import log_as_json
+
+    if mover is None:
+        return 0
+    try:
+        if options.once:
+            done = asyncio.run(worked_once(mover))
+            output.say(
+                f"Moved {done.lines} lines into {done.objects} objects ({done.raw_bytes} to {done.stored_bytes} bytes),"
+                f" removed {done.removed} objects."
+            )
+            if done.problem is not None:
+                raise Busy(done.problem, hint="check the object store's address and credentials")
+            return 0
+        log_as_json(is_quiet=options.quiet)
+        asyncio.run(work_until_signal(mover))
     except Unavailable as problem:
         raise Busy(str(problem), hint="check that it is running and that the address is right") from None
     return 0

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
-from recollect.model.search.query import WordQuery
 from recollect.server.database.records import (
     ApiToken,
     AppendRequest,
@@ -21,6 +20,7 @@ from recollect.server.database.records import (
     FileBytes,
     Grant,
     LineMatch,
+    LineSearch,
     LogPlace,
     Org,
     OrgTeam,
@@ -39,6 +39,18 @@ from recollect.sync.wire import Head, LogHead, RemoteSession, SessionDetail, Sid
 
 class Unavailable(Exception):
     """The database does not answer; a write under way may or may not have happened."""
+
+
+class BodyUnavailable(Unavailable):
+    """Lines that were moved to the object store cannot be read now: it does not answer."""
+
+
+class BodyLost(Exception):
+    """An object with lines is missing, or is not what was written: these lines cannot be read until it is restored."""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"the object {name} {what}")
+        self.name, self.what = name, what
 
 
 class Taken(Exception):
@@ -138,6 +150,9 @@ class Database(Protocol):
     def segments(self, org: str, session: str, key: str, after: int, until: int) -> AsyncIterator[Segment]:
         """The segments with the lines ``after`` to ``until``, in order; the first may begin earlier."""
 
+    async def reach(self, org: str, session: str, key: str, after: int) -> None:
+        """Raises ``BodyUnavailable`` or ``BodyLost`` where the line after this many cannot be read now."""
+
     async def access(self, org: str, session: str, reader: SessionReader) -> SessionAccess | None:
         """Whether a session is visible to a reader; None where there is none, or only its cost."""
 
@@ -211,19 +226,8 @@ class Database(Protocol):
         never over one of ``changes`` (quarters of an hour at which prices change); without keys by quarter. Names of sessions that ``reader`` may not
         see are hidden. ``person``: the usage of that member only."""
 
-    async def search(
-        self,
-        org: str,
-        query: WordQuery,
-        *,
-        session: str | None,
-        project: str | None,
-        since: int | None,
-        until: int | None,
-        limit: int,
-        reader: SessionReader | None = None,
-    ) -> list[LineMatch]:
-        """Lines that match, newest first; with ``reader`` those of visible sessions."""
+    async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
+        """Lines that match, newest first."""
 
     async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
         """Add a refused attempt to the audit log."""

@@ -24,14 +24,15 @@ import asyncpg  # type: ignore[import-untyped]  # it has no types
 import msgspec
 
 from recollect.errors import UsageError
-from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.postgres_append import move
+from recollect.server.database.postgres_bodies import PostgresBodies
 from recollect.server.database.postgres_months import CREATE_MONTHS, EMPTY_MONTHS
 from recollect.server.database.postgres_search import BLOCKS, SETTINGS, BlockSearch, tsquery
-from recollect.server.database.records import AppendRequest, LineMatch, Moved, SessionAppend, SessionReader
-from recollect.server.database.sql import EVERY_ORG, SqlDatabase, conditions, now_ms
+from recollect.server.database.records import AppendRequest, LineMatch, LineSearch, Moved, SessionAppend
+from recollect.server.database.sql import SqlDatabase, conditions, now_ms
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
+from recollect.server.database.sql_base import EVERY_ORG
 from recollect.server.database.sql_tables import postgres_steps, session_ref
 from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, Transaction
 from recollect.server.database.sql_visibility import seen_by
@@ -118,7 +119,7 @@ def _unreachable(problem: BaseException) -> Unavailable:
     return Unavailable(f"cannot connect to the database: {type(problem).__name__}: {problem}")
 
 
-class PostgresDatabase(SqlDatabase):
+class PostgresDatabase(PostgresBodies, SqlDatabase):
     """The contract on one PostgreSQL database, with an optional replica for reads."""
 
     def __init__(
@@ -130,7 +131,8 @@ class PostgresDatabase(SqlDatabase):
         patience: float = 20.0,
         statement_seconds: float = 30.0,
     ) -> None:
-        super().__init__()
+        PostgresBodies.__init__(self)
+        SqlDatabase.__init__(self)
         self._dsn, self._replica_dsn = dsn, replica
         self._connections, self._patience = connections, patience
         self._statement_seconds = statement_seconds
@@ -416,6 +418,10 @@ class PostgresDatabase(SqlDatabase):
             order, asks = in_order(appends)
             return unordered(order, await move(connection, org, asks, now_ms()))
 
+    async def reach(self, org: str, session: str, key: str, after: int) -> None:
+        """Fetches the object with that line, which the reader needs next."""
+        await self._moved_lines(org, session_ref(org, session), key, after)
+
     # --- words and months ------------------------------------------------------------------------
 
     async def _tidy_months(self, now: int, audit_before: int | None) -> int:
@@ -425,37 +431,25 @@ class PostgresDatabase(SqlDatabase):
     async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
 
-    async def search(
-        self,
-        org: str,
-        query: WordQuery,
-        *,
-        session: str | None,
-        project: str | None,
-        since: int | None,
-        until: int | None,
-        limit: int,
-        reader: SessionReader | None = None,
-    ) -> list[LineMatch]:
-        ref = None if session is None else session_ref(org, session)
+    async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
         more, values = conditions(
             2,
-            ("texts.ref =", ref),
-            ("sessions.project =", project),
-            ("texts.newest >=", since),
-            ("texts.oldest <", until),
+            ("texts.ref =", None if wanted.session is None else session_ref(org, wanted.session)),
+            ("sessions.project =", wanted.project),
+            ("texts.newest >=", wanted.since),
+            ("texts.oldest <", wanted.until),
         )
-        if reader is not None:
-            more += f" AND {seen_by(reader, f'${len(values) + 2}')}"
-            values.append(reader.user)
-        words = tsquery(query)
+        if wanted.reader is not None:
+            more += f" AND {seen_by(wanted.reader, f'${len(values) + 2}')}"
+            values.append(wanted.reader.user)
+        words = tsquery(wanted.query)
 
         async def blocks(size: int, offset: int) -> AsyncIterator[Row]:
             sql = BLOCKS.format(more=more, limit=size, offset=offset)
             for row in await self._read(org, sql, org, *values, words=words):
                 yield row
 
-        found = BlockSearch(query, (since, until), limit, partial(self.segments, org))
+        found = BlockSearch(wanted, partial(self.segments, org))
         return await found.run(blocks)
 
 

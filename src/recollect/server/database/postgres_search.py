@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from recollect.model.search.query import AllOf, Node, WordQuery
 from recollect.model.search.terms import Term
 from recollect.server.database.postgres_append import LONGEST_WORD
-from recollect.server.database.records import LineMatch, Segment, TextRow
+from recollect.server.database.records import LineMatch, LineSearch, Segment, TextRow
 from recollect.server.database.sql_usage import Row
 from recollect.server.facts import texts_of
 
@@ -55,12 +55,11 @@ class BlockSearch:
 
     def __init__(
         self,
-        query: WordQuery,
-        span: tuple[int | None, int | None],
-        limit: int,
+        wanted: LineSearch,
         segments: Callable[[str, str, int, int], AsyncIterator[Segment]],
     ) -> None:
-        self._query, (self._since, self._until), self._limit = query, span, limit
+        self._query, self._limit = wanted.query, wanted.limit
+        self._since, self._until = wanted.since, wanted.until
         self._segments = segments
         self._found: dict[tuple[str, str, int], LineMatch] = {}
         # The last segment that was read: blocks of one append follow one another.

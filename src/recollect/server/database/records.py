@@ -7,6 +7,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from recollect.index.frame import UsageRow
+from recollect.model.search.query import WordQuery
 from recollect.sync.wire import Head, Position
 
 LIVE, DELETED, PURGED = 0, 1, 2
@@ -253,6 +254,18 @@ class UsageSum(NamedTuple):
     cache_write_1h: int
     cache_read: int
     web_searches: int
+
+
+class LineSearch(NamedTuple):
+    """What is searched for, and where. With ``reader`` in the sessions that are visible to them."""
+
+    query: WordQuery
+    limit: int
+    session: str | None = None
+    project: str | None = None
+    since: int | None = None
+    until: int | None = None
+    reader: SessionReader | None = None
 
 
 class LineMatch(NamedTuple):

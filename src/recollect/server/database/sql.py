@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any
 
 from recollect.model.titles import TITLE_PARTS
 from recollect.server.database.contract import Forbidden, Held, Taken
@@ -22,42 +21,27 @@ from recollect.server.database.records import (
     PURGED,
     REFUSED,
     ApiToken,
-    AppendConflict,
-    AppendRequest,
     AuditRow,
     Author,
-    DeletedSession,
     FileBytes,
     Grant,
-    LogPlace,
-    Moved,
     Org,
     OrgTeam,
     OrgUser,
-    Outcome,
-    Segment,
-    SessionAccess,
     SessionChanges,
     SessionFilter,
     SessionReader,
-    StoredAppend,
-    SweepResult,
     UsageSum,
 )
 from recollect.server.database.sql_append import AUDIT, packed, unpacked
+from recollect.server.database.sql_base import EVERY_ORG, Result
 from recollect.server.database.sql_cost import usage_query
+from recollect.server.database.sql_logs import SqlLogs, log_head
+from recollect.server.database.sql_sweep import SqlSweeps
 from recollect.server.database.sql_tables import session_ref
 from recollect.server.database.sql_usage import Row, Transaction
 from recollect.server.database.sql_visibility import seen_by
-from recollect.server.facts import lines_of
-from recollect.sync.wire import START, Head, LogHead, Position, RemoteSession, SessionDetail, SideFile
-
-Result = TypeVar("Result")
-# The server itself, where no organisation is known yet or all are meant.
-EVERY_ORG = "*"
-# Bytes of a log that are read from the database at once.
-_BYTES_AT_ONCE = 1 << 20
-_SEGMENTS_AT_ONCE = 256
+from recollect.sync.wire import RemoteSession, SessionDetail, SideFile
 
 _TITLE_PARTS_SAID = ", ".join(f"nullif({part}, '')" for part in TITLE_PARTS)
 _SESSION = (
@@ -73,58 +57,18 @@ _ORG, _USER = (
     "id, org, name, role, disabled, created",
 )
 _TOKEN = "id, org, user_id, scopes, machine, created, expires, revoked, last_used"  # noqa: S105 - names of columns
-_SEGMENT = "first_line, lines, first_byte, before, hash, codec, data"
-
-
-DAY_MS = 86_400_000
-# Sessions past their retention, and deleted ones past their grace; ``$1`` is the time.
-_OLD = (
-    "FROM sessions JOIN orgs ON orgs.id = sessions.org"
-    f" WHERE state = {LIVE} AND held = 0 AND retention_days IS NOT NULL AND changed < $1 - retention_days * {DAY_MS}"
-)
-_GONE = f"FROM sessions WHERE state = {DELETED} AND held = 0 AND deleted < $1"
-_NEXT = " AND (sessions.org, sessions.id) > ($2, $3) ORDER BY sessions.org, sessions.id LIMIT 1000"
 
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class SqlDatabase(ABC):
+class SqlDatabase(SqlLogs, SqlSweeps):
     """Everything that both databases share."""
 
     def __init__(self) -> None:
         # Pending token lookups: a busy client needs the same one on all its connections.
         self._asked: dict[bytes, asyncio.Task[Grant | None]] = {}
-
-    @abstractmethod
-    async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
-        """Rows of a query; may be slightly out of date."""
-
-    @abstractmethod
-    async def _read_now(self, org: str, sql: str, *values: object) -> Sequence[Row]:
-        """Rows of a query, with everything that was acknowledged."""
-
-    @abstractmethod
-    async def _write(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
-        """A transaction; durable when this returns."""
-
-    @abstractmethod
-    async def _commit(self, ask: AppendRequest) -> Moved | None:
-        """One append, batched with concurrent ones; None where its log is at another position."""
-
-    @abstractmethod
-    async def _confirm(self, org: str) -> None:
-        """Make visible data durable, before an append is reported as stored earlier."""
-
-    @abstractmethod
-    async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
-        """Remove the words of a session from the search index."""
-
-    @abstractmethod
-    async def _tidy_months(self, now: int, audit_before: int | None) -> int:
-        """Create partitions that are needed soon and return the space of empty ones, and of months of the audit log
-        before ``audit_before`` whatever they hold; how many."""
 
     # --- tenants ---------------------------------------------------------------------------------
 
@@ -322,128 +266,6 @@ class SqlDatabase(ABC):
 
         await self._write(token.org, work)
 
-    # --- logs ------------------------------------------------------------------------------------
-
-    async def append(self, ask: AppendRequest) -> Outcome:
-        moved = await self._commit(ask)
-        after = ask.prepared.after
-        if moved is not None:
-            return StoredAppend(Head(after.lines, moved[0], after.hash.hex(), moved[1]))
-        return await self._refusal(ask)
-
-    async def _refusal(self, ask: AppendRequest) -> Outcome:
-        """Why an append was not made: it is already stored, or the log is at another position, or deleted."""
-        ref = session_ref(ask.org, ask.session)
-        rows = await self._read_now(ask.org, "SELECT state FROM sessions WHERE ref = $1", ref)
-        if rows and rows[0][0] == DELETED:
-            return DeletedSession()
-        head = await self.head(ask.org, ask.session, ask.key)
-        if head is None:
-            return AppendConflict(Head(0, 0, START.hash.hex()))
-        after = ask.prepared.after
-        if head.lines >= after.lines:
-            place = await self.place(ask.org, ask.session, ask.key, after.lines)
-            # The hash covers everything before it: where it is equal, so are the lines and their position.
-            if place is not None and place.position == after:
-                await self._confirm(ask.org)
-                return StoredAppend(
-                    Head(after.lines, place.bytes, after.hash.hex(), ask.prepared.last_uuid), repeated=True
-                )
-        return AppendConflict(head)
-
-    async def head(self, org: str, session: str, key: str) -> Head | None:
-        rows = await self._read_now(
-            org,
-            "SELECT lines, bytes, hash, last_uuid FROM logs WHERE ref = $1 AND key = $2 AND closed = 0 AND lines > 0",
-            session_ref(org, session),
-            key,
-        )
-        return _head(rows[0]) if rows else None
-
-    async def place(self, org: str, session: str, key: str, lines: int) -> LogPlace | None:
-        if lines == 0:
-            return LogPlace(START, 0)
-        rows = await self._read_now(
-            org,
-            f"SELECT {_SEGMENT} FROM segments WHERE ref = $1 AND key = $2 AND first_line < $3"  # noqa: S608 - names of columns
-            " ORDER BY first_line DESC LIMIT 1",
-            session_ref(org, session),
-            key,
-            lines,
-        )
-        return place_in(_segment(rows[0]), lines) if rows else None
-
-    async def segments(
-        self, org: str, session: str, key: str, after: int, until: int
-    ) -> AsyncIterator[Segment]:
-        """The segments with these lines, read about a megabyte at a time."""
-        ref = session_ref(org, session)
-        wanted = "ref = $1 AND key = $2 AND first_line + lines > $3 AND first_line < $4"
-        while after < until:
-            start = await self._read(
-                org,
-                "SELECT coalesce(max(first_line), 0) FROM segments WHERE ref = $1 AND key = $2 AND first_line <= $3",
-                ref,
-                key,
-                after,
-            )
-            sizes = await self._read(
-                org,
-                f"SELECT first_line + lines, size FROM segments WHERE {wanted} AND first_line >= $5"  # noqa: S608 - a constant
-                f" ORDER BY first_line LIMIT {_SEGMENTS_AT_ONCE}",
-                ref,
-                key,
-                after,
-                until,
-                start[0][0],
-            )
-            if not sizes:
-                return
-            end, gathered = 0, 0
-            for last, size in sizes:
-                gathered += size
-                if end and gathered > _BYTES_AT_ONCE:
-                    break
-                end = last
-            rows = await self._read(
-                org,
-                f"SELECT {_SEGMENT} FROM segments WHERE {wanted} AND first_line >= $5 ORDER BY first_line",  # noqa: S608 - names of columns
-                ref,
-                key,
-                after,
-                end,
-                start[0][0],
-            )
-            for row in rows:
-                yield _segment(row)
-            after = end
-
-    async def access(self, org: str, session: str, reader: SessionReader) -> SessionAccess | None:
-        rows = await self._read_now(
-            org,
-            f"SELECT user_id, {seen_by(reader, '$2')} FROM sessions WHERE ref = $1 AND state <> {PURGED}",  # noqa: S608 - constants
-            session_ref(org, session),
-            reader.user,
-        )
-        return SessionAccess(rows[0][0], bool(rows[0][1])) if rows else None
-
-    async def heads(
-        self, org: str, after: tuple[str, str], limit: int, reader: SessionReader | None = None
-    ) -> list[LogHead]:
-        more = "" if reader is None else f" AND {seen_by(reader, '$5')}"
-        rows = await self._read(
-            org,
-            "SELECT sessions.id, logs.key, logs.lines, logs.bytes, logs.hash, logs.last_uuid, logs.changed"  # noqa: S608 - constants
-            " FROM sessions JOIN logs ON logs.ref = sessions.ref"
-            f" WHERE sessions.org = $1 AND sessions.state = {LIVE} AND logs.lines > 0"
-            f" AND (sessions.id, logs.key) > ($2, $3){more} ORDER BY sessions.id, logs.key LIMIT $4",
-            org,
-            *after,
-            limit,
-            *(() if reader is None else (reader.user,)),
-        )
-        return [_log_head(row) for row in rows]
-
     # --- sessions and files ----------------------------------------------------------------------
 
     async def sessions(
@@ -501,7 +323,7 @@ class SqlDatabase(ABC):
             org, "SELECT key, size, sha256, changed FROM files WHERE ref = $1 ORDER BY key", ref
         )
         return SessionDetail(
-            _session(rows[0]), [_log_head(row) for row in logs], [_file(row) for row in files]
+            _session(rows[0]), [log_head(row) for row in logs], [_file(row) for row in files]
         )
 
     async def describe(self, org: str, session: str, changes: SessionChanges, author: Author) -> bool:
@@ -567,74 +389,14 @@ class SqlDatabase(ABC):
         await self._delete_texts(tx, ref)
         for table in ("segments", "logs", "files"):
             await tx.rows(f"DELETE FROM {table} WHERE ref = $1", ref)  # noqa: S608 - names of tables
+        # After the segments: one that is being moved is waited for there, and is an object now.
+        await self._drop_bodies(tx, ref)
         await tx.rows(
             f"UPDATE sessions SET state = {PURGED}, deleted = NULL, title = NULL, title_rank = 0, cwd = NULL,"  # noqa: S608 - constants
             f" {', '.join(f'{part} = NULL' for part in TITLE_PARTS)},"
             " first_at = NULL, last_at = NULL, held = 0 WHERE ref = $1",
             ref,
         )
-
-    async def sweep(self, now: int, grace_ms: int) -> SweepResult:
-        """Each session in its own transaction, until none is left; then old rows of the audit log, in batches."""
-        purged = await self._sweep_all(_GONE, now - grace_ms, purge=True)
-        deleted = await self._sweep_all(_OLD, now, purge=False)
-        audit = await self._sweep_audit(now)
-        return SweepResult(deleted, purged, *audit, await self._backlog(now, grace_ms))
-
-    async def _sweep_all(self, question: str, at: int, *, purge: bool) -> int:
-        done, after = 0, ("", "")
-        while True:
-            rows = await self._read_now(
-                EVERY_ORG, f"SELECT sessions.org, sessions.id {question}{_NEXT}", at, *after
-            )
-            for org, session in rows:
-                done += await self._swept(str(org), str(session), purge=purge)
-            if not rows:
-                return done
-            after = str(rows[-1][0]), str(rows[-1][1])
-
-    async def _backlog(self, now: int, grace_ms: int) -> int:
-        counts = [
-            (await self._read_now(EVERY_ORG, f"SELECT count(*) {question}", at))[0][0]
-            for question, at in ((_OLD, now), (_GONE, now - grace_ms))
-        ]
-        return int(sum(counts))
-
-    async def _sweep_audit(self, now: int) -> tuple[int, int]:
-        """Rows of the audit log that were removed one by one, and months whose space was returned."""
-        orgs = await self.orgs()
-        kept = [org.audit_days for org in orgs]
-        longest = None if not kept or None in kept else max(days for days in kept if days is not None)
-        months = await self._tidy_months(now, None if longest is None else now - longest * DAY_MS)
-        removed = 0
-        for org in orgs:
-            if org.audit_days is not None:
-                removed += await self._remove_audit(org.id, now - org.audit_days * DAY_MS)
-        return removed, months + (await self._tidy_months(now, None) if removed else 0)
-
-    async def _remove_audit(self, org: str, before: int) -> int:
-        """A day at a time: one transaction for a year would hold back everything else."""
-        removed = 0
-        while True:
-            rows = await self._read_now(
-                org, "SELECT min(at) FROM audit WHERE org = $1 AND at < $2", org, before
-            )
-            if rows[0][0] is None:
-                return removed
-            until = min(rows[0][0] + DAY_MS, before)
-
-            async def work(tx: Transaction, until: int = until) -> int:
-                gone = await tx.rows("DELETE FROM audit WHERE org = $1 AND at < $2 RETURNING 1", org, until)
-                return len(gone)
-
-            removed += await self._write(org, work)
-
-    async def _swept(self, org: str, session: str, *, purge: bool) -> bool:
-        author = Author("retention", "retention")
-        try:
-            return await self.delete(org, session, purge=purge, only_own=False, author=author)
-        except Held:  # put under hold since the query
-            return False
 
     async def put_file(
         self,
@@ -775,21 +537,6 @@ def conditions(first: int, *asked: tuple[str, object]) -> tuple[str, list[object
     return "".join(f" AND {text} ${number}" for number, text in enumerate(texts, first)), values
 
 
-def place_in(segment: Segment, lines: int) -> LogPlace | None:
-    """The position after this many lines, if it is in the segment."""
-    inside = lines - segment.first_line
-    if inside > segment.lines:
-        return None
-    if inside == segment.lines:
-        return LogPlace(Position(lines, segment.hash), segment.first_byte + len(segment.data))
-    position, size = Position(segment.first_line, segment.before), segment.first_byte
-    for line in lines_of(segment.data):
-        if position.lines == lines:
-            break
-        position, size = position.after((line,)), size + len(line)
-    return LogPlace(position, size)
-
-
 async def _note(tx: Transaction, org: str, author: Author, act: str, *names: str) -> None:
     """A row of the audit log; ``names``: the objects of the act."""
     target, detail = (*names, "")[:2]
@@ -808,21 +555,6 @@ def _user(row: Row) -> OrgUser:
 def _token(row: Row) -> ApiToken:
     number, org, user, scopes, *rest = row
     return ApiToken(number, org, user, tuple(str(scopes).split()), *rest)
-
-
-def _head(row: Row) -> Head:
-    lines, size, running, last_uuid = row
-    return Head(lines, size, bytes(running).hex(), last_uuid)
-
-
-def _log_head(row: Row) -> LogHead:
-    session, key, lines, size, running, last_uuid, changed = row
-    return LogHead(session, key, lines, size, bytes(running).hex(), last_uuid, changed)
-
-
-def _segment(row: Row) -> Segment:
-    first_line, lines, first_byte, before, running, codec, data = row
-    return Segment(first_line, lines, first_byte, bytes(before), bytes(running), unpacked(codec, bytes(data)))
 
 
 def _session(row: Row) -> RemoteSession:

@@ -36,6 +36,7 @@ TENANT_TABLES = {
     "team_members": "org",
     "texts": "org",
     "audit": "org",
+    "bodies": "org",  # on PostgreSQL only
 }
 PARTITIONED = ("logs", "segments", "files")
 _FIRST_PARTITIONED = (*PARTITIONED, "texts")  # of the first steps; by month since (postgres_months.py)
@@ -183,7 +184,19 @@ _SETTING_READ_ONCE = "".join(
     " OR (SELECT current_setting('recollect.org', true)) = '*');\n"
     for table in ("rollup", "rollup_day")
 )
-_LATER_TABLES = ("rollup_day", "teams", "team_members")
+# Lines that were moved to an object store (postgres_bodies.py); the last index finds those that are old enough.
+_BODIES = """
+CREATE TABLE bodies(
+  name TEXT PRIMARY KEY, org TEXT NOT NULL, ref BYTEA NOT NULL, key TEXT NOT NULL, state INTEGER NOT NULL,
+  at BIGINT NOT NULL, first_line BIGINT NOT NULL, lines BIGINT NOT NULL, first_byte BIGINT NOT NULL,
+  size BIGINT NOT NULL, before BYTEA NOT NULL, hash BYTEA NOT NULL, digest TEXT NOT NULL, stored BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX bodies_by_line ON bodies(ref, key, first_line) WHERE state = 1;
+CREATE INDEX bodies_by_state ON bodies(state, at) WHERE state <> 1;
+CREATE INDEX bodies_by_session ON bodies(ref);
+CREATE INDEX segments_by_time ON segments(at);
+"""
+_LATER_TABLES = ("rollup_day", "teams", "team_members", "bodies")
 _FIRST_TABLES = {name: column for name, column in TENANT_TABLES.items() if name not in _LATER_TABLES}
 
 
@@ -228,6 +241,7 @@ def postgres_steps() -> list[str]:
         + _policies({f"{table}_{part}": "org" for table in _FIRST_PARTITIONED for part in range(PARTITIONS)}),
         BY_MONTH + BY_BLOCK + _ROLLUP_BY_DAY + _AUDIT_DAYS + _policies({"rollup_day": "org"}),
         _TEAMS + _policies({"teams": "org", "team_members": "org"}) + _SETTING_READ_ONCE,
+        _BODIES + _policies({"bodies": "org"}),
     ]
 
 

@@ -24,15 +24,14 @@ import apsw
 import msgspec
 
 from recollect.errors import UsageError
-from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.records import (
     LIVE,
     AppendRequest,
     LineMatch,
+    LineSearch,
     Moved,
     SessionAppend,
-    SessionReader,
 )
 from recollect.server.database.sql import SqlDatabase, conditions, now_ms
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends
@@ -332,36 +331,25 @@ class SqliteDatabase(SqlDatabase):
         await tx.rows("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE ref = $1)", ref)
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
 
-    async def search(
-        self,
-        org: str,
-        query: WordQuery,
-        *,
-        session: str | None,
-        project: str | None,
-        since: int | None,
-        until: int | None,
-        limit: int,
-        reader: SessionReader | None = None,
-    ) -> list[LineMatch]:
+    async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
         more, values = conditions(
             3,
-            ("sessions.id =", session),
-            ("sessions.project =", project),
-            ("texts.at >=", since),
-            ("texts.at <", until),
+            ("sessions.id =", wanted.session),
+            ("sessions.project =", wanted.project),
+            ("texts.at >=", wanted.since),
+            ("texts.at <", wanted.until),
         )
-        if reader is not None:
-            more += f" AND {seen_by(reader, f'${len(values) + 3}')}"
-            values.append(reader.user)
+        if wanted.reader is not None:
+            more += f" AND {seen_by(wanted.reader, f'${len(values) + 3}')}"
+            values.append(wanted.reader.user)
         rows = await self._read(
             org,
             "SELECT sessions.id, texts.key, texts.line, texts.at, texts.type FROM words"  # noqa: S608 - made of constants
             " JOIN texts ON texts.id = words.rowid JOIN sessions ON sessions.ref = texts.ref"
             f" WHERE words MATCH $2 AND texts.org = $1 AND sessions.state = {LIVE}{more}"
-            f" ORDER BY coalesce(texts.at, 0) DESC, texts.id DESC LIMIT {int(limit)}",
+            f" ORDER BY coalesce(texts.at, 0) DESC, texts.id DESC LIMIT {int(wanted.limit)}",
             org,
-            query.fts(),
+            wanted.query.fts(),
             *values,
         )
         return [LineMatch(*row) for row in rows]

@@ -241,6 +241,8 @@ async def metrics(ask: ServerRequest) -> Response:
     batches: tuple[int, int] = getattr(ask.service.database, "batches", (0, 0))
     reason = await ask.service.database.ready()
     more = {"database_up": float(reason is None), **ask.service.database.connections()}
+    if ask.service.mover is not None and reason is None:
+        more |= await ask.service.mover.gauges()
     return Response(ask.service.metrics.text(batches, more), media_type="text/plain; version=0.0.4")
 
 

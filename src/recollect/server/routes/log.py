@@ -207,6 +207,8 @@ async def read(ask: ServerRequest) -> Response:
     # While a status can still be sent: later the answer can only break off.
     if not await outlet.has_room(min(span.bytes, ask.service.limits.body_bytes)):
         raise busy("too many large answers at once", 3)
+    if span.bytes:
+        await ask.service.database.reach(ask.org, session, key, after.position.lines)
     return TimedStreamingResponse(_lines(ask, session, key, span, outlet), outlet, headers, NDJSON)
 
 
@@ -254,6 +256,8 @@ async def follow(ask: ServerRequest) -> Response:
         raise too_many_streams(service.streams.most_each)
     if service.streams.is_full():
         raise busy("too many followers", 5)
+    if head.lines > after.position.lines:
+        await service.database.reach(ask.org, session, key, after.position.lines)
     give_back = service.streams.taken(ask.caller.token.id)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     outlet = OutgoingBuffer(service.budget, service.limits)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from recollect.errors import UsageError
 from recollect.model.search.query import WordQuery
 from recollect.model.search.snippet import snippet
-from recollect.server.database.records import LineMatch
+from recollect.server.database.records import LineMatch, LineSearch
 from recollect.server.facts import texts_of
 from recollect.server.refusals import RequestRefused, invalid
 from recollect.server.service import ServerRequest, answer
@@ -74,16 +74,10 @@ async def search(ask: ServerRequest) -> Response:
         raise invalid(problem.message, problem.hint) from None
     limit = ask.number("limit", 50, 1, _MOST_HITS)
     since, until = ask.bounds()
-    found = await ask.service.database.search(
-        ask.org,
-        query,
-        session=ask.one("session"),
-        project=ask.one("project"),
-        since=since,
-        until=until,
-        limit=limit + 1,
-        reader=ask.caller.reader,
+    wanted = LineSearch(
+        query, limit + 1, ask.one("session"), ask.one("project"), since, until, ask.caller.reader
     )
+    found = await ask.service.database.search(ask.org, wanted)
     hits = [await _hit(ask, one, query) for one in found[:limit]]
     return answer(LineHits([hit for hit in hits if hit is not None], len(found) > limit))
 

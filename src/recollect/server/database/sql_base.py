@@ -1,0 +1,58 @@
+"""How queries and transactions run: what each database implements, and everything shared builds on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from recollect.server.database.records import AppendRequest, LogPlace, Moved, Segment
+from recollect.server.database.sql_usage import Row, Transaction
+
+Result = TypeVar("Result")
+# The server itself, where no organisation is known yet or all are meant.
+EVERY_ORG = "*"
+
+
+class SqlRunner(ABC):
+    """The parts that differ between SQLite and PostgreSQL."""
+
+    @abstractmethod
+    async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
+        """Rows of a query; may be slightly out of date."""
+
+    @abstractmethod
+    async def _read_now(self, org: str, sql: str, *values: object) -> Sequence[Row]:
+        """Rows of a query, with everything that was acknowledged."""
+
+    @abstractmethod
+    async def _write(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        """A transaction; durable when this returns."""
+
+    @abstractmethod
+    async def _commit(self, ask: AppendRequest) -> Moved | None:
+        """One append, batched with concurrent ones; None where its log is at another position."""
+
+    @abstractmethod
+    async def _confirm(self, org: str) -> None:
+        """Make visible data durable, before an append is reported as stored earlier."""
+
+    @abstractmethod
+    async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
+        """Remove the words of a session from the search index."""
+
+    @abstractmethod
+    async def _tidy_months(self, now: int, audit_before: int | None) -> int:
+        """Create partitions that are needed soon and return the space of empty ones, and of months of the audit log
+        before ``audit_before`` whatever they hold; how many."""
+
+    async def _moved_lines(self, org: str, ref: bytes, key: str, line: int) -> Segment | None:
+        """The lines around this one (counted from 0) from the object store; None where they are not there."""
+        return None
+
+    async def _moved_end(self, org: str, ref: bytes, key: str, lines: int) -> LogPlace | None:
+        """The position after this many lines where an object ends there: known without reading it."""
+        return None
+
+    async def _drop_bodies(self, tx: Transaction, ref: bytes) -> None:  # noqa: B027 - only PostgreSQL has objects
+        """Give up the objects of a session; a worker removes them."""
