@@ -14,7 +14,7 @@ from recollect.services.documents.changes import ChangeDocument
 from recollect.services.documents.schema import Schema, answer_schemas
 from recollect.web.app import OPEN_OPERATIONS
 from recollect.web.events import EVENTS
-from recollect.web.members import LOGIN_OPERATION, LOGOUT_OPERATION
+from recollect.web.members import LOGIN_OPERATION, LOGOUT_OPERATION, OFFER_OPERATION
 from recollect.web.operations import answered
 from recollect.web.routes import OPERATIONS
 
@@ -29,7 +29,7 @@ PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean":
 
 def written() -> str:
     """The whole file."""
-    operations = (*OPEN_OPERATIONS, LOGIN_OPERATION, LOGOUT_OPERATION, *OPERATIONS)
+    operations = (*OPEN_OPERATIONS, LOGIN_OPERATION, OFFER_OPERATION, LOGOUT_OPERATION, *OPERATIONS)
     _, named = answer_schemas([*answered(operations), *EVENTS, ChangeDocument])
     return "\n".join([HEAD, *(_declared(name, named[name]) for name in sorted(named))])
 

@@ -21,6 +21,7 @@ from recollect.model.titles import FIRST_PROMPT, TITLE_PARTS, title_of
 from recollect.server.database.contract import Forbidden, Held, Taken
 from recollect.server.database.records import (
     DELETED,
+    FOR_PROGRAMS,
     LIVE,
     PURGED,
     REFUSED,
@@ -49,7 +50,7 @@ from recollect.server.database.records import (
     TextRow,
     UsageSum,
 )
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sql_logs import place_in
 from recollect.server.facts import copy_of, replaces
 from recollect.sync.wire import START, Head, LogHead, RemoteSession, SessionDetail, SideFile
@@ -103,6 +104,8 @@ class MemoryDatabase:
         self._teams: dict[str, OrgTeam] = {}
         self._tokens: dict[str, tuple[ApiToken, bytes]] = {}
         self._sessions: dict[tuple[str, str], _Session] = {}
+        self._identities: dict[tuple[str, str, str], str] = {}
+        self._used: set[bytes] = set()
         self._audit: list[tuple[str, AuditRow]] = []
         self._numbers = itertools.count(1)
         self.batches = (0, 0)
@@ -226,22 +229,77 @@ class MemoryDatabase:
 
     async def add_token(self, token: ApiToken, secret_hash: bytes, author: Author) -> None:
         """A new token."""
+        if token.kind != FOR_PROGRAMS:
+            mine = [
+                one for one, _ in self._tokens.values() if one.user == token.user and one.kind == token.kind
+            ]
+            for old in sorted(mine, key=lambda one: (-one.created, one.id))[49:]:
+                del self._tokens[old.id]
         self._tokens[token.id] = token, secret_hash
-        self._note(token.org, author, "token.add", token.id, " ".join(token.scopes))
+        act = "token.add" if token.kind == FOR_PROGRAMS else "page.sign_in"
+        self._note(token.org, author, act, token.id, " ".join(token.scopes))
 
     async def tokens(self, org: str) -> list[ApiToken]:
         """All tokens."""
         mine = (token for token, _ in self._tokens.values() if token.org == org)
         return sorted(mine, key=lambda token: (token.created, token.id))
 
+    async def token(self, org: str, token: str) -> ApiToken | None:
+        """One token."""
+        return next((one for one in await self.tokens(org) if one.id == token), None)
+
     async def revoke_token(self, org: str, token: str, author: Author) -> bool:
-        """End a token for good."""
-        known, secret_hash = self._tokens.get(token, (None, b""))
+        """End a token for good, and what was opened with it."""
+        known, _ = self._tokens.get(token, (None, b""))
         if known is None or known.org != org:
             return False
-        self._tokens[token] = replace(known, revoked=known.revoked or now_ms()), secret_hash
+        self._revoke(token, now_ms())
         self._note(org, author, "token.revoke", token)
         return True
+
+    def _revoke(self, token: str, at: int) -> None:
+        for known, secret_hash in list(self._tokens.values()):
+            if token in (known.id, known.parent):
+                self._tokens[known.id] = replace(known, revoked=known.revoked or at), secret_hash
+
+    async def rotate_token(
+        self, old: ApiToken, new: ApiToken, secret_hash: bytes, until: int, author: Author
+    ) -> bool:
+        """Replace a token by a new one."""
+        known = self._tokens[old.id][0]
+        later = self._tokens.get(known.replaced_by or "", (None, b""))[0]
+        if known.revoked is not None or (later is not None and later.last_used):
+            return False
+        if later is not None:
+            self._revoke(later.id, now_ms())
+        for one, own in list(self._tokens.values()):
+            if old.id in (one.id, one.parent):
+                end = until if one.retires is None else min(one.retires, until)
+                self._tokens[one.id] = replace(one, retires=end), own
+        changed, own = self._tokens[old.id]
+        self._tokens[old.id] = replace(changed, replaced_by=new.id), own
+        self._tokens[new.id] = new, secret_hash
+        self._note(old.org, author, "token.rotate", old.id, new.id)
+        return True
+
+    async def identity(self, org: str, issuer: str, subject: str) -> str | None:
+        """The member whom an identity provider knows by this name."""
+        return self._identities.get((org, issuer, subject))
+
+    async def add_identity(self, org: str, issuer: str, subject: str, user: str, author: Author) -> None:
+        """Who a member is at an identity provider."""
+        self._identities.setdefault((org, issuer, subject), user)
+        self._note(org, author, "user.link", user, issuer)
+
+    async def identified(self, org: str) -> set[str]:
+        """The members whom some identity provider knows."""
+        return {user for (own, _, _), user in self._identities.items() if own == org}
+
+    async def first_use(self, org: str, used: bytes, now: int) -> bool:
+        """Note that a sign-in was used."""
+        is_first = used not in self._used
+        self._used.add(used)
+        return is_first
 
     async def grant(self, secret_hash: bytes) -> Grant | None:
         """The token with this hash, its user and organisation."""

@@ -8,7 +8,7 @@ from hashlib import sha256
 import pytest
 
 from recollect.server.database import sql_sweep
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.sync.wire import MACHINE, PROJECT, REPOSITORY, described
 from tests.server.conftest import Kind
 from tests.server.world import OPERATOR, World, after, in_world, line, prompt, reply

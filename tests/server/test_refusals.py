@@ -13,7 +13,7 @@ from starlette.routing import Route
 from recollect.server import tenancy
 from recollect.server.app import ROUTES, Endpoint, make_app
 from recollect.server.database.records import ApiToken, OrgTeam
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.server.limits import ServerLimits
 from recollect.server.service import Service
 from recollect.server.tenancy import SCOPES, SKEW_MS, new_id, new_secret
@@ -49,9 +49,10 @@ BODIES: dict[tuple[str, str], dict[str, object]] = {
     ("POST", "/v1/tokens"): {"user": "USER", "scopes": ["read"]},
     ("POST", "/v1/teams"): {"name": "Thieves"},
     ("PATCH", "/v1/teams/{team_id}"): {"members": []},
+    ("POST", "/v1/token/rotate"): {},
 }
 # Scopes with which a route is answered, where it is not the one of the table alone.
-SUFFICIENT = {"read": ("read", "read:own"), "cost": ("read", "read:own", "cost")}
+SUFFICIENT = {"read": ("read", "read:own"), "cost": ("read", "read:own", "cost"), "any": SCOPES}
 
 
 async def asked(

@@ -14,7 +14,7 @@ import pytest
 from recollect.cli.main import main
 from recollect.errors import UsageError
 from recollect.sample import sample_home
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.server.limits import ServerLimits
 from recollect.server.tenancy import SKEW_MS
 from recollect.services.documents.page import ErrorDocument, LoginDocument, SignedOutDocument
@@ -103,7 +103,7 @@ def test_every_route_refuses_whoever_is_no_member(kind: Kind, tmp_path: Path) ->
 
 
 def test_a_token_that_may_not_read_is_not_let_in(kind: Kind, tmp_path: Path) -> None:
-    """By its own scopes, at the entrance and with every later request; a bad one is refused at the entrance too."""
+    """By its own scopes, at the entrance; a bad one is refused there too, and a token is no cookie."""
 
     async def scene(made: World, page: TeamPage) -> list[int]:
         writes, _ = await made.secret(await made.member("Cid"), ("write",))
@@ -114,7 +114,7 @@ def test_a_token_that_may_not_read_is_not_let_in(kind: Kind, tmp_path: Path) -> 
             bad.status_code,
         ]
 
-    assert on_page(kind, tmp_path, scene, is_signed_in=False) == [403, 403, 401]
+    assert on_page(kind, tmp_path, scene, is_signed_in=False) == [403, 401, 401]
 
 
 def test_revocation_and_disabling_hold_with_the_next_request(kind: Kind, tmp_path: Path) -> None:
@@ -125,17 +125,55 @@ def test_revocation_and_disabling_hold_with_the_next_request(kind: Kind, tmp_pat
         dee = await made.member("Dee", "viewer")
         secret, token = await made.secret(dee, ("read",))
         other, _ = await made.secret(dee, ("read",))
-        found = []
+        found, cookies = [], []
         for one in (secret, other):
             await page.sign_in(one)
+            cookies.append(page.cookie)
             found.append((await page.ask("GET", "/api/me")).status_code)
         await made.database.revoke_token(made.org.id, token.id, OPERATOR)
-        found.append((await page.ask("GET", "/api/me", cookie=secret)).status_code)
+        found += [(await page.ask("GET", "/api/me", cookie=one)).status_code for one in cookies]
         await made.database.change_user(made.org.id, dee.id, None, True, OPERATOR)
-        found.append((await page.ask("GET", "/api/me", cookie=other)).status_code)
+        found.append((await page.ask("GET", "/api/me", cookie=cookies[1])).status_code)
         return found
 
-    assert on_page(kind, tmp_path, scene, is_signed_in=False) == [200, 200, 401, 401]
+    assert on_page(kind, tmp_path, scene, is_signed_in=False) == [200, 200, 401, 200, 401]
+
+
+def test_the_cookie_is_not_the_token_and_ends_with_it(kind: Kind, tmp_path: Path) -> None:
+    """A session of its own: shorter than the token where that is long, as long where that is short. The page warns of a
+    token that ends soon. Signing out ends the session on the server, and of one member there are at most fifty."""
+
+    async def scene(made: World, page: TeamPage) -> list[object]:
+        dee = await made.member("Dee", "viewer")
+        found: list[object] = []
+        for left in (None, 3_600_000, 30 * 86_400_000):
+            end = None if left is None else now_ms() + left
+            secret, token = await made.secret(dee, ("read",), expires=end)
+            await page.sign_in(secret)
+            me = (await page.get("/api/me"))["member"]
+            session = (await made.database.tokens(made.org.id))[-1]
+            found.append((secret in page.cookie, me["token_ends"] == end if left else me["token_ends"]))
+            found.append(
+                (session.parent == token.id, me["ends"] == end, me["ends"] - session.created < 13 * 3_600_000)
+            )
+        cookie = page.cookie
+        await page.ask("POST", "/api/logout", body={})
+        found.append((await page.ask("GET", "/api/me", cookie=cookie)).status_code)
+        for _ in range(52):
+            await page.sign_in(secret)
+        kinds = [token.kind for token in await made.database.tokens(made.org.id) if token.user == dee.id]
+        return [*found, kinds.count("page")]
+
+    assert on_page(kind, tmp_path, scene, is_signed_in=False) == [
+        (False, None),
+        (True, False, True),
+        (False, True),
+        (True, True, True),
+        (False, False),
+        (True, False, True),
+        401,
+        50,
+    ]
 
 
 def test_the_cookie_opens_nothing_but_the_page(kind: Kind, tmp_path: Path) -> None:
@@ -149,9 +187,16 @@ def test_the_cookie_opens_nothing_but_the_page(kind: Kind, tmp_path: Path) -> No
             (await page.ask("GET", "/metrics")).status_code,
             (await page.ask("GET", "/api/sessions", cookie="", **bearer)).status_code,
             (await page.ask("GET", "/v1/sessions", cookie="", **bearer)).status_code,
+            *[
+                (
+                    await page.ask("GET", "/v1/sessions", cookie="", authorization=f"{scheme} {page.cookie}")
+                ).status_code
+                for scheme in ("Bearer", "Page", "page")
+            ],
+            (await page.ask("GET", "/api/sessions", cookie=made.token)).status_code,
         ]
 
-    assert on_page(kind, tmp_path, scene) == [401, 401, 401, 401, 200]
+    assert on_page(kind, tmp_path, scene) == [401, 401, 401, 401, 200, 401, 401, 401, 401]
 
 
 def test_guessing_tokens_is_slowed_down(kind: Kind, tmp_path: Path) -> None:
@@ -443,7 +488,7 @@ def test_each_description_is_its_own(tmp_path: Path) -> None:
         return set(own["paths"]), "/v1/sessions" in team["paths"] and "/api/me" not in team["paths"]
 
     assert on_page(Kind("memory"), tmp_path, scene) == (
-        {one.path for one in OFFERED} | {"/api/login", "/api/logout", "/api/openapi.json"},
+        {one.path for one in OFFERED} | {"/api/login", "/api/logout", "/api/openapi.json", "/api/sign-in"},
         True,
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 from recollect.server.app import ROUTES
 from recollect.server.database.records import OrgTeam
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.server.limits import ServerLimits
 from recollect.server.tenancy import ROLES, new_id
 from tests.server.conftest import Kind
@@ -105,6 +105,13 @@ def test_every_route_that_shows_sessions_is_in_the_matrix() -> None:
 
     assert reading == BY_SESSION | LISTS | ABOUT_ONESELF
     assert writing == WRITES
+    # Every token may be replaced by its owner: tests/server/test_tokens.py.
+    assert {route.path for route in ROUTES if route.scope == "any"} == {"/v1/token/rotate"}
+    # Without a token nothing of an organisation is told: tests/server/oidc/.
+    assert {route.path for route in ROUTES if route.scope is None} == {
+        *("/healthz", "/readyz", "/openapi.json"),
+        *("/v1/sign-in", "/v1/sign-in/device", "/v1/sign-in/device/token"),
+    }
     assert {role for role, _ in PEOPLE.values()} == set(ROLES)
 
 

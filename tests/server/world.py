@@ -13,7 +13,7 @@ import httpx
 from recollect.server.app import make_app
 from recollect.server.database.contract import Database
 from recollect.server.database.records import ApiToken, Author, Org, OrgUser
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.server.facts import lines_of
 from recollect.server.limits import ServerLimits
 from recollect.server.service import Service

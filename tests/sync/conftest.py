@@ -11,7 +11,7 @@ import pytest
 from recollect.server.database.contract import Database
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.records import ApiToken, OrgUser
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.tenancy import new_id, new_secret
 from tests.server.conftest import postgres

@@ -6,6 +6,7 @@ import SignIn from '../src/parts/SignIn.svelte'
 import Shown from './Shown.svelte'
 
 const answered = (status: number, document: object): Response => new Response(JSON.stringify(document), { status })
+const NO_PROVIDER = { is_offered: false, organisation: null }
 const served = (...answers: Response[]) => vi.stubGlobal('fetch', vi.fn(() => Promise.resolve(answers.shift())))
 
 async function shown(component: typeof SignIn | typeof Shown, props: object, act: (target: HTMLElement) => Promise<void>): Promise<void> {
@@ -34,11 +35,11 @@ afterEach(() => {
 
 describe('a team’s page', () => {
   it('sends the token once, in the body, and keeps nothing of it', async () => {
-    served(answered(200, { token: 'of the page' }))
+    served(answered(200, NO_PROVIDER), answered(200, { token: 'of the page' }))
     const done = vi.fn()
     await shown(SignIn, { done }, async (target) => {
       await typed(target, '  rcl_secret ')
-      const [path, init] = (fetch as unknown as ReturnType<typeof vi.fn>).mock.calls[0] as [string, RequestInit]
+      const [path, init] = (fetch as unknown as ReturnType<typeof vi.fn>).mock.calls[1] as [string, RequestInit]
       expect([path, init.method, init.body]).toEqual(['/api/login', 'POST', '{"token":"rcl_secret"}'])
       expect(target.querySelector('input')!.value).toBe('')
       expect(done).toHaveBeenCalledOnce()
@@ -47,11 +48,25 @@ describe('a team’s page', () => {
   })
 
   it('says why somebody was not let in', async () => {
-    served(answered(403, { error: 'the token lacks the scope', hint: 'ask an admin', sign_in: true }))
+    served(answered(200, NO_PROVIDER), answered(403, { error: 'the token lacks the scope', hint: 'ask an admin', sign_in: true }))
     await shown(SignIn, { done: () => {} }, async (target) => {
       await typed(target, 'rcl_x')
       expect(target.querySelector('[role=alert]')!.textContent).toBe('the token lacks the scope. ask an admin')
     })
+  })
+
+  it('goes to the identity provider, and comes back to the same place', async () => {
+    for (const organisation of ['Acme', null]) {
+      served(answered(200, { is_offered: true, organisation }))
+      const assign = vi.fn()
+      vi.stubGlobal('location', { hash: '#/s/one', assign })
+      await shown(SignIn, { done: () => {} }, async (target) => {
+        await new Promise((resolve) => setTimeout(resolve))
+        if (organisation) target.querySelector('form')!.dispatchEvent(new SubmitEvent('submit', { bubbles: true, cancelable: true }))
+        else await typed(target, ' Acme ')
+        expect(assign).toHaveBeenCalledWith('/oidc/start?organisation=Acme&to=%23%2Fs%2Fone')
+      })
+    }
   })
 
   it('asks to sign in again wherever a token turns out to be no longer good', async () => {

@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recollect.server.database.contract import BodyLost, BodyUnavailable, Unavailable
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.server.refusals import (
     RequestRefused,
     body_lost,
@@ -36,15 +36,17 @@ from recollect.server.refusals import (
     unauthorized,
 )
 from recollect.server.request_log import RequestLine
-from recollect.server.routes import admin, team
+from recollect.server.routes import admin, sign_in, team
 from recollect.server.routes import log as routes_log
 from recollect.server.routes import sessions as routes_sessions
 from recollect.server.service import ServerRequest, Service, answer
 from recollect.server.tenancy import (
     ADMIN,
+    ANY,
     COST,
     DELETE,
     METRICS,
+    PAGE_SCHEME,
     READ,
     WRITE,
     Caller,
@@ -100,6 +102,10 @@ ROUTES = (
     Endpoint("GET", "/healthz", admin.health, None),
     Endpoint("GET", "/readyz", admin.ready, None),
     Endpoint("GET", "/openapi.json", _openapi, None),
+    Endpoint("GET", "/v1/sign-in", sign_in.offer, None),
+    Endpoint("POST", "/v1/sign-in/device", sign_in.start_device, None),
+    Endpoint("POST", "/v1/sign-in/device/token", sign_in.device_token, None),
+    Endpoint("POST", "/v1/token/rotate", sign_in.rotate, ANY),
     Endpoint("GET", "/metrics", admin.metrics, METRICS),
     Endpoint("GET", "/v1/sessions/{session_id}/events", routes_log.follow, READ, is_stream=True),
     Endpoint("GET", "/v1/heads", routes_log.heads, READ),
@@ -208,7 +214,9 @@ async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) ->
 async def _admit(service: Service, ask: ServerRequest, scope: str) -> Caller:
     """Authenticate by the header only, which no browser sends by itself."""
     address = (ask.scope.get("client") or ("",))[0]
-    caller = await _believed(service, ask.header(b"authorization") or "", address)
+    header = ask.header(b"authorization") or ""
+    # The session of a browser opens the page only.
+    caller = await _believed(service, "" if header.startswith(PAGE_SCHEME) else header, address)
     ask.scope["recollect.token"] = caller.token.id
     named = ask.header(_ORGANIZATION)
     if named is not None and named.strip().lower() != caller.org.id:

@@ -6,7 +6,7 @@ from recollect import __version__
 from recollect.server import team
 from recollect.server.database.records import Org, OrgTeam
 from recollect.server.limits import ServerLimits
-from recollect.server.routes import admin, sessions
+from recollect.server.routes import admin, sessions, sign_in
 from recollect.services.documents.schema import Schema, json_content, openapi, parameter, reference, schemas
 from recollect.sync import wire
 
@@ -22,6 +22,12 @@ _TYPES = (
     wire.SideFile,
     wire.LineHits,
     wire.WhoAmI,
+    wire.SignInOffer,
+    wire.DeviceSignIn,
+    wire.IssuedToken,
+    sign_in._DeviceStart,  # noqa: SLF001
+    sign_in._DeviceResult,  # noqa: SLF001
+    sign_in._Rotation,  # noqa: SLF001
     wire.Problem,
     wire.Event,
     team.TeamCostReport,
@@ -169,7 +175,7 @@ _EVENT: Schema = {
 
 
 def _paths() -> Schema:
-    return {**_log_paths(), **_session_paths(), **_team_paths(), **_admin_paths()}
+    return {**_log_paths(), **_session_paths(), **_team_paths(), **_admin_paths(), **_sign_in_paths()}
 
 
 def _log_paths() -> Schema:
@@ -306,6 +312,39 @@ def _team_paths() -> Schema:
             )
         },
         "/v1/whoami": {"get": _operation("Whose token this is", {"content": _answer("WhoAmI")})},
+    }
+
+
+def _sign_in_paths() -> Schema:
+    issued = {"content": _answer("IssuedToken")}
+    start = _operation(
+        "A code with which a person lets a machine in",
+        {"content": _answer("DeviceSignIn")},
+        body=_answer("_DeviceStart"),
+        statuses=(413,),
+    )
+    result = _operation(
+        "A token, once the person has agreed",
+        issued,
+        body=_answer("_DeviceResult"),
+        statuses=(413,),
+        status=201,
+    )
+    result["responses"]["202"] = {"description": "not yet", **issued}
+    rotate = _operation(
+        "A new token in place of this one",
+        issued,
+        body=_answer("_Rotation"),
+        statuses=(409, 413),
+        status=201,
+    )
+    return {
+        "/v1/sign-in": {
+            "get": _open("Whether there is an identity provider", {"content": _answer("SignInOffer")})
+        },
+        "/v1/sign-in/device": {"post": {**start, "security": []}},
+        "/v1/sign-in/device/token": {"post": {**result, "security": []}},
+        "/v1/token/rotate": {"post": rotate},
     }
 
 

@@ -9,29 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from recollect.errors import Busy
 from recollect.server.app import admitted
 from recollect.server.database.contract import BodyLost, Database, Unavailable
-from recollect.server.database.records import EVERYONE, FileBytes, Segment, SessionFilter
+from recollect.server.database.records import EVERYONE, Author, FileBytes, Segment, SessionFilter
 from recollect.server.facts import lines_of
-from recollect.server.refusals import RequestRefused
+from recollect.server.refusals import RequestRefused, not_found, too_many
 from recollect.server.service import Service
-from recollect.server.tenancy import READ
+from recollect.server.tenancy import PAGE_SCHEME, READ, Caller, end_of, opened_page
 from recollect.services.page.members import AccessDenial, Member
 from recollect.sync.remote import PositionConflict, SessionGone
-from recollect.sync.wire import Position, RemoteSession, SessionDetail
+from recollect.sync.wire import Position, RemoteSession, SessionDetail, SignInOffer
+
+if TYPE_CHECKING:
+    from recollect.server.oidc.sign_in import SignIns
 
 _T = TypeVar("_T")
+# A session that a token opened; one of an identity provider lasts as its settings say.
+SESSION_MS = 12 * 3_600_000
 _SECONDS, _LOOK_EVERY = 60.0, 0.5
 _AT_ONCE, _BYTES_AT_ONCE = 1_000, 4 << 20
 
 
 class TokenAuthenticator:
-    """Admits holders of a token that may read."""
+    """Admits browsers with a session that a token, or an identity provider, opened."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -50,22 +56,112 @@ class TokenAuthenticator:
     async def admitted(self, secret: str, address: str) -> Member | AccessDenial:
         """The member, looked up each time."""
         self.start()
-        try:
-            caller = await admitted(self._service, f"Bearer {secret}", address, READ, is_fresh=True)
-        except RequestRefused as refused:
-            return AccessDenial(
-                refused.status, refused.message, refused.hint, refused.headers.get("Retry-After")
+
+        async def asked() -> Member:
+            caller = await admitted(self._service, f"{PAGE_SCHEME} {secret}", address, READ, is_fresh=True)
+            return _member(_reading_all(caller))
+
+        return await _granted(asked)
+
+    async def opened(self, token: str, address: str) -> str | AccessDenial:
+        """A session for a browser whose owner has a token that may read."""
+
+        async def asked() -> str:
+            caller = await admitted(self._service, f"Bearer {token}", address, READ, is_fresh=True)
+            _reading_all(caller)
+            database = self._service.database
+            return await opened_page(database, caller.user, caller.author, SESSION_MS, caller.token)
+
+        return await _granted(asked)
+
+    async def closed(self, member: Member) -> None:
+        """End a session: its cookie opens nothing any more."""
+        with contextlib.suppress(Unavailable):
+            await self._service.database.revoke_token(
+                member.organization, member.token, Author(member.id, member.token)
             )
-        except Unavailable:
-            return AccessDenial(503, "the database is not available", "try again in a moment", "2")
-        if READ not in caller.scopes:
-            return AccessDenial(
-                403,
-                "the page shows what every member may read; this token reads less",
-                "use `recollect team`",
-            )
-        org, user = caller.org, caller.user
-        return Member(org.id, org.name, user.name, user.role, caller.token.id, org.retention_days)
+
+    async def token_end(self, member: Member) -> int | None:
+        """When the token that opened the session ends, if it was opened with one."""
+        if member.opened_by is None:
+            return None
+        with contextlib.suppress(Unavailable):
+            token = await self._service.database.token(member.organization, member.opened_by)
+            return None if token is None else end_of(token)
+        return None
+
+    # --- identity providers ----------------------------------------------------------------------
+
+    def offer(self) -> SignInOffer:
+        """Whether there is an identity provider to sign in with."""
+        sign_in = self._service.sign_in
+        return SignInOffer(False) if sign_in is None else sign_in.offer()
+
+    async def begun(self, organisation: str, place: str, address: str) -> tuple[str, str] | AccessDenial:
+        """The provider's address, and what the browser brings back."""
+
+        async def asked() -> tuple[str, str]:
+            return await self._sign_in(address).begin(organisation, place)
+
+        return await _granted(asked)
+
+    async def finished(
+        self, cookie: str, query: dict[str, str], address: str
+    ) -> tuple[str, str] | AccessDenial:
+        """A session for the person who signed in, and where on the page they were."""
+
+        async def asked() -> tuple[str, str]:
+            try:
+                return await self._sign_in(address).finish(cookie, query)
+            except RequestRefused as refused:
+                await self._service.refused.note(refused, None, "sign-in", "sign-in")
+                raise
+
+        return await _granted(asked)
+
+    def _sign_in(self, address: str) -> SignIns:
+        wait = self._service.failures.wait(address)
+        if wait:
+            raise too_many(wait)
+        if self._service.sign_in is None:
+            raise not_found()
+        return self._service.sign_in
+
+
+async def _granted(asked: Callable[[], Awaitable[_T]]) -> _T | AccessDenial:
+    """An answer, or why there is none."""
+    try:
+        return await asked()
+    except RequestRefused as refused:
+        return AccessDenial(refused.status, refused.message, refused.hint, refused.headers.get("Retry-After"))
+    except Unavailable:
+        return AccessDenial(503, "the database is not available", "try again in a moment", "2")
+
+
+def _reading_all(caller: Caller) -> Caller:
+    if READ not in caller.scopes:
+        raise RequestRefused(
+            403,
+            "forbidden",
+            "the page shows what every member may read; this token reads less",
+            "use `recollect team`",
+        )
+    return caller
+
+
+def _member(caller: Caller) -> Member:
+    org, user, token = caller.org, caller.user, caller.token
+    return Member(
+        org.id,
+        org.name,
+        user.name,
+        user.role,
+        token.id,
+        org.retention_days,
+        id=user.id,
+        ends=token.expires,
+        opened_by=token.parent,
+    )
 
 
 class OrganizationSource:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_network
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.errors import MissingExtra, UsageError
 from recollect.model.cost.prices import PriceList
@@ -24,6 +24,9 @@ from recollect.server.database.contract import Database
 from recollect.server.limits import ServerLimits
 from recollect.server.request_log import RequestLog
 from recollect.server.service import ObjectWork, Service
+
+if TYPE_CHECKING:
+    from recollect.server.oidc.sign_in import SignIns
 
 _GRACE_SECONDS = 20
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -78,6 +81,18 @@ def _database_for_a_try() -> Database:
     return database
 
 
+def identity_providers(path: Path, origin: str | None) -> Callable[[Database], SignIns]:
+    """Sign-in through the providers that a file names. ``origin``: the public address of the page."""
+    try:
+        from recollect.server.oidc.provider import IdentityProvider
+        from recollect.server.oidc.settings import load_providers
+        from recollect.server.oidc.sign_in import SignIns
+    except ImportError as missing:
+        raise MissingExtra("sign-in", missing.name or "joserfc", "server", "oidc") from None
+    providers = [IdentityProvider(one, one.secret()) for one in load_providers(path)]
+    return lambda database: SignIns(database, providers, origin)
+
+
 def check_listening(settings: ServerSettings) -> None:
     """Refuse to send tokens and conversations unencrypted over a network."""
     if settings.host in _LOOPBACK or settings.is_behind_proxy or settings.certificate:
@@ -106,12 +121,13 @@ def run(
     settings: ServerSettings,
     limits: ServerLimits | None = None,
     prices: PriceList | None = None,
-    page_of: Callable[[Service], PageApp] | None = None,
     *,
+    page_of: Callable[[Service], PageApp] | None = None,
+    sign_in_of: Callable[[Database], SignIns] | None = None,
     mover: ObjectWork | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; with a page for members if ``page_of`` is given. ``mover``: for bodies of logs in
-    an object store."""
+    """Serve until SIGTERM or SIGINT; with a page for members if ``page_of`` is given, and sign-in through identity
+    providers if ``sign_in_of`` is. ``mover``: for bodies of logs in an object store."""
     try:
         import uvicorn
 
@@ -125,6 +141,8 @@ def run(
     service.mover = mover
     if not settings.is_quiet:
         service.request_log = RequestLog(sys.stderr.buffer)
+    if sign_in_of is not None:
+        service.sign_in = sign_in_of(database)
     page = None if page_of is None else page_of(service)
 
     class TeamServer(uvicorn.Server):

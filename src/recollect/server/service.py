@@ -8,7 +8,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -30,6 +30,9 @@ from recollect.server.request_log import RequestLog
 from recollect.server.tenancy import ADMIN, Caller, CallerAuthenticator
 from recollect.services.page.stream_slots import StreamSlots
 from recollect.sync.wire import checked_key
+
+if TYPE_CHECKING:
+    from recollect.server.oidc.sign_in import SignIns
 
 Document = TypeVar("Document")
 _LongKey = tuple[str, str, str]
@@ -85,6 +88,8 @@ class Service:
         self.database = database
         self.limits = limits or ServerLimits()
         self.prices = prices or PriceList()
+        # Sign-in through identity providers; None where there are none.
+        self.sign_in: SignIns | None = None
         self.doorkeeper = CallerAuthenticator(database, remember_ms)
         self.metrics = Metrics()
         self.budget = ByteBudget(self.limits.buffered_bytes)

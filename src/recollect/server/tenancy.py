@@ -20,13 +20,23 @@ from typing import TypeVar
 from msgspec import Struct
 
 from recollect.server.database.contract import Database
-from recollect.server.database.records import ApiToken, Author, Grant, Org, OrgUser, SessionReader
-from recollect.server.database.sql import now_ms
+from recollect.server.database.records import (
+    FOR_PAGE,
+    ApiToken,
+    Author,
+    Grant,
+    Org,
+    OrgUser,
+    SessionReader,
+)
+from recollect.server.database.sql_base import now_ms
 from recollect.sync.wire import TOKEN_PREFIX
 
 READ, WRITE, DELETE, ADMIN, METRICS = "read", "write", "delete", "admin", "metrics"
 # Only the caller's own sessions and cost; and the cost of all without any text.
 READ_OWN, COST = "read:own", "cost"
+# Of a route that every valid token may use.
+ANY = "any"
 SCOPES = (READ, READ_OWN, COST, WRITE, DELETE, ADMIN, METRICS)
 # Scopes that an organisation's admin may grant; the server's metrics are for the operator.
 GRANTABLE = (READ, READ_OWN, COST, WRITE, DELETE, ADMIN)
@@ -39,10 +49,19 @@ ROLES = {
 }
 # What a scope of a token includes, and by which a route's scope is satisfied; what the caller then sees is narrowed.
 _INCLUDED = {READ: frozenset((READ_OWN, COST))}
-_SATISFIED_BY = {READ: frozenset((READ, READ_OWN)), COST: frozenset((COST, READ_OWN))}
+_SATISFIED_BY = {
+    READ: frozenset((READ, READ_OWN)),
+    COST: frozenset((COST, READ_OWN)),
+    ANY: frozenset(SCOPES),
+}
 # Tolerance for clocks that are slightly off.
 SKEW_MS = 300_000
-_BEARER = re.compile(r"[Bb]earer +(" + TOKEN_PREFIX + r"[A-Za-z0-9_-]{43})", re.ASCII)
+# The session of a browser has another prefix, and a scheme that no header is accepted with.
+PAGE_PREFIX, PAGE_SCHEME = "rcp_", "Page"
+_BEARER = re.compile(
+    rf"(?:[Bb]earer +({TOKEN_PREFIX}[A-Za-z0-9_-]{{43}})|{PAGE_SCHEME} ({PAGE_PREFIX}[A-Za-z0-9_-]{{43}}))",
+    re.ASCII,
+)
 _MOST_CACHED = 4_096
 # A revocation through another server takes at most this long; one lookup per second and token costs little.
 _LONGEST_MS = 1_000
@@ -81,9 +100,9 @@ class Caller(Struct, frozen=True):
         return sorted(self.scopes - included)
 
 
-def new_secret() -> tuple[str, bytes]:
+def new_secret(prefix: str = TOKEN_PREFIX) -> tuple[str, bytes]:
     """A new token, to be shown once, and the hash to store."""
-    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    secret = prefix + secrets.token_urlsafe(32)
     return secret, secret_hash(secret)
 
 
@@ -101,8 +120,16 @@ def is_good(grant: Grant, now: int) -> bool:
 
 
 def is_current(token: ApiToken, now: int) -> bool:
-    """Whether a token has not expired."""
+    """Whether a token has neither expired nor been replaced for long enough."""
+    if token.retires is not None and now >= token.retires:
+        return False
     return token.expires is None or now < token.expires + SKEW_MS
+
+
+def end_of(token: ApiToken) -> int | None:
+    """When a token ends; None for never."""
+    ends = [end for end in (token.expires, token.retires) if end is not None]
+    return min(ends) if ends else None
 
 
 class RefusedToken(Struct, frozen=True):
@@ -176,7 +203,7 @@ class CallerAuthenticator:
         """The token of the header, in any state; None where there never was one."""
         found = _BEARER.fullmatch(authorization)
         # Looked up by hash: a timing attack on the comparison would need the hash's preimage.
-        return None if found is None else await self._database.grant(secret_hash(found[1]))
+        return None if found is None else await self._database.grant(secret_hash(found[1] or found[2]))
 
     async def _note(self, token: ApiToken, now: float) -> None:
         last = self._noted.get(token.id)
@@ -202,7 +229,7 @@ def _remember(cache: OrderedDict[bytes, tuple[float, Kept]], place: bytes, value
 def token_prefix(authorization: str) -> str:
     """The first characters of a token, for counting refusals: those of one token are not another's."""
     found = _BEARER.fullmatch(authorization)
-    return "" if found is None else found[1][: len(TOKEN_PREFIX) + _PREFIX_LENGTH]
+    return "" if found is None else (found[1] or found[2])[: len(TOKEN_PREFIX) + _PREFIX_LENGTH]
 
 
 def caller_of(grant: Grant) -> Caller:
@@ -229,6 +256,40 @@ async def issued(
     secret, hashed = new_secret()
     await database.add_token(token, hashed, author)
     return secret, token
+
+
+async def opened_page(
+    database: Database, user: OrgUser, author: Author, lasting_ms: int, parent: ApiToken | None = None
+) -> str:
+    """A new session of a browser; returns the secret for its cookie. It ends with the token that opened it."""
+    now = now_ms()
+    ends = [now + lasting_ms] + ([] if parent is None or (end := end_of(parent)) is None else [end])
+    token = ApiToken(
+        new_id(),
+        user.org,
+        user.id,
+        (READ,),
+        None,
+        now,
+        min(ends),
+        kind=FOR_PAGE,
+        parent=None if parent is None else parent.id,
+    )
+    secret, hashed = new_secret(PAGE_PREFIX)
+    await database.add_token(token, hashed, author)
+    return secret
+
+
+async def rotated(database: Database, caller: Caller, overlap_ms: int) -> tuple[str, ApiToken, int] | None:
+    """A new token in place of the caller's, with the same rights and duration, while the old one works for
+    ``overlap_ms`` more, and until when that is; None where it was replaced before."""
+    old, now = caller.token, now_ms()
+    expires = None if old.expires is None else now + old.expires - old.created
+    new = ApiToken(new_id(), old.org, old.user, old.scopes, old.machine, now, expires)
+    secret, hashed = new_secret()
+    until = min(now + overlap_ms, end_of(old) or now + overlap_ms)
+    is_done = await database.rotate_token(old, new, hashed, until, caller.author)
+    return (secret, new, until) if is_done else None
 
 
 async def founded(database: Database, org_name: str, user_name: str, scopes: tuple[str, ...]) -> str:

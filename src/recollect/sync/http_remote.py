@@ -41,6 +41,8 @@ from recollect.sync.wire import (
     PROJECT,
     REPOSITORY,
     AppendReply,
+    DeviceSignIn,
+    IssuedToken,
     LineHits,
     Position,
     Problem,
@@ -48,6 +50,7 @@ from recollect.sync.wire import (
     RemoteSessions,
     SessionDetail,
     SideFile,
+    SignInOffer,
     WhoAmI,
     described,
 )
@@ -78,14 +81,15 @@ class HttpRemote:
     def __init__(
         self,
         url: str,
-        token: str,
+        token: str | None,
         *,
         patience: float = 60.0,
         timeout: float = 60.0,
         allow_plain: bool = False,
     ) -> None:
         self.url, self._host, self._port, self._path, self._is_tls = _address(url, allow_plain=allow_plain)
-        if not token.isascii() or not token.isprintable() or not token or " " in token:
+        # None: a stranger, who may only ask how to sign in.
+        if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
             raise UsageError(
                 "token: is not valid", hint="it is one word, as `recollect admin token add` shows it"
             )
@@ -218,6 +222,29 @@ class HttpRemote:
         self._require(answer)
         return answer.body
 
+    def sign_in_offer(self) -> SignInOffer:
+        """Whether people can sign in through an identity provider."""
+        return self._document("GET", "/v1/sign-in", SignInOffer)
+
+    def device_sign_in(self, organisation: str) -> DeviceSignIn:
+        """A code for a person to type elsewhere."""
+        return self._posted("/v1/sign-in/device", {"organisation": organisation}, DeviceSignIn)
+
+    def device_token(self, organisation: str, device_code: str, machine: str) -> IssuedToken:
+        """The token, or that the person has not agreed yet."""
+        asked = {"organisation": organisation, "device_code": device_code, "machine": machine}
+        return self._posted("/v1/sign-in/device/token", asked, IssuedToken)
+
+    def rotate(self, overlap_hours: int) -> IssuedToken:
+        """A new token in place of this one."""
+        try:
+            return self._posted("/v1/token/rotate", {"overlap_hours": overlap_hours}, IssuedToken)
+        except SideFileChanged:
+            raise UsageError(
+                f"{self.url}: the token was replaced before, and its replacement is in use",
+                hint="log in with that one; if it is not yours, ask an admin to revoke both",
+            ) from None
+
     def close(self) -> None:
         """Close the connection; the next request opens a new one."""
         self._drop()
@@ -227,7 +254,12 @@ class HttpRemote:
     def _document(
         self, method: str, path: str, kind: type[Document], query: Mapping[str, str] | None = None
     ) -> Document:
-        answer = self._ask(method, path, query)
+        return self._decoded(self._ask(method, path, query), kind)
+
+    def _posted(self, path: str, document: object, kind: type[Document]) -> Document:
+        return self._decoded(self._ask("POST", path, body=msgspec.json.encode(document)), kind)
+
+    def _decoded(self, answer: HttpReply, kind: type[Document]) -> Document:
         self._require(answer)
         try:
             return msgspec.json.decode(answer.body, type=kind)
@@ -266,7 +298,9 @@ class HttpRemote:
     def _packed(
         self, body: bytes | None, headers: Mapping[str, str] | None
     ) -> tuple[bytes | None, dict[str, str]]:
-        found = {"Authorization": f"Bearer {self._token}", **(headers or {})}
+        found = dict(headers or {})
+        if self._token is not None:
+            found["Authorization"] = f"Bearer {self._token}"
         if body is None:
             return None, found
         if len(body) >= _SMALL:

@@ -232,6 +232,44 @@ class WhoAmI(Struct, frozen=True):
     limits: dict[str, int]
 
 
+_WARNING_MS = 14 * 86_400_000
+
+
+def ends_soon(end: int | None, now: int) -> bool:
+    """Whether the owner of a token is to be told that it expires: two weeks before, and after."""
+    return end is not None and end - now < _WARNING_MS
+
+
+class SignInOffer(Struct, frozen=True):
+    """Whether people can sign in through an identity provider. ``organisation``: where there is only one."""
+
+    is_offered: bool
+    organisation: str | None = None
+
+
+class DeviceSignIn(Struct, frozen=True):
+    """What a person types, and where; and how the machine asks for the result (RFC 8628)."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    expires_in: int
+    interval: int
+    verification_uri_complete: str | None = None
+
+
+class IssuedToken(Struct, frozen=True):
+    """A token, shown once. ``waiting`` instead, while the person has not agreed yet."""
+
+    token: str | None = None
+    id: str | None = None
+    scopes: list[str] = []
+    expires: int | None = None
+    waiting: str | None = None
+    # Until when the token that it replaces works.
+    old_until: int | None = None
+
+
 class LineHit(Struct, frozen=True):
     """A line that a search found; ``line`` counts from 1."""
 

@@ -1,8 +1,9 @@
-"""The page for members of a team: the same page and routes, read-only, authenticated by the server's tokens.
+"""The page for members of a team: the same page and routes, read-only, authenticated by the server.
 
-A member signs in with a token. It is stored in a cookie that scripts cannot read, that other sites'
-requests do not carry, and that is sent only below /api/. The token is checked again with every request
-and every few seconds of a stream, and determines the organisation: no route takes its name.
+A member signs in with a token, or at the organisation's identity provider. The browser gets a session of its own, in a
+cookie that scripts cannot read, that other sites' requests do not carry, and that is sent only below /api/. It is
+checked again with every request and every few seconds of a stream, and determines the organisation: no route takes its
+name. Only a sign-in that is under way has a cookie that comes back from another site.
 
 Host, Origin and Sec-Fetch-Site are compared with the public address. A link from elsewhere may open the
 page itself, which holds no data.
@@ -17,6 +18,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from hashlib import sha256
+from html import escape
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -25,7 +27,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from recollect.errors import RecollectError, UsageError
@@ -43,6 +45,7 @@ from recollect.services.page.members import (
     resume_line,
 )
 from recollect.services.page.stream_slots import StreamSlots
+from recollect.sync.wire import SignInOffer, ends_soon
 from recollect.web import answers
 from recollect.web.app import PROBLEMS, RouteRunner, body_of, built_file
 from recollect.web.built_files import BuiltFiles
@@ -62,8 +65,13 @@ from recollect.web.operations import Operation, from_body, openapi, text
 from recollect.web.page import ExportFormat, Page, Values
 from recollect.web.routes import OPERATIONS
 
-LOGOUT, DESCRIPTION = "/api/logout", "/api/openapi.json"
-_OPEN = frozenset(((LOGIN, "POST"), (DESCRIPTION, "GET"), (DESCRIPTION, "HEAD")))
+LOGOUT, DESCRIPTION, OFFER = "/api/logout", "/api/openapi.json", "/api/sign-in"
+# Outside of /api: a browser comes here by links and from the identity provider.
+START, CALLBACK = "/oidc/start", "/oidc/callback"
+_OPEN = frozenset(
+    ((LOGIN, "POST"), (DESCRIPTION, "GET"), (DESCRIPTION, "HEAD"), (OFFER, "GET"), (OFFER, "HEAD"))
+)
+_PENDING_SECONDS = 600
 # Other routes change something or concern one person's machine.
 _NOT_FOR_MEMBERS = frozenset(("/api/health", "/api/marks"))
 _POSTED = frozenset(("/api/sessions/{session}/export", "/api/index/refresh"))
@@ -83,7 +91,27 @@ class MemberAuthenticator(Protocol):
         """Called on the event loop, before any request."""
 
     async def admitted(self, secret: str, address: str) -> Member | AccessDenial:
-        """The member, or why access is denied."""
+        """The member of a session, or why access is denied."""
+
+    async def opened(self, token: str, address: str) -> str | AccessDenial:
+        """The secret of a new session for the owner of a token."""
+
+    async def closed(self, member: Member) -> None:
+        """End a session."""
+
+    async def token_end(self, member: Member) -> int | None:
+        """When the token that opened a session ends."""
+
+    def offer(self) -> SignInOffer:
+        """Whether there is an identity provider."""
+
+    async def begun(self, organisation: str, place: str, address: str) -> tuple[str, str] | AccessDenial:
+        """Where to sign in, and the value of the cookie until then."""
+
+    async def finished(
+        self, cookie: str, query: dict[str, str], address: str
+    ) -> tuple[str, str] | AccessDenial:
+        """The secret of a new session, and where on the page the person was."""
 
 
 class PublicAddress(NamedTuple):
@@ -93,6 +121,8 @@ class PublicAddress(NamedTuple):
     hosts: frozenset[str]
     cookie: str
     is_secure: bool
+    # Of a sign-in that is under way. A name with __Host- cannot be set from another host.
+    pending: str = ""
 
 
 def address_of(url: str) -> PublicAddress:
@@ -125,7 +155,8 @@ def address_of(url: str) -> PublicAddress:
     origin = f"{parts.scheme}://{name if port == usual else f'{name}:{port}'}"
     # A browser accepts a cookie of that name only over https. Cookies ignore ports, so the name has the port.
     cookie = "__Secure-recollect" if is_secure else f"recollect_team_{port}"
-    return PublicAddress(origin, frozenset(hosts), cookie, is_secure)
+    pending = "__Host-recollect-sign-in" if is_secure else f"recollect_sign_in_{port}"
+    return PublicAddress(origin, frozenset(hosts), cookie, is_secure, pending)
 
 
 class MemberPage(Page):
@@ -168,7 +199,7 @@ class MemberPage(Page):
             line=resume_line(session.id),
         )
 
-    def about(self, member: Member, token: str) -> documents.MeDocument:
+    def about(self, member: Member, token: str, token_end: int | None) -> documents.MeDocument:
         """Token, version and rights, for the page's first request."""
         mirror = self.backend.mirror
         mirror.look(0)
@@ -180,6 +211,8 @@ class MemberPage(Page):
             sealed=mirror.sealed,
             left_out=len(mirror.left_out),
             filling=filling,
+            ends=member.ends,
+            token_ends=token_end,
         )
         return replace(self.me({}), token=token, homes=[], is_read_only=True, member=about)
 
@@ -192,6 +225,10 @@ def _signed_out() -> None:
     """Placeholder in the OpenAPI document for the logout route."""
 
 
+def _offered() -> None:
+    """Placeholder in the OpenAPI document for the route that says how to sign in."""
+
+
 def _description() -> None:
     """Placeholder in the OpenAPI document for the document itself."""
 
@@ -199,14 +236,22 @@ def _description() -> None:
 LOGIN_OPERATION = Operation(
     "POST",
     LOGIN,
-    "Exchange a token that may read for a cookie",
+    "Exchange a token that may read for a session",
     _signed_in,
     answers=documents.LoginDocument,
     body=(text("token", _LONGEST_SECRET, is_required=True),),
     is_open=True,
 )
+OFFER_OPERATION = Operation(
+    "GET",
+    OFFER,
+    "Whether there is an identity provider to sign in with",
+    _offered,
+    answers=documents.SignInDocument,
+    is_open=True,
+)
 LOGOUT_OPERATION = Operation(
-    "POST", LOGOUT, "Delete the cookie", _signed_out, answers=documents.SignedOutDocument
+    "POST", LOGOUT, "End the session", _signed_out, answers=documents.SignedOutDocument
 )
 OFFERED = tuple(
     one
@@ -237,6 +282,7 @@ class MembersApp:
         self._is_stopped = False
         described = (
             LOGIN_OPERATION,
+            OFFER_OPERATION,
             LOGOUT_OPERATION,
             Operation(
                 "GET", DESCRIPTION, "This description", _description, answers=dict[str, Any], is_open=True
@@ -311,7 +357,8 @@ class MembersApp:
             return answers.refusal(
                 403, "the token of the page is missing", "send X-Recollect-Token; GET /api/me shows it"
             )
-        scope[_MEMBER], scope[_SECRET], scope[TOKEN_NAME] = found, secrets[0], found.token
+        scope[_MEMBER], scope[_SECRET] = found, secrets[0]
+        scope[TOKEN_NAME] = found.opened_by or found.token
         return None
 
     # ---- routes ------------------------------------------------------------------------------------------
@@ -321,6 +368,9 @@ class MembersApp:
             Route("/api/me", self._me, methods=["GET"]),
             Route(LOGIN, self._login, methods=["POST"]),
             Route(LOGOUT, self._logout, methods=["POST"]),
+            Route(OFFER, self._offer, methods=["GET"]),
+            Route(START, self._start, methods=["GET"]),
+            Route(CALLBACK, self._callback, methods=["GET"]),
             Route(DESCRIPTION, self._described, methods=["GET"]),
             *(
                 Route(one.path, self._endpoint(one), methods=[one.method])
@@ -364,25 +414,69 @@ class MembersApp:
     async def _me(self, request: Request) -> Response:
         member, secret = request.scope[_MEMBER], request.scope[_SECRET]
         page = await self._page(request)
-        document = await anyio.to_thread.run_sync(page.about, member, form_token(secret))
+        end = await self._authenticator.token_end(member)
+        told = end if ends_soon(end, time.time_ns() // 1_000_000) else None
+        document = await anyio.to_thread.run_sync(page.about, member, form_token(secret), told)
         response = answers.answer(document)
         _without_place(response, page)
         return response
 
     async def _login(self, request: Request) -> Response:
         values = from_body(await body_of(request), LOGIN_OPERATION.body)
-        secret = str(values["token"]).strip()
-        found = await self._authenticator.admitted(secret, _client(request.scope))
-        if isinstance(found, AccessDenial):
-            return _sign_in(found)
-        response = answers.answer(documents.LoginDocument(form_token(secret)))
-        self._set_cookie(response, secret)
+        opened = await self._authenticator.opened(str(values["token"]).strip(), _client(request.scope))
+        if isinstance(opened, AccessDenial):
+            return _sign_in(opened)
+        response = answers.answer(documents.LoginDocument(form_token(opened)))
+        self._set_cookie(response, opened)
         return response
 
-    async def _logout(self, _: Request) -> Response:
+    async def _logout(self, request: Request) -> Response:
+        await self._authenticator.closed(request.scope[_MEMBER])
         response = answers.answer(documents.SignedOutDocument(signed_out=True))
         self._set_cookie(response, "", max_age=0)
         return response
+
+    async def _offer(self, _: Request) -> Response:
+        offer = self._authenticator.offer()
+        return answers.answer(documents.SignInDocument(offer.is_offered, offer.organisation))
+
+    async def _start(self, request: Request) -> Response:
+        """To the identity provider."""
+        asked = request.query_params
+        organisation, place = asked.get("organisation", "")[:200], asked.get("to", "")[:600]
+        begun = await self._authenticator.begun(organisation, place, _client(request.scope))
+        if isinstance(begun, AccessDenial):
+            return _not_signed_in(begun)
+        response = RedirectResponse(begun[0], 303)
+        self._set_pending(response, begun[1], _PENDING_SECONDS)
+        return response
+
+    async def _callback(self, request: Request) -> Response:
+        """Back from the identity provider."""
+        cookies = RequestHeaders(request.scope["headers"]).cookies(self._address.pending)
+        cookie = cookies[0] if len(cookies) == 1 else ""
+        query = {name: value[:4_096] for name, value in request.query_params.items()}
+        done = await self._authenticator.finished(cookie, query, _client(request.scope))
+        if isinstance(done, AccessDenial):
+            refused = _not_signed_in(done)
+            self._set_pending(refused, "", 0)
+            return refused
+        response = RedirectResponse(f"/{done[1]}", 303)
+        self._set_pending(response, "", 0)
+        self._set_cookie(response, done[0])
+        return response
+
+    def _set_pending(self, response: Response, value: str, max_age: int) -> None:
+        response.set_cookie(
+            self._address.pending,
+            value,
+            max_age=max_age,
+            path="/",
+            secure=self._address.is_secure,
+            httponly=True,
+            # The provider's answer is a link from another site.
+            samesite="lax",
+        )
 
     def _set_cookie(self, response: Response, value: str, max_age: int | None = None) -> None:
         response.set_cookie(
@@ -462,6 +556,16 @@ def _sign_in(denied: AccessDenial) -> Response:
     if denied.retry_after is not None:
         response.headers["Retry-After"] = denied.retry_after
     return response
+
+
+def _not_signed_in(denied: AccessDenial) -> Response:
+    """A refusal for a person, who came here by a link."""
+    shown = (
+        "<!doctype html><meta charset=utf-8><title>Not signed in</title>"
+        f"<h1>Not signed in</h1><p>{escape(denied.error)}.</p><p>{escape(denied.hint)}.</p>"
+        "<p><a href=/>Back to the page</a></p>"
+    )
+    return HTMLResponse(shown, denied.status)
 
 
 async def _not_offered(_: Request) -> Response:

@@ -18,7 +18,7 @@ from recollect.server.database.postgres import USAGE_OF, PostgresDatabase
 from recollect.server.database.postgres_bodies import MovableLog
 from recollect.server.database.postgres_search import BLOCKS, SETTINGS, tsquery
 from recollect.server.database.records import AppendRequest, Author, StoredAppend
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sql_tables import (
     PARTITIONED,
     PARTITIONS,

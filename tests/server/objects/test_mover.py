@@ -16,7 +16,7 @@ from recollect.server.database.contract import BodyUnavailable, Database
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.postgres_bodies import MovableLog
 from recollect.server.database.records import LineSearch
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.objects.mover import NEWEST_MS, BodyMover, with_objects
 from recollect.server.objects.store import BlobStore, open_store

@@ -469,7 +469,7 @@ export interface MeDocument {
   member?: MemberDocument
 }
 
-/** A member of a team. ``sealed`` and ``left_out`` count sessions that the page cannot show. */
+/** A member of a team. ``sealed`` and ``left_out`` count sessions that the page cannot show. ``ends``: of this session, in milliseconds; ``token_ends``: of the token it was opened with, where that is soon. */
 export interface MemberDocument {
   name: string
   role: string
@@ -477,6 +477,8 @@ export interface MemberDocument {
   sealed: number
   left_out: number
   filling: ProgressDocument | null
+  ends: number | null
+  token_ends: number | null
 }
 
 /** Some messages of a conversation. ``signature`` changes with the log. */
@@ -934,7 +936,13 @@ export interface SetAsideBytes {
 /** Severity: data or a session is at risk, something is unusual, good to know. */
 export type Severity = 'error' | 'info' | 'warning'
 
-/** The sign-in cookie was removed. */
+/** Whether members can sign in at an identity provider. ``organisation``: where there is only one. */
+export interface SignInDocument {
+  is_offered: boolean
+  organisation: string | null
+}
+
+/** The session has ended, and its cookie was removed. */
 export interface SignedOutDocument {
   signed_out: boolean
 }

@@ -150,7 +150,7 @@ async def _user(database: Database, org: Org, name: str) -> OrgUser:
 
 async def _add_org(options: Namespace, database: Database, names: list[str]) -> None:
     from recollect.server.database.records import Org
-    from recollect.server.database.sql import now_ms
+    from recollect.server.database.sql_base import now_ms
     from recollect.server.tenancy import new_id
 
     org = Org(new_id(), _name(names[0]), now_ms())
@@ -209,7 +209,7 @@ async def _visibility(options: Namespace, database: Database, names: list[str]) 
 
 async def _add_team(options: Namespace, database: Database, names: list[str]) -> None:
     from recollect.server.database.records import OrgTeam
-    from recollect.server.database.sql import now_ms
+    from recollect.server.database.sql_base import now_ms
     from recollect.server.tenancy import new_id
 
     team = OrgTeam(new_id(), (await _org(database, names[0])).id, _name(names[1]), now_ms())
@@ -255,7 +255,7 @@ async def _remove_team(options: Namespace, database: Database, names: list[str])
 
 async def _add_user(options: Namespace, database: Database, names: list[str]) -> None:
     from recollect.server.database.records import OrgUser
-    from recollect.server.database.sql import now_ms
+    from recollect.server.database.sql_base import now_ms
     from recollect.server.tenancy import new_id
 
     org = await _org(database, names[0])
@@ -303,7 +303,7 @@ async def _add_token(options: Namespace, database: Database, names: list[str]) -
 
 
 async def _list_tokens(options: Namespace, database: Database, names: list[str]) -> None:
-    from recollect.server.database.sql import now_ms
+    from recollect.server.database.sql_base import now_ms
 
     tokens = await database.tokens((await _org(database, names[0])).id)
     now = now_ms()

@@ -17,6 +17,8 @@ and leaves it to the worker where the servers have --no-worker.
 
 --page ADDRESS also serves the page of `recollect web`, read-only, to members
 with a token, at the public address of this server (docs/guides/team-page.md).
+--oidc FILE lets them sign in at their organisation's identity provider, there
+and with `recollect sync login --sso` (docs/guides/sign-in.md).
 
 Example:
   recollect serve --migrate
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from recollect.server.app import PageApp
     from recollect.server.database.contract import Database
     from recollect.server.objects.mover import BodyMover
+    from recollect.server.oidc.sign_in import SignIns
     from recollect.server.service import Service
 
 DATABASE, OBJECTS = "RECOLLECT_DATABASE", "RECOLLECT_OBJECTS"
@@ -82,6 +85,9 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--page-cache", metavar="DIR", help="copies of sessions for the page (default: cache directory)"
+    )
+    parser.add_argument(
+        "--oidc", metavar="FILE", help="sign-in through the identity providers of this TOML file"
     )
     parser.add_argument(
         "--connections", type=int, default=10, help="most connections to PostgreSQL (default 10)"
@@ -154,7 +160,15 @@ def run(options: Namespace) -> int:
     if options.database == "memory:":
         output.say(f"Token for this trial, shown once: {asyncio.run(_first_token(database))}")
     try:
-        serve(database, settings, limits, price_list(), _page_of(options), mover=mover)
+        serve(
+            database,
+            settings,
+            limits,
+            price_list(),
+            page_of=_page_of(options),
+            sign_in_of=_sign_in_of(options),
+            mover=mover,
+        )
     except Unavailable as problem:
         raise Busy(str(problem), hint="check that it is running and that the address is right") from None
     return 0
@@ -241,6 +255,19 @@ def _page_of(options: Namespace) -> Callable[[Service], PageApp] | None:
         return MembersApp(door, desks, address, version=__version__, exports=exports(), built=BuiltFiles())
 
     return page_of
+
+
+def _sign_in_of(options: Namespace) -> Callable[[Database], SignIns] | None:
+    if not options.oidc:
+        return None
+    from recollect.server.run import identity_providers
+
+    origin = None
+    if options.page:
+        from recollect.web.members import address_of
+
+        origin = address_of(options.page).origin
+    return identity_providers(Path(options.oidc), origin)
 
 
 async def _first_token(database: Database) -> str:

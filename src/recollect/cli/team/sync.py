@@ -6,6 +6,11 @@
   pull            fetch sessions of other machines into recollect's own store
   status          what is to be sent, and where to
   watch           push whenever something changes, until interrupted
+  rotate          replace the token by a new one; the old one works for a day
+                  more (--overlap HOURS)
+
+login --sso signs in at the organisation's identity provider, in a browser on
+any machine. From two weeks before a token expires, these commands say so.
 
 Sends only sessions: logs, sub-agents, tool results, file backups, tasks and
 todos. Never sends credentials, settings or the prompt history. [sync] allow and
@@ -37,15 +42,15 @@ from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import counted, shortened, size, visible
 from recollect.errors import UsageError
-from recollect.services.sync.sync import SyncClient, checked_address, is_server
-from recollect.storage.config.sync_settings import SyncLogin, load_login, login_file, save_login
+from recollect.services.sync.sync import SyncClient, is_server
+from recollect.storage.config.sync_settings import SyncLogin, load_login, login_file
 
 if TYPE_CHECKING:
     from recollect.services.sync.install import InstallPlan
     from recollect.services.sync.pull import PullFilter
     from recollect.services.sync.push import PushResult
 
-_ACTIONS = ("login", "push", "pull", "status", "watch")
+_ACTIONS = ("login", "push", "pull", "status", "watch", "rotate")
 _SHOWN = 20
 _EVERY, _SHORTEST = 5.0, 0.2
 
@@ -54,6 +59,20 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("action", choices=_ACTIONS, help="see above")
     parser.add_argument(
         "words", nargs="*", metavar="WORD", help="login: the address; push: only these sessions"
+    )
+    parser.add_argument(
+        "--sso",
+        nargs="?",
+        const="",
+        metavar="ORGANISATION",
+        help="login: at the identity provider of the organisation",
+    )
+    parser.add_argument(
+        "--overlap",
+        type=int,
+        default=24,
+        metavar="HOURS",
+        help="rotate: how long the old token still works (default 24)",
     )
     parser.add_argument("--machine", metavar="NAME", help="login: name of this machine on the server")
     parser.add_argument(
@@ -94,70 +113,39 @@ def run(options: Namespace) -> int:
         raise UsageError(
             f"sync {options.action}: takes no arguments", hint="`recollect sync --help` shows them"
         )
-    actions = {"login": _login, "push": _push, "pull": _pull, "status": _status, "watch": _watch}
+    if options.action in ("login", "rotate"):
+        from recollect.cli.team import sync_login
+
+        return sync_login.login(options) if options.action == "login" else sync_login.rotate(options)
+    actions = {"push": _push, "pull": _pull, "status": _status, "watch": _watch}
     return actions[options.action](options)
 
 
-def _login(options: Namespace) -> int:
-    if len(options.words) != 1:
-        raise UsageError(
-            "sync login: takes one address", hint="recollect sync login https://… (or a directory)"
-        )
-    address = checked_address(options.words[0])
-    login = SyncLogin(
-        address,
-        _token(address) if is_server(address) else "",
-        options.machine or _machine_name(),
-        options.encrypt,
-        not options.no_redact,
-        options.plain_http,
-    )
-    exchange = SyncClient(login, own_data(options), patience=10.0)
-    # Check before saving: a wrong token or address is reported now.
-    who = exchange.server().whoami() if is_server(address) else None
-    path = save_login(login)
-    if options.json:
-        from recollect.services.documents.sync import SyncLoginDocument
-
-        output.print_json(
-            SyncLoginDocument(
-                address=address,
-                machine=login.machine,
-                organization=who.organization_name if who else None,
-                person=who.user_name if who else None,
-                scopes=who.scopes if who else None,
-                file=str(path),
-            )
-        )
-        return 0
-    if who is not None:
-        scopes = ", ".join(who.scopes)
-        output.say(f"{visible(who.user_name)} of {visible(who.organization_name)} at {address} ({scopes})")
-    output.say(f"Saved in {path}, readable only by you. Send with: {command(options, 'sync', 'push')}")
-    return 0
-
-
-def _token(address: str) -> str:
-    if sys.stdin.isatty():
-        import getpass
-
-        token = getpass.getpass(f"Token for {address}: ")
-    else:
-        token = sys.stdin.readline()
-    token = token.strip()
-    if not token:
-        raise UsageError("sync login: no token was given", hint="type it, or pass it on standard input")
-    return token
-
-
-def _machine_name() -> str:
-    import platform
-
-    return platform.node()[:100]
-
-
 def _exchange(options: Namespace) -> SyncClient:
-    return SyncClient(load_login(), own_data(options))
+    login = load_login()
+    warn_of_expiry(login)
+    return SyncClient(login, own_data(options))
+
+
+def warn_of_expiry(login: SyncLogin) -> None:
+    """Tell the owner of a token that it ends soon. The end is known from the login: nothing is asked."""
+    if login.expires is None:
+        return
+    from recollect.sync.wire import ends_soon
+
+    now = time.time_ns() // 1_000_000
+    if not ends_soon(login.expires, now):
+        return
+    days = (login.expires - now) // 86_400_000
+    when = (
+        "has expired"
+        if login.expires <= now
+        else f"expires in {counted(days, 'day')}"
+        if days
+        else "expires today"
+    )
+    step = "`recollect sync login` again" if login.expires <= now else "`recollect sync rotate` replaces it"
+    output.note(f"your token {when}: {step}")
 
 
 def _homes(options: Namespace) -> list[Path]:
@@ -322,6 +310,7 @@ def _status(options: Namespace) -> int:
                 machine=login.machine,
                 redact=login.redact,
                 encrypt=login.encrypt,
+                token_expires=login.expires,
                 waiting=[WaitingSessionDocument(session, count) for session, count in waiting],
                 sent_logs=len(state.logs),
                 pulled_sessions=len(state.pulled),

@@ -127,8 +127,29 @@ class Database(Protocol):
     async def tokens(self, org: str) -> list[ApiToken]:
         """All tokens, including revoked ones."""
 
+    async def token(self, org: str, token: str) -> ApiToken | None:
+        """One token, in any state."""
+
     async def revoke_token(self, org: str, token: str, author: Author) -> bool:
-        """Revoke a token permanently; False where there is none."""
+        """Revoke a token and the browser sessions it opened, permanently; False where there is none."""
+
+    async def rotate_token(
+        self, old: ApiToken, new: ApiToken, secret_hash: bytes, until: int, author: Author
+    ) -> bool:
+        """Replace a token by a new one; the old one works until ``until``. False where it was revoked or replaced already; a
+        replacement that was never used is replaced itself."""
+
+    async def identity(self, org: str, issuer: str, subject: str) -> str | None:
+        """The member whom an identity provider knows by this name."""
+
+    async def add_identity(self, org: str, issuer: str, subject: str, user: str, author: Author) -> None:
+        """Who a member is at an identity provider; the first one stays."""
+
+    async def identified(self, org: str) -> set[str]:
+        """The members whom some identity provider knows."""
+
+    async def first_use(self, org: str, used: bytes, now: int) -> bool:
+        """Note that a sign-in was used; False where it was used before."""
 
     async def grant(self, secret_hash: bytes) -> Grant | None:
         """The token with this hash, its user and organisation, in any state."""

@@ -30,9 +30,9 @@ from recollect.server.database.postgres_bodies import PostgresBodies
 from recollect.server.database.postgres_months import CREATE_MONTHS, EMPTY_MONTHS
 from recollect.server.database.postgres_search import BLOCKS, SETTINGS, BlockSearch, tsquery
 from recollect.server.database.records import AppendRequest, LineMatch, LineSearch, Moved, SessionAppend
-from recollect.server.database.sql import SqlDatabase, conditions, now_ms
+from recollect.server.database.sql import SqlDatabase, conditions
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
-from recollect.server.database.sql_base import EVERY_ORG
+from recollect.server.database.sql_base import EVERY_ORG, now_ms
 from recollect.server.database.sql_tables import postgres_steps, session_ref
 from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, Transaction
 from recollect.server.database.sql_visibility import seen_by

@@ -72,8 +72,13 @@ class OrgUser(Struct, frozen=True):
     created: int
 
 
+# Kinds of tokens: for programs, and the session of a browser, which opens the page and nothing else.
+FOR_PROGRAMS, FOR_PAGE = "token", "page"
+
+
 class ApiToken(Struct, frozen=True):
-    """A token as it is stored: never the secret itself."""
+    """A token as it is stored: never the secret itself. ``parent``: the token that opened this session of a
+    browser, which ends with it. ``replaced_by``: the one it was rotated to; until ``retires`` both work."""
 
     id: str
     org: str
@@ -84,6 +89,10 @@ class ApiToken(Struct, frozen=True):
     expires: int | None = None
     revoked: int | None = None
     last_used: int | None = None
+    kind: str = FOR_PROGRAMS
+    parent: str | None = None
+    replaced_by: str | None = None
+    retires: int | None = None
 
 
 class Grant(Struct, frozen=True):

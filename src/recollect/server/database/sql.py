@@ -7,8 +7,7 @@ Each implements how a read and a transaction run, and how words are searched. Va
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -33,10 +32,12 @@ from recollect.server.database.records import (
     SessionReader,
     UsageSum,
 )
-from recollect.server.database.sql_append import AUDIT, packed, unpacked
-from recollect.server.database.sql_base import EVERY_ORG, Result
+from recollect.server.database.sql_append import packed, unpacked
+from recollect.server.database.sql_base import EVERY_ORG, TOKEN, now_ms
+from recollect.server.database.sql_base import note as _note
 from recollect.server.database.sql_cost import usage_query
 from recollect.server.database.sql_logs import SqlLogs, log_head
+from recollect.server.database.sql_sign_in import SignInTables, stored_token
 from recollect.server.database.sql_sweep import SqlSweeps
 from recollect.server.database.sql_tables import session_ref
 from recollect.server.database.sql_usage import Row, Transaction
@@ -56,19 +57,10 @@ _ORG, _USER = (
     "id, name, created, retention_days, audit_days, visibility",
     "id, org, name, role, disabled, created",
 )
-_TOKEN = "id, org, user_id, scopes, machine, created, expires, revoked, last_used"  # noqa: S105 - names of columns
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-class SqlDatabase(SqlLogs, SqlSweeps):
+class SqlDatabase(SqlLogs, SqlSweeps, SignInTables):
     """Everything that both databases share."""
-
-    def __init__(self) -> None:
-        # Pending token lookups: a busy client needs the same one on all its connections.
-        self._asked: dict[bytes, asyncio.Task[Grant | None]] = {}
 
     # --- tenants ---------------------------------------------------------------------------------
 
@@ -186,53 +178,6 @@ class SqlDatabase(SqlLogs, SqlSweeps):
 
         return await self._written_for_tokens(org, work)
 
-    async def _written_for_tokens(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
-        """A write that may change what tokens mean: lookups begun before it are not used after it."""
-        result = await self._write(org, work)
-        self._asked.clear()
-        return result
-
-    async def add_token(self, token: ApiToken, secret_hash: bytes, author: Author) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.rows(
-                f"INSERT INTO tokens({_TOKEN}, hash) VALUES($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)",
-                token.id,
-                token.org,
-                token.user,
-                " ".join(token.scopes),
-                token.machine,
-                token.created,
-                token.expires,
-                token.revoked,
-                token.last_used,
-                secret_hash,
-            )
-            await _note(tx, token.org, author, "token.add", token.id, " ".join(token.scopes))
-
-        await self._write(token.org, work)
-
-    async def tokens(self, org: str) -> list[ApiToken]:
-        rows = await self._read_now(
-            org,
-            f"SELECT {_TOKEN} FROM tokens WHERE org = $1 ORDER BY created, id",  # noqa: S608 - names of columns
-            org,
-        )
-        return [_token(row) for row in rows]
-
-    async def revoke_token(self, org: str, token: str, author: Author) -> bool:
-        async def work(tx: Transaction) -> bool:
-            rows = await tx.rows(
-                "UPDATE tokens SET revoked = coalesce(revoked, $3) WHERE org = $1 AND id = $2 RETURNING id",
-                org,
-                token,
-                now_ms(),
-            )
-            if rows:
-                await _note(tx, org, author, "token.revoke", token)
-            return bool(rows)
-
-        return await self._written_for_tokens(org, work)
-
     async def grant(self, secret_hash: bytes) -> Grant | None:
         asked = self._asked.get(secret_hash)
         if asked is None:
@@ -247,7 +192,7 @@ class SqlDatabase(SqlLogs, SqlSweeps):
     async def _granted(self, secret_hash: bytes) -> Grant | None:
         token, user, org = (
             ", ".join(f"{table}.{name}" for name in columns.split(", "))
-            for table, columns in (("tokens", _TOKEN), ("users", _USER), ("orgs", _ORG))
+            for table, columns in (("tokens", TOKEN), ("users", _USER), ("orgs", _ORG))
         )
         rows = await self._read_now(
             EVERY_ORG,
@@ -258,7 +203,7 @@ class SqlDatabase(SqlLogs, SqlSweeps):
         if not rows:
             return None
         row = list(rows[0])
-        return Grant(_token(row[:9]), _user(row[9:15]), _org(row[15:]))
+        return Grant(stored_token(row[:13]), _user(row[13:19]), _org(row[19:]))
 
     async def used(self, token: ApiToken, now: int) -> None:
         async def work(tx: Transaction) -> None:
@@ -537,12 +482,6 @@ def conditions(first: int, *asked: tuple[str, object]) -> tuple[str, list[object
     return "".join(f" AND {text} ${number}" for number, text in enumerate(texts, first)), values
 
 
-async def _note(tx: Transaction, org: str, author: Author, act: str, *names: str) -> None:
-    """A row of the audit log; ``names``: the objects of the act."""
-    target, detail = (*names, "")[:2]
-    await tx.rows(AUDIT, org, now_ms(), author.user, author.token, act, target, detail)
-
-
 def _org(row: Row) -> Org:
     return Org(*row)
 
@@ -550,11 +489,6 @@ def _org(row: Row) -> Org:
 def _user(row: Row) -> OrgUser:
     number, org, name, role, disabled, created = row
     return OrgUser(number, org, name, role, bool(disabled), created)
-
-
-def _token(row: Row) -> ApiToken:
-    number, org, user, scopes, *rest = row
-    return ApiToken(number, org, user, tuple(str(scopes).split()), *rest)
 
 
 def _session(row: Row) -> RemoteSession:

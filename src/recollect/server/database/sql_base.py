@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from recollect.server.database.records import AppendRequest, LogPlace, Moved, Segment
+from recollect.server.database.records import AppendRequest, Author, Grant, LogPlace, Moved, Segment
+from recollect.server.database.sql_append import AUDIT
 from recollect.server.database.sql_usage import Row, Transaction
 
 Result = TypeVar("Result")
 # The server itself, where no organisation is known yet or all are meant.
 EVERY_ORG = "*"
+_COLUMNS = ("id", "org", "user_id", "scopes", "machine", "created", "expires", "revoked", "last_used")
+TOKEN = ", ".join((*_COLUMNS, "kind", "parent", "replaced_by", "retires"))
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class SqlRunner(ABC):
     """The parts that differ between SQLite and PostgreSQL."""
+
+    def __init__(self) -> None:
+        # Pending token lookups: a busy client needs the same one on all its connections.
+        self._asked: dict[bytes, asyncio.Task[Grant | None]] = {}
 
     @abstractmethod
     async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
@@ -56,3 +69,15 @@ class SqlRunner(ABC):
 
     async def _drop_bodies(self, tx: Transaction, ref: bytes) -> None:  # noqa: B027 - only PostgreSQL has objects
         """Give up the objects of a session; a worker removes them."""
+
+    async def _written_for_tokens(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+        """A write that may change what tokens mean: lookups begun before it are not used after it."""
+        result = await self._write(org, work)
+        self._asked.clear()
+        return result
+
+
+async def note(tx: Transaction, org: str, author: Author, act: str, *names: str) -> None:
+    """A row of the audit log; ``names``: the objects of the act."""
+    target, detail = (*names, "")[:2]
+    await tx.rows(AUDIT, org, now_ms(), author.user, author.token, act, target, detail)

@@ -34,6 +34,8 @@ TENANT_TABLES = {
     "rollup_day": "org",
     "teams": "org",
     "team_members": "org",
+    "identities": "org",
+    "sign_ins": "org",
     "texts": "org",
     "audit": "org",
     "bodies": "org",  # on PostgreSQL only
@@ -178,6 +180,20 @@ CREATE TABLE team_members(
 );
 CREATE INDEX team_members_by_user ON team_members(user_id);
 """
+# Sessions of browsers are tokens of a kind of their own. Who a person is at an identity provider, and sign-ins that
+# were used: each works once.
+_SIGN_IN = """
+ALTER TABLE tokens ADD COLUMN kind TEXT NOT NULL DEFAULT 'token';
+ALTER TABLE tokens ADD COLUMN parent TEXT;
+ALTER TABLE tokens ADD COLUMN replaced_by TEXT;
+ALTER TABLE tokens ADD COLUMN retires BIGINT;
+CREATE TABLE identities(
+  org TEXT NOT NULL, issuer TEXT NOT NULL, subject TEXT NOT NULL, user_id TEXT NOT NULL, created BIGINT NOT NULL,
+  PRIMARY KEY(org, issuer, subject)
+);
+CREATE TABLE sign_ins(hash {blob} PRIMARY KEY, org TEXT NOT NULL, at BIGINT NOT NULL);
+CREATE INDEX sign_ins_by_time ON sign_ins(org, at);
+"""
 # The same policy, with the setting read once for a query and not for each of millions of rows.
 _SETTING_READ_ONCE = "".join(
     f"ALTER POLICY tenant ON {table} USING (org = (SELECT current_setting('recollect.org', true))"
@@ -196,7 +212,7 @@ CREATE INDEX bodies_by_state ON bodies(state, at) WHERE state <> 1;
 CREATE INDEX bodies_by_session ON bodies(ref);
 CREATE INDEX segments_by_time ON segments(at);
 """
-_LATER_TABLES = ("rollup_day", "teams", "team_members", "bodies")
+_LATER_TABLES = ("rollup_day", "teams", "team_members", "bodies", "identities", "sign_ins")
 _FIRST_TABLES = {name: column for name, column in TENANT_TABLES.items() if name not in _LATER_TABLES}
 
 
@@ -212,6 +228,7 @@ def sqlite_steps() -> list[str]:
         + "CREATE INDEX sessions_by_deletion ON sessions(deleted) WHERE state = 1;\n"
         "CREATE INDEX audit_by_time ON audit(org, at);\n",
         _TEAMS,
+        _SIGN_IN.format(**words),
     ]
 
 
@@ -242,6 +259,7 @@ def postgres_steps() -> list[str]:
         BY_MONTH + BY_BLOCK + _ROLLUP_BY_DAY + _AUDIT_DAYS + _policies({"rollup_day": "org"}),
         _TEAMS + _policies({"teams": "org", "team_members": "org"}) + _SETTING_READ_ONCE,
         _BODIES + _policies({"bodies": "org"}),
+        _SIGN_IN.format(**words) + _policies({"identities": "org", "sign_ins": "org"}),
     ]
 
 

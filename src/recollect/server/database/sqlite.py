@@ -33,8 +33,9 @@ from recollect.server.database.records import (
     Moved,
     SessionAppend,
 )
-from recollect.server.database.sql import SqlDatabase, conditions, now_ms
+from recollect.server.database.sql import SqlDatabase, conditions
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends
+from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sql_tables import sqlite_steps
 from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, Transaction
 from recollect.server.database.sql_visibility import seen_by

@@ -18,7 +18,7 @@ from recollect.errors import UsageError
 from recollect.server.database.contract import BodyLost, BodyUnavailable, Database, Unavailable
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.postgres_bodies import LogBody, MovableLog
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.server.objects.store import BlobStore, open_store, unpacked_object
 
 NEWEST_MS = 3_600_000

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from recollect.server.database.contract import Forbidden, Taken
 from recollect.server.database.records import VISIBILITIES, ApiToken, AuditRow, OrgTeam, OrgUser
-from recollect.server.database.sql import now_ms
+from recollect.server.database.sql_base import now_ms
 from recollect.server.refusals import RequestRefused, invalid, not_found
 from recollect.server.service import ServerRequest, answer, cursor_of, parts_of
 from recollect.server.tenancy import GRANTABLE, ROLES, issued, new_id
@@ -70,6 +70,10 @@ class _TokenDocument(Struct, frozen=True):
     expires: int | None
     revoked: int | None
     last_used: int | None
+    kind: str
+    parent: str | None
+    replaced_by: str | None
+    retires: int | None
     token: str | UnsetType = UNSET
 
 
@@ -286,5 +290,9 @@ def _shown_token(token: ApiToken, secret: str | UnsetType = UNSET) -> _TokenDocu
         token.expires,
         token.revoked,
         token.last_used,
+        token.kind,
+        token.parent,
+        token.replaced_by,
+        token.retires,
         secret,
     )

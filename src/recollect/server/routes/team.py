@@ -16,7 +16,7 @@ from recollect.server.facts import texts_of
 from recollect.server.refusals import RequestRefused, invalid
 from recollect.server.service import ServerRequest, answer
 from recollect.server.team import ALIASES, KEYS, TeamCostReport, as_csv, as_parquet, cost_report
-from recollect.server.tenancy import COST
+from recollect.server.tenancy import COST, end_of
 from recollect.sync.wire import LineHit, LineHits, WhoAmI
 
 _MOST_HITS = 200
@@ -115,7 +115,7 @@ async def whoami(ask: ServerRequest) -> Response:
             caller.user.role,
             caller.own_scopes,
             caller.token.machine,
-            caller.token.expires,
+            end_of(caller.token),
             ask.service.limits.for_clients(),
         )
     )

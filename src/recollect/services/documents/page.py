@@ -24,8 +24,15 @@ class LoginDocument(Struct, frozen=True):
     token: str
 
 
+class SignInDocument(Struct, frozen=True):
+    """Whether members can sign in at an identity provider. ``organisation``: where there is only one."""
+
+    is_offered: bool
+    organisation: str | None
+
+
 class SignedOutDocument(Struct, frozen=True):
-    """The sign-in cookie was removed."""
+    """The session has ended, and its cookie was removed."""
 
     signed_out: bool
 
@@ -60,7 +67,8 @@ class ProgressDocument(Struct, frozen=True):
 
 
 class MemberDocument(Struct, frozen=True, kw_only=True):
-    """A member of a team. ``sealed`` and ``left_out`` count sessions that the page cannot show."""
+    """A member of a team. ``sealed`` and ``left_out`` count sessions that the page cannot show. ``ends``: of this session, in
+    milliseconds; ``token_ends``: of the token it was opened with, where that is soon."""
 
     name: str
     role: str
@@ -68,6 +76,8 @@ class MemberDocument(Struct, frozen=True, kw_only=True):
     sealed: int
     left_out: int
     filling: ProgressDocument | None
+    ends: int | None
+    token_ends: int | None
 
 
 class MeDocument(Struct, frozen=True, kw_only=True):

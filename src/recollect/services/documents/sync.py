@@ -21,6 +21,15 @@ class SyncLoginDocument(Struct, frozen=True, kw_only=True):
     file: str
 
 
+class RotatedTokenDocument(Struct, frozen=True, kw_only=True):
+    """The token was replaced, and the new one saved. Times in milliseconds; null is never."""
+
+    address: str
+    expires: int | None
+    old_until: int | None
+    file: str
+
+
 class PullDocument(Struct, frozen=True, kw_only=True):
     """What was fetched. ``into_home`` and ``left`` come with ``--into-home``: what goes there, and what cannot."""
 
@@ -50,6 +59,7 @@ class SyncStatusDocument(Struct, frozen=True, kw_only=True):
     machine: str
     redact: bool
     encrypt: bool
+    token_expires: int | None
     waiting: list[WaitingSessionDocument]
     sent_logs: int
     pulled_sessions: int

@@ -29,7 +29,8 @@ PULL = "recollect sync pull --into-home --apply"
 
 
 class Member(Struct, frozen=True):
-    """A signed-in member. ``organization`` is the id that separates all data. ``token`` is the token's id, not a secret."""
+    """A signed-in member. ``organization`` is the id that separates all data. ``token`` is the id of the session, not a
+    secret; ``opened_by`` that of the token it was opened with."""
 
     organization: str
     organization_name: str
@@ -37,6 +38,9 @@ class Member(Struct, frozen=True):
     role: str
     token: str
     retention_days: int | None = None
+    id: str = ""
+    ends: int | None = None
+    opened_by: str | None = None
 
 
 class AccessDenial(Struct, frozen=True):

@@ -42,6 +42,8 @@ class SyncLogin(Struct, frozen=True):
     encrypt: bool = False
     redact: bool = True
     plain_http: bool = False
+    # When the token ends, in milliseconds.
+    expires: int | None = None
 
     def __repr__(self) -> str:
         return f"SyncLogin({self.address!r})"

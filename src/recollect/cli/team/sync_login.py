@@ -1,0 +1,137 @@
+"""``sync login`` and ``sync rotate``: how this machine gets its token, and another one later."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+import time
+from argparse import Namespace
+
+from msgspec.structs import replace
+
+from recollect.cli.terminal import output
+from recollect.cli.terminal.plans import command, own_data
+from recollect.cli.terminal.text import visible
+from recollect.errors import NotFound, UsageError
+from recollect.services.sync.sync import SyncClient, checked_address, is_server
+from recollect.storage.config.sync_settings import SyncLogin, load_login, save_login
+
+_PATIENCE = 10.0
+_LONGEST_OVERLAP = 720
+# RFC 8628: how much longer to wait between questions when the provider says slow_down.
+_SLOWER = 5.0
+
+
+def login(options: Namespace) -> int:
+    """Check the address and the token, then save them."""
+    if len(options.words) != 1:
+        raise UsageError(
+            "sync login: takes one address", hint="recollect sync login https://… (or a directory)"
+        )
+    address = checked_address(options.words[0])
+    if options.sso is not None and not is_server(address):
+        raise UsageError("--sso: a directory has no identity provider", hint="leave --sso out")
+    machine = options.machine or _machine_name()
+    token = _token(options, address, machine) if is_server(address) else ""
+    found = SyncLogin(address, token, machine, options.encrypt, not options.no_redact, options.plain_http)
+    # Check before saving: a wrong token or address is reported now.
+    who = None
+    if is_server(address):
+        who = SyncClient(found, own_data(options), patience=_PATIENCE).server().whoami()
+        found = replace(found, expires=who.expires)
+    path = save_login(found)
+    if options.json:
+        from recollect.services.documents.sync import SyncLoginDocument
+
+        output.print_json(
+            SyncLoginDocument(
+                address=address,
+                machine=machine,
+                organization=who.organization_name if who else None,
+                person=who.user_name if who else None,
+                scopes=who.scopes if who else None,
+                file=str(path),
+            )
+        )
+        return 0
+    if who is not None:
+        scopes = ", ".join(who.scopes)
+        output.say(f"{visible(who.user_name)} of {visible(who.organization_name)} at {address} ({scopes})")
+    output.say(f"Saved in {path}, readable only by you. Send with: {command(options, 'sync', 'push')}")
+    return 0
+
+
+def rotate(options: Namespace) -> int:
+    """Replace the token of this machine; the old one is not needed any more once the new one is saved."""
+    if not 0 <= options.overlap <= _LONGEST_OVERLAP:
+        raise UsageError(f"--overlap {options.overlap}: not 0 to {_LONGEST_OVERLAP} hours", hint="write 24")
+    known = load_login()
+    new = SyncClient(known, own_data(options), patience=_PATIENCE).server().rotate(options.overlap)
+    if new.token is None:
+        raise UsageError(f"{known.address}: sent no token", hint="is it a recollect server?")
+    path = save_login(replace(known, token=new.token, expires=new.expires))
+    if options.json:
+        from recollect.services.documents.sync import RotatedTokenDocument
+
+        output.print_json(
+            RotatedTokenDocument(
+                address=known.address, expires=new.expires, old_until=new.old_until, file=str(path)
+            )
+        )
+        return 0
+    end = "it does not expire" if new.expires is None else f"it expires {_day(new.expires)}"
+    output.say(f"A new token is saved in {path}; {end}.")
+    if new.old_until is not None:
+        output.say(f"The old one works until {_day(new.old_until)}.")
+    return 0
+
+
+def _day(at: int) -> str:
+    return f"{dt.datetime.fromtimestamp(at / 1_000, dt.UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _token(options: Namespace, address: str, machine: str) -> str:
+    if options.sso is not None:
+        return _signed_in(options, address, machine)
+    if sys.stdin.isatty():
+        import getpass
+
+        token = getpass.getpass(f"Token for {address}: ")
+    else:
+        token = sys.stdin.readline()
+    token = token.strip()
+    if not token:
+        raise UsageError("sync login: no token was given", hint="type it, or pass it on standard input")
+    return token
+
+
+def _signed_in(options: Namespace, address: str, machine: str) -> str:
+    """A token from the organisation's identity provider, by device code (RFC 8628)."""
+    from recollect.sync.http_remote import HttpRemote
+
+    server = HttpRemote(address, None, patience=_PATIENCE, allow_plain=options.plain_http)
+    offer = server.sign_in_offer()
+    organisation = options.sso or offer.organisation
+    if not offer.is_offered:
+        raise NotFound(f"{address}: has no identity provider", hint="log in with a token: leave --sso out")
+    if not organisation:
+        raise UsageError(f"{address}: has several organisations", hint="name yours: --sso ORGANISATION")
+    code = server.device_sign_in(organisation)
+    # On stderr: with --json the output is one document.
+    output.note(f"open {visible(code.verification_uri)} in a browser and type {visible(code.user_code)}")
+    if code.verification_uri_complete is not None:
+        output.note(f"or open {visible(code.verification_uri_complete)}")
+    pause, end = float(code.interval), time.monotonic() + code.expires_in
+    while time.monotonic() < end:
+        time.sleep(pause)
+        answer = server.device_token(organisation, code.device_code, machine)
+        if answer.token is not None:
+            return answer.token
+        pause += _SLOWER if answer.waiting == "slow_down" else 0.0
+    raise UsageError("sync login: no one signed in in time", hint="repeat the command")
+
+
+def _machine_name() -> str:
+    import platform
+
+    return platform.node()[:100]

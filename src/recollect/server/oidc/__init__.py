@@ -1,0 +1,1 @@
+"""Sign-in through an OpenID Connect provider: the page by authorization code, machines by device code."""
