@@ -82,8 +82,8 @@ web: $(NODE)  ## build the page into src/recollect/web/static (needs Node.js and
 
 web-check: $(NODE)  ## types and component tests of the page, and that the built files match the source
 	cd web && npm run --silent check && npm run --silent test
-	@place=$$(mktemp -d) && (cd web && RECOLLECT_WEB_OUT=$$place npm run --silent build -- --logLevel warn) && \
-	diff -r $$place src/recollect/web/static && rm -r $$place && echo "the built page matches its source"
+	@place=$$(mktemp -d) && (cd web && RECOLLECT_WEB_OUT=$$place/static RECOLLECT_FRAME_OUT=$$place/frame npm run --silent build) && \
+	diff -r $$place/static src/recollect/web/static && diff -r $$place/frame src/recollect/services/export/frame && rm -r $$place && echo "the built page matches its source"
 
 dist: $(DEV)  ## wheel and source distribution in dist/
 	$(BIN)/python -m hatchling build --clean

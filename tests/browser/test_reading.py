@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from recollect.services.export.html_export import export_session
+from recollect.services.homes import Home
 from tests.browser.chromium import Chromium
 from tests.browser.conftest import Place
 from tests.browser.home import (
@@ -248,3 +250,24 @@ def test_a_session_that_is_not_there_is_said_so(page: Chromium) -> None:
     """What cannot be found is said in words, with a way back."""
     page.do("go", hash="#/s/no-such-session", wait='.narrow a:has-text("All sessions")')
     assert page.do("count", selector=".narrow .waiting.trouble") == 1
+
+
+def test_an_export_reads_as_the_page_does(opened: Place, page: Chromium, tmp_path: Path) -> None:
+    """The strips and the names above messages of two sessions, word for word."""
+    told = {}
+    for session in (RICH, SENT):
+        page.do("go", hash=f"#/s/{session}", wait=".strip")
+        page.do("wait", selector=".strip", text="$")
+        told[session] = [page.do("texts", selector=one) for one in (".strip", ".who")]
+    for session, (strips, names) in told.items():
+        file = tmp_path / f"{session}.html"
+        export_session(Home(opened.home).session(session), file, None)
+        page.do("visit", url=file.as_uri())
+        ours = page.do("texts", selector=".work > summary")
+        assert [_words(one) for one in strips] == [_words(one) for one in ours]
+        shown = page.do("texts", selector=".prompt .who b, .answer .who b, .summary summary b")
+        assert names == [name for name in shown if name]
+
+
+def _words(strip: str) -> list[str]:
+    return [word for word in strip.replace("›", "").split() if word != "·"]

@@ -52,7 +52,7 @@ def _row(row: dict[str, Any], fields: Sequence[str]) -> Record:
 
 
 class _Facts(HTMLParser):
-    """The heading of a page, the rows of its table of facts, and its notes."""
+    """The heading of a page, and its facts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class _Facts(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._in.append(tag)
-        if tag == "main":
+        if tag == "article":
             raise StopIteration
 
     def handle_endtag(self, tag: str) -> None:
@@ -73,18 +73,18 @@ class _Facts(HTMLParser):
     def handle_data(self, data: str) -> None:
         if "h1" in self._in:
             self.title += data
-        elif "th" in self._in:
+        elif "dt" in self._in:
             self._name = data
             self.facts[data] = ""
-        elif "td" in self._in:
+        elif "dd" in self._in:
             self.facts[self._name] += data
 
 
 def exported(case: Case, names: Sequence[str]) -> Surface:
     """What stands above each conversation, as a file for colleagues."""
     found = {name: one for name in names if (one := _exported(case, name)) is not None}
-    fields = ("title", "cwd", "time", "messages", "responses", "lines", "agents", "tag", "damaged", "used")
-    counts = ("messages", "responses", "lines", "agents", "damaged")
+    fields = ("title", "cwd", "time", "messages", "responses", "agents", "tag", "damaged", "used")
+    counts = ("messages", "responses", "agents", "damaged")
     return Surface(
         "export --format html",
         fields,
@@ -118,12 +118,11 @@ def _exported(case: Case, name: str) -> Record | None:
         "title": title,
         "cwd": told.get("Directory", ""),
         "time": told.get("Time", ""),
-        "messages": told.get("Messages", ""),
-        "responses": told.get("Responses", ""),
-        "lines": told.get("Lines", ""),
-        "agents": told.get("Agents", ""),
+        "messages": told.get("Messages", "").partition(" ")[0],
+        "responses": told.get("Responses", "").partition(" ")[0],
+        "agents": told.get("Agents", "").partition(" ")[0],
         "tag": told.get("Tag", ""),
-        "damaged": told.get("Damaged lines", ""),
+        "damaged": told.get("Damaged lines", "").partition(" ")[0],
         "used": _without_names(told.get("Used", "")),
     }
 

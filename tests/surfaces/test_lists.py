@@ -67,7 +67,7 @@ def _index_page(case: Case) -> list[list[str]]:
     if not target.exists():
         case.said("export", "--project", _CWD, "--format", "html", "--output", str(target))
     text = (target / "index.html").read_text()
-    rows = re.findall(r"<tr>(.*?)</tr>", text.partition("<tbody>")[2])
+    rows = re.findall(r"<tr>(.*?)</tr>", text.rpartition("<tbody>")[2])
     names = [re.findall(r'href="([^"]*)\.html"', row) for row in rows]
     cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
     return [
@@ -115,7 +115,38 @@ def test_what_only_the_archive_has_is_told_alike(case: Case) -> None:
     assert {field: told[field] for field in same} == {field: shown[field] for field in same}
     assert (told["cost_usd"], None, False) == (shown["cost_usd"], shown["expires_at"], shown["live"])
     at = dt.datetime.fromisoformat(told["last_at"])
-    assert [f"{told['title']} archived", f"{at:%Y-%m-%d %H:%M:%S} UTC"] == [title, last]
+    assert [f"{told['title']} archived", f"{at:%Y-%m-%d %H:%M} UTC"] == [title, last]
     amount = Decimal(told["cost_usd"]).quantize(Decimal("0.01"))
     assert [str(told["messages"]), str(told["agents"]), f"${amount}"] == [messages, agents, cost]
     assert (0, 0) < (told["messages"], Decimal(told["cost_usd"]))
+
+
+def test_the_charts_of_an_exported_project_have_the_figures_of_the_commands(case: Case) -> None:
+    """Cost by day, models and tools: cell by cell those of `stats --json`; days and total also those of `cost --json`."""
+    _index_page(case)
+    text = (case.place / "exported" / "index.html").read_text()
+    days, models, tools = (_cells(table) for table in re.findall(r"<table>(.*?)</table>", text, re.DOTALL))
+    stats = case.document("stats", "-p", _CWD)
+    cost = case.document("cost", "--by", "day", "-p", _CWD)
+
+    assert [[day["day"], f"{day['responses']:,}", day["cost_usd"]] for day in stats["days"]] == days
+    assert [[row["day"], f"{row['responses']:,}", row["cost_usd"]] for row in cost["rows"]] == days
+    assert [[f"{one['responses']:,}", one["cost_usd"]] for one in stats["models"]] == [
+        row[1:] for row in models
+    ]
+    assert [[one["name"], f"{one['calls']:,}", f"{one['failures']:,}"] for one in stats["tools"]] == [
+        row[:3] for row in tools
+    ]
+    total = re.search(r'<span>Cost</span><b><data value="([^"]*)">', text)
+    assert total is not None
+    assert stats["total_cost_usd"] == cost["totals"]["cost_usd"] == total[1]
+    assert (0, 0) < (len(days), len(models))
+
+
+def _cells(table: str) -> list[list[str]]:
+    """The cells of a table; an amount is what it says to programs."""
+    rows = re.findall(r"<tr>(<td.*?)</tr>", table, re.DOTALL)
+    exact = [re.sub(r'<data value="([^"]*)">.*?</data>', r"\1", row) for row in rows]
+    return [
+        [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)] for row in exact
+    ]

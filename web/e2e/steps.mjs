@@ -196,3 +196,56 @@ export async function readOn({ page }, { pixels }) {
   await page.waitForFunction(() => localStorage.getItem('recollect-places')?.includes('-'))
   return page.evaluate(() => JSON.parse(localStorage.getItem('recollect-places')).at(-1)[1])
 }
+
+// ---- exported pages: files, without a server ------------------------------------------------------------
+
+export async function visit({ page, seen }, { url, fresh = true }) {
+  seen.requests.length = seen.problems.length = seen.dialogs = 0
+  await page.goto(url)
+  if (fresh && (await page.evaluate(() => localStorage.length))) {
+    await page.evaluate(() => localStorage.clear())
+    await page.reload()
+  }
+  await page.waitForSelector('.top:not([hidden])')
+}
+
+/** Search for each word and go to the first match: how many there are, and whether it is marked, unfolded and on screen. */
+export async function sought({ page }, { words }) {
+  const found = {}
+  for (const word of words) {
+    await page.locator('#q').fill(word)
+    await page.locator('#q').press('Enter')
+    found[word] = await page.waitForFunction((wanted) => {
+      const [range] = CSS.highlights.get('now') ?? []
+      const at = range?.getBoundingClientRect()
+      if (!at || range.toString().toLowerCase() !== wanted.toLowerCase() || !at.height || at.top < 0 || at.bottom > innerHeight) return false
+      return document.getElementById('n').textContent
+    }, word, { timeout: 8000 }).then((said) => said.jsonValue(), () => null)
+  }
+  return found
+}
+
+/** Print: how many sheets, what was folded on paper, and whether the folds are afterwards as before. */
+export async function printed({ page }, { path }) {
+  await page.evaluate(() => {
+    const folded = () => document.querySelectorAll('details:not([open])').length
+    globalThis.paper = { before: folded() }
+    addEventListener('afterprint', () => (globalThis.paper.after = folded()), { once: true })
+    // After the page's own listener, which was there first.
+    addEventListener('beforeprint', () => (globalThis.paper.during = folded()), { once: true })
+  })
+  const file = await page.pdf({ path })
+  const paper = await page.evaluate(() => globalThis.paper)
+  return { ...paper, sheets: (file.toString('latin1').match(/\/Type\s*\/Page\b/g) ?? []).length }
+}
+
+export const inPrint = async ({ page }, { selector }) => {
+  await page.emulateMedia({ media: 'print' })
+  const shown = await page.locator(selector).first().isVisible()
+  await page.emulateMedia({ media: 'screen' })
+  return shown
+}
+export const folds = ({ page }) => page.evaluate(() => Object.fromEntries(['work', 'call', 'edit', 'thinking', 'chapter'].map((kind) => [kind, [...document.querySelectorAll(`main details.${kind}`)].map((one) => Number(one.open))])))
+export const unfold = ({ page }) => page.evaluate(() => { for (const one of document.querySelectorAll('details')) one.open = true })
+export const tooWide = ({ page }) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+export const colour = ({ page }) => page.evaluate(() => getComputedStyle(document.body).backgroundColor)

@@ -6,6 +6,7 @@ import { link, parsed } from '../src/lib/route.svelte'
 import { restored } from '../src/lib/settings.svelte'
 import { stacked, weeks } from '../src/cost/days'
 import { clientParts } from '../src/lib/clienttext'
+import clientTexts from '../../tests/data/client_texts.json'
 import { patternOf, ranges } from '../src/lib/marks'
 import { rowOf, rowsOf, shownRows, type Row } from '../src/talk/talking.svelte'
 import { gist, toolName } from '../src/talk/tools'
@@ -63,6 +64,9 @@ describe('what the client wrote', () => {
     expect(clientParts('Fix it <system-reminder>be brief</system-reminder>').map((one) => one.kind)).toEqual(['text', 'reminder'])
     expect(clientParts('[Request interrupted by user for tool use]')[0]!.kind).toBe('interrupted')
     expect(clientParts('a < b')).toEqual([{ kind: 'text', text: 'a < b' }])
+  })
+  it('has the parts that exports have', () => {
+    for (const [text, parts] of clientTexts as [string, [string, string][]][]) expect(clientParts(text).map((part) => [part.kind, part.text])).toEqual(parts)
   })
 })
 

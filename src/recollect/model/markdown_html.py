@@ -110,9 +110,7 @@ _PLAIN = {
     "strong": "strong",
     "s": "s",
 }
-ELEMENTS = frozenset(
-    [*_PLAIN.values(), "a", "br", "code", "div", "h3", "h4", "h5", "h6", "hr", "i", "ol", "pre", "span"]
-)
+ELEMENTS = frozenset([*_PLAIN.values(), "a", "br", "code", "div", "hr", "i", "ol", "pre", "span"])
 """Every element that prose can become."""
 
 
@@ -135,9 +133,9 @@ def _tag(token: Token) -> str:
 
 
 def _heading(token: Token) -> str:
-    """Headings of a transcript rank below those of the page."""
-    level = min(int(token.tag[1:]) + 2, 6)
-    return f"<h{level}>" if token.type == "heading_open" else f"</h{level}>\n"
+    """Headings of a transcript are no headings of the page: they would break its outline."""
+    level = min(int(token.tag[1:]), 3)
+    return f'<p class="heading h{level}">' if token.type == "heading_open" else "</p>\n"
 
 
 def _ordered(token: Token) -> str:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from recollect.services.check.check import CheckReport
     from recollect.services.command_history import CommandHistory
     from recollect.services.documents.blame import BlameDocument, FileLogDocument
+    from recollect.services.documents.cost.stats import StatsDocument
     from recollect.services.indexing.access import OpenIndex
     from recollect.services.library.actions import (
         ArchiveReport,
@@ -202,6 +203,14 @@ class Home:
                 explain=explain,
                 now=now,
             )
+
+    def stats(self, *, project: str | Path | None = None, timezone: str | None = None) -> StatsDocument:
+        """What was done and what it cost, as ``recollect stats --json`` has it. The index is brought up to date first."""
+        from recollect.services.stats.stats import stats
+
+        roots = [home.root for home in self.homes]
+        with self._index(roots) as opened:
+            return stats(roots, opened, project=None if project is None else str(project), timezone=timezone)
 
     def search(
         self,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from recollect.services.export import html_frame
 from tests.cli.session_logs import SESSION, SessionLog, call, text
 
 _ACT = "document.title='owned'"
@@ -202,8 +203,10 @@ def hostile_session(several: list[str]) -> SessionLog:
 
 # ---- a strict look ---------------------------------------------------------------------------------------
 
-_CLASSES = re.compile(r"[a-z]+( [a-z]+)?")
-_ANCHOR = re.compile(r"(m|agent-\d+-)\d+|agent-\d+")
+_CLASSES = re.compile(r"[a-z]+( [a-z]+){0,2}|swatch k\d+|heading h[123]")
+_ANCHOR = re.compile(r"(m|agent-\d+-)\d+|agent-\d+|side")
+_LABEL = re.compile(r"Pages, (before|after)|Prompts|Cost by day[-0-9, to]*")
+_NUMBER = re.compile(r"[0-9. ]+")
 _LOCAL = re.compile(r"#[a-z0-9-]+|(\.\./)?[A-Za-z0-9._%-]+(/[A-Za-z0-9._%-]+)?\.html?(#[a-z0-9-]+)?")
 _REMOTE = re.compile(r"(?i:https?://|mailto:)[!-~\xa1-\U0010fffd]+")
 _PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
@@ -219,7 +222,12 @@ _PLAIN = [
     "details",
     "div",
     "em",
+    "dd",
+    "del",
+    "dl",
+    "dt",
     "footer",
+    "g",
     "h1",
     "h2",
     "h3",
@@ -229,6 +237,7 @@ _PLAIN = [
     "head",
     "hr",
     "i",
+    "ins",
     "li",
     "main",
     "nav",
@@ -236,6 +245,7 @@ _PLAIN = [
     "p",
     "pre",
     "s",
+    "section",
     "span",
     "strong",
     "summary",
@@ -261,6 +271,20 @@ ALLOWED: dict[str, dict[str, re.Pattern[str]]] = {
     "time": {"datetime": _TIME},
     "html": {"lang": re.compile("en")},
     "style": {},
+    "nav": {"class": _CLASSES, "id": re.compile("side"), "aria-label": _LABEL},
+    "td": {"class": _CLASSES, "colspan": re.compile("4")},
+    "data": {"value": re.compile(r"-?\d+(\.\d+)?")},
+    "svg": {
+        "class": re.compile("days"),
+        "role": re.compile("img"),
+        "aria-label": _LABEL,
+        "viewbox": _NUMBER,
+        "preserveaspectratio": re.compile("none"),
+    },
+    "rect": {
+        "class": re.compile(r"k\d+"),
+        **dict.fromkeys(("x", "y", "width", "height"), _NUMBER),
+    },
     "meta": {
         "charset": re.compile("utf-8"),
         "http-equiv": re.compile("Content-Security-Policy"),
@@ -268,8 +292,11 @@ ALLOWED: dict[str, dict[str, re.Pattern[str]]] = {
         "content": _ANY,
     },
 }
-_VOID = frozenset(["meta", "br", "hr", "img"])
-_ONCE = ("html", "head", "title", "style", "body", "main")
+# Controls and the script stand around the content and come from the program alone, word by word.
+AROUND = frozenset(["script", "header", "input", "button", "select", "option"])
+_VOID = frozenset(["meta", "br", "hr", "img", "input", "rect"])
+_ONCE = ("html", "head", "style", "script", "body", "header", "main")
+_SCRIPT = (Path(html_frame.__file__).parent / "frame" / "page.js").read_text()
 
 
 class Page(HTMLParser):
@@ -285,17 +312,33 @@ class Page(HTMLParser):
         self.metas: list[dict[str, str | None]] = []
         self.path: list[str] = []
         self.seen: list[str] = []
+        self.scripts: list[str] = []
+        self.summaries: list[tuple[str, list[str]]] = []
+        self._folds: list[str] = []
         self.feed(data.decode("utf-8"))
         self.close()
         self.problems += [f"not closed: {name}" for name in self.path]
+        self.problems += [] if [_SCRIPT] == self.scripts else [f"scripts {self.scripts}"]
         self.problems += [f"{self.seen.count(name)} of {name}" for name in _ONCE if self.seen.count(name) > 1]
 
     @property
     def text(self) -> str:
         return "".join(self.words)
 
+    @property
+    def strips(self) -> list[str]:
+        """The lines that stand for the work of a turn."""
+        return ["".join(found) for kind, found in self.summaries if kind == "work"]
+
+    @property
+    def chapters(self) -> list[str]:
+        return ["".join(found) for kind, found in self.summaries if kind == "chapter"]
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
+        if "header" in self.path or (tag in AROUND and self.path in (["html", "head"], ["html", "body"])):
+            self.path += [tag] if tag not in _VOID else []
+            return
         allowed = ALLOWED.get(tag)
         if allowed is None:
             self.problems.append(f"element {tag} {attrs}")
@@ -304,19 +347,30 @@ class Page(HTMLParser):
             if name not in allowed or allowed[name].fullmatch(value or "") is None:
                 self.problems.append(f"{tag} {name}={value!r}")
         values = dict(attrs)
+        self._folds += [str(values.get("class"))] if tag == "details" else []
+        self.summaries += [(self._folds[-1], [])] if tag == "summary" else []
         self.links += [str(values["href"])] if "href" in values else []
-        self.anchors += [str(values["id"])] if "id" in values else []
+        self.anchors += [str(values["id"])] if values.get("id", "side") != "side" else []
         self.pictures += [str(values["src"])] if "src" in values else []
         self.metas += [values] if tag == "meta" else []
         self.path += [tag] if tag not in _VOID else []
 
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+
     def handle_endtag(self, tag: str) -> None:
+        if tag == "details":
+            self._folds.pop()
         if not self.path or self.path.pop() != tag:
             self.problems.append(f"</{tag}> closes nothing")
 
     def handle_data(self, data: str) -> None:
-        if not self.path or self.path[-1] != "style":
+        if self.path and self.path[-1] == "script":
+            self.scripts.append(data)
+        elif not {"style", "header"} & set(self.path):
             self.words.append(data)
+            if "summary" in self.path:
+                self.summaries[-1][1].append(data)
 
     def handle_comment(self, data: str) -> None:
         self.problems.append(f"comment {data!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import datetime as dt
+import hashlib
 import json
 import os
 import re
@@ -22,7 +23,7 @@ import pytest
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.markdown_html import visible_text
 from recollect.services.archive import archive as keep
-from recollect.services.export import export, html_export
+from recollect.services.export import export, html_export, html_frame
 from recollect.services.export.export import Redactor
 from recollect.services.export.html_export import export_project, export_session, one_page
 from recollect.services.homes import Home
@@ -162,13 +163,39 @@ def test_nothing_runs_and_nothing_is_asked_for(home: Path, tmp_path: Path) -> No
     assert [b"<title>Mine</title>"] == re.findall(rb"<title>.*?</title>", done.stdout)
 
 
-def test_the_policy_allows_no_script_and_no_host(home: Path) -> None:
-    """The page itself says that nothing may be loaded but its style and data: pictures."""
-    policies = [meta["content"] for meta in page_of(talk(), home).metas if meta.get("http-equiv")]
+def test_the_policy_allows_our_script_and_style_by_their_hashes(home: Path) -> None:
+    """Nothing else runs, and nothing is loaded but data: pictures; the hashes are those of what the page holds."""
+    shown = raw_page(talk(), home)
+    hashes = {
+        name: base64.b64encode(hashlib.sha256(found.encode()).digest()).decode()
+        for name in ("script", "style")
+        for found in re.findall(rf"<{name}>(.*?)</{name}>", shown, re.DOTALL)
+    }
 
-    assert [
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-    ] == policies
+    assert (
+        f"default-src 'none'; script-src 'sha256-{hashes['script']}'; style-src 'sha256-{hashes['style']}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    ) == re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', shown)[0]
+    assert 'style="' not in shown
+
+
+def test_one_file_decides_the_colours_of_the_page_and_of_exports(home: Path) -> None:
+    """Every token in an export has the value it has in web/src/tokens.css, and no colour stands beside them."""
+    tokens = (Path(__file__).parents[3] / "web" / "src" / "tokens.css").read_text()
+    ours = {name: _colours(value) for name, value in re.findall(r"(--[a-z0-9-]+): *([^;]+);", tokens)}
+    frame = Path(html_frame.__file__).parent / "frame"
+    for name in ("page.css", "index.css"):
+        root, _, rest = (frame / name).read_text().partition("}")
+        used = {token: _colours(value) for token, value in re.findall(r"(--[a-z0-9-]+):([^;}]+)", root)}
+        assert len(used) > 15
+        assert {token: ours[token] for token in used} == used
+        assert [] == re.findall(r"#[0-9a-f]{3,8}\b|rgb", rest)
+
+
+def _colours(value: str) -> list[str]:
+    """The colours of a value, in full: a short form means the same."""
+    found = re.findall(r"#([0-9a-f]{3}(?:[0-9a-f]{3})?)\b", value)
+    return ["".join(one * 2 for one in code) if len(code) == 3 else code for code in found]
 
 
 # ---- what a reader gets ----------------------------------------------------------------------------------
@@ -180,8 +207,9 @@ def test_call_and_result_are_one_unit(home: Path) -> None:
 
     assert 1 == shown.count("E  assert 1 == 2")
     assert re.search(
-        r'<details class="call error"><summary><b>Bash</b> <code>make test</code> <span>error, 10\.0 s</span></summary>\n'
-        r"<pre>\ncommand: make test</pre>\n<pre>\nE  assert 1 == 2\n1 failed</pre>\n</details>",
+        r'<details class="call error"><summary><b>Bash</b> <code>make test</code> <span class="chip bad">error</span> '
+        r"<span>10 s</span></summary><pre>\ncommand: make test</pre>\n"
+        r'<div class="result"><pre>\nE  assert 1 == 2\n1 failed</pre>\n</div></details>',
         shown,
     )
 
@@ -197,7 +225,7 @@ def test_a_result_without_its_call_is_shown(home: Path) -> None:
     """It answers nothing that is there, and is not lost."""
     log = SessionLog().prompt("u1", "Go").answer("a1", text("Yes")).result("r1", "c9", "stray words")
 
-    assert "Result of a call that is not shown here\n\nstray words" in page_of(log, home).text
+    assert "Result of a call that is not shown here\nstray words" in page_of(log, home).text
 
 
 def test_a_second_result_of_a_call_is_shown(home: Path) -> None:
@@ -214,7 +242,7 @@ def test_thinking_is_folded(home: Path) -> None:
     )
 
     assert (
-        '<details class="thinking"><summary>Thinking, 7 characters</summary>\n'
+        '<details class="thinking"><summary>Thinking <i>Hm, &lt;b&gt;</i></summary>'
         '<pre class="plain">\nHm, &lt;b&gt;</pre>\n</details>'
     ) in raw_page(log, home)
 
@@ -277,47 +305,79 @@ def test_pictures_stand_in_the_page(home: Path) -> None:
 
 
 def test_tokens_and_cost_are_shown(home: Path) -> None:
-    """Two answers of a million input tokens at three dollars each: per message and in all."""
-    shown = page_of(talk(), home).text
+    """Two answers of a million input tokens at three dollars each: in the strip of their turn, and in all."""
+    page = page_of(talk(), home)
 
-    assert 2 == shown.count("in 1,000,000 tokens, $3 ")
-    assert "Usedin 2,000,000 tokens, $6.00" in shown
+    assert ["1 call · 1 failed · 20 s · $6.00"] == page.strips
+    assert "in 2,000,000 tokens, $6.00" in page.text
+    assert 2 == page.text.count("$")
 
 
-def test_a_response_in_several_messages_is_priced_once(home: Path) -> None:
-    """At the message with its last line: a call's result may stand between the lines of one response."""
-    log = talk()
-    log.lines = [line.replace('"msg_a2"', '"msg_a1"').replace('"req_a2"', '"req_a1"') for line in log.lines]
-    shown = page_of(log, home).text
+def test_a_turn_without_work_has_its_cost_at_the_answer(home: Path) -> None:
+    """Once; in cents, or finer where it is little."""
+    log = (
+        SessionLog()
+        .prompt("u1", "Go")
+        .answer("a1", text("Yes"))
+        .prompt("u2", "On")
+        .answer("a2", text("Well"))
+    )
+    page = page_of(log, home)
 
-    assert 1 == shown.count("in 1,000,000 tokens, $3 ")
-    assert shown.index("make test") < shown.index("in 1,000,000 tokens, $3 ") < shown.index("Because")
+    assert [] == page.strips
+    assert 2 == page.text.count("$3.00")
 
 
 def test_a_model_without_a_price_has_no_cost(home: Path) -> None:
     """Unknown is not zero (law 6)."""
     log = SessionLog().prompt("u1", "Go").answer("a1", text("Yes"), model="nobody-1")
+    shown = page_of(log, home).text
 
-    assert "cost not known, without nobody-1, which has no price" in page_of(log, home).text
+    assert "cost not known, without nobody-1, which has no price" in shown
+    assert "nobody-1 unpriced" in shown
+
+
+def test_what_the_client_wrote_is_a_chip_and_starts_no_turn(home: Path) -> None:
+    """Commands read as commands, notes and output are folded, an interruption is a mark; none is in the sidebar."""
+    log = (
+        SessionLog()
+        .prompt("u1", "<command-name>/review</command-name>\n<command-args>the diff</command-args>")
+        .answer("a1", text("Reviewed"))
+        .prompt("u2", "<local-command-stdout>All is well</local-command-stdout>")
+        .prompt("u3", "Fix it <system-reminder>Be brief & kind</system-reminder>")
+        .answer("a2", text("Fixed"))
+        .prompt("u4", "[Request interrupted by user]")
+    )
+    shown = raw_page(log, home)
+    side = re.findall(r'<li><a href="#m\d+">(.*?)</a>', shown)
+
+    assert '<p class="slash"><code>/review the diff</code></p>' in shown
+    assert '<summary><span class="chip">Output</span> <i>All is well</i></summary><pre>' in shown
+    assert (
+        '<summary><span class="chip">Reminder of the client</span> <i>Be brief &amp; kind</i></summary>'
+        in shown
+    )
+    assert '<span class="chip warn">Interrupted</span>' in shown
+    assert "&lt;command-name" not in shown.partition("<main>")[2].partition("</main>")[0]
+    assert ["/review the diff", "Fix it"] == [one.partition(" &lt;")[0] for one in side]
 
 
 def test_what_is_left_out_is_said(home: Path) -> None:
     """Branches and what a compaction hides are not on the page, and the page says so (law 11)."""
     assert "Other branches (1) are not shown" in page_of(branched(), home).text
-    hidden = page_of(compacted(), home).text
+    hidden = page_of(compacted(), home, whole=False).text
     assert "what its compactions hide is not shown" in hidden
     assert "Long answer" not in hidden
 
 
-def test_the_whole_session_can_be_had(home: Path) -> None:
-    """With what the compaction hides, and a line where it cut."""
-    page = page_of(compacted(), home, whole=True)
+def test_the_whole_session_is_there_in_chapters(home: Path) -> None:
+    """With what the compaction hides, and a line to fold where it cut."""
+    page = page_of(compacted(), home)
 
-    assert (
-        page.text.index("Long answer")
-        < page.text.index("Conversation compacted")
-        < page.text.index("Gone on")
-    )
+    assert page.text.index("Long answer") < page.text.index("Chapter 2") < page.text.index("Gone on")
+    assert ["Chapter 1", "Chapter 2 · after a compaction"] == [
+        one.rpartition(" · ")[0].partition(", ")[0] for one in page.chapters
+    ]
 
 
 def test_damaged_lines_are_counted(home: Path) -> None:
@@ -352,12 +412,29 @@ def test_an_agent_stands_in_the_call_that_sent_it(home: Path) -> None:
     shown = b"".join(one_page(Home(home).session(SESSION), None)).decode()
 
     assert re.search(
-        r'It is green</pre>\n<details class="agent" id="agent-1"><summary><b>Agent 1</b> scout: Look around</summary>\n'
-        r".*All <em>green</em>.*<pre>\nleaf</pre>\n</details>\n</article>\n</details>\n</details>\n</article>",
+        r'<details class="agent" id="agent-1"><summary><b>Sub-agent 1</b> scout: Look around</summary>\n'
+        r".*All <em>green</em>.*<pre>\nleaf</pre>\n</div></details>\n</article>\n</details>\n"
+        r'<div class="result"><pre>\nIt is green</pre>\n</div></details>\n</article>',
         shown,
         re.DOTALL,
     )
     assert 1 == shown.count("All <em>green</em>")
+    assert 1 == shown.partition("</nav>")[0].count("<p>Look around</p>")  # its task
+
+
+def test_what_an_agent_answered_is_shown_once(home: Path) -> None:
+    """With the call; another last word stays with its steps."""
+    log = with_agent(home)
+    agent = next(home.rglob("agent-a1b2.jsonl"))
+    last = json.loads(SessionLog().prompt("g3", "").answer("g4", text("It is green")).lines[-1])
+    marks = {"isSidechain": True, "agentId": "a1b2"}
+    with agent.open("a") as out:
+        out.write(json.dumps(last | marks | {"parentUuid": "g3"}) + "\n")
+    once = b"".join(one_page(Home(home).session(SESSION), None)).count(b"It is green")
+    agent.write_text(agent.read_text().replace("It is green", "Rather blue"))
+
+    assert (1, 1) == (once, b"".join(one_page(Home(home).session(SESSION), None)).count(b"Rather blue"))
+    assert log.lines
 
 
 def test_an_agent_that_two_calls_name_is_shown_once(home: Path) -> None:

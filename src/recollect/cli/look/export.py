@@ -1,7 +1,8 @@
 """Write a session as Markdown, HTML, JSON or log lines; or all as Parquet tables.
 
 md       for reading
-html     a page that needs no server; includes the sub-agents
+html     a page that needs no server: the whole session with its sub-agents,
+         search, filters, light and dark; it prints well
 json     the document of `show --json`
 jsonl    the log, line by line
 flat     the flat dialect; what it cannot hold is listed on stderr
@@ -35,7 +36,7 @@ Example:
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -88,7 +89,11 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--to", metavar="DIR", help="parquet: the directory to write to")
     parser.add_argument("--text", action="store_true", help="parquet: also texts, without credentials")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
-    parser.add_argument("--whole", action="store_true", help="include messages from before compactions")
+    parser.add_argument(
+        "--whole",
+        action=BooleanOptionalAction,
+        help="include messages from before compactions (default: only for html)",
+    )
     parser.add_argument(
         "--tools",
         choices=[str(one) for one in ToolDetail],
@@ -227,9 +232,11 @@ def _html(session: Session, options: Namespace, damage: _Look) -> _ExportContent
 
     def clean(redactor: export.Redactor, _: Iterable[bytes]) -> Iterator[bytes]:
         """Remove secrets before the page is made: markup could split a secret."""
-        return html_export.one_page(session, redactor, whole=options.whole)
+        return html_export.one_page(session, redactor, whole=options.whole is not False)
 
-    return _ExportContent(html_export.one_page(session, None, whole=options.whole), clean, findings=damage)
+    return _ExportContent(
+        html_export.one_page(session, None, whole=options.whole is not False), clean, findings=damage
+    )
 
 
 def _jsonl(session: Session, options: Namespace, damage: _Look) -> _ExportContent:
@@ -237,7 +244,7 @@ def _jsonl(session: Session, options: Namespace, damage: _Look) -> _ExportConten
 
 
 def _flat(session: Session, options: Namespace, damage: _Look) -> _ExportContent:
-    conversion = export.flat(session, whole=options.whole)
+    conversion = export.flat(session, whole=bool(options.whole))
     return _ExportContent(export.flat_bytes(conversion), export.Redactor.lines, losses=conversion.losses)
 
 
@@ -258,7 +265,7 @@ _CONTENT: dict[str, Callable[[Session, Namespace, _Look], _ExportContent]] = {
 
 
 def _messages(session: Session, options: Namespace) -> Messages:
-    conversation = session.conversation(whole=options.whole)
+    conversation = session.conversation(whole=bool(options.whole))
     return history.whole_messages(session, conversation) if options.whole else conversation.messages
 
 

@@ -18,14 +18,15 @@ from recollect.services.export.html_export import HtmlExport, export_project, ex
 
 def run(options: Namespace) -> int:
     home = open_home(options.homes, options.data)
+    whole = options.whole is not False
     redactor = None if options.no_redact else Redactor(plans.own_data(options))
     if options.project is not None:
         name = options.project
-        done = export_project(home, options.project, options.output, redactor, whole=options.whole)
+        done = export_project(home, options.project, options.output, redactor, whole=whole)
     else:
         session = home.session(options.session)
         name = session.id
-        done = export_session(session, options.output, redactor, whole=options.whole, force=options.force)
+        done = export_session(session, options.output, redactor, whole=whole, force=options.force)
     if redactor is not None:
         done.damage = list(redactor.discreet(done.damage))
     _report(options, name, done, redactor)

@@ -80,6 +80,13 @@ def dollars(pico_usd: int) -> str:
     return f"{sign}${cents // 100:,}.{cents % 100:02d}"
 
 
+def fine_dollars(pico_usd: int) -> str:
+    """The same for the amount of one turn or message: below ten cents with four places."""
+    if not 0 < pico_usd < PICO // 10:
+        return dollars(pico_usd)
+    return f"$0.{(pico_usd + _CENT // 200) // (_CENT // 100):04d}"
+
+
 def _counts(tokens: Tokens) -> tuple[int, int, int, int, int, int]:
     return (
         tokens.input,

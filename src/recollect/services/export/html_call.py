@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import Raw, Struct
 
 from recollect.model.blocks import (
     Block,
@@ -23,11 +24,14 @@ from recollect.model.blocks import (
     ToolResultBlock,
     UnknownBlock,
 )
+from recollect.model.conversation.agents import AGENT_TOOLS
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus
 from recollect.model.entry import Entry, User
+from recollect.model.files.line_tally import EDIT_TOOLS, LineTally, line_tally
 from recollect.model.json.text import loose_value
 from recollect.model.markdown_html import pre_html, text_html
 from recollect.services.export.html_frame import words_of
+from recollect.services.export.html_turns import duration, tally
 from recollect.services.page.content import media_type_of
 
 LONGEST = 200_000
@@ -46,38 +50,72 @@ _TELLING = (
     "prompt",
     "subject",
 )
-_EDITS = frozenset(["Edit", "MultiEdit", "Write", "NotebookEdit"])
+_MCP = re.compile(r"mcp__(.+?)__(.+)", re.DOTALL)
+_PATHS = ("file_path", "notebook_path", "path")
+_SHOWN_PARTS = 3
+_BAD = (ToolCallStatus.ERROR, ToolCallStatus.DENIED)
+_ENDS = {**{status: str(status) for status in ToolCallStatus}, ToolCallStatus.MISSING: "no result"}
 _TODO_MARKS = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 Values = Mapping[str, object]
 
 
-def opening(call: ToolCall) -> str:
-    """The collapsible part up to its content: tool, subject, outcome."""
-    ended = [str(call.status)] if call.status is not ToolCallStatus.OK else []
-    if call.elapsed_ms is not None and call.status is not ToolCallStatus.MISSING:
-        ended.append(_duration(call.elapsed_ms))
-    about = gist(loose_value(call.input))
-    shown = f" <code>{text_html(about)}</code>" if about else ""
-    is_open = " open" if call.name in _EDITS and call.status is ToolCallStatus.OK else ""
-    return (
-        f'<details class="call {call.status}"{is_open}><summary><b>{text_html(words_of(call.name, 100))}</b>{shown} '
-        f"<span>{', '.join(ended)}</span></summary>\n"
+class ShownCall(Struct, frozen=True):
+    """A call with its input and the client's richer form of its result, each read once."""
+
+    call: ToolCall
+    answer: Entry | None
+    values: object
+    reported: object
+
+
+def shown_call(call: ToolCall, answer: Entry | None = None) -> ShownCall:
+    raw = answer.body.tool_use_result if answer is not None and isinstance(answer.body, User) else None
+    is_edit = call.name in EDIT_TOOLS and isinstance(raw, Raw)
+    return ShownCall(
+        call, answer, loose_value(call.input), loose_value(raw) if is_edit and isinstance(raw, Raw) else None
     )
 
 
-def body(call: ToolCall, answer: Entry | None) -> Iterator[str]:
-    """The input and the result."""
-    values = loose_value(call.input)
-    diff = list(_diff(call, values, answer)) if isinstance(values, dict) else []
-    if diff:
-        yield f'<pre class="diff">\n{"".join(diff)}</pre>\n'
-    else:
-        yield block_text(_asked(values))
-    if answer is None:
-        yield '<div class="note bad">There is no result in the log.</div>\n'
+def opening(shown: ShownCall) -> str:
+    """The collapsible part up to its content: tool, subject, outcome."""
+    call = shown.call
+    ended = []
+    if call.name in EDIT_TOOLS and call.status is ToolCallStatus.OK:
+        changed = line_tally(call.name, shown.values, shown.reported) or LineTally()
+        ended.append(f"<span>{tally(changed.added, changed.removed)}</span>")
+    if call.status is not ToolCallStatus.OK:
+        ended.append(f'<span class="chip{" bad" if call.status in _BAD else ""}">{_ENDS[call.status]}</span>')
+    if call.elapsed_ms is not None and call.status is not ToolCallStatus.MISSING:
+        ended.append(f"<span>{duration(call.elapsed_ms)}</span>")
+    about = gist(shown.values, call.name)
+    subject = f" <code>{text_html(about)}</code>" if about else ""
+    kind = " edit" if call.name in EDIT_TOOLS else ""
+    return (
+        f'<details class="call {call.status}{kind}"><summary><b>{text_html(_tool_name(call.name))}</b>{subject}'
+        f"{''.join(f' {one}' for one in ended)}</summary>"
+    )
+
+
+def asked(shown: ShownCall) -> Iterator[str]:
+    """The input, or what it changes."""
+    diff = list(_diff(shown)) if isinstance(shown.values, dict) else []
+    yield f'<pre class="diff">\n{"".join(diff)}</pre>\n' if diff else block_text(_asked(shown.values))
+
+
+def answered(shown: ShownCall) -> Iterator[str]:
+    """The result."""
+    if shown.answer is None:
+        yield '<p class="note bad">There is no result in the log.</p>'
         return
-    for block in _result_of(call.id, answer):
-        yield from content(block)
+    blocks = _result_of(shown.call.id, shown.answer)
+    yield from result(piece for block in blocks for piece in content(block))
+
+
+def result(pieces: Iterable[str]) -> Iterator[str]:
+    """A part that the filter for results shows and hides."""
+    yield '<div class="result">'
+    yield from pieces
+    yield "</div>"
 
 
 def _result_of(call: str, answer: Entry) -> list[Block]:
@@ -87,11 +125,10 @@ def _result_of(call: str, answer: Entry) -> list[Block]:
     return []
 
 
-def _duration(milliseconds: float) -> str:
-    if milliseconds < 1000:
-        return f"{milliseconds:.0f} ms"
-    seconds = milliseconds / 1000
-    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"
+def _tool_name(name: str) -> str:
+    """mcp__server__tool is a tool of a server."""
+    found = _MCP.fullmatch(name)
+    return words_of(f"{found[1]} · {found[2]}" if found else name, 100)
 
 
 # ---- blocks that are not prose ---------------------------------------------------------------------------
@@ -104,7 +141,7 @@ def block_text(text: str, kind: str = "") -> str:
     if len(text) <= LONGEST:
         return pre_html(text, kind) + "\n"
     left = f"{len(text) - LONGEST:,} more characters are not on this page; the session's log has them."
-    return f'{pre_html(text[:LONGEST], kind)}\n<div class="note bad">{left}</div>\n'
+    return f'{pre_html(text[:LONGEST], kind)}\n<p class="note bad">{left}</p>\n'
 
 
 def content(block: Block) -> Iterator[str]:
@@ -130,7 +167,7 @@ def content(block: Block) -> Iterator[str]:
 
 
 def _note(text: str) -> str:
-    return f'<div class="note">{text_html(words_of(text, 500))}</div>\n'
+    return f'<p class="note">{text_html(words_of(text, 500))}</p>\n'
 
 
 def _picture(source: Raw) -> str:
@@ -152,15 +189,24 @@ def _picture(source: Raw) -> str:
 # ---- input -----------------------------------------------------------------------------------------------
 
 
-def gist(values: object) -> str:
+def gist(values: object, tool: str = "") -> str:
     """The subject of a call, on one line."""
     if not isinstance(values, dict):
         return words_of(_json(values), _GIST)
+    if tool in AGENT_TOOLS:
+        kind, about = values.get("subagent_type"), values.get("description")
+        return words_of(": ".join(one for one in (kind, about) if isinstance(one, str) and one), _GIST)
     for name in _TELLING:
         value = values.get(name)
         if isinstance(value, str) and value.strip():
-            return words_of(value, _GIST)
+            return words_of(_tail(value) if name in _PATHS else value, _GIST)
     return words_of(_json(values), _GIST) if values else ""
+
+
+def _tail(path: str) -> str:
+    """The last parts of a path, which tell files apart."""
+    names = path.split("/")
+    return path if len(names) <= _SHOWN_PARTS + 1 else "…/" + "/".join(names[-_SHOWN_PARTS:])
 
 
 def _asked(values: object) -> str:
@@ -191,11 +237,12 @@ def _json(value: object) -> str:
 # ---- diffs -----------------------------------------------------------------------------------------------
 
 
-def _diff(call: ToolCall, values: Values, answer: Entry | None) -> Iterator[str]:
+def _diff(shown: ShownCall) -> Iterator[str]:
     """The lines that an edit changed; nothing if the call is not an edit."""
-    if call.name not in _EDITS:
+    values = shown.values
+    if shown.call.name not in EDIT_TOOLS or not isinstance(values, dict):
         return
-    lines = list(_recorded(answer)) or list(_intended(values))
+    lines = list(_recorded(shown.reported)) or list(_intended(values))
     if not lines:
         return
     path = values.get("file_path") or values.get("notebook_path")
@@ -211,10 +258,8 @@ def _line(kind: str, text: str) -> str:
     return f'<div class="{kind}">{shown}</div>' if kind else f"<div>{shown}</div>"
 
 
-def _recorded(answer: Entry | None) -> Iterator[str]:
+def _recorded(rich: object) -> Iterator[str]:
     """The client's own diff."""
-    raw = answer.body.tool_use_result if answer is not None and isinstance(answer.body, User) else None
-    rich = None if raw is None or isinstance(raw, UnsetType) else loose_value(raw)
     hunks = rich.get("structuredPatch") if isinstance(rich, dict) else None
     for hunk in hunks if isinstance(hunks, list) else ():
         lines = hunk.get("lines") if isinstance(hunk, dict) else None

@@ -28,8 +28,10 @@ from recollect.model.markdown_html import text_html
 from recollect.services import history
 from recollect.services.export import export, html_frame
 from recollect.services.export.export import Redactor
+from recollect.services.export.html_call import ShownCall
 from recollect.services.export.html_frame import words_of
 from recollect.services.export.html_message import MessageWriter
+from recollect.services.export.html_project import ProjectRow, project_page
 from recollect.services.export.html_source import ExportAgents, ExportSource
 from recollect.services.homes import Home
 from recollect.services.list import ListedSession, ListQuery
@@ -43,7 +45,7 @@ ONE_PAGE_BYTES, ONE_PAGE_MESSAGES = 4_000_000, 1_500
 _CHUNK = 1 << 16
 _DEEPEST = 8  # agents within agents, on one page
 _PROMPTS_OF_A_PAGE = 100
-_AN_AGENT, _SUFFIXES = "Asked", (".html", ".htm")
+_SUFFIXES = (".html", ".htm")
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
 
 Progress = Callable[[int, int], None]
@@ -78,15 +80,6 @@ class ExportSize(Struct):
     bytes: int = 0
 
 
-class ProjectRow(Struct, frozen=True):
-    """A session in the index of a project, as every list shows it. ``problem`` says why it has no pages."""
-
-    listed: ListedSession
-    title: str = ""
-    spending: Spending = Spending()
-    problem: str = ""
-
-
 # ---- targets ---------------------------------------------------------------------------------------------
 
 
@@ -113,14 +106,14 @@ def check_target(target: Path, *, force: bool = False) -> None:
         )
 
 
-def one_page(session: Session, redactor: Redactor | None, *, whole: bool = False) -> Iterator[bytes]:
+def one_page(session: Session, redactor: Redactor | None, *, whole: bool = True) -> Iterator[bytes]:
     """A session as one document of any size, agents included."""
     source = ExportSource(session, redactor, whole=whole)
     yield from _pieces(_single(source, source.message_view(), ExportAgents(source), ""))
 
 
 def export_session(
-    session: Session, target: Path, redactor: Redactor | None, *, whole: bool = False, force: bool = False
+    session: Session, target: Path, redactor: Redactor | None, *, whole: bool = True, force: bool = False
 ) -> HtmlExport:
     """Write a session to a file, with pages beside it if it is huge, or to a directory with an index."""
     check_target(target, force=force)
@@ -146,12 +139,13 @@ def export_project(
     target: Path,
     redactor: Redactor | None,
     *,
-    whole: bool = False,
+    whole: bool = True,
     progress: Progress | None = None,
 ) -> HtmlExport:
     """Write every session of a project to a directory, with an index. Unreadable ones are named there.
 
-    Sessions that are only in the archive are included.
+    Sessions that are only in the archive are included. The index has the figures of ``recollect stats``, if there
+    is one to read them from.
     """
     if is_file(target):
         raise UsageError(f"{target}: a project is a directory of pages", hint="name a new directory")
@@ -160,6 +154,7 @@ def export_project(
     if not sessions:
         raise NotFound(f"project {project!r}: it has no sessions", hint="`recollect list` shows directories")
     done = HtmlExport(target, problems=[], damage=[])
+    figures = home.stats(project=project) if home.has_index else None
     with _staged(target) as stage:
         archived = {(one.id, str(one.path)): one for one in home.archived_only(project)}
         rows: dict[str, ProjectRow] = {}
@@ -180,7 +175,7 @@ def export_project(
             )
             if progress is not None:
                 progress(number, len(sessions))
-        index = _pieces(_project_page(project if redactor is None else redactor.text(project), rows))
+        index = _pieces(project_page(project, rows, figures, redactor))
         done.bytes += export.fill(stage / "index.html", index)
         done.files += 1
         _publish_directory(stage, target)
@@ -247,12 +242,10 @@ def _single(source: ExportSource, message_view: ViewMessages, agents: ExportAgen
     yield html_frame.navigation([(quote(up), "All sessions")]) if up else ""
     yield from _summary(source, message_view, agents)
     writer = MessageWriter(source, message_view, agents, places)
-    yield "<main>\n"
-    for index in range(len(message_view)):
-        yield from writer.message(index)
+    yield from writer.conversation(range(len(message_view)))
     yield from places.rest()
-    yield "</main>\n"
-    yield html_frame.foot(_made_by(source))
+    prompts = [(writer.anchor(index), words) for index, words in writer.prompts]
+    yield html_frame.foot(_made_by(source), prompts)
 
 
 def _summary(source: ExportSource, message_view: ViewMessages, agents: ExportAgents) -> Iterator[str]:
@@ -262,26 +255,25 @@ def _summary(source: ExportSource, message_view: ViewMessages, agents: ExportAge
     yield f"<h1>{text_html(_title(source))}</h1>\n"
     yield html_frame.facts(
         [
-            ("Session", session.id),
+            ("Used", html_frame.spent(source.cost.spending)),
             ("Directory", source.text(session.cwd)),
             ("Branch", source.text(seen.git_branch or "")),
             ("Time", " to ".join(span)),
             ("Tag", source.text(seen.tag or "")),
-            ("Messages", f"{len(message_view):,}"),
-            ("Responses", _count(source.cost.responses)),
-            ("Lines", _count(source.lines)),
-            ("Damaged lines", _count(len(source.damage))),
-            ("Agents", _count(len(agents.numbers))),
-            ("Used", html_frame.spent(source.cost.spending)),
+            ("Messages", _counted(source.messages, "message")),
+            ("Responses", _counted(source.cost.responses, "response")),
+            ("Damaged lines", _counted(len(source.damage), "damaged line")),
+            ("Agents", _counted(len(agents.numbers), "sub-agent")),
+            ("Session", f"session {session.id}"),
         ]
     )
     for note in _notes(source, message_view):
         yield f'<p class="note">{note}</p>\n'
 
 
-def _count(number: int) -> str:
-    """The number as text; "" for 0, so that its row is left out."""
-    return f"{number:,}" if number else ""
+def _counted(number: int, word: str) -> str:
+    """A number and its word; "" for 0, so that it is left out."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}" if number else ""
 
 
 def _notes(source: ExportSource, message_view: ViewMessages) -> Iterator[str]:
@@ -302,41 +294,41 @@ def _made_by(source: ExportSource) -> str:
 
 
 class _NestedAgents:
-    """Agents inside the calls that started them, each once."""
+    """Agents inside the calls that started them, each once: task, steps, and the answer with the call."""
 
     def __init__(self, source: ExportSource, agents: ExportAgents) -> None:
         self._source, self._agents = source, agents
         self._done: set[str] = set()
         self._depth = 0
 
-    def shown(self, name: str, sent_from: str) -> Iterator[str]:
+    def shown(self, name: str, sent_from: str, call: ShownCall) -> Iterator[str]:
+        """The steps of the agent. Its task is its first message."""
         number = self._agents.numbers[name]
         if name in self._done or self._depth >= _DEEPEST:
-            yield f'<div class="note"><a href="#agent-{number}">Agent {number}</a></div>\n'
+            yield f'<p class="note"><a href="#agent-{number}">Sub-agent {number}</a></p>\n'
             return
-        yield from self._agent(name)
+        yield from self._agent(name, call.call.text)
 
     def rest(self) -> Iterator[str]:
         """Agents without a call on this page."""
         for name in self._agents.numbers:
             if name not in self._done:
-                yield from self._agent(name)
+                yield from self._agent(name, "")
 
-    def _agent(self, name: str) -> Iterator[str]:
+    def _agent(self, name: str, answer: str) -> Iterator[str]:
         self._done.add(name)
         self._depth += 1
         number = self._agents.numbers[name]
         title = text_html(self._agents.title(name))
-        yield f'<details class="agent" id="agent-{number}"><summary><b>Agent {number}</b> {title}</summary>\n'
+        yield f'<details class="agent" id="agent-{number}"><summary><b>Sub-agent {number}</b> {title}</summary>\n'
         try:
             message_view = self._source.agent_message_view(name)
         except RecollectError as problem:
-            yield f'<div class="note bad">{text_html(self._source.text(problem.message))}</div>\n'
+            yield f'<p class="note bad">{text_html(self._source.text(problem.message))}</p>\n'
         else:
             mark = f"agent-{number}-"
-            writer = MessageWriter(self._source, message_view, self._agents, self, mark=mark, who=_AN_AGENT)
-            for index in range(len(message_view)):
-                yield from writer.message(index)
+            writer = MessageWriter(self._source, message_view, self._agents, self, mark=mark, is_agent=True)
+            yield from writer.steps(answer)
         yield "</details>\n"
         self._depth -= 1
 
@@ -377,24 +369,27 @@ class _PagedExport:
         fsops.sync_dir(self._place.pages)
         self._fill(self._place.file, self._index(main, rows))
 
-    def shown(self, name: str, sent_from: str) -> Iterator[str]:
+    def shown(self, name: str, sent_from: str, call: ShownCall) -> Iterator[str]:
         """A link from the call to the agent's first page."""
         number = self._agents.numbers[name]
         self._senders.setdefault(name, f"{self._now}#{sent_from}")
         title = text_html(self._agents.title(name))
-        yield f'<div class="note"><a href="{self._agent_page(number)}">Agent {number}</a> {title}</div>\n'
+        yield f'<p class="note"><a href="{self._agent_page(number)}">Sub-agent {number}</a> {title}</p>\n'
 
     def _agent_page(self, number: int) -> str:
         return f"agent-{number:04}-0001.html"
 
     def _write_agent(self, name: str, number: int) -> int:
-        title = f"Agent {number}: {self._agents.title(name)}"
+        title = f"Sub-agent {number}: {self._agents.title(name)}"
         try:
             message_view = self._source.agent_message_view(name)
         except RecollectError as problem:
             why = f'<p class="note bad">{text_html(self._source.text(problem.message))}</p>\n'
             page = _ExportPage(self._agent_page(number), range(0))
-            self._fill(self._place.pages / page.name, [html_frame.head(title), why, html_frame.foot("")])
+            self._fill(
+                self._place.pages / page.name,
+                [html_frame.head(title, prompts=False), why, html_frame.foot("")],
+            )
             return 0
         sender = self._senders.get(name, "")
         self._conversation(message_view, title, agent=number, sender=sender)
@@ -404,9 +399,8 @@ class _PagedExport:
         self, message_view: ViewMessages, title: str, *, agent: int = 0, sender: str = ""
     ) -> list[_ExportPage]:
         """All pages of a conversation: the session's own, or that of an agent by number."""
-        mark, who = (f"agent-{agent}-", _AN_AGENT) if agent else ("m", "User")
-        prefix = f"agent-{agent:04}-" if agent else ""
-        writer = MessageWriter(self._source, message_view, self._agents, self, mark=mark, who=who)
+        mark, prefix = (f"agent-{agent}-", f"agent-{agent:04}-") if agent else ("m", "")
+        writer = MessageWriter(self._source, message_view, self._agents, self, mark=mark, is_agent=agent > 0)
         pages = [
             _ExportPage(f"{prefix}{number:04}.html", one)
             for number, one in enumerate(page_ranges(message_view), 1)
@@ -415,22 +409,24 @@ class _PagedExport:
             self._now = page.name
             links = self._links(pages, number, sender)
             self._fill(self._place.pages / page.name, self._page(writer, page, title, links))
-            page.prompts = [(writer.anchor(index), words) for index, words in writer.prompts]
-            writer.prompts.clear()
         return pages
 
     def _page(
         self, writer: MessageWriter, page: _ExportPage, title: str, links: list[tuple[str, str]]
     ) -> Iterator[str]:
         first, last = page.messages.start + 1, page.messages.stop
-        yield html_frame.head(f"{title} ({first:,} to {last:,})")
+        yield html_frame.head(f"{title} ({first:,} to {last:,})", prompts=not writer.is_agent)
         yield html_frame.navigation(links)
-        yield f'<h1>{text_html(title)}</h1>\n<p class="note">Messages {first:,} to {last:,}</p>\n<main>\n'
-        for index in page.messages:
-            yield from writer.message(index)
-        yield "</main>\n"
-        yield html_frame.navigation(links)
-        yield html_frame.foot(_made_by(self._source))
+        yield f'<h1>{text_html(title)}</h1>\n<p class="note">Messages {first:,} to {last:,}</p>\n'
+        if writer.is_agent:
+            for index in page.messages:
+                yield from writer.message(index)
+        else:
+            yield from writer.conversation(page.messages)
+        page.prompts = [(writer.anchor(index), words) for index, words in writer.prompts]
+        writer.prompts.clear()
+        yield html_frame.navigation(links, "after")
+        yield html_frame.foot(_made_by(self._source), None if writer.is_agent else page.prompts)
 
     def _links(self, pages: list[_ExportPage], number: int, sender: str) -> list[tuple[str, str]]:
         before = pages[number - 1].name if number else ""
@@ -445,18 +441,18 @@ class _PagedExport:
 
     def _index(self, pages: list[_ExportPage], agents: list[tuple[str, str, int]]) -> Iterator[str]:
         where = quote(self._place.pages.name)
-        yield html_frame.head(_title(self._source))
+        yield html_frame.head(_title(self._source), prompts=False, kinds=False)
         yield html_frame.navigation([(quote(self._place.up), "All sessions")]) if self._place.up else ""
         yield from _summary(self._source, self._message_view, self._agents)
-        yield "<main>\n<h2>Pages</h2>\n"
+        yield "<h2>Pages</h2>\n"
         for page in pages:
             yield _page_row(page, where)
         if agents:
-            yield "<h2>Agents</h2>\n<ol>"
+            yield "<h2>Sub-agents</h2>\n<ol>"
         for name, title, messages in agents:
             link = f'<a href="{where}/{name}">{text_html(title)}</a>'
             yield f'<li>{link} <span class="note">{messages:,} messages</span></li>\n'
-        yield "</ol>\n</main>\n" if agents else "</main>\n"
+        yield "</ol>\n" if agents else ""
         yield html_frame.foot(_made_by(self._source))
 
     def _fill(self, path: Path, pieces: Iterable[str]) -> None:
@@ -488,36 +484,6 @@ def page_ranges(message_view: ViewMessages) -> list[range]:
             start, size = index, 0
         size += length
     return [*found, range(start, len(message_view))]
-
-
-# ---- a project -------------------------------------------------------------------------------------------
-
-
-def _project_page(project: str, rows: Mapping[str, ProjectRow]) -> Iterator[str]:
-    written = [row for row in rows.values() if not row.problem]
-    total = sum((row.spending for row in written), Spending())
-    yield html_frame.head(f"Sessions of {project}")
-    yield f"<h1>Sessions of {text_html(project)}</h1>\n"
-    yield html_frame.facts([("Sessions", f"{len(written):,}"), ("Used", html_frame.spent(total))])
-    yield "<main>\n<table><thead><tr><th>Session</th><th>Last message</th><th>Messages</th><th>Agents</th>"
-    yield "<th>Cost</th></tr></thead>\n<tbody>\n"
-    for name, row in rows.items():
-        yield _project_line(name, row)
-    yield "</tbody></table>\n</main>\n"
-    yield html_frame.foot(
-        "Exported by recollect. A response that several sessions share is counted in the one it was made in."
-    )
-
-
-def _project_line(name: str, row: ProjectRow) -> str:
-    if row.problem:
-        return f'<tr><td>{text_html(name)}</td><td class="bad">{text_html(row.problem)}</td></tr>\n'
-    one = row.listed
-    numbers = [f"{one.messages or 0:,}", f"{one.agents:,}", html_frame.money(row.spending)]
-    cells = "".join(f'<td class="number">{text_html(one)}</td>' for one in numbers)
-    link = f'<a href="{quote(name)}.html">{text_html(row.title)}</a>'
-    mark = ' <span class="note">archived</span>' if one.is_archived else ""
-    return f"<tr><td>{link}{mark}</td><td>{html_frame.when(one.last_at)}</td>{cells}</tr>\n"
 
 
 # ---- files -----------------------------------------------------------------------------------------------

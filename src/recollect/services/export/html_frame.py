@@ -1,69 +1,103 @@
-"""The frame of an exported page: head, style, policy, foot. No script, nothing external.
+"""The frame of an exported page: head, policy, controls, sidebar, foot. Nothing external.
 
-A page is one file. Its policy lets a browser load only the style and the pictures inside it, so even a
-mistake in the content could not fetch or run anything.
+A page is one file. Its style and its script are allowed by their hashes, so a browser runs no other script and
+loads nothing, even after a mistake in the content. Style and script are built from ``web/export`` with the
+colours of the local page (``web/src/tokens.css``). Without a script the page can be read all the same.
 """
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
+import functools
+import hashlib
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from recollect.model.cost.money import Spending, dollars
 from recollect.model.markdown_html import text_html, visible_text
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 GENERATOR = "recollect"
-
-_STYLE = """
-:root{color-scheme:light dark;--text:#1c1e21;--page:#fbfbfa;--soft:#63686f;--line:#d9dcdf;--box:#f1f2f3;--you:#0a5c36;
---model:#174ea6;--bad:#b3261e;--add:#e0f3e5;--cut:#fbe4e2}
-@media(prefers-color-scheme:dark){:root{--text:#e3e5e8;--page:#17191c;--soft:#9ba1a8;--line:#353a40;--box:#212429;--you:#7fd6a8;
---model:#9cc1ff;--bad:#ff9d94;--add:#173a24;--cut:#45201e}}
-*{box-sizing:border-box}
-body{margin:0 auto;max-width:60rem;padding:1rem;font:16px/1.5 system-ui,sans-serif;color:var(--text);background:var(--page);
-overflow-wrap:anywhere}
-h1{font-size:1.5rem;line-height:1.25;margin:.5rem 0}h2{font-size:1.15rem}h3,h4,h5,h6{font-size:1rem;margin:1rem 0 .5rem}
-a{color:var(--model)}
-.facts,.about,.note,nav,footer,.target,.language{color:var(--soft);font-size:.85rem}
-nav{display:flex;gap:1rem;flex-wrap:wrap;padding:.5rem 0}
-article{border-top:1px solid var(--line);padding:.6rem 0;content-visibility:auto;contain-intrinsic-size:auto 12rem}
-article:target{outline:2px solid var(--model);outline-offset:4px}
-.about{display:flex;gap:0 .8rem;flex-wrap:wrap;align-items:baseline}.about b{font-size:.95rem;color:var(--text)}
-.prompt>.about b{color:var(--you)}.answer>.about b{color:var(--model)}
-.prompt p,.summary p{white-space:pre-wrap}
-pre{white-space:pre-wrap;background:var(--box);border-radius:6px;padding:.6rem .8rem;margin:.4rem 0;overflow:auto;
-max-height:40rem;font:13px/1.45 ui-monospace,monospace}
-code{background:var(--box);border-radius:4px;padding:0 .25em;font:.9em ui-monospace,monospace}
-details{margin:.4rem 0}summary{cursor:pointer;color:var(--soft)}summary b{color:var(--text)}
-.error>summary b,.denied>summary b,.interrupted>summary b,.missing>summary b,.bad{color:var(--bad)}
-.call,.agent{border-left:3px solid var(--line);padding-left:.7rem}.call.error{border-color:var(--bad)}
-.diff div{white-space:pre-wrap}.add{background:var(--add)}.cut{background:var(--cut)}.at{color:var(--soft)}
-img{max-width:100%;height:auto;border:1px solid var(--line);border-radius:6px}
-table{border-collapse:collapse;margin:.5rem 0}td,th{border:1px solid var(--line);padding:.25rem .6rem;text-align:left;
-vertical-align:top}
-blockquote{margin:.5rem 0;padding-left:.8rem;border-left:3px solid var(--line);color:var(--soft)}
-.boundary{text-align:center;color:var(--soft);font-size:.85rem}.x{color:var(--soft);font-style:normal;font-size:.85em}
-.number{text-align:right;white-space:nowrap}
-"""
+_FRAME = Path(__file__).parent / "frame"
+_MODEL = re.compile(r"claude-(?:(\d)-(\d)-)?([a-z]+)(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?:-\d{8})?", re.ASCII)
+_KINDS = {
+    "prompt": "Prompts",
+    "answer": "Answers",
+    "thinking": "Thinking",
+    "call": "Calls",
+    "result": "Results",
+}
+_LEVELS = ("Turns", "Calls", "Edits", "Everything")
 
 
-def head(title: str) -> str:
-    """Everything before the content."""
+# ---- style and script ------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _built(name: str) -> str:
+    return (_FRAME / name).read_text("utf-8")
+
+
+def policy(sheet: str) -> str:
+    """The content policy of a page with this style."""
+    return (
+        f"default-src 'none'; script-src '{_hash(_built('page.js'))}'; style-src '{_hash(sheet)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+# ---- around the content ----------------------------------------------------------------------------------
+
+
+def head(title: str, *, charts: bool = False, prompts: bool = True, kinds: bool = True) -> str:
+    """Everything before the content. ``prompts`` says whether there will be a sidebar."""
+    sheet = _built("index.css" if charts else "page.css")
+    body = "<body>" if prompts else '<body class="alone">'
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(sheet)}">\n'
         '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta name="generator" content="{GENERATOR}">\n'
         # A title holds no elements, so no characters are marked up there.
-        f"<title>{_one_line(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{_one_line(title)}</title>\n<style>{sheet}</style>\n<script>{_built('page.js')}</script>\n</head>\n"
+        f"{body}\n{_controls(prompts=prompts, kinds=kinds)}<main>\n"
     )
 
 
-def foot(note: str) -> str:
-    """Everything after the content."""
-    return f"<footer>{text_html(note)}</footer>\n</body>\n</html>\n"
+def _controls(*, prompts: bool, kinds: bool) -> str:
+    menu = '<button id="menu" aria-expanded="false">Prompts</button>' if prompts else ""
+    toggles = "".join(
+        f'<button data-kind="{kind}" aria-pressed="true">{name}</button>' for kind, name in _KINDS.items()
+    )
+    levels = "".join(f'<option value="{number}">{name}</option>' for number, name in enumerate(_LEVELS))
+    shown = (
+        f'<span class="kinds" role="group" aria-label="Show">{toggles}</span>'
+        f'<select id="fold" aria-label="Unfold">{levels}</select>'
+    )
+    return (
+        f'<header class="top" hidden>{menu}<input id="q" type="search" aria-label="Search this page" '
+        'placeholder="Search this page"><span class="n" id="n" role="status"></span>'
+        '<button id="back" aria-label="Previous match">↑</button><button id="next" aria-label="Next match">↓</button>'
+        f'{shown if kinds else ""}<button id="theme">Theme</button></header>\n'
+    )
+
+
+def foot(note: str, prompts: Iterable[tuple[str, str]] | None = None) -> str:
+    """Everything after the content. ``prompts`` are (anchor, words) for the sidebar."""
+    side = ""
+    if prompts is not None:
+        links = "".join(
+            f'<li><a href="#{anchor}">{text_html(words) or "(no text)"}</a></li>\n'
+            for anchor, words in prompts
+        )
+        side = f'<nav id="side" aria-label="Prompts"><ol>{links}</ol></nav>\n'
+    return f"</main>\n{side}<footer>{text_html(note)}</footer>\n</body>\n</html>\n"
 
 
 def _one_line(text: str) -> str:
@@ -72,18 +106,28 @@ def _one_line(text: str) -> str:
     return escape(visible_text(" ".join(text.split()))[:300])
 
 
-def navigation(links: Iterable[tuple[str, str]]) -> str:
-    """Links to other pages: (address, text); without an address, only the text."""
+def navigation(links: Iterable[tuple[str, str]], place: str = "before") -> str:
+    """Links to other pages, before or after the content: (address, text); without an address, only the text."""
     shown = [
         f'<a href="{address}">{words}</a>' if address else f"<span>{words}</span>" for address, words in links
     ]
-    return f"<nav>{''.join(shown)}</nav>\n"
+    return f'<nav class="pages" aria-label="Pages, {place}">{" ".join(shown)}</nav>\n'
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> str:
-    """A small table of (name, value); values are text."""
-    lines = [f"<tr><th>{name}</th><td>{text_html(value)}</td></tr>" for name, value in rows if value]
-    return f'<table class="facts">{"".join(lines)}</table>\n'
+    """A line of (name, value); values are text, and the names are for those who hear the page."""
+    lines = [f"<div><dt>{name}</dt><dd>{text_html(value)}</dd></div>" for name, value in rows if value]
+    return f'<dl class="facts">{"".join(lines)}</dl>\n'
+
+
+def short_model(model: str | None) -> str:
+    """claude-sonnet-4-5-20250929 is sonnet 4.5."""
+    found = _MODEL.fullmatch(model or "")
+    if found is None:
+        return model or ""
+    old_major, old_minor, family, major, minor = found.groups()
+    number = ".".join(one for one in (major or old_major, minor or old_minor) if one)
+    return f"{family} {number}".strip()
 
 
 def when(moment: dt.datetime | None) -> str:
@@ -91,7 +135,8 @@ def when(moment: dt.datetime | None) -> str:
     if moment is None:
         return ""
     at = moment.astimezone(dt.UTC)
-    return f'<time datetime="{at:%Y-%m-%dT%H:%M:%SZ}">{at:%Y-%m-%d %H:%M:%S} UTC</time>'
+    day, clock = at.date().isoformat(), at.time().isoformat("seconds")
+    return f'<time datetime="{day}T{clock}Z">{day} {clock[:5]} UTC</time>'
 
 
 def words_of(text: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Messages of an exported page: role, time, content, cost; calls with their results.
+"""Messages of an exported page as turns: prompt, work, answer; calls with their results.
 
 A line with only results is not a message of its own: its results are shown with the calls. A result whose
 call is not shown is shown by itself, so that nothing is left out.
@@ -6,7 +6,8 @@ call is not shown is shown by itself, so that nothing is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from recollect.model.blocks import (
@@ -19,25 +20,32 @@ from recollect.model.blocks import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from recollect.model.conversation.conversation import Message, model_name
+from recollect.model.conversation.client_text import ClientPart, client_parts
+from recollect.model.conversation.conversation import Message
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, tool_calls
-from recollect.model.cost.money import Spending, exact
 from recollect.model.entry import Entry
-from recollect.model.json.text import loose_value
 from recollect.model.markdown_html import prose_html, text_html
+from recollect.model.prompts import command_line
 from recollect.services.export import html_call
-from recollect.services.export.html_frame import spent, when, words_of
+from recollect.services.export.html_call import ShownCall
+from recollect.services.export.html_frame import short_model, when, words_of
 from recollect.services.export.html_source import ExportAgents, ExportSource
 from recollect.services.page.conversation import ViewMessages
 
-_FOLDED = frozenset("so")
+_FOLDED = "so"
+_CLASSES = {"p": "prompt", "a": "answer", "s": "summary", "c": "prompt"}
+_NAMES = {"c": "Command", "s": "Summary of what came before", "r": "Results without their call"}
+_PARTS = {"reminder": "Reminder of the client", "notice": "Note of the client", "output": "Output"}
+_NO_TURN = -2
+_SYNTHETIC = "<synthetic>"
+_MARK = re.compile(r"\s*(<[a-z_-]+>|\[Request interrupted)")
 
 
 class AgentPlacement(Protocol):
     """Where agents are shown: inside the call that started them, or on pages of their own."""
 
-    def shown(self, name: str, sent_from: str) -> Iterator[str]:
-        """The content of the call that started an agent."""
+    def shown(self, name: str, sent_from: str, call: ShownCall) -> Iterator[str]:
+        """The content of the call that started an agent, before its result."""
         ...
 
 
@@ -52,40 +60,98 @@ class MessageWriter:
         places: AgentPlacement,
         *,
         mark: str = "m",
-        who: str = "User",
+        is_agent: bool = False,
     ) -> None:
         self._source, self._message_view, self._agents, self._places = source, message_view, agents, places
-        self._mark, self._who = mark, who
+        self._mark, self.is_agent = mark, is_agent
         self._load = source.loader(message_view)
         self._called: set[str] = set()
+        self._only_results: set[int] = set()
         self._ends: tuple[str, dict[str, tuple[ToolCall, Entry | None]]] = ("", {})
+        self._paid = _NO_TURN
+        self._turns = None if is_agent else source.turns(message_view)
         self.prompts: list[tuple[int, str]] = []
 
     def anchor(self, index: int) -> str:
         """The anchor of a message within its page."""
         return f"{self._mark}{index + 1}"
 
-    def message(self, index: int) -> Iterator[str]:
+    def conversation(self, messages: range) -> Iterator[str]:
+        """Some messages of a session as turns, with its chapters, in pieces."""
+        turns = self._turns
+        if turns is None or not messages:
+            return
+        ending = ""
+        for step in turns.steps(messages):
+            match step.kind:
+                case "chapter":
+                    anchor = f' id="{self.anchor(step.at)}"' if self._is_cut(step.at) else ""
+                    yield f'{ending}<details class="chapter"{anchor} open><summary>{turns.chapter(step)}</summary>\n'
+                    ending = "</details>\n"
+                case "strip":
+                    yield f'<details class="work"><summary>{turns.strip(step)}</summary>\n'
+                    self._paid = step.turn
+                case "end":
+                    yield "</details>\n"
+                case _:
+                    yield from self.message(step.at, turn=step.turn, is_work=step.kind == "work")
+        yield ending
+
+    def steps(self, answer: str) -> Iterator[str]:
+        """An agent's messages; its last one is left out if ``answer``, which is shown elsewhere, has its text."""
+        last = len(self._message_view) - 1
+        for index in range(last + 1):
+            if index == last and self._is_repeated(index, answer):
+                return
+            yield from self.message(index)
+
+    def _is_repeated(self, index: int, answer: str) -> bool:
+        said = self._source.message(self._message_view, index)
+        is_text = said.role == "assistant" and all(isinstance(block, TextBlock) for block in said.blocks)
+        return is_text and bool(said.text.strip()) and said.text.strip() in answer
+
+    def _is_cut(self, index: int) -> bool:
+        return self._message_view.kinds[index] == "b"
+
+    def message(self, index: int, *, turn: int = _NO_TURN, is_work: bool = False) -> Iterator[str]:
         """One message in pieces; nothing if all of it is shown elsewhere."""
         kind = self._message_view.kinds[index]
-        said = self._source.message(self._message_view, index)
-        if kind == "b":
-            yield self._boundary(index, said)
+        if kind == "r" and self._is_answered(index):
             return
+        said = self._source.message(self._message_view, index)
         blocks = [block for block in said.blocks if not self._is_elsewhere(block, index)]
         if not blocks and said.blocks:
             return
-        if kind == "p":
-            self.prompts.append((index, words_of(said.text, 120)))
-        name = {"p": "prompt", "a": "answer", "s": "summary"}.get(kind, "other")
-        yield f'<article class="{name}" id="{self.anchor(index)}">\n{self._about(index, said)}'
-        if kind in _FOLDED:
-            yield f"<details><summary>{text_html(words_of(said.text, 100)) or 'no text'}</summary>\n"
+        if kind in "pc" and not self.is_agent:
+            self.prompts.append((index, words_of(command_line(said.text[:4000]), 120)))
+        name = "step" if is_work else _CLASSES.get(kind, "other")
+        yield f'<article class="{name}" id="{self.anchor(index)}">'
+        if kind in _FOLDED and not _is_mark(said):
+            about = self._about(said, kind)
+            yield f'<details class="aside"><summary>{about} <i>{text_html(words_of(said.text, 100)) or "no text"}</i></summary>\n'
+            yield from self._blocks(blocks, said, index)
+            yield "</details></article>\n"
+            return
+        if not is_work and kind not in _FOLDED:
+            cost = self._cost(turn) if kind == "a" else ""
+            yield f'<p class="who">{self._about(said, kind)}{cost}{self._link(index, said)}</p>\n'
+        yield from self._blocks(blocks, said, index)
+        if not said.blocks:
+            yield '<p class="note">Nothing to show.</p>'
+        yield "</article>\n"
+
+    def _blocks(self, blocks: Sequence[Block], said: Message, index: int) -> Iterator[str]:
         for block in blocks:
             yield from self._block(block, said, index)
-        if not said.blocks:
-            yield '<div class="note">Nothing to show.</div>\n'
-        yield "</details>\n</article>\n" if kind in _FOLDED else "</article>\n"
+
+    def _is_answered(self, index: int) -> bool:
+        """Whether a line has nothing but results, all shown with their calls; so it need not be read again."""
+        results = self._message_view.results
+        return all(
+            node.offset in self._only_results
+            and all(call in self._called and results[call].offset == node.offset for call in node.result_ids)
+            for node in self._message_view.groups[index]
+        )
 
     def _is_elsewhere(self, block: Block, index: int) -> bool:
         if not isinstance(block, ToolResultBlock) or block.tool_use_id not in self._called:
@@ -93,58 +159,67 @@ class MessageWriter:
         node = self._message_view.results.get(block.tool_use_id)
         return node is not None and any(one.offset == node.offset for one in self._message_view.groups[index])
 
-    def _boundary(self, index: int, said: Message) -> str:
-        words = words_of(said.text, 200) or "Conversation compacted"
-        return f'<article class="boundary" id="{self.anchor(index)}">{text_html(words)} {when(said.at)}</article>\n'
+    def _about(self, said: Message, kind: str) -> str:
+        model = (
+            "" if said.model in (None, _SYNTHETIC) else f" <span>{text_html(short_model(said.model))}</span>"
+        )
+        return f"<b>{self._speaker(said, kind)}</b>{model}"
 
-    def _about(self, index: int, said: Message) -> str:
-        cost = self._source.message_cost(self._message_view, index)
-        facts = [
-            f"<b>{text_html(self._speaker(said))}</b>",
-            when(said.at),
-            text_html(said.model or ""),
-            "" if cost is None else text_html(_cost(cost)),
-            f'<a href="#{self.anchor(index)}">{index + 1}</a>',
-        ]
-        return f'<div class="about">{" ".join(f"<span>{one}</span>" for one in facts if one)}</div>\n'
+    def _cost(self, turn: int) -> str:
+        """What a turn without a strip cost, at its first answer; a strip has it otherwise."""
+        if self._turns is None or turn in (_NO_TURN, self._paid):
+            return ""
+        self._paid = turn
+        cost = self._turns.cost(turn)
+        return f" <span>{cost}</span>" if cost else ""
 
-    def _speaker(self, said: Message) -> str:
-        if said.is_summary:
-            return "Summary of what was compacted"
-        if said.role == "user":
-            return "Client, to the model" if said.is_meta else self._who
-        return {"assistant": model_name(said.model), "system": "Client"}.get(said.role, said.role)
+    def _link(self, index: int, said: Message) -> str:
+        shown = when(said.at) or f"{index + 1:,}"
+        return f' <a href="#{self.anchor(index)}">{shown}</a>'
+
+    def _speaker(self, said: Message, kind: str) -> str:
+        match kind:
+            case "p":
+                return "Task" if self.is_agent else "You"
+            case "a":
+                return "Sub-agent" if self.is_agent else "Assistant"
+            case "c" | "s" | "r":
+                return _NAMES[kind]
+        if said.is_meta:
+            return "Added by the client"
+        return "Added to the conversation" if said.role == "user" else text_html(said.role)
 
     # ---- blocks ------------------------------------------------------------------------------------------
 
     def _block(self, block: Block, said: Message, index: int) -> Iterator[str]:
         match block:
             case TextBlock(text):
-                is_prose = said.role != "system" and len(text) <= html_call.LONGEST
-                yield prose_html(text) if is_prose else html_call.block_text(text, "plain")
+                yield _text(text, said)
             case ThinkingBlock(thinking):
                 yield _thinking(thinking)
             case RedactedThinkingBlock():
-                yield '<div class="note">Thinking that only the API can read.</div>\n'
+                yield '<p class="note thinking">Thinking, encrypted by the provider</p>\n'
             case ToolUseBlock():
                 yield from self._call(block, said, index)
             case ServerToolUseBlock() | McpToolUseBlock():
                 yield from _remote_call(block)
             case ToolResultBlock():
-                yield '<details class="call"><summary><b>Result</b> of a call that is not shown here</summary>\n'
-                yield from html_call.content(block)
+                yield '<details class="call"><summary><b>Result</b> of a call that is not shown here</summary>'
+                yield from html_call.result(html_call.content(block))
                 yield "</details>\n"
             case _:
                 yield from html_call.content(block)
 
     def _call(self, block: ToolUseBlock, said: Message, index: int) -> Iterator[str]:
         self._called.add(block.id)
-        call, answer = self._ends_of(said)[block.id]
-        yield html_call.opening(call)
-        yield from html_call.body(call, answer)
-        agent = self._agents.sent_by(call)
-        if agent is not None:
-            yield from self._places.shown(agent, self.anchor(index))
+        shown = html_call.shown_call(*self._ends_of(said)[block.id])
+        agent = self._agents.sent_by(shown.call)
+        yield html_call.opening(shown)
+        if agent is None:
+            yield from html_call.asked(shown)
+        else:
+            yield from self._places.shown(agent, self.anchor(index), shown)
+        yield from html_call.answered(shown)
         yield "</details>\n"
 
     def _ends_of(self, said: Message) -> dict[str, tuple[ToolCall, Entry | None]]:
@@ -158,6 +233,11 @@ class MessageWriter:
             name: self._message_view.results[name] for name in wanted if name in self._message_view.results
         }
         read = {node.offset: self._load(node) for node in nodes.values()}
+        self._only_results.update(
+            offset
+            for offset, entry in read.items()
+            if entry is not None and all(isinstance(block, ToolResultBlock) for block in _blocks_of(entry))
+        )
         calls = tool_calls([*said.entries, *(entry for entry in read.values() if entry is not None)])
         found = {
             call.id: (call, read[nodes[call.id].offset] if call.id in nodes else None)
@@ -168,22 +248,55 @@ class MessageWriter:
         return found
 
 
+def _blocks_of(entry: Entry) -> Sequence[Block]:
+    return () if entry.message is None else entry.message.blocks
+
+
 def _remote_call(block: ServerToolUseBlock | McpToolUseBlock) -> Iterator[str]:
     call = ToolCall(block.id, block.name, bytes(block.input), None, None, ToolCallStatus.OK)
-    yield html_call.opening(call)
-    yield html_call.block_text(html_call.gist(loose_value(block.input)))
+    shown = html_call.shown_call(call)
+    yield html_call.opening(shown)
+    yield from html_call.asked(shown)
     yield "</details>\n"
+
+
+def _text(text: str, said: Message) -> str:
+    if said.role == "assistant":
+        return _prose(text)
+    return "".join(_part(part) for part in client_parts(text))
+
+
+def _part(part: ClientPart) -> str:
+    """What the client wrote in the user's name, as chips and small marks; the rest is prose."""
+    match part.kind:
+        case "text":
+            return _prose(part.text)
+        case "command":
+            return f'<p class="slash"><code>{text_html(part.text)}</code></p>\n'
+        case "shell":
+            return f'<p class="slash"><code>! {text_html(part.text)}</code></p>\n'
+        case "interrupted":
+            return '<p><span class="chip warn">Interrupted</span></p>\n'
+    label = f'<span class="chip">{_PARTS[part.kind]}</span>'
+    peek = text_html(words_of(part.text, 100))
+    return f'<details class="aside"><summary>{label} <i>{peek}</i></summary>{html_call.block_text(part.text)}</details>\n'
+
+
+def _prose(text: str) -> str:
+    if len(text) > html_call.LONGEST:
+        return html_call.block_text(text, "plain")
+    shown = prose_html(text)
+    return f'<div class="prose">{shown}</div>\n' if shown else ""
+
+
+def _is_mark(said: Message) -> bool:
+    """A slash command or an interruption is short by itself; a summary or an attachment is not."""
+    return not said.is_summary and _MARK.match(said.text) is not None
 
 
 def _thinking(text: str) -> str:
     if not text.strip():
-        return ""
+        return '<p class="note thinking">Thinking, not kept in the log</p>\n'
+    peek = text_html(words_of(text, 100))
     shown = html_call.block_text(text, "plain")
-    return f'<details class="thinking"><summary>Thinking, {len(text):,} characters</summary>\n{shown}</details>\n'
-
-
-def _cost(cost: Spending) -> str:
-    """Every digit: one message usually costs less than a cent."""
-    if cost.unpriced:
-        return spent(cost)
-    return f"{spent(cost).rpartition(', ')[0]}, ${exact(cost.pico_usd)}"
+    return f'<details class="thinking"><summary>Thinking <i>{peek}</i></summary>{shown}</details>\n'

@@ -16,14 +16,13 @@ from recollect.model.conversation.agents import AGENT_TOOLS, AgentMeta, inline_r
 from recollect.model.conversation.conversation import Message, spoken
 from recollect.model.conversation.node import Node
 from recollect.model.conversation.tool_calls import ToolCall
-from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
 from recollect.model.json.text import loose_object
-from recollect.model.line_views.facts import usage_facts
 from recollect.services.agents import first_prompt
 from recollect.services.export.export import Redactor
+from recollect.services.export.html_turns import Turns
 from recollect.services.page.conversation import (
     ConversationView,
     ViewMessages,
@@ -34,7 +33,6 @@ from recollect.services.page.conversation import (
 from recollect.services.page.log import PageSession
 from recollect.services.session import AgentCost, Session
 from recollect.storage.config.our_config import price_list
-from recollect.storage.logs.reader import read_lines
 from recollect.system.peek import open_regular
 
 _LARGEST_META = 1 << 20
@@ -53,7 +51,7 @@ class _ReadLine(NamedTuple):
 class ExportSource:
     """One session to be exported; ``redactor`` is None where secrets may stay."""
 
-    def __init__(self, session: Session, redactor: Redactor | None, *, whole: bool = False) -> None:
+    def __init__(self, session: Session, redactor: Redactor | None, *, whole: bool = True) -> None:
         self.session = session
         agents = session.agents()
         # One moment is exported, and looking for its agents takes long where there are many.
@@ -74,8 +72,9 @@ class ExportSource:
         )
 
     @functools.cached_property
-    def lines(self) -> int:
-        return sum(line.text_lines for line in read_lines(self.session.path))
+    def messages(self) -> int:
+        """The messages of the session, as every list counts them."""
+        return len(talk_of(self.opened, ConversationView()))
 
     @functools.cached_property
     def damage(self) -> list[Damage]:
@@ -125,19 +124,9 @@ class ExportSource:
         item = codec.decode(Line(clean, entry.offset))
         return item.readable if isinstance(item, Damage) else item
 
-    def message_cost(self, message_view: ViewMessages, index: int) -> Spending | None:
-        """What a response cost, at the message that holds its last line."""
-        group = message_view.groups[index]
-        if group[0].type != "assistant":
-            return None
-        places = message_view.responses.get(group[0].message_id or "", [index])
-        if places[-1] != index:
-            return None
-        ledger = Ledger(self._prices)
-        for node in (node for place in places for node in message_view.groups[place]):
-            entry = self._read(message_view, node).entry
-            ledger.add(None if entry is None else usage_facts(entry.raw))
-        return ledger.total() if ledger.responses else None
+    def turns(self, message_view: ViewMessages) -> Turns:
+        """The turns of the main conversation."""
+        return Turns(self.opened, ConversationView(whole=self.whole), message_view, self.text)
 
 
 class ExportAgents:
