@@ -3,7 +3,7 @@
     python -m bench.recalling CORPUS QUESTIONS [--pile HOME]... [--data DIR] [--every]
 
 CORPUS is a directory of Claude homes; QUESTIONS a file of JSON lines, each with a ``query`` and the ``files`` (below
-CORPUS) that answer it. Printed are the shares of questions whose session came first, and was among the first five and
+CORPUS) that answer it, such as ``bench/recall_questions.jsonl``. Printed are the shares of questions whose session came first, and was among the first five and
 ten, the CPU time of an answer, and every question that was not answered first, with the session that beat it.
 
 A second set is made from the corpus: each title is a question for the sessions that have it, asked of a copy without

@@ -35,13 +35,19 @@ def past(home: Path) -> None:
 
 
 def tools(
-    home: Path, directory: str = SHOP, *, user_home: str = "/home/me", own: str | None = ASKING
+    home: Path,
+    directory: str = SHOP,
+    *,
+    user_home: str = "/home/me",
+    own: str | None = ASKING,
+    is_built: bool = True,
 ) -> RecallTools:
-    """With an index that is complete: every refresh is waited for."""
+    """With an index that is complete, unless there is to be none yet: every refresh is waited for."""
     data = home.parent / "data"
     index = IndexKeeper([home], data / "cache")
-    index.refresh()
-    index.wait(120)
+    if is_built:
+        index.refresh()
+        index.wait(120)
     return RecallTools(
         index,
         data=data,

@@ -281,6 +281,19 @@ def test_an_answer_says_that_the_index_is_being_refreshed(
     assert "The index is being refreshed" in outside(recalled(made, "rounding"))
 
 
+def test_the_first_question_waits_for_the_first_index(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new user has none; where it takes long, the answer says how far it is."""
+    past(home)
+    made = tools(home, is_built=False)
+    assert CART in recalled(made, "rounding of prices")
+    later = tools(home.parent / "other" / "home", is_built=False)
+    past(home.parent / "other" / "home")
+    monkeypatch.setattr(type(later._index), "refresh", lambda _: None)
+    text, is_error = later.recall({"question": "rounding"})
+    assert is_error
+    assert text == "the index is being built for the first time. ask again in a moment"
+
+
 def test_without_an_index_it_says_that_one_is_built(tmp_path: Path) -> None:
     made = tools(tmp_path / "nothing")
     made._index.homes = ()

@@ -167,6 +167,7 @@ class World:
         self.file.parent.mkdir()
         self.lines: Lines = []
         self.exists, self.is_settled = False, True
+        self._put, self._taken = set[str](), set[str]()  # what people wrote of COMMON, and what they took out
         self.sessions: list[WrittenSession] = []
 
     def number(self) -> int:
@@ -206,7 +207,10 @@ class World:
     # ---- people ------------------------------------------------------------------------------------------
 
     def person(self) -> None:
-        """Insert, delete, replace or move lines."""
+        """Insert, delete, replace or move lines.
+
+        A common line in the place of an equal one that was deleted is no change that anyone can see: there is none.
+        """
         self.exists = True
         for _ in range(self.random.randint(1, 3)):
             at = self.spot()
@@ -215,17 +219,30 @@ class World:
             if not self.is_settled:
                 # Of a file that was rewritten when its directory was renamed nobody can tell what it was.
                 kind, end = "insert", at
+            taken = {line.text.strip() for line in self.lines[at:end]}
             if kind == "insert":
-                self.lines[at:at] = self.some(None)
+                self.lines[at:at] = self.by_hand(self.some(None))
+            elif kind in ("delete", "replace") and taken & self._put:
+                continue
             elif kind == "delete":
                 del self.lines[at:end]
+                self._taken |= taken
             elif kind == "replace":
-                self.lines[at:end] = self.instead(at, end, None)
+                self.lines[at:end] = self.by_hand(self.instead(at, end, None))
+                self._taken |= taken
             elif not any(line.text in COMMON for line in self.lines[at:end]):
                 moved = self.lines[at:end]
                 del self.lines[at:end]
                 to = self.spot()
                 self.lines[to:to] = moved
+
+    def by_hand(self, new: Lines) -> Lines:
+        new = [
+            TrueLine(f"own_value_{self.number()} = 1", None) if line.text.strip() in self._taken else line
+            for line in new
+        ]
+        self._put |= {line.text.strip() for line in new if line.text in COMMON}
+        return new
 
     # ---- sessions ----------------------------------------------------------------------------------------
 

@@ -6,10 +6,13 @@ form, handles. Titles, directories, branches and texts come from logs and stand 
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import os
 import re
+import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,11 @@ import msgspec
 from msgspec import Struct
 
 from recollect.errors import RecollectError, UsageError
+from recollect.index.database import IndexDatabase
 from recollect.mcp.serve.fence import Fence, fitted, in_one_line, shown
 from recollect.model import timespan
 from recollect.model.recall.scoring import WEAK
+from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.index import IndexKeeper
 from recollect.services.projects import ProjectFilter
 from recollect.services.recall.passage import Passage, PassageMessage, handle_of, passage
@@ -30,6 +35,8 @@ _SESSIONS, _QUOTES, _QUOTE = 5, 2, 300
 _NAME, _MOST_ALSO, _LONGEST = 120, 4, 1_000
 _MOST_BESIDE, _BESIDE_BYTES, _ASKED_BYTES, _MESSAGE_ROOM = 10, 900, 6_000, 120
 _WAIT_SECONDS = 0.05
+# The first question of a new user meets no index; most homes have one within seconds.
+_FIRST_BUILD_SECONDS, _LOOK_SECONDS = 20.0, 0.2
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 ABOUT = (
@@ -136,12 +143,26 @@ class RecallTools:
         self._data, self._directory, self._own = data, directory, own
         self._is_home = directory == user_home or directory == Path(directory.anchor)
         self._redact: Any = None
+        self._parent, self._is_built = os.getppid(), False
 
     def recall(self, arguments: dict[str, Any]) -> tuple[str, bool]:
         return _answered(self._recall, arguments, _RecallArguments, RECALL_BYTES)
 
     def read(self, arguments: dict[str, Any]) -> tuple[str, bool]:
         return _answered(self._read, arguments, _ReadArguments, READ_BYTES)
+
+    @contextlib.contextmanager
+    def _opened(self, wait: float) -> Iterator[tuple[OpenIndex, IndexDatabase]]:
+        """The index as it is. The first build is waited for, but not for long, and not after the client is gone."""
+        self._index.refresh()
+        until = 0.0 if self._is_built else time.monotonic() + _FIRST_BUILD_SECONDS
+        while time.monotonic() < until and os.getppid() == self._parent and self._index.state == "building":
+            self._index.wait(_LOOK_SECONDS)
+        with self._index.kept_open(wait) as opened:
+            if opened.database is None:
+                raise UsageError(self._not_ready(), hint="ask again in a moment")
+            self._is_built = True
+            yield opened, opened.database
 
     def _clean(self, text: str) -> str:
         if self._redact is None:
@@ -166,9 +187,7 @@ class RecallTools:
             raise UsageError("question: too long", hint=f"at most {_LONGEST:,} characters")
         since, until = timespan.bounds(asked.since, asked.until, dt.datetime.now(dt.UTC))
         skip = _skipped(asked)
-        with self._index.kept_open(_WAIT_SECONDS) as opened:
-            if opened.database is None:
-                raise UsageError(self._not_ready(), hint="ask again in a moment")
+        with self._opened(_WAIT_SECONDS) as (opened, _):
             found = recall(
                 asked.question,
                 opened=opened,
@@ -247,11 +266,9 @@ class RecallTools:
             if not 0 <= number <= _MOST_BESIDE:
                 raise UsageError("before or after: out of range", hint=f"give 0 to {_MOST_BESIDE}")
         start = _number(asked.cursor)
-        with self._index.kept_open(0) as opened:
-            if opened.database is None:
-                raise UsageError(self._not_ready(), hint="ask again in a moment")
+        with self._opened(0) as (_, database):
             before, after = (0, 0) if start else (asked.before, asked.after)
-            found = passage(asked.handle, opened.database, before=before, after=after, clean=self._clean)
+            found = passage(asked.handle, database, before=before, after=after, clean=self._clean)
         return self._passage(found, start)
 
     def _passage(self, found: Passage, start: int) -> str:
