@@ -107,8 +107,12 @@ class _PathHistory:
         found = self.explained(text)
         for other in others:
             if NEW in found:
-                arrived = other.explained(text)
-                found = [new if old == NEW else old for old, new in zip(found, arrived, strict=True)]
+                # Once the file is here, a bracket that is new does not come from elsewhere: anyone writes those.
+                takes_all = self.text is None
+                found = [
+                    new if old == NEW and (takes_all or not is_trivial(line)) else old
+                    for old, new, line in zip(found, other.explained(text), lines_of(text), strict=True)
+                ]
         return [UNKNOWN if owner == NEW else owner for owner in found]
 
     def explained(self, text: str) -> list[int]:
@@ -140,7 +144,10 @@ class _PathHistory:
             del self._states[next(iter(self._states))]
 
     def _nearest(self, lines: Sequence[str]) -> tuple[list[str], list[int]]:
-        """The state it came from: an earlier one where all that changed since is undone, else the last."""
+        """The state it came from: an earlier one where all that changed since is undone, else the last.
+
+        A bracket that is back proves nothing.
+        """
         if self.text is None:
             return [], []
         now, last = Counter(lines), Counter(lines_of(self.text))
@@ -148,7 +155,7 @@ class _PathHistory:
             state = Counter(lines_of(text))
             gone = state - last
             if (
-                gone
+                not all(map(is_trivial, gone))
                 and all(now[line] >= state[line] for line in gone)
                 and all(now[line] <= state[line] for line in last - state)
             ):
