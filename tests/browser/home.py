@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import itertools
 import json
 import struct
 import zlib
@@ -20,6 +21,7 @@ HOSTILE = "aaaa0000-0000-4000-8000-000000000004"
 LIVE = "aaaa0000-0000-4000-8000-000000000005"
 SENT = "aaaa0000-0000-4000-8000-000000000006"
 FOUND = "aaaa0000-0000-4000-8000-000000000007"
+EDITED = "aaaa0000-0000-4000-8000-000000000008"
 AGENT = "a1b2c3d4e5f6a7b8c"
 LONG_MESSAGES = 20_000
 FIRST_WORD = 500_001
@@ -31,6 +33,7 @@ def made_home(home: Path) -> None:
     put(home, FOUND, [own(entry, "found") for entry in with_words()], cwd="/srv/found")
     begun = [prompt(1, None, "Begin"), reply(2, 1, said("Begun"))]
     talks = {"shop": (RICH, rich()), "ways": (BRANCHED, branched()), "long": (LONG, long())}
+    talks |= {"edits": (EDITED, edits())}
     talks |= {"evil": (HOSTILE, hostile()), "live": (LIVE, begun)}
     for name, (session, entries) in talks.items():
         put(home, session, [own(entry, name) for entry in entries], cwd=f"/srv/{name}")
@@ -236,6 +239,65 @@ def rich() -> list[dict[str, Any]]:
         link(9, 8, type="user", message={"role": "user", "content": [said("Like this:"), picture()]}),
         reply(10, 9, said("I see a dot.")),
     ]
+
+
+BASKET = [
+    "import json\n\n\ndef total(lines):\n    # the sum of all lines\n    return sum(one.price for one in lines)\n",
+    "import json\n\n\ndef total(lines):\n    # the sum of all lines, rounded once\n    return round(sum(one.price for one in lines), 2)\n",
+    "import json\nfrom decimal import Decimal\n\n\ndef total(lines):\n    # the sum of all lines, rounded once\n    exact = sum(Decimal(one.price) for one in lines)\n    return round(exact, 2)\n",
+]
+
+
+def edits() -> list[dict[str, Any]]:
+    """A file in three versions, one that was read, one in another directory."""
+    entries = [prompt(1, None, "Round the totals once")]
+    place = "/srv/edits/src/shop/basket.py"
+    seen = {
+        "filePath": "/srv/edits/README.md",
+        "content": "# Shop\n",
+        "startLine": 1,
+        "numLines": 1,
+        "totalLines": 1,
+    }
+    entries += [
+        reply(2, 1, tool("e1", "Read", file_path="/srv/edits/README.md")),
+        result(3, 2, "e1", "# Shop", toolUseResult={"type": "text", "file": seen}),
+        reply(4, 3, tool("e2", "Write", file_path=place, content=BASKET[0])),
+        result(
+            5,
+            4,
+            "e2",
+            "File created",
+            toolUseResult={"type": "create", "filePath": place, "content": BASKET[0], "structuredPatch": []},
+        ),
+    ]
+    for number, (old, new) in enumerate(itertools.pairwise(BASKET)):
+        name, at = f"e{3 + number}", 6 + 2 * number
+        changed = {
+            "type": "update",
+            "filePath": place,
+            "content": new,
+            "originalFile": old,
+            "structuredPatch": [],
+        }
+        entries += [
+            reply(at, at - 1, tool(name, "Write", file_path=place, content=new)),
+            result(at + 1, at, name, "updated", toolUseResult=changed),
+        ]
+    test = "/srv/edits/tests/test_basket.py"
+    text = "def test_total():\n    assert total([]) == 0\n"
+    entries += [
+        reply(10, 9, tool("e9", "Write", file_path=test, content=text)),
+        result(
+            11,
+            10,
+            "e9",
+            "File created",
+            toolUseResult={"type": "create", "filePath": test, "content": text, "structuredPatch": []},
+        ),
+        reply(12, 11, said("Rounded once.")),
+    ]
+    return entries
 
 
 def branched() -> list[dict[str, Any]]:

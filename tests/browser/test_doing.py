@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.browser.chromium import Chromium
 from tests.browser.conftest import Place
-from tests.browser.home import BRANCHED, RICH
+from tests.browser.home import BASKET, BRANCHED, EDITED, RICH
 from tests.small_home import uuid_of
 
 
@@ -39,20 +39,56 @@ def test_a_fork_is_planned_made_and_opened(opened: Place, page: Chromium) -> Non
     new.unlink()
 
 
-def test_a_version_of_a_file_is_restored(page: Chromium, tmp_path: Path) -> None:
-    """The text that the session wrote is in the chosen directory."""
-    page.do("go", hash=f"#/s/{RICH}/files", wait=".files .tree button")
-    page.do("click", selector=".files .tree button", text="new.py")
-    page.do("wait", selector=".version h2", text="new.py")
+def test_a_version_of_a_file_is_restored_after_a_check_and_taken_back(page: Chromium, tmp_path: Path) -> None:
+    """A directory is picked, the check says what will be written, and only then it is; Undo removes it again."""
+    (tmp_path / "out").mkdir()
+    page.do("go", hash=f"#/s/{EDITED}/files", wait=".version .diff")
     page.do("click", selector=".version button", text="Restore")
     page.do("fill", selector="dialog input[required]", text=str(tmp_path))
-    page.do("click", selector="dialog button", text="Show the plan")
-    page.do("wait", selector="dialog dl.plan")
+    page.do("click", selector="dialog button", text="Look there")
+    page.do("click", selector=".picker li button", text="out/")
+    page.do("wait", selector=".checked", text=f"{tmp_path}/out/basket.py")
     assert list(tmp_path.rglob("*.py")) == []
     page.do("click", selector="dialog button.primary", text="Restore")
-    page.do("wait", selector=".notice", text="Restored")
-    (restored,) = tmp_path.rglob("new.py")
-    assert restored.read_text() == "print('new')\n"
+    page.do("wait", selector=".notice", text="Restored basket.py")
+    (restored,) = tmp_path.rglob("*.py")
+    assert restored.read_text() == BASKET[-1]
+    page.do("click", selector=".notice button", text="Undo")
+    page.do("wait", selector=".notice", text="Taken back")
+    assert list(tmp_path.rglob("*.py")) == []
+
+
+def test_a_file_is_looked_at_through_its_versions_and_saved(page: Chromium, tmp_path: Path) -> None:
+    """Edited files first, read ones on request; the scrubber moves through versions; on a phone in one column."""
+    page.do("size", width=1440, height=900)
+    page.do("go", hash="#/files", wait=".edits li")
+    page.do("click", selector=".edits li .file", text="…/edits/src/shop")
+    page.do("wait", selector=".version .facts", text="Version 4 of 4")
+    assert page.do("texts", selector="button.file .t") == [
+        "src/shop/",
+        "basket.py",
+        "tests/",
+        "test_basket.py",
+    ]
+    assert "+11 −3" in page.do("wait", selector="button.file.isNow")
+    assert page.do("texts", selector=".sides .removed.t") == [
+        "    return round(sum(one.price for one in lines), 2)"
+    ]
+    assert page.do("texts", selector=".sides .added.t")[0] == "from decimal import Decimal"
+    assert page.do("style", selector=".diff", name="fontVariantLigatures") == "none"
+    page.do("press", keys=["["])
+    page.do("wait", selector=".version .facts", text="Version 3 of 4")
+    page.do("wait", selector=".sides .in", text="rounded once")
+    page.do("set", selector=".scrubber input", value="2")
+    page.do("wait", selector=".version .facts", text="Version 2 of 4")
+    page.do("reload", wait=".version .facts:has-text('Version 2 of 4')")
+    saved = page.do("save", selector=".version a", text="Download", path=str(tmp_path / "saved"))
+    assert (saved, (tmp_path / "saved").read_text()) == ("basket.py", BASKET[0])
+    page.do("click", selector=".segments button", text="All 3")
+    page.do("click", selector="button.file.isRead", text="README.md")
+    page.do("wait", selector=".version pre", text="# Shop")
+    page.do("size", width=390, height=844)
+    page.do("go", hash=f"#/s/{EDITED}/files", wait=".version .diff:not(.sides)")
 
 
 def test_a_session_is_exported(page: Chromium, tmp_path: Path) -> None:

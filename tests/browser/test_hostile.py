@@ -34,12 +34,15 @@ def test_hostile_text_stays_text_everywhere(opened: Place, page: Chromium) -> No
         raise AssertionError("the end was not reached")
     pages = [
         ("#/sessions?q=globalThis", "[data-hit]"),
-        (f"#/s/{HOSTILE}/files", ".files .tree button"),
+        ("#/files", ".edits li"),
+        (f"#/s/{HOSTILE}/files", ".version .code"),
         (f"#/s/{HOSTILE}/todos", ".narrow"),
         (f"#/s/{HOSTILE}/findings", ".narrow"),
         ("#/cost?since=all&by=branch", ".numbers td"),
         ("#/health", ".health .lines"),
     ]
+    page.do("go", hash=f"#/s/{HOSTILE}/files", wait=".version .code")
+    pages += [(one, ".version .code") for one in page.do("fileLinks", most=12)]
     for address, wanted in pages:
         page.do("go", hash=address, wait=wanted)
         page.do("settle", ms=200)

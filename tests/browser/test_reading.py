@@ -14,6 +14,7 @@ from tests.browser.chromium import Chromium
 from tests.browser.conftest import Place
 from tests.browser.home import (
     BRANCHED,
+    EDITED,
     FIRST_WORD,
     FOUND,
     LAST_LONG,
@@ -36,7 +37,7 @@ if os.environ.get("RECOLLECT_TORTURE"):
 def test_the_key_leaves_the_address_and_the_list_comes(opened: Place, page: Chromium) -> None:
     """The key is not in the address bar after opening, and every session is in the list."""
     page.do("wait", selector=f'[data-session="{RICH}"]')
-    assert page.do("count", selector="[data-session]") == 7
+    assert page.do("count", selector="[data-session]") == 8
     assert "key=" not in page.do("hash")
     assert page.do("told")["problems"] == []
 
@@ -221,7 +222,8 @@ def test_no_page_shuts_anybody_out(page: Chromium, artefacts: Path, scheme: str,
         "search": (f"#/sessions?q={NEEDLE}", "[data-hit]"),
         "conversation": (f"#/s/{RICH}", ".message"),
         "work": (f"#/s/{RICH}?q={NEEDLE}", ".message .call"),
-        "files": (f"#/s/{RICH}/files", ".version .code"),
+        "files": (f"#/s/{EDITED}/files", ".version .code"),
+        "recent": ("#/files", ".edits li"),
         "todos": (f"#/s/{RICH}/todos", ".narrow .waiting strong"),
         "findings": (f"#/s/{RICH}/findings", ".narrow .waiting strong, .findings"),
         "cost": ("#/cost?since=all", ".heat svg"),
@@ -233,7 +235,7 @@ def test_no_page_shuts_anybody_out(page: Chromium, artefacts: Path, scheme: str,
         page.do("settle", ms=300)
         page.do("shot", path=str(artefacts / f"{name}-{scheme}-{width}.png"))
         found = page.do("problems")
-        is_ours = name in ("search", "conversation", "work", "files")
+        is_ours = name in ("search", "conversation", "work", "files", "recent")
         serious += [(name, one) for one in found if is_ours or one["impact"] in ("serious", "critical")]
     assert serious == []
     assert page.do("told")["problems"] == []

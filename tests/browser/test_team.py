@@ -69,7 +69,7 @@ def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -
     do("wait", selector=".home .figure")
     do("go", hash="#/sessions")
     do("wait", selector=".list .row", text="Q1")
-    assert do("texts", selector=".rail a span") == ["Home", "Sessions", "Cost"]
+    assert do("texts", selector=".rail a span") == ["Home", "Sessions", "Files", "Cost"]
 
     do("click", selector=".list .row a", text="Q1")
     do("wait", selector=".message", text="A2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -191,8 +192,65 @@ def test_a_version_of_a_file_is_restored_to_a_chosen_place(home: Path, data: Pat
         done = _posted(browser, path, **body, apply=True)
         assert (out / "a.txt").read_bytes() == b"one\n"
         assert done["to"] == str(out / "a.txt")
-        assert browser.ask("POST", path, body={**body, "apply": True}).status_code == 400
+        assert _posted(browser, path, **body)["is_there"] is True
         assert browser.ask("POST", path, body={**body, "to": "out", "apply": True}).status_code == 400
+
+        _undone(browser, done)
+        assert [] == list(out.iterdir())
+        (out / "a.txt").write_text("mine")
+        assert _posted(browser, path, **body)["in_the_way"] is True
+        assert browser.ask("POST", path, body={**body, "apply": True}).status_code == 400
+        done = _posted(browser, path, **body, overwrite=True, apply=True)
+        assert (out / "a.txt").read_bytes() == b"one\n"
+        _undone(browser, done)
+        assert (out / "a.txt").read_text() == "mine"
+
+        (out / "a.txt").unlink()
+        (out / "a.txt").symlink_to(tmp_path / "outside.txt")
+        for more in ({}, {"overwrite": True}, {"overwrite": True, "apply": True}):
+            assert browser.ask("POST", path, body={**body, **more}).status_code == 400
+        assert not (tmp_path / "outside.txt").exists()
+        assert browser.ask("POST", path, body={**body, "to": str(out / "no")}).status_code == 404
+
+
+def test_a_version_is_saved_as_its_exact_bytes(home: Path, data: Path) -> None:
+    """As an attachment under the file's own name, whatever the name is; what was not kept is refused."""
+    name = 'b"\r\nX: y.txt'
+    call = {"type": "tool_use", "id": "w", "name": "Write", "input": {"file_path": f"/srv/app/{name}"}}
+    made = {"type": "create", "filePath": f"/srv/app/{name}", "content": "<b>é</b>\n", "structuredPatch": []}
+    block = {"type": "tool_result", "tool_use_id": "w", "content": "ok"}
+    result = link(3, 2, type="user", message={"role": "user", "content": [block]}, toolUseResult=made)
+    put(home, ONE, [prompt(1, None, "Q"), reply(2, 1, call), result])
+    with Browser(served(home, data)) as browser:
+        query = urlencode({"path": f"/srv/app/{name}", "number": 2})
+        answer = browser.ask("GET", f"/api/sessions/{ONE}/files/bytes?{query}")
+        assert answer.content == "<b>é</b>\n".encode()
+        assert answer.headers["content-type"] == "application/octet-stream"
+        assert answer.headers["content-disposition"].startswith('attachment; filename="b___X__y.txt"')
+        assert "sandbox" in answer.headers["content-security-policy"]
+        assert browser.ask("GET", f"/api/sessions/{ONE}/files/bytes?{query[:-1]}1").status_code == 400
+
+
+def test_directories_are_listed_to_choose_one(home: Path, data: Path, tmp_path: Path) -> None:
+    """Those in a directory, sorted, without hidden ones and files; what is none says so."""
+    place = tmp_path / "place"
+    for one in ("b", "a", ".hidden"):
+        (place / one).mkdir(parents=True)
+    (place / "file").write_text("")
+    with Browser(served(home, data)) as browser:
+        found = browser.get(f"/api/directories?path={place}/a/..")
+        assert found == {
+            "path": str(place),
+            "parent": str(tmp_path),
+            "directories": ["a", "b"],
+            "total": 2,
+            "is_writable": True,
+        }
+        statuses = [
+            browser.ask("GET", f"/api/directories?path={path}").status_code
+            for path in (f"{place}/file", f"{place}/none", "place")
+        ]
+        assert statuses == [400, 404, 400]
 
 
 def test_the_sample_is_never_changed(home: Path, data: Path) -> None:

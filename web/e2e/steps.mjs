@@ -33,6 +33,8 @@ export const press = ({ page }, { keys }) => keys.reduce((before, key) => before
 export const type = ({ page }, { text }) => page.keyboard.type(text)
 export const fill = ({ page }, { selector, text }) => page.locator(selector).first().fill(text)
 export const choose = ({ page }, { selector, value }) => page.locator(selector).first().selectOption(value).then(() => null)
+export const style = ({ page }, { selector, name }) => page.locator(selector).first().evaluate((one, property) => getComputedStyle(one)[property], name)
+export const set = ({ page }, { selector, value }) => page.locator(selector).first().evaluate((one, to) => { one.value = to; one.dispatchEvent(new Event('input', { bubbles: true })) }, value)
 export const value = ({ page }, { selector }) => page.locator(selector).first().inputValue()
 export const back = ({ page }) => page.evaluate(() => history.back())
 export const hash = ({ page }) => page.evaluate(() => location.hash)
@@ -249,3 +251,9 @@ export const folds = ({ page }) => page.evaluate(() => Object.fromEntries(['work
 export const unfold = ({ page }) => page.evaluate(() => { for (const one of document.querySelectorAll('details')) one.open = true })
 export const tooWide = ({ page }) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
 export const colour = ({ page }) => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
+/** Addresses of some files of the session that is open, as text and as changes. */
+export async function fileLinks({ page }, { most }) {
+  const paths = await page.locator('button.file:not(.isDirectory)').evaluateAll((all) => all.map((one) => one.title))
+  return paths.slice(0, most).map((path) => `${location(page)}?${new URLSearchParams({ f: path })}`)
+}
+const location = (page) => new URL(page.url()).hash.split('?')[0]

@@ -3,6 +3,7 @@ import App from './App.svelte'
 import './tokens.css'
 import './page.css'
 import './shell.css'
+import './files.css'
 import { applyTheme } from './lib/settings.svelte'
 
 applyTheme()

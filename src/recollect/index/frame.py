@@ -10,6 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+try:  # hashlib would load OpenSSL, which takes as long as reading a few lines
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
+
+CALLS_A_LINE = 64  # see the table of calls
+
 # Entry types, as stored in ``messages.kind``.
 MESSAGE_KINDS = ("other", "user", "assistant", "system", "attachment", "progress", "title", "tool-output")
 KIND_CODES = {name: code for code, name in enumerate(MESSAGE_KINDS)}
@@ -81,6 +88,11 @@ class CallRow(NamedTuple):
     is_commit: bool
     is_error: bool
     forked: bool
+
+
+def call_key(name: str) -> int:
+    """The number that stands for the id of a call."""
+    return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=6).digest(), "big")
 
 
 class Frame(NamedTuple):

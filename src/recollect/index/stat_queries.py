@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, cast
 
+from recollect.index.calls import OK
 from recollect.index.cost_queries import Row
 from recollect.index.database import IndexDatabase
+from recollect.index.frame import CALLS_A_LINE
 from recollect.index.schema import QUARTER_MS
 
 _USED = (
@@ -43,6 +45,21 @@ class WorkSum(NamedTuple):
     calls: int
 
 
+class CallPlace(NamedTuple):
+    """Where a call stands in a log; ``agent`` is set in the log of a sub-agent."""
+
+    file: int
+    place: int
+    key: int
+    tool: int
+    agent: str | None
+
+    @property
+    def offset(self) -> int:
+        """The byte its line starts at."""
+        return self.place // CALLS_A_LINE
+
+
 def used(database: IndexDatabase) -> list[Row]:
     """Counted usage by quarter, log, model and variant, in that order and in the shape of ``cost_queries.rolled``."""
     return cast("list[Row]", database.rows(f"{_USED} GROUP BY quarter, file, model, variant"))
@@ -74,5 +91,18 @@ def worked(database: IndexDatabase, tools: Collection[int], *, by_file: bool) ->
         for row in database.rows(
             f"SELECT {_QUARTER}, {file}, iif(tool IN ({names}), tool, 0), state, is_commit, count(*)"  # noqa: S608 - whole numbers and constants
             " FROM calls WHERE counted GROUP BY 1, 2, 3, 4, 5 ORDER BY 1"
+        )
+    ]
+
+
+def newest_calls(database: IndexDatabase, tools: Collection[int]) -> list[CallPlace]:
+    """Counted calls of these tools that went well, the newest first; those without a time come last."""
+    names = ",".join(str(int(one)) for one in sorted(tools)) or "0"
+    where = f"counted AND state = {OK} AND tool IN ({names}) AND NOT gone"
+    return [
+        CallPlace(*row)  # type: ignore[arg-type]
+        for row in database.rows(
+            "SELECT file, place, key, tool, iif(role = 1, files.agent, NULL) FROM calls"  # noqa: S608 - whole numbers and constants
+            f" JOIN files ON files.id = file WHERE {where} ORDER BY calls.at DESC, path, place DESC"
         )
     ]

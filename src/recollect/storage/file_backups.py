@@ -135,8 +135,8 @@ def restore(
     Text is written as UTF-8. New files and directories get the mode the umask
     leaves, a replaced file keeps its own.
     """
-    data = _restorable(version)
-    parts = openat.components(_own_name(version.path) if name is None else name)
+    data = restorable(version)
+    parts = openat.components(own_name(version.path) if name is None else name)
     path = directory.joinpath(*parts)
     openat.require_walk(path)
     try:
@@ -152,7 +152,8 @@ def restore(
     return RestoredFile(path, None if kept is None else path.with_name(kept))
 
 
-def _restorable(version: FileVersion) -> bytes:
+def restorable(version: FileVersion) -> bytes:
+    """The bytes of a version; ``UsageError`` where there was no file or its content is not known."""
     if not version.existed:
         raise UsageError(
             f"{version.path}: did not exist at that time", hint="choose a version in which the file exists"
@@ -167,7 +168,8 @@ def _restorable(version: FileVersion) -> bytes:
     return version.content.encode("utf-8", "replace") if isinstance(version.content, str) else version.content
 
 
-def _own_name(path: str) -> str:
+def own_name(path: str) -> str:
+    """The last part of a path, which may be one of Windows."""
     return PurePosixPath(path).name if path.startswith("/") else PureWindowsPath(path).name
 
 

@@ -73,7 +73,7 @@ _OPEN = frozenset(
 )
 _PENDING_SECONDS = 600
 # Other routes change something or concern one person's machine.
-_NOT_FOR_MEMBERS = frozenset(("/api/health", "/api/marks"))
+_NOT_FOR_MEMBERS = frozenset(("/api/health", "/api/marks", "/api/directories"))
 _POSTED = frozenset(("/api/sessions/{session}/export", "/api/index/refresh"))
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MEMBER, _SECRET = "recollect.member", "recollect.secret"

@@ -45,6 +45,8 @@ from recollect.services.page.branches import branches_document
 from recollect.services.page.conversation import ConversationView, position_of
 from recollect.services.page.cost import cost_document
 from recollect.services.page.desk import PageBackend
+from recollect.services.page.directories import directory_document
+from recollect.services.page.edits import RecentEdits
 from recollect.services.page.health import SecretJob, health_document
 from recollect.services.page.messages import MessageWindow, map_document
 from recollect.services.page.search import hits_document, search_document
@@ -78,6 +80,7 @@ class Page:
         self.listed = SessionList(backend)
         self._secrets = SecretJob(backend)
         self._stats = PageStats(backend)
+        self._edits = RecentEdits(backend)
         self.is_remembered = False
         self.stopping = threading.Event()
         self._is_listed = threading.Event()
@@ -285,6 +288,20 @@ class Page:
         return page_session.diff_document(
             self.backend, session, values["path"], values["number"], values["against"]
         )
+
+    def file_bytes(self, values: Values) -> Response:
+        """One version as a file to save."""
+        session = self.backend.reading(values["session"])
+        data, name = page_session.version_bytes(self.backend, session, values["path"], values["number"])
+        return answers.blob(data, "application/octet-stream", name)
+
+    def edits(self, values: Values) -> page_documents.RecentEditsDocument:
+        """The newest edits of files, of all sessions."""
+        return self._edits.document(values["project"], values["text"], values["from"], values["count"])
+
+    def directories(self, values: Values) -> page_documents.DirectoryDocument:
+        """Directories of this machine, to choose one."""
+        return directory_document(values["path"], nearest=bool(values["nearest"]))
 
     def todos(self, values: Values) -> parts.TodosDocument:
         """The todo lists."""

@@ -105,6 +105,25 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "GET",
+        "/api/edits",
+        "The newest edits of files, of all sessions",
+        Page.edits,
+        (
+            text("project"),
+            text("text", summary="part of a file's path"),
+            integer("from", 0, _LARGE, 0),
+            integer("count", 1, 200, 100),
+        ),
+    ),
+    Operation(
+        "GET",
+        "/api/directories",
+        "Directories of this machine, to choose where a file is restored",
+        Page.directories,
+        (text("path", 4_096), flag("nearest", summary="or the closest one that exists")),
+    ),
+    Operation(
+        "GET",
         "/api/health",
         "Sessions that need attention: expiring, damaged, old, with secrets",
         Page.health,
@@ -152,6 +171,14 @@ OPERATIONS: tuple[Operation, ...] = (
         "The text of one version",
         Page.file_version,
         (_PATH, integer("number", 1, 1_000_000, is_required=True)),
+    ),
+    Operation(
+        "GET",
+        f"{_AT}/files/bytes",
+        "One version as a file to save",
+        Page.file_bytes,
+        (_PATH, integer("number", 1, 1_000_000, is_required=True)),
+        content="application/octet-stream",
     ),
     Operation(
         "GET",

@@ -98,3 +98,42 @@ export function counted(lines: DiffLine[]): { added: number; removed: number } {
     removed: lines.filter((line) => line.kind === 'removed').length,
   }
 }
+
+export interface SideRow {
+  left: DiffLine | null
+  right: DiffLine | null
+  isGap: boolean
+}
+
+/** The same lines as pairs: what was taken out beside what came in its place. */
+export function sides(lines: DiffLine[]): SideRow[] {
+  const rows: SideRow[] = []
+  let [removed, added]: [DiffLine[], DiffLine[]] = [[], []]
+  const flush = (): void => {
+    for (let place = 0; place < Math.max(removed.length, added.length); place++) rows.push({ left: removed[place] ?? null, right: added[place] ?? null, isGap: false })
+    removed = []
+    added = []
+  }
+  for (const line of lines) {
+    if (line.kind === 'removed') {
+      if (added.length) flush()
+      removed.push(line)
+    } else if (line.kind === 'added') added.push(line)
+    else {
+      flush()
+      rows.push({ left: line, right: line, isGap: line.kind === 'gap' })
+    }
+  }
+  flush()
+  return rows
+}
+
+/** Where a line differs from its counterpart; null where they share too little for a mark to help. */
+export function differing(own: string, other: string): [number, number] | null {
+  const most = Math.min(own.length, other.length)
+  let start = 0
+  while (start < most && own[start] === other[start]) start++
+  let end = 0
+  while (end < most - start && own[own.length - 1 - end] === other[other.length - 1 - end]) end++
+  return start + end > own.length / 3 && own.length - end > start ? [start, own.length - end] : null
+}

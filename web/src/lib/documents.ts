@@ -241,6 +241,15 @@ export interface DetailedEntryDocument {
   steps: ChangeStepDocument[]
 }
 
+/** A directory of this machine and those in it, without hidden ones. ``parent`` is null at the root. */
+export interface DirectoryDocument {
+  path: string
+  parent: string | null
+  directories: string[]
+  total: number
+  is_writable: boolean
+}
+
 /** What went wrong and what to do. ``sign_in``: signing in with a token would help. */
 export interface ErrorDocument {
   error: string
@@ -285,7 +294,7 @@ export interface FileDiffDocument {
   problem: string | null
 }
 
-/** A version of a file, written into a directory. ``kept``: where the previous file was saved. */
+/** A version of a file, written into a directory. ``kept``: where the command saved the previous file. ``in_the_way``: another file has the name, and is replaced only if that is allowed. ``is_there``: the same bytes are. */
 export interface FileRestorationDocument {
   applied: boolean
   undo: string | null
@@ -297,6 +306,7 @@ export interface FileRestorationDocument {
   bytes: number | null
   kept: string | null
   in_the_way?: boolean
+  is_there?: boolean
 }
 
 /** The text of one version; null if it is not text or unknown. */
@@ -309,7 +319,7 @@ export interface FileTextDocument {
   bytes: number | null
 }
 
-/** One version of a file, without its content. ``diff``: changes since the previous version, on request. */
+/** One version of a file, without its content. ``diff``: changes since the previous version, on request. ``added`` and ``removed``: lines of the session's own write or edit; null where it only saw the file. */
 export interface FileVersionDocument {
   number: number
   at: string | null
@@ -319,6 +329,8 @@ export interface FileVersionDocument {
   known: boolean
   bytes: number | null
   backup: string | null
+  added: number | null
+  removed: number | null
   diff?: string
 }
 
@@ -720,6 +732,29 @@ export interface RecentChangeDocument {
   undo: RequestDocument
 }
 
+/** One write or edit of a file. ``uuid`` is the line that reports it, as in the versions of the file. */
+export interface RecentEditDocument {
+  session: string
+  title: string
+  project: string
+  cwd: string
+  agent: string | null
+  path: string
+  tool: string
+  at: string | null
+  uuid: string | null
+  added: number
+  removed: number
+}
+
+/** Edits of all sessions, newest first. ``next``: where to continue; null at the end. ``total`` counts all edits of the project; ``looked``: among how many of them a text was looked for. */
+export interface RecentEditsDocument {
+  edits: RecentEditDocument[]
+  total: number
+  looked: number
+  next: number | null
+}
+
 /** A session that moves to the trash. */
 export interface RemovalDocument {
   applied: boolean
@@ -1106,9 +1141,12 @@ export interface TopSessionsDocument {
   by_messages: StatSessionDocument[]
 }
 
-/** A file that a session touched. */
+/** A file that a session touched: written or edited by it, or only seen. Lines are those of all its changes. */
 export interface TouchedFileDocument {
   path: string
+  is_edited: boolean
+  added: number
+  removed: number
   versions: FileVersionDocument[]
 }
 

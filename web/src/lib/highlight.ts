@@ -65,3 +65,19 @@ export function highlighted(text: string, language: string): Piece[] {
   if (plain < text.length) pieces.push({ text: text.slice(plain), kind: '' })
   return pieces
 }
+
+/** The same pieces, cut where a range begins and ends. */
+export function parted(pieces: Piece[], range: [number, number] | null): (Piece & { isIn: boolean })[] {
+  if (range === null) return pieces.map((piece) => ({ ...piece, isIn: false }))
+  const found: (Piece & { isIn: boolean })[] = []
+  let at = 0
+  for (const piece of pieces) {
+    const cuts = [0, ...range.map((place) => Math.max(0, Math.min(piece.text.length, place - at))), piece.text.length]
+    for (let part = 0; part < 3; part++) {
+      const text = piece.text.slice(cuts[part], cuts[part + 1])
+      if (text) found.push({ text, kind: piece.kind, isIn: part === 1 })
+    }
+    at += piece.text.length
+  }
+  return found
+}

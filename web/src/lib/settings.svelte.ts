@@ -11,11 +11,13 @@ export interface Settings {
   list: boolean
   listWidth: number
   panelWidth: number
+  /** Changes of a file side by side, or in one column. */
+  sides: boolean
 }
 
 const KEY = 'recollect'
 export const LEVELS: Settings['tools'][] = ['folded', 'calls', 'edits', 'open']
-const DEFAULTS: Settings = { theme: 'auto', thinking: false, tools: 'folded', wide: false, panel: true, list: true, listWidth: 300, panelWidth: 320 }
+const DEFAULTS: Settings = { theme: 'auto', thinking: false, tools: 'folded', wide: false, panel: true, list: true, listWidth: 300, panelWidth: 320, sides: true }
 
 const between = (value: unknown, least: number, most: number, usual: number): number => (typeof value === 'number' && value >= least && value <= most ? value : usual)
 
@@ -29,6 +31,7 @@ export function restored(stored: string | null): Settings {
       wide: found.wide === true,
       panel: found.panel !== false,
       list: found.list !== false,
+      sides: found.sides !== false,
       listWidth: between(found.listWidth, 200, 560, DEFAULTS.listWidth),
       panelWidth: between(found.panelWidth, 220, 560, DEFAULTS.panelWidth),
     }

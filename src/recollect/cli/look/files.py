@@ -91,9 +91,7 @@ def run(options: Namespace) -> int:
         )
         return 0
     if options.json:
-        rows = [
-            documents.TouchedFileDocument(path, _rows(found, options.diff)) for path, found in wanted.items()
-        ]
+        rows = [documents.touched_file(path, _rows(found, options.diff)) for path, found in wanted.items()]
         output.print_json(documents.FilesDocument(session.id, rows, len(rows)))
         return 0
     for path, found in wanted.items():

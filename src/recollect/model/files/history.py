@@ -29,6 +29,7 @@ from recollect.errors import UsageError
 from recollect.model.draft import MetadataDraft, iso_time, metadata
 from recollect.model.entry import Entry
 from recollect.model.files.events import BackedUpFile, FileBackup, FileEvent, FileEvents
+from recollect.model.files.line_tally import LineTally, change_tally
 from recollect.model.files.reports import FileChange, FileReading, ReportContext
 from recollect.model.files.text_edits import edited, unified
 
@@ -52,7 +53,7 @@ class FileVersion(Struct, frozen=True, kw_only=True):
     """One state of one file. ``existed`` False: at that time there was no such file.
 
     ``entry_uuid`` is the entry that reports it: the prompt or call a backup was made for, otherwise the
-    result of a call.
+    result of a call. ``tally`` are the lines that the session's own write or edit added and removed.
     """
 
     path: str
@@ -63,6 +64,7 @@ class FileVersion(Struct, frozen=True, kw_only=True):
     backup_name: str | None = None
     existed: bool = True
     patch: str = ""
+    tally: LineTally | None = None
 
     @property
     def is_known(self) -> bool:
@@ -210,6 +212,7 @@ class _FileVersions:
         content: str | bytes | None = None,
         existed: bool = True,
         patch: str = "",
+        tally: LineTally | None = None,
     ) -> None:
         if source is not VersionSource.READ:
             self._last_backup = None
@@ -221,6 +224,7 @@ class _FileVersions:
             content=content,
             existed=existed,
             patch=patch,
+            tally=tally,
         )
         self.versions.append(version)
 
@@ -242,7 +246,8 @@ class _FileVersions:
         elif event.original is not None:
             self._seen(event.original, event.context, VersionSource.FOUND)
         source = VersionSource.EDIT if event.is_edit else VersionSource.WRITE
-        self._add(source, event.context, content=self._content_after(event), patch=unified(event.hunks))
+        content, tally = self._content_after(event), change_tally(event)
+        self._add(source, event.context, content=content, patch=unified(event.hunks), tally=tally)
 
     def _content_after(self, event: FileChange) -> str | bytes | None:
         if event.content is not None:

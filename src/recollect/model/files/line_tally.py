@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from recollect.model.files.reports import FileChange
+
 EDIT_TOOLS = frozenset(["Edit", "MultiEdit", "Write", "NotebookEdit"])
 _MOST_COMPARED = 1_000
 
@@ -34,6 +36,16 @@ def line_tally(tool: str, given: object, reported: object) -> LineTally | None:
     return _intended(given) if isinstance(given, Mapping) else LineTally()
 
 
+def change_tally(change: FileChange) -> LineTally:
+    """The lines that a reported change added and removed."""
+    if change.hunks:
+        return _signed(line for hunk in change.hunks for line in hunk.lines)
+    if change.content is not None:
+        return _between((change.original or "").splitlines(), change.content.splitlines())
+    pairs = ((one.old.splitlines(), one.new.splitlines()) for one in change.replacements)
+    return sum((_between(old, new) for old, new in pairs), LineTally())
+
+
 def _texts(lines: object) -> Iterable[object]:
     return lines if isinstance(lines, list) else ()
 
@@ -51,6 +63,15 @@ def _intended(given: Mapping[str, object]) -> LineTally:
 
 
 def _between(old: Sequence[str], new: Sequence[str]) -> LineTally:
+    start = next(
+        (at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
+    )
+    old, new = old[start:], new[start:]
+    end = next(
+        (at for at, (a, b) in enumerate(zip(old[::-1], new[::-1], strict=False)) if a != b),
+        min(len(old), len(new)),
+    )
+    old, new = old[: len(old) - end], new[: len(new) - end]
     if len(old) + len(new) > _MOST_COMPARED:  # comparing takes quadratic time
         return LineTally(len(new), len(old))
     return _signed(list(difflib.unified_diff(old, new, lineterm="", n=0))[2:])

@@ -73,7 +73,10 @@ class RewindDocument(ChangeDocument, frozen=True, kw_only=True):
 
 
 class FileRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
-    """A version of a file, written into a directory. ``kept``: where the previous file was saved."""
+    """A version of a file, written into a directory. ``kept``: where the command saved the previous file.
+
+    ``in_the_way``: another file has the name, and is replaced only if that is allowed. ``is_there``: the same bytes are.
+    """
 
     session: str
     path: str
@@ -82,6 +85,7 @@ class FileRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
     bytes: int | None
     kept: str | None
     in_the_way: bool | UnsetType = UNSET
+    is_there: bool | UnsetType = UNSET
 
 
 class TodoMoveDocument(ChangeDocument, frozen=True, kw_only=True):

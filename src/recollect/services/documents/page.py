@@ -116,3 +116,44 @@ class MarksDocument(Struct, frozen=True):
 
     stars: list[str]
     pins: list[PinDocument]
+
+
+# ---- files -----------------------------------------------------------------------------------------------
+
+
+class DirectoryDocument(Struct, frozen=True, kw_only=True):
+    """A directory of this machine and those in it, without hidden ones. ``parent`` is null at the root."""
+
+    path: str
+    parent: str | None
+    directories: list[str]
+    total: int
+    is_writable: bool
+
+
+class RecentEditDocument(Struct, frozen=True, kw_only=True):
+    """One write or edit of a file. ``uuid`` is the line that reports it, as in the versions of the file."""
+
+    session: str
+    title: str
+    project: str
+    cwd: str
+    agent: str | None
+    path: str
+    tool: str
+    at: dt.datetime | None
+    uuid: str | None
+    added: int
+    removed: int
+
+
+class RecentEditsDocument(Struct, frozen=True, kw_only=True):
+    """Edits of all sessions, newest first. ``next``: where to continue; null at the end.
+
+    ``total`` counts all edits of the project; ``looked``: among how many of them a text was looked for.
+    """
+
+    edits: list[RecentEditDocument]
+    total: int
+    looked: int
+    next: int | None

@@ -81,7 +81,10 @@ def _members(agent: SubAgent) -> dict[str, Any]:
 
 
 class FileVersionDocument(Struct, frozen=True, kw_only=True):
-    """One version of a file, without its content. ``diff``: changes since the previous version, on request."""
+    """One version of a file, without its content. ``diff``: changes since the previous version, on request.
+
+    ``added`` and ``removed``: lines of the session's own write or edit; null where it only saw the file.
+    """
 
     number: int
     at: dt.datetime | None
@@ -91,13 +94,18 @@ class FileVersionDocument(Struct, frozen=True, kw_only=True):
     known: bool
     bytes: int | None
     backup: str | None
+    added: int | None
+    removed: int | None
     diff: str | UnsetType = UNSET
 
 
 class TouchedFileDocument(Struct, frozen=True):
-    """A file that a session touched."""
+    """A file that a session touched: written or edited by it, or only seen. Lines are those of all its changes."""
 
     path: str
+    is_edited: bool
+    added: int
+    removed: int
     versions: list[FileVersionDocument]
 
 
@@ -141,7 +149,19 @@ def version_document(number: int, version: FileVersion, diff: str | UnsetType = 
         known=version.is_known,
         bytes=version_length(version),
         backup=version.backup_name,
+        added=None if version.tally is None else version.tally.added,
+        removed=None if version.tally is None else version.tally.removed,
         diff=diff,
+    )
+
+
+def touched_file(path: str, versions: list[FileVersionDocument]) -> TouchedFileDocument:
+    return TouchedFileDocument(
+        path,
+        any(one.added is not None for one in versions),
+        sum(one.added or 0 for one in versions),
+        sum(one.removed or 0 for one in versions),
+        versions,
     )
 
 

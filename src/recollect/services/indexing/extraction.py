@@ -15,6 +15,7 @@ import msgspec
 
 from recollect.errors import NotFound, StorageError
 from recollect.index.frame import (
+    CALLS_A_LINE,
     KIND_CODES,
     TOOL_OUTPUT_KIND,
     CallRow,
@@ -24,6 +25,7 @@ from recollect.index.frame import (
     MessageValues,
     RecordedAmount,
     UsageRow,
+    call_key,
 )
 from recollect.model.conversation.agents import is_warm_up
 from recollect.model.cost.line_usage import ResponseUsage, counts_are_uncertain
@@ -54,7 +56,6 @@ _FRAME_LINES = 2_000
 _HEAD = 4096
 _TAIL = 256
 _PICO = 10**12
-_CALLS_A_LINE = 64  # see the table of calls
 _WITH_CALLS = frozenset(("assistant", "user", "tool_use", "tool_call", "tool_result"))
 _IDS_AT_HAND = 64
 _DEPTH = DEFAULT_LIMITS.depth
@@ -307,11 +308,17 @@ def _rank(facts: LineFacts, said: ResponseUsage) -> tuple[int, bool, int]:
 def call_rows(facts: LineFacts, line: Line) -> Iterator[CallRow]:
     """The calls and results of a line."""
     for number, one in enumerate(call_events(facts, line.data)):
-        if number < _CALLS_A_LINE:
-            key = int.from_bytes(blake2b(one.id.encode("utf-8", "replace"), digest_size=6).digest(), "big")
-            place = line.offset * _CALLS_A_LINE + number
+        if number < CALLS_A_LINE:
+            place = line.offset * CALLS_A_LINE + number
             yield CallRow(
-                place, key, one.at, one.tool, one.kind, one.is_commit, one.is_error, facts.is_forked
+                place,
+                call_key(one.id),
+                one.at,
+                one.tool,
+                one.kind,
+                one.is_commit,
+                one.is_error,
+                facts.is_forked,
             )
 
 

@@ -7,14 +7,12 @@ Each function makes the plan of its command and carries it out with ``apply``. I
 from __future__ import annotations
 
 import datetime as dt
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from recollect.errors import UsageError
-from recollect.services import fork, label
+from recollect.services import file_restore, fork, label
 from recollect.services import trash as trash_service
 from recollect.services import undo as undo_service
 from recollect.services.archive import archive as archive_service
@@ -23,7 +21,6 @@ from recollect.services.archive.expiry import expiring
 from recollect.services.check.home_checks import WITHIN_DAYS
 from recollect.services.documents import changes as documents
 from recollect.services.documents.findings import PageRepairDocument, page_repair_members
-from recollect.services.documents.parts import version_length
 from recollect.services.label import LabelPlan
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.session import files_of, version_of
@@ -31,7 +28,6 @@ from recollect.services.repair import repair
 from recollect.services.repair.slim import with_slimming
 from recollect.services.session import Session
 from recollect.storage.archive.archive import ArchiveResult
-from recollect.storage.file_backups import RestoredFile, restore
 
 _MOST = 500
 
@@ -177,33 +173,21 @@ def restore_file(
     """Write one version of a file into a directory, given as an absolute path."""
     session = desk.reading(name)
     version = version_of(files_of(desk, session), path, number)
-    directory = Path(to)
-    if not directory.is_absolute():
-        raise UsageError(
-            f"directory {to!a}: not an absolute path", hint="write it from the root, for example /home/me/out"
-        )
-    if not version.is_known or not version.existed:
-        raise UsageError(f"{path}: version {number} has no content to restore", hint="choose another one")
-    target = directory / Path(path.replace("\\", "/")).name
-    done = restore(version, directory, overwrite=overwrite) if apply else None
+    found = file_restore.planned_restoration(version, Path(to), session.id, overwrite=overwrite)
+    change = file_restore.restored(found, desk.data) if apply else None
     return documents.FileRestorationDocument(
         session=session.id,
         path=path,
         version=number,
-        to=str(done.path if done else target),
-        bytes=version_length(version),
-        in_the_way=done is None and target.exists(),
-        kept=str(done.kept) if done is not None and done.kept is not None else None,
-        applied=done is not None,
-        undo=_undo_restore(done) if done is not None else None,
-        undo_request=None,
+        to=str(found.target),
+        bytes=found.bytes,
+        in_the_way=found.in_the_way,
+        is_there=found.plan is None,
+        kept=None,
+        applied=apply,
+        undo=None if change is None else desk.command("undo", change, "--apply"),
+        undo_request=None if change is None else _request("/api/undo", id=change),
     )
-
-
-def _undo_restore(done: RestoredFile) -> str:
-    if done.kept is None:
-        return shlex.join(["rm", "--", str(done.path)])
-    return shlex.join(["mv", "--", str(done.kept), str(done.path)])
 
 
 # ---- archive and clean-up --------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from recollect.services.page.sessions import SessionList, SessionRow, project_na
 from recollect.services.resume import resumption
 from recollect.services.session import Compaction
 from recollect.services.todos import to_do_lists
-from recollect.storage.file_backups import touched_files
+from recollect.storage.file_backups import own_name, restorable, touched_files
 
 _T = TypeVar("_T")
 _LONGEST_TEXT = 1_000_000
@@ -189,9 +189,7 @@ def files_of(desk: PageBackend, session: PageSession) -> Files:
 def files_document(desk: PageBackend, session: PageSession) -> parts.FilesDocument:
     """The versions without their contents."""
     rows = [
-        parts.TouchedFileDocument(
-            path, [parts.version_document(number, one) for number, one in enumerate(found, 1)]
-        )
+        parts.touched_file(path, [parts.version_document(number, one) for number, one in enumerate(found, 1)])
         for path, found in files_of(desk, session).items()
     ]
     return parts.FilesDocument(session.id, rows, len(rows))
@@ -227,6 +225,11 @@ def version_document(
         cut=text is not None and len(text) > _LONGEST_TEXT,
         bytes=parts.version_length(version),
     )
+
+
+def version_bytes(desk: PageBackend, session: PageSession, path: str, number: int) -> tuple[bytes, str]:
+    """The bytes of a version, as a restoration would write them, and the name of the file."""
+    return restorable(version_of(files_of(desk, session), path, number)), own_name(path) or "file"
 
 
 def diff_document(
