@@ -22,6 +22,9 @@ LIVE = "aaaa0000-0000-4000-8000-000000000005"
 SENT = "aaaa0000-0000-4000-8000-000000000006"
 FOUND = "aaaa0000-0000-4000-8000-000000000007"
 EDITED = "aaaa0000-0000-4000-8000-000000000008"
+BROKEN = "aaaa0000-0000-4000-8000-000000000009"
+WINDOWS = "aaaa0000-0000-4000-8000-00000000000a"
+EMPTY = "aaaa0000-0000-4000-8000-00000000000b"
 AGENT = "a1b2c3d4e5f6a7b8c"
 LONG_MESSAGES = 20_000
 FIRST_WORD = 500_001
@@ -33,10 +36,14 @@ def made_home(home: Path) -> None:
     put(home, FOUND, [own(entry, "found") for entry in with_words()], cwd="/srv/found")
     begun = [prompt(1, None, "Begin"), reply(2, 1, said("Begun"))]
     talks = {"shop": (RICH, rich()), "ways": (BRANCHED, branched()), "long": (LONG, long())}
-    talks |= {"edits": (EDITED, edits())}
+    talks |= {"edits": (EDITED, edits()), "broken": (BROKEN, broken())}
     talks |= {"evil": (HOSTILE, hostile()), "live": (LIVE, begun)}
     for name, (session, entries) in talks.items():
         put(home, session, [own(entry, name) for entry in entries], cwd=f"/srv/{name}")
+    begun = [prompt(1, None, "From Windows"), reply(2, 1, said("Seen"))]
+    put(home, WINDOWS, timed([own(entry, "win") for entry in begun]), cwd="C:\\Users\\sam\\shop\\till")
+    # What a client leaves behind that started and did nothing: files of today without a word.
+    put(home, EMPTY, [])
     log = put(home, SENT, [own(entry, "sent") for entry in sent()], cwd="/srv/sent")
     beside = log.with_suffix("") / "subagents"
     beside.mkdir(parents=True)
@@ -238,6 +245,17 @@ def rich() -> list[dict[str, Any]]:
         reply(8, 7, said("Done.")),
         link(9, 8, type="user", message={"role": "user", "content": [said("Like this:"), picture()]}),
         reply(10, 9, said("I see a dot.")),
+    ]
+
+
+def broken() -> list[dict[str, Any]]:
+    """A call that has no result: a finding."""
+    call = tool("lost", "Bash", command="sleep 1")
+    return [
+        prompt(1, None, "Wait a second"),
+        reply(2, 1, call),
+        prompt(3, 2, "And now?"),
+        reply(4, 3, said("Now.")),
     ]
 
 

@@ -37,7 +37,7 @@ def test_hostile_text_stays_text_everywhere(opened: Place, page: Chromium) -> No
         ("#/files", ".edits li"),
         (f"#/s/{HOSTILE}/files", ".version .code"),
         (f"#/s/{HOSTILE}/todos", ".narrow"),
-        (f"#/s/{HOSTILE}/findings", ".narrow"),
+        (f"#/s/{HOSTILE}/findings", ".drawer .findings, .drawer .waiting strong"),
         ("#/cost?since=all&by=branch", ".numbers td"),
         ("#/health", ".health .lines"),
     ]

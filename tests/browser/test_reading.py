@@ -14,6 +14,7 @@ from tests.browser.chromium import Chromium
 from tests.browser.conftest import Place
 from tests.browser.home import (
     BRANCHED,
+    BROKEN,
     EDITED,
     FIRST_WORD,
     FOUND,
@@ -37,7 +38,7 @@ if os.environ.get("RECOLLECT_TORTURE"):
 def test_the_key_leaves_the_address_and_the_list_comes(opened: Place, page: Chromium) -> None:
     """The key is not in the address bar after opening, and every session is in the list."""
     page.do("wait", selector=f'[data-session="{RICH}"]')
-    assert page.do("count", selector="[data-session]") == 8
+    assert page.do("count", selector="[data-session]") == 9
     assert "key=" not in page.do("hash")
     assert page.do("told")["problems"] == []
 
@@ -73,6 +74,41 @@ def test_a_session_reads_as_it_was(page: Chromium) -> None:
     page.do("wait", selector="dialog.large[open] img")
     page.do("press", keys=["Escape", "x", "x"])
     page.do("gone", selector=".diff", text="a")
+
+
+def test_folds_are_remembered_through_back_and_reload_and_other_tabs(page: Chromium) -> None:
+    """A strip and a call that were unfolded by hand stay so; another session is not touched by it."""
+    page.do("go", hash=f"#/s/{RICH}", wait=".strip")
+    page.do("click", selector=".strip")
+    page.do("click", selector='[data-call="toolu_3"] .fold')
+    page.do("wait", selector='[data-call="toolu_3"] .detail')
+    page.do("go", hash=f"#/s/{SENT}", wait=".strip")
+    assert page.do("attribute", selector=".strip", name="aria-expanded") == "false"
+    page.do("back")
+    page.do("wait", selector='[data-call="toolu_3"] .detail')
+    page.do("reload", wait='[data-call="toolu_3"] .detail')
+    page.do("click", selector=".strip")
+    page.do("gone", selector=".call", text="pytest")
+    page.do("reload", wait=".strip")
+    assert page.do("attribute", selector=".strip", name="aria-expanded") == "false"
+
+
+def test_findings_are_a_quiet_badge_and_a_drawer_and_nothing_moves(page: Chromium) -> None:
+    """The badge has its place before the count is known; the drawer leaves the conversation where it is, and leads to the line."""
+    page.do("size", width=1440, height=900)
+    page.do("go", hash=f"#/s/{BROKEN}", wait=".message")
+    page.do("wait", selector=".head .sum", text="$0.0007")
+    before = {name: page.do("box", selector=name) for name in (".message", ".head .sum", ".badge", ".tabs")}
+    page.do("wait", selector=".badge span", text="1")
+    assert {name: page.do("box", selector=name) for name in before} == before
+    assert page.do("count", selector=".messages .finding, .messages .wrong, .messages .bad") == 0
+    page.do("click", selector=".badge")
+    page.do("wait", selector=".drawer .findings li")
+    assert page.do("box", selector=".message") == before[".message"]
+    assert page.do("count", selector=".drawer .findings li") == 1
+    page.do("press", keys=["Escape"])
+    page.do("gone", selector=".drawer", text="Findings")
+    assert page.do("hash") == f"#/s/{BROKEN}"
 
 
 def test_thinking_unfolds_with_a_key_and_is_remembered(page: Chromium) -> None:
@@ -166,6 +202,13 @@ def test_a_sub_agent_stands_where_it_was_sent(page: Chromium) -> None:
     page.do("click", selector=".agent .alone")
     page.do("wait", selector=".message", text="Saw a tree")
     assert page.do("texts", selector=".who") == ["Task", "Sub-agent"]
+    # Alone it has a head of its own: its task, its counts, its cost; and the way back to its session.
+    assert page.do("wait", selector=".head h1") == "Look around"
+    about = page.do("wait", selector=".head .about", text="2 messages")
+    assert [part in about for part in ("of Long ago", "0 calls", "10 in, 20 out")] == [True] * 3
+    assert page.do("wait", selector=".head .sum") == "$0.0003"
+    page.do("click", selector=".head .about a")
+    page.do("wait", selector=".head h1", text="Long ago")
 
 
 def test_a_compacted_session_is_one_story_in_chapters(page: Chromium) -> None:
@@ -225,7 +268,7 @@ def test_no_page_shuts_anybody_out(page: Chromium, artefacts: Path, scheme: str,
         "files": (f"#/s/{EDITED}/files", ".version .code"),
         "recent": ("#/files", ".edits li"),
         "todos": (f"#/s/{RICH}/todos", ".narrow .waiting strong"),
-        "findings": (f"#/s/{RICH}/findings", ".narrow .waiting strong, .findings"),
+        "findings": (f"#/s/{BROKEN}/findings", ".drawer .findings"),
         "cost": ("#/cost?since=all", ".heat svg"),
         "health": ("#/health", ".health .lines"),
     }

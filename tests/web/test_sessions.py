@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from recollect.services.page.index import IndexKeeper
-from tests.small_home import ONE, TALK, TWO, open_in_this_process, prompt, put, reply, said
+from recollect.system.locations import MIRROR_FACTS
+from tests.small_home import ONE, TALK, TWO, link, open_in_this_process, prompt, put, reply, said
 from tests.web.pages import Browser, served
 
 OLD = "7c1d9c1e-0000-4000-8000-000000000003"
@@ -201,3 +202,29 @@ def test_an_index_that_is_broken_is_built_anew(browser: Browser, data: Path) -> 
     desk.index.refresh()
     desk.index.wait(60)
     assert browser.get("/api/sessions")["total_cost_usd"] == "75.00132"
+
+
+def test_what_a_session_of_another_agent_cost_is_unknown_where_no_usage_was_recorded(
+    data: Path, tmp_path: Path
+) -> None:
+    """Never 0: not in the list, its sum, the head, the turns' session or the statistics; and each says whose it is."""
+    home = tmp_path / "codex-1"
+    put(home, ONE, [prompt(1, None, "Q"), link(2, 1, type="assistant", message=SILENT)])
+    (home / MIRROR_FACTS).write_text("{}")
+    with Browser(served(home, data)) as browser:
+        listed = browser.get("/api/sessions")
+        (row,) = listed["sessions"]
+        assert (row["agent"], row["cost_usd"], row["known_cost_usd"], row["unpriced"]) == (
+            "codex",
+            None,
+            None,
+            [],
+        )
+        assert (row["is_indexed"], listed["unrecorded"], listed["total_cost_usd"]) == (True, 1, "0")
+        head = browser.get(f"/api/sessions/{ONE}")
+        assert (head["agent"], head["cost_usd"], head["known_cost_usd"]) == ("codex", None, None)
+        assert browser.get(f"/api/sessions/{ONE}/costs")["session"]["cost_usd"] is None
+        assert browser.get("/api/stats")["uncertainty"]["unrecorded_sessions"] == 1
+
+
+SILENT = {"role": "assistant", "content": [said("A")]}

@@ -7,7 +7,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 export async function open({ page, seen }, { url }) {
   seen.requests.length = seen.problems.length = seen.dialogs = 0
   // Each test begins where nobody has read yet.
-  await page.evaluate(() => localStorage.removeItem('recollect-places')).catch(() => {})
+  await page.evaluate(() => ['recollect-places', 'recollect-folds'].forEach((one) => localStorage.removeItem(one))).catch(() => {})
   await page.goto('about:blank')
   await page.goto(url)
   await page.waitForSelector('main [data-search], main .message, main .card, main .waiting.trouble, main .signin')
@@ -257,3 +257,7 @@ export async function fileLinks({ page }, { most }) {
   return paths.slice(0, most).map((path) => `${location(page)}?${new URLSearchParams({ f: path })}`)
 }
 const location = (page) => new URL(page.url()).hash.split('?')[0]
+
+/** Answer one path of the server with a document until `honest`. */
+export const pretend = ({ page }, { path, status, body }) => page.route((url) => url.pathname === path, (route) => route.fulfill({ status: status ?? 200, contentType: 'application/json', body: JSON.stringify(body) }))
+export const honest = ({ page }) => page.unrouteAll({ behavior: 'wait' })

@@ -13,6 +13,7 @@ from recollect.services.documents.cost.stats import StatsDocument, StatToolDocum
 from recollect.services.indexing.access import open_index
 from recollect.services.stats.behind import Figure, sessions_behind
 from recollect.services.stats.stats import stats
+from recollect.storage import budget_marks
 from tests.small_home import ONE, TWO, lines, link, prompt, put, reply, said
 
 NOW = dt.datetime(2026, 11, 15, 12, 0, tzinfo=dt.UTC)
@@ -155,3 +156,22 @@ def test_bounds_and_projects_limit_all_but_the_periods(tmp_path: Path) -> None:
 )
 def test_which_commands_commit(command: str, is_one: bool) -> None:
     assert (_COMMIT.search(command) is not None) == is_one
+
+
+def test_the_limit_seen_is_the_most_of_each_window_that_a_client_reported(tmp_path: Path) -> None:
+    """Of five-hour windows of the last two weeks; without a record there is none."""
+    put(tmp_path / "home", ONE, TALK)
+    data, now = str(tmp_path / "data"), NOW.timestamp()
+    for percent, resets, at in (
+        (90, 1, now - 30 * 86_400),
+        (40, 5, now - 9_000),
+        (92, 5, now - 8_000),
+        (12, 9, now),
+    ):
+        budget_marks.record_limits(data, [("five_hour", percent, float(resets)), ("seven_day", 99, 7.0)], at)
+
+    document = found(tmp_path / "home", tmp_path / "cache", data=tmp_path / "data")
+
+    assert [one.used_percentage for one in document.blocks.limits] == [92, 12]
+    assert [one.resets_at and one.resets_at.timestamp() for one in document.blocks.limits] == [5, 9]
+    assert found(tmp_path / "home", tmp_path / "cache").blocks.limits == []

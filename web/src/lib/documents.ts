@@ -823,6 +823,13 @@ export interface SecretsDocument {
   action: RequestDocument | null
 }
 
+/** The most that a client reported as used of one five-hour window, and when. */
+export interface SeenLimitDocument {
+  used_percentage: number
+  at: string
+  resets_at: string | null
+}
+
 /** A home that the page shows. */
 export interface ServedHomeDocument {
   path: string
@@ -843,9 +850,10 @@ export interface SessionChangesDocument {
   index: 'building' | 'none' | 'ready'
 }
 
-/** The header of a conversation. Costs are null while the index does not know them. */
+/** The header of a conversation. Costs are null while the index does not know them, or if no usage was recorded. */
 export interface SessionHeadDocument {
   id: string
+  agent: string
   title: string
   custom_title: string | null
   tag: string | null
@@ -899,12 +907,13 @@ export interface SessionHitsDocument {
   strength: number | null
 }
 
-/** A part of the list; the first part has the facets. ``index`` is the state of the index. ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter. */
+/** A part of the list; the first part has the facets. ``index`` is the state of the index. ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter. ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum. */
 export interface SessionListDocument {
   sessions: SessionRowDocument[]
   from: number
   total: number
   total_cost_usd: string
+  unrecorded: number
   unlisted_cost_usd: string | null
   unpriced: string[]
   index: 'building' | 'none' | 'ready'
@@ -1009,11 +1018,12 @@ export interface StatAgentsDocument {
   types: StatToolDocument[]
 }
 
-/** Five-hour blocks, the newest last, as ``cost --by block`` has them, and the most that one block held. */
+/** Five-hour blocks, the newest last, as ``cost --by block`` has them, and the most that one block held. ``limits``: the limit as clients reported it to `recollect statusline`, one for each window, the newest last. */
 export interface StatBlocksDocument {
   rows: CostRowDocument[]
   most_tokens: number
   most_cost_usd: string
+  limits: SeenLimitDocument[]
 }
 
 /** A local day. ``models`` are dollars by model. */
@@ -1205,7 +1215,7 @@ export interface UncertainModelDocument {
   versions?: string[]
 }
 
-/** What the total does not know, said once. ``uncertain_usd`` is a lower bound, part of the total. ``deleted_usd``: of sessions whose logs are gone; it is in the total, and in no list of sessions. */
+/** What the total does not know, said once. ``uncertain_usd`` is a lower bound, part of the total. ``deleted_usd``: of sessions whose logs are gone; it is in the total, and in no list of sessions. ``unrecorded_sessions``: of other agents, without any usage; what they cost is unknown and in no amount. */
 export interface UncertaintyDocument {
   uncertain_responses: number
   uncertain_usd: string
@@ -1213,6 +1223,7 @@ export interface UncertaintyDocument {
   unpriced: string[]
   deleted_sessions: number
   deleted_usd: string
+  unrecorded_sessions: number
 }
 
 /** A change that is undone. */

@@ -129,3 +129,8 @@ export function tail(path: string, parts = 2): string {
 export function plural(value: number, word: string, many = word + 's'): string {
   return `${count(value)} ${value === 1 ? word : many}`
 }
+
+const AGENTS: Record<string, string> = { claude: 'Claude Code', codex: 'Codex', opencode: 'OpenCode', gemini: 'Gemini CLI', qwen: 'Qwen Code' }
+
+/** The client whose session it is. */
+export const agentName = (agent: string): string => AGENTS[agent] ?? visible(agent)

@@ -4,7 +4,9 @@ import { SvelteMap, SvelteSet } from 'svelte/reactivity'
 import { get, post, sessionPath } from './api'
 import type { MarksDocument, PinDocument } from './documents'
 import { may } from './may.svelte'
-import { sayProblem } from './said.svelte'
+import { inSight } from './places'
+import { route } from './route.svelte'
+import { say, sayProblem } from './said.svelte'
 
 const stars = new SvelteSet<string>()
 const pins = new SvelteMap<string, PinDocument[]>()
@@ -41,4 +43,14 @@ export async function pin(session: string, uuid: string, on: boolean, text = '')
   } catch (cause) {
     sayProblem(cause)
   }
+}
+
+/** Pin the message one stands at, or the first in sight; or take its pin away. */
+export function pinInSight(): void {
+  const message = document.querySelector<HTMLElement>('.message.isCurrent[data-uuid]') ?? inSight()
+  const uuid = message?.dataset.uuid
+  if (!message || !uuid) return say('There is no message to pin.')
+  const isOn = !isPinned(route.now.id, uuid)
+  void pin(route.now.id, uuid, isOn, (message.querySelector('.prose')?.textContent ?? message.textContent ?? '').trim())
+  say(isOn ? 'Pinned; it stands above the list of sessions.' : 'No longer pinned.')
 }

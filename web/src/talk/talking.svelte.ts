@@ -3,31 +3,41 @@
 import { getContext, setContext } from 'svelte'
 import { SvelteMap } from 'svelte/reactivity'
 import { sessionPath, viewAsked, get } from '../lib/api'
-import type { Finding, TurnCostDocument, TurnCostsDocument, ViewDocument } from '../lib/documents'
+import type { TurnCostDocument, TurnCostsDocument, ViewDocument } from '../lib/documents'
+import { foldsOf, keepFold } from '../lib/folds'
 import { link } from '../lib/route.svelte'
 import { seek } from '../lib/sought'
 
 export class Talking {
-  /** What was folded or unfolded by hand; it outlives the rows, which come and go with scrolling. */
-  readonly unfolded = new SvelteMap<string, boolean>()
+  /** What was folded or unfolded by hand; it outlives the rows, which come and go with scrolling, and the page. */
+  readonly unfolded: SvelteMap<string, boolean>
   /** Replaced as a whole: ten thousand turns are one change, not ten thousand. */
   turns = $state.raw(new Map<number, TurnCostDocument>())
-  findings = $state.raw(new Map<string, Finding[]>())
   /** What the search that led here matched, or null. */
   pattern = $state.raw<RegExp | null>(null)
+  /** Who typed the prompts, on a team's page; empty until that is known. */
+  person = $state('')
   fork: (uuid: string) => void = () => {}
 
   constructor(
     readonly id: string,
     readonly view: ViewDocument,
-  ) {}
+  ) {
+    this.unfolded = new SvelteMap(foldsOf(this.name))
+  }
+
+  private get name(): string {
+    return viewLink(this.id, this.view)
+  }
 
   isOpen(key: string, usual: boolean): boolean {
     return this.unfolded.get(key) ?? usual
   }
 
   toggle(key: string, usual: boolean): void {
-    this.unfolded.set(key, !this.isOpen(key, usual))
+    const isOpen = !this.isOpen(key, usual)
+    this.unfolded.set(key, isOpen)
+    keepFold(this.name, key, isOpen)
   }
 
   /** Whether a text holds what was searched for; such a text is never folded away. */
@@ -38,11 +48,6 @@ export class Talking {
   async readTurns(): Promise<void> {
     const found = await get<TurnCostsDocument>(sessionPath(this.id, '/costs'), viewAsked(this.view))
     this.turns = new Map(found.turns.map((turn) => [turn.from, turn]))
-  }
-
-  wrong(uuids: (string | null)[]): Finding[] {
-    if (this.findings.size === 0) return []
-    return uuids.flatMap((uuid) => (uuid ? (this.findings.get(uuid) ?? []) : []))
   }
 }
 

@@ -22,7 +22,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
-from recollect.cli.terminal import output
+from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
@@ -72,6 +72,7 @@ def run(options: Namespace) -> int:
             project=options.project,
             timezone=options.timezone,
             now=now,
+            data=plans.own_data(options),
         )
     if options.json:
         output.print_json(found)

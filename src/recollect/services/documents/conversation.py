@@ -195,9 +195,10 @@ class CompactionDocument(Struct, frozen=True, kw_only=True):
 
 
 class SessionHeadDocument(Struct, frozen=True, kw_only=True):
-    """The header of a conversation. Costs are null while the index does not know them."""
+    """The header of a conversation. Costs are null while the index does not know them, or if no usage was recorded."""
 
     id: str
+    agent: str
     title: str
     custom_title: str | None
     tag: str | None

@@ -61,12 +61,14 @@ class SessionListDocument(Struct, frozen=True, kw_only=True, rename={"from_": "f
     """A part of the list; the first part has the facets. ``index`` is the state of the index.
 
     ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter.
+    ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum.
     """
 
     sessions: list[SessionRowDocument]
     from_: int
     total: int
     total_cost_usd: str
+    unrecorded: int
     unlisted_cost_usd: str | None
     unpriced: list[str]
     index: IndexState

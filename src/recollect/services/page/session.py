@@ -29,6 +29,7 @@ from recollect.services.resume import resumption
 from recollect.services.session import Compaction
 from recollect.services.todos import to_do_lists
 from recollect.storage.file_backups import own_name, restorable, touched_files
+from recollect.system.locations import agent_of, is_unrecorded
 
 _T = TypeVar("_T")
 _LONGEST_TEXT = 1_000_000
@@ -71,6 +72,7 @@ def head_document(desk: PageBackend, listed: SessionList, name: str) -> SessionH
     row = listed.row(session)
     return SessionHeadDocument(
         id=session.id,
+        agent=row.agent,
         title=seen.title or "",
         custom_title=seen.custom_title,
         tag=seen.tag,
@@ -143,10 +145,12 @@ def _spending(desk: PageBackend, session: PageSession) -> dict[str, Any]:
         except NotFound:
             return {}
     unpriced = [one.model for one in report.unpriced]
+    known = exact(report.totals.pico_usd)
+    is_unknown = is_unrecorded(agent_of(str(session.home.root)), report.totals.responses)
     return {
         "responses": report.totals.responses,
-        "cost_usd": None if unpriced else exact(report.totals.pico_usd),
-        "known_cost_usd": exact(report.totals.pico_usd),
+        "cost_usd": None if unpriced or is_unknown else known,
+        "known_cost_usd": None if is_unknown else known,
         "unpriced": unpriced,
         "models": [row.keys["model"] for row in report.rows],
         **counts(report.totals.tokens),

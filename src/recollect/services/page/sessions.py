@@ -31,7 +31,7 @@ from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
 from recollect.services.session import Session
-from recollect.system.locations import agent_of
+from recollect.system.locations import agent_of, is_unrecorded
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FACETS = 100
@@ -103,9 +103,23 @@ class SessionRow(Struct):
         return None if self.used is None else self.used.spent
 
     @property
+    def agent(self) -> str:
+        """Whose session it is."""
+        return agent_of(str(self.session.home.root))
+
+    @property
+    def is_unrecorded(self) -> bool:
+        """Whether its client wrote down no usage at all: what it cost is unknown, not 0."""
+        return is_unrecorded(self.agent, None if self.used is None else self.used.responses)
+
+    @property
     def pico_usd(self) -> int | None:
         """Its cost, without models that have no price."""
-        return None if self.spent is None else sum(amount or 0 for amount in self.spent.values())
+        return (
+            None
+            if self.spent is None or self.is_unrecorded
+            else sum(amount or 0 for amount in self.spent.values())
+        )
 
     @property
     def unpriced(self) -> list[str]:
@@ -147,6 +161,7 @@ class SessionList:
             from_=start,
             total=len(rows),
             total_cost_usd=exact(listed),
+            unrecorded=sum(row.is_unrecorded for row in rows),
             unlisted_cost_usd=exact(self._spent() - listed) if _is_all(query) else None,
             unpriced=unpriced,
             index=self._desk.index.state,
@@ -311,7 +326,7 @@ class SessionList:
     def _document(self, row: SessionRow) -> documents.SessionRowDocument:
         return documents.SessionRowDocument(
             id=row.id,
-            agent=agent_of(str(row.session.home.root)),
+            agent=row.agent,
             project=project_name(row.cwd, row.session.path),
             cwd=row.cwd or None,
             title=row.title,

@@ -55,6 +55,7 @@ class PageStats:
                         timezone=timezone,
                         now=now,
                         table=self._read(opened, project),
+                        data=self._desk.data,
                     )
                     self._kept[key] = found
                     while len(self._kept) > _KEPT:

@@ -15,8 +15,10 @@ from recollect.model.cost.calendar import UNKNOWN
 from recollect.model.cost.money import exact
 from recollect.model.cost.report import CostRow
 from recollect.model.line_views.call_events import AGENT_TOOLS
+from recollect.services.budget.budget import seen_limits
 from recollect.services.cost.report import costs, offset_of, zone_of
 from recollect.services.documents.cost import stats as documents
+from recollect.services.documents.cost.budget import RateLimitDocument
 from recollect.services.documents.cost.report import cost_document
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.recount import recounted
@@ -37,6 +39,7 @@ Key = TypeVar("Key")
 _TOP = 10
 _QUARTER_MINUTES = 15
 _BLOCK_DAYS = 14
+_FIVE_HOURS = "five_hour"  # the client's name of that window
 
 
 class SessionNames:
@@ -76,10 +79,12 @@ def stats(
     timezone: str | None = None,
     now: dt.datetime | None = None,
     table: UsageTable | None = None,
+    data: Path | None = None,
 ) -> documents.StatsDocument:
     """What was done and what it cost. ``since`` and ``until`` count by whole quarters of an hour.
 
-    ``table``: what was read from the same state of the index, for the same project.
+    ``table``: what was read from the same state of the index, for the same project. ``data``: our own directory, for
+    the limits that were seen.
     """
     now = now or dt.datetime.now(dt.UTC)
     table = table or UsageTable(opened, project)
@@ -95,7 +100,7 @@ def stats(
         project=project,
         periods=[_period(name, table, *span) for name, span in _spans(now, timezone).items()],
         total_cost_usd=exact(_pico(used)),
-        uncertainty=_uncertainty(used, names),
+        uncertainty=_uncertainty(used, names, table.unrecorded),
         days=_days(used, work, clock),
         hours=_hours(used, clock),
         models=_groups(used, lambda one: one.model),
@@ -105,7 +110,7 @@ def stats(
         tools=_tools(called, lambda one: one.tool),
         agents=_agents(used, called),
         cache=_savings(used),
-        blocks=_blocks(homes, opened, project, timezone, now),
+        blocks=_blocks(homes, opened, project, timezone, now=now, data=data),
     )
 
 
@@ -167,7 +172,9 @@ def _grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[R
     return dict(found)
 
 
-def _uncertainty(used: Sequence[PricedUsage], names: SessionNames) -> documents.UncertaintyDocument:
+def _uncertainty(
+    used: Sequence[PricedUsage], names: SessionNames, unrecorded: int
+) -> documents.UncertaintyDocument:
     uncertain = [one for one in used if one.is_uncertain]
     deleted = [one for one in used if names.is_deleted(one.log.session)]
     return documents.UncertaintyDocument(
@@ -177,6 +184,7 @@ def _uncertainty(used: Sequence[PricedUsage], names: SessionNames) -> documents.
         unpriced=sorted({one.model for one in used if one.pico_usd is None}),
         deleted_sessions=len({one.log.session for one in deleted}),
         deleted_usd=exact(_pico(deleted)),
+        unrecorded_sessions=unrecorded,
     )
 
 
@@ -326,7 +334,13 @@ def _savings(used: Iterable[PricedUsage]) -> documents.CacheSavingsDocument:
 
 
 def _blocks(
-    homes: Sequence[Path], opened: OpenIndex, project: str | None, timezone: str | None, now: dt.datetime
+    homes: Sequence[Path],
+    opened: OpenIndex,
+    project: str | None,
+    timezone: str | None,
+    *,
+    now: dt.datetime,
+    data: Path | None,
 ) -> documents.StatBlocksDocument:
     report = costs(homes, ["block"], opened=opened, project=project, timezone=timezone, now=now)
     most = max(report.rows, key=_all_tokens, default=None)
@@ -334,9 +348,28 @@ def _blocks(
     edge = (now - dt.timedelta(days=_BLOCK_DAYS)).strftime("%Y-%m-%dT%H:%M:%SZ")
     recent = [row for row in report.rows if row.block is not None and row.block.end >= edge]
     document = cost_document(report, recent, timezone)
+    limits = [] if data is None else _seen_limits(data, edge)
     return documents.StatBlocksDocument(
-        document.rows, 0 if most is None else _all_tokens(most), exact(dearest)
+        document.rows, 0 if most is None else _all_tokens(most), exact(dearest), limits
     )
+
+
+def _seen_limits(data: Path, edge: str) -> list[documents.SeenLimitDocument]:
+    """The most that was reported of each five-hour window since ``edge``."""
+    most: dict[int | None, RateLimitDocument] = {}
+    for one in seen_limits(str(data)):
+        known = most.get(one.resets_at)
+        is_more = known is None or one.used_percentage >= known.used_percentage
+        if one.window == _FIVE_HOURS and one.at >= edge and is_more:
+            most[one.resets_at] = one
+    return [
+        documents.SeenLimitDocument(
+            used_percentage=one.used_percentage,
+            at=one.at,
+            resets_at=None if one.resets_at is None else dt.datetime.fromtimestamp(one.resets_at, dt.UTC),
+        )
+        for one in sorted(most.values(), key=lambda one: one.at)
+    ]
 
 
 def _all_tokens(row: CostRow) -> int:

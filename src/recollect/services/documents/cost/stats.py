@@ -111,18 +111,31 @@ class CacheSavingsDocument(Struct, frozen=True, kw_only=True):
     uncached_usd: str
 
 
+class SeenLimitDocument(Struct, frozen=True, kw_only=True):
+    """The most that a client reported as used of one five-hour window, and when."""
+
+    used_percentage: int
+    at: str
+    resets_at: dt.datetime | None
+
+
 class StatBlocksDocument(Struct, frozen=True):
-    """Five-hour blocks, the newest last, as ``cost --by block`` has them, and the most that one block held."""
+    """Five-hour blocks, the newest last, as ``cost --by block`` has them, and the most that one block held.
+
+    ``limits``: the limit as clients reported it to `recollect statusline`, one for each window, the newest last.
+    """
 
     rows: list[CostRowDocument]
     most_tokens: int
     most_cost_usd: str
+    limits: list[SeenLimitDocument]
 
 
 class UncertaintyDocument(Struct, frozen=True, kw_only=True):
     """What the total does not know, said once. ``uncertain_usd`` is a lower bound, part of the total.
 
     ``deleted_usd``: of sessions whose logs are gone; it is in the total, and in no list of sessions.
+    ``unrecorded_sessions``: of other agents, without any usage; what they cost is unknown and in no amount.
     """
 
     uncertain_responses: int
@@ -131,6 +144,7 @@ class UncertaintyDocument(Struct, frozen=True, kw_only=True):
     unpriced: list[str]
     deleted_sessions: int
     deleted_usd: str
+    unrecorded_sessions: int
 
 
 class StatsDocument(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,129 @@
+"""Defects that were seen on the page, each by its name; other files of this room have those of their subject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser.chromium import Chromium
+from tests.browser.home import EMPTY, LONG, RICH, SENT, WINDOWS
+
+ROW: dict[str, Any] = {
+    "id": RICH,
+    "agent": "claude",
+    "project": "shop",
+    "cwd": "/srv/shop",
+    "title": "",
+    "tag": None,
+    "branch": None,
+    "first_at": None,
+    "last_at": None,
+    "messages": None,
+    "responses": None,
+    "lines": None,
+    "bytes": 9,
+    "agents": None,
+    "cost_usd": None,
+    "known_cost_usd": None,
+    "unpriced": [],
+    "models": [],
+    "live": False,
+    "damaged": None,
+    "expires_at": None,
+    "is_archived": False,
+    "is_archive_only": False,
+    "is_indexed": False,
+}
+FACETS: dict[str, Any] = {"projects": [], "branches": [], "models": [], "tags": [], "repositories": []}
+LIST: dict[str, Any] = {
+    "sessions": [ROW],
+    "from": 0,
+    "total": 1,
+    "total_cost_usd": "0",
+    "unrecorded": 0,
+    "unlisted_cost_usd": None,
+    "unpriced": [],
+    "index": "building",
+    "facets": FACETS,
+}
+
+
+@pytest.fixture
+def pretending(page: Chromium) -> Iterator[Chromium]:
+    """A page whose server may be given words; afterwards it speaks for itself again."""
+    yield page
+    page.do("honest")
+
+
+def test_while_the_first_index_is_built_nothing_is_untitled_or_free_or_red_and_it_refreshes_by_itself(
+    pretending: Chromium,
+) -> None:
+    do = pretending.do
+    do("pretend", path="/api/sessions", body=LIST)
+    do("pretend", path="/api/stats", status=409, body={"error": "not built yet", "hint": "wait"})
+    do("go", hash="#/sessions?sort=first", wait=".list .row:has-text('Not read yet')")
+    told = do("wait", selector=".sessions")
+    assert "Reading the logs for the first time" in told
+    assert [word in told for word in ("Untitled", "$0.00")] == [False, False]
+    do("go", hash="#/home?since=all", wait=".waiting:has-text('Reading your logs for the first time')")
+    assert do("count", selector=".trouble") == 0
+    do("honest")
+    do("wait", selector=".home .figure")
+
+
+def test_the_list_says_why_its_sum_is_not_that_of_cost_and_what_is_unknown(pretending: Chromium) -> None:
+    do = pretending.do
+    known = {**ROW, "is_indexed": True, "title": "Silent", "agent": "codex"}
+    sums = {"total_cost_usd": "104.63", "unlisted_cost_usd": "0.59", "unrecorded": 1, "index": "ready"}
+    do("pretend", path="/api/sessions", body={**LIST, **sums, "sessions": [known]})
+    do("go", hash="#/sessions?sort=first", wait=".list .row:has-text('Silent')")
+    told = do("wait", selector=".sums", text="$104.63")
+    assert "and $0.59 of sessions that were deleted" in told
+    assert "and 1 session of unknown cost" in told
+    row = do("wait", selector=".list .row")
+    assert ["Codex" in row, "unknown" in row, "$0.00" in row] == [True, True, False]
+
+
+def test_files_without_a_word_are_not_on_top_and_paths_of_windows_are_shortened(page: Chromium) -> None:
+    page.do("wait", selector=".list .row")
+    assert page.do("attribute", selector="[data-session]", name="data-session") != EMPTY
+    assert "Today" not in page.do("texts", selector=".row .gutter")
+    page.do("go", hash=f"#/s/{WINDOWS}", wait=".head .about a")
+    assert page.do("wait", selector=".head .about a") == "till"
+
+
+def test_nothing_covers_text_or_is_cut_off(page: Chromium) -> None:
+    """The place of reading stands below the text; the panel's × is inside the panel; notices are two at most and cover
+    no control."""
+    for width in (1440, 1024):
+        page.do("size", width=width, height=900)
+        page.do("go", hash=f"#/s/{LONG}", wait=".panel .hide")
+        page.do("wait", selector=".status", text="20,000 messages")
+        messages, status = (page.do("box", selector=one) for one in (".messages", ".status"))
+        assert messages["y"] + messages["height"] <= status["y"] + 0.5
+        panel, cross = (page.do("box", selector=one) for one in (".panel", ".panel .hide"))
+        assert cross["x"] + cross["width"] <= panel["x"] + panel["width"] <= width
+        for key in ("y", "]", "y"):
+            page.do("press", keys=[key])
+        page.do("wait", selector=".notice", text="Copied")
+        assert page.do("count", selector=".notice") <= 2
+        notices = page.do("box", selector=".notices")
+        for control in (".head .do", ".panel .foot", ".panel .parts", ".tabs"):
+            assert not _meet(notices, page.do("box", selector=control)), control
+        page.do("go", hash="#/sessions", wait=".list .row")
+
+
+def test_an_error_of_the_page_speaks_of_no_options_of_a_command(pretending: Chromium) -> None:
+    do = pretending.do
+    refused = {"error": "session: it is busy", "hint": "add `--force` to go on"}
+    do("pretend", path=f"/api/sessions/{SENT}/todos", status=409, body=refused)
+    do("go", hash=f"#/s/{SENT}/todos", wait=".waiting.trouble")
+    told = do("wait", selector=".waiting.trouble")
+    assert ["it is busy" in told, "--force" in told] == [True, False]
+
+
+def _meet(one: dict[str, float], other: dict[str, float]) -> bool:
+    across = one["x"] < other["x"] + other["width"] and other["x"] < one["x"] + one["width"]
+    return across and one["y"] < other["y"] + other["height"] and other["y"] < one["y"] + one["height"]
