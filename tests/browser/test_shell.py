@@ -166,6 +166,7 @@ def test_a_session_opens_where_reading_stopped_and_a_pin_leads_back(page: Chromi
     page.do("reload", wait=".pins a")
     page.do("click", selector=".pins button")
     page.do("gone", selector=".pins a", text="")
+    page.do("wait", selector=".messages article")
     page.do("click", selector=".head .pin")
     page.do("wait", selector=".pins a")
     page.do("click", selector=".pins button")
