@@ -77,6 +77,11 @@ def newest(case: Case) -> list[str]:
     return [row["id"] for row in case.document("overview")["newest"]]
 
 
+def amount(row: dict[str, Any]) -> Decimal | None:
+    """What a client of another agent recorded nothing of has an unknown cost here, and adds nothing elsewhere."""
+    return Decimal(0) if row["cost_usd"] is None and row.get("responses") == 0 else dollars(row["cost_usd"])
+
+
 def _row(row: dict[str, Any], fields: Sequence[str]) -> Record:
     found: Record = {field: row[field] for field in fields if field in row}
     for field in ("first_at", "last_at"):
@@ -85,9 +90,7 @@ def _row(row: dict[str, Any], fields: Sequence[str]) -> Record:
     for field in ("title", "cwd"):
         found[field] = found.get(field) or ""
     if "cost_usd" in found:
-        # What a client of another agent recorded nothing of has an unknown cost here, and adds nothing elsewhere.
-        is_unknown = found["cost_usd"] is None and found.get("responses") == 0
-        found["cost_usd"] = Decimal(0) if is_unknown else dollars(found["cost_usd"])
+        found["cost_usd"] = amount(row)
         found["is_unpriced"] = bool(row.get("unpriced"))
     return found
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from recollect.cli.terminal.text import visible
 from tests.surfaces.case import Case
-from tests.surfaces.commands import UNKNOWN_COST, cents, used
-from tests.surfaces.record import TOKENS, USAGE, Record, Surface, dollars, moment
+from tests.surfaces.commands import UNKNOWN_COST, amount, cents, used
+from tests.surfaces.record import TOKENS, USAGE, Record, Surface, moment
 from tests.web.pages import Browser, served
 
 _TOLD = ("title", "cwd", "first_at", "last_at", "lines", "agents", "tag", "damaged")
@@ -42,7 +42,7 @@ def _row(row: dict[str, Any], fields: Sequence[str]) -> Record:
         "cwd": row["cwd"] or "",
         "first_at": moment(row["first_at"]),
         "last_at": moment(row["last_at"]),
-        "cost_usd": dollars(row["cost_usd"]),
+        "cost_usd": amount(row),
         "is_unpriced": bool(row["unpriced"]),
     }
     return found
