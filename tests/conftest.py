@@ -55,7 +55,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Mark what is slow before ``-m`` chooses; then put those files first: a run ends evenly with the short ones."""
+    """Mark what is slow before ``-m`` chooses; then put those files first: a run ends evenly with the short ones.
+
+    The browser's room comes before all: it stays in one process, and nothing takes longer.
+    """
     for item in items:
         call = getattr(item, "callspec", None)
         values = [value for value in call.params.values() if isinstance(value, str)] if call else []
@@ -65,13 +68,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item.add_marker("slow")
     yield
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow_files)
+    browser = TESTS / "browser"
+    items.sort(key=lambda item: (item.path.parent != browser, item.path not in slow_files))
 
 
 def pytest_collection_finish() -> None:
     """What was collected stays to the end: the collector of garbage need not walk ten thousand tests each time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """More processes than cores: about half of the time tests wait for a server, a browser, a client or a clock."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + max(2, cores // 2)
 
 
 @pytest.hookimpl(optionalhook=True)

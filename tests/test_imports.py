@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src"
+
+
+@functools.cache
+def stored_in(statement: ast.stmt) -> frozenset[str]:
+    """The names a statement gives a value to; each is asked for by every module that imports it in the end."""
+    names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+    return frozenset(node.id for node in names if isinstance(node.ctx, ast.Store))
 
 
 class Imports:
@@ -53,8 +61,7 @@ class Imports:
                 case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                     self.names[module].add(one.name)
                 case _:
-                    stored = [node for node in ast.walk(one) if isinstance(node, ast.Name)]
-                    self.names[module] |= {node.id for node in stored if isinstance(node.ctx, ast.Store)}
+                    self.names[module] |= stored_in(one)
 
     def _take(self, module: str, one: ast.ImportFrom) -> None:
         base = one.module or ""

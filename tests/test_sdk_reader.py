@@ -7,6 +7,7 @@ differences below were checked against client 2.1.325 (tests/data, tests/oracle)
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,16 +17,19 @@ from recollect.services.homes import Home
 from recollect.services.session import Session
 from tests.talk import assistant, log_at, mark, user
 
-sdk = pytest.importorskip("claude_agent_sdk", reason="the Claude Agent SDK is not installed (extra sdk)")
-
 SESSION = "3f2a9c1e-0000-4000-8000-000000000001"
 # A compaction kept some lines in sight; the SDK does not look for those.
 PRESERVED = {"1cafb46a-67c9-43ec-b93a-12e88f9cb95c", "a9e213c4", "cf32552c"}
 
 
+def sdk() -> Any:
+    """The SDK: imported where it is used, since it takes every process that collects these tests a second."""
+    return pytest.importorskip("claude_agent_sdk", reason="the Claude Agent SDK is not installed (extra sdk)")
+
+
 def sdk_ids(session: Session) -> list[str]:
     """The messages the SDK sees in a session."""
-    return [message.uuid for message in sdk.get_session_messages(session.id)]
+    return [message.uuid for message in sdk().get_session_messages(session.id)]
 
 
 def our_ids(session: Session, *, with_meta: bool) -> list[str]:
@@ -80,7 +84,7 @@ def test_the_sdk_lists_our_titles_and_tags(tmp_path: Path, monkeypatch: pytest.M
     session = Home(home).session(SESSION)
     label.apply(label.titled(session, "A better title"), data)
     label.apply(label.tagged(session, "urgent"), data)
-    listed = sdk.get_session_info(SESSION)
+    listed = sdk().get_session_info(SESSION)
 
     assert listed is not None
     assert ("A better title", "urgent") == (listed.custom_title, listed.tag)

@@ -325,15 +325,20 @@ def cases(bench: Bench) -> Iterator[tuple[Case, str]]:
 
 
 def interrupted_recoveries(bench: Bench, share: int) -> Iterator[tuple[Case, str]]:
-    """A crash after each change of a name, and then a crash of the recovery, at every call that changes anything."""
+    """A crash after each change of a name, and then a crash of the recovery, at every call that changes anything.
+
+    One in ``share`` of them. The calls of a recovery are known once it was run: for a small share only some crashes
+    are tried at all.
+    """
+    of_crashes, of_calls = (8, share // 8) if share > 8 else (1, share)
     for operation in ("apply", "undo"):
         _, names = bench.run(Case(operation, 0, DIE))
-        for nth in [
-            nth for nth, name in enumerate(names, start=1) if name in {"renameat2", "unlink", "replace"}
-        ]:
+        places = [nth for nth, name in enumerate(names, 1) if name in {"renameat2", "unlink", "replace"}]
+        for turn, nth in enumerate(places[::of_crashes]):
             bench.run(Case(operation, nth, DONE))
             _, recovery = bench.in_child(lambda: bench.journal().recover(), Case("recover", 0, DIE))
-            for second in [second for second, name in enumerate(recovery, start=1) if name not in LOOKING]:
+            calls = [second for second, name in enumerate(recovery, start=1) if name not in LOOKING]
+            for second in calls[turn % of_calls :: of_calls]:
                 yield Case(operation, nth, DONE, second=second), names[nth - 1]
 
 
@@ -356,7 +361,7 @@ def main() -> None:
     bench = Bench(directory)
     counts: Counter[str] = Counter()
     broken = []
-    for case, name in [*cases(bench), *interrupted_recoveries(bench, share)][::share]:
+    for case, name in [*list(cases(bench))[::share], *interrupted_recoveries(bench, share)]:
         counts["cases"] += 1
         counts["of these in a recovery"] += bool(case.second)
         broken += [f"{case.told(name)}: {problem}" for problem in check(bench, case)]

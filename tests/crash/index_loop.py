@@ -29,7 +29,8 @@ from tests.index.world import SESSIONS, World, encoded, forked
 from tests.talk import assistant, call, result, user
 
 LOGS = 8
-LINES = 100
+# Enough for several commits and for several frames of each log; more lines are more of the same.
+LINES = 100 if os.environ.get("RECOLLECT_TORTURE") else 40
 WORDS = [
     "alpha",
     "beta",
@@ -59,7 +60,7 @@ def turn(number: int, log: int, rng: random.Random) -> list[dict[str, object]]:
 
 
 def make(world: World, rng: random.Random) -> None:
-    """Logs of about a megabyte in all, some of them forks and agents of others."""
+    """Logs of half a megabyte and more in all, some of them forks and agents of others."""
     for log in range(LOGS):
         path = (
             world.homes[log % 2]
@@ -105,8 +106,8 @@ def change(world: World, rng: random.Random, number: int) -> None:
 def build(world: World, cache: Path) -> None:
     """In a child: a refresh with other processes that read, small frames and many commits."""
     indexing._WORTH_A_PROCESS = -1
-    indexing._BULK_COMMIT = 1 << 16
-    extraction._FRAME_LINES = 50
+    indexing._BULK_COMMIT = 1 << 15
+    extraction._FRAME_LINES = 20
     with open_index(world.homes, cache=cache) as opened:
         if opened.database is None:
             raise AssertionError(opened.notes)

@@ -8,6 +8,7 @@ import json
 import random
 import socket
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,8 @@ def sent(limits: ServerLimits, data: bytes, **headers: str) -> int:
         (b"x" * MIB + b"\n", "identity", 413),
         (b"x" * (MIB // 2) + b"\n", "identity", 413),
         (b"x\n" * 1_001, "identity", 413),
-        (gzip_bomb(64 * MIB), "gzip", 413),
-        (zstd_bomb(64 * MIB), "zstd", 413),
+        (gzip_bomb, "gzip", 413),
+        (zstd_bomb, "zstd", 413),
         (gzip.compress(b"x\n")[:-4], "gzip", 415),
         (gzip.compress(b"x\n") + b"more", "gzip", 415),
         (b"not gzip\n", "gzip", 415),
@@ -84,9 +85,12 @@ def sent(limits: ServerLimits, data: bytes, **headers: str) -> int:
         "most lines",
     ],
 )
-def test_a_body_is_measured_and_believed_by_what_it_is(data: bytes, encoding: str, status: int) -> None:
+def test_a_body_is_measured_and_believed_by_what_it_is(
+    data: bytes | Callable[[int], bytes], encoding: str, status: int
+) -> None:
     """Over the limit before or after decompression: 413. Not what it says: 415. At the limit: stored."""
-    assert sent(SMALL, data, **{"Content-Encoding": encoding}) == status
+    body = data if isinstance(data, bytes) else data(64 * MIB)
+    assert sent(SMALL, body, **{"Content-Encoding": encoding}) == status
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -60,7 +61,11 @@ def _told(session: recollect.Session) -> Record:
 
 def _lines(log: Path) -> int:
     """As an editor counts them, a last one without a newline included if it is whole."""
-    data = log.read_bytes()
+    return _lines_in(log.read_bytes())
+
+
+@functools.lru_cache(maxsize=1_000)
+def _lines_in(data: bytes) -> int:
     whole = data[: client_lines(data)[1]]
     return whole.count(b"\n") + bool(whole) - whole.endswith(b"\n")
 

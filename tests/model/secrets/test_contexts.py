@@ -16,7 +16,7 @@ from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import redacted_line
 from tests.model.secrets.samples import SAMPLES, Dice
 
-ROUNDS = 10 if os.environ.get("RECOLLECT_TORTURE") else 2
+ROUNDS = 10 if os.environ.get("RECOLLECT_TORTURE") else 1
 Context = Callable[[str, str], str]
 # A name and a value as they stand in files, commands and output.
 CONTEXTS: dict[str, Context] = {

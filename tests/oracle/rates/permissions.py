@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import tempfile
+import types
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,13 @@ from tests.oracle.rates.rate import Rate
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "oracle"
 _MOST_SHOWN = 40
+# What the builder writes for one case; all else is the same in every world.
+_OF_A_CASE = (
+    "h/.claude/settings.json",
+    "w/proj/.claude/settings.json",
+    "w/proj/.claude/settings.local.json",
+    "h/.claude.json",
+)
 
 Build = Callable[[Path, Case], dict[str, Any]]
 
@@ -44,12 +53,15 @@ def rates(name: str, decided: Iterable[tuple[Case, str]]) -> Iterator[Rate]:
 
 
 def shared_verdicts() -> Iterator[tuple[Case, str]]:
-    """Every shared case with our verdict, each in a world of its own."""
+    """Every shared case with our verdict, in one world: to decide changes nothing, and settings and trust are its own."""
     build = shared_build()
-    for line in (SHARED / "cases" / "permissions.jsonl").read_text(encoding="utf-8").splitlines():
-        case = json.loads(line)
-        with tempfile.TemporaryDirectory() as directory:
-            made = build(Path(directory).resolve(), case)
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory).resolve()
+        for line in (SHARED / "cases" / "permissions.jsonl").read_text(encoding="utf-8").splitlines():
+            case = json.loads(line)
+            for name in _OF_A_CASE:
+                (root / name).unlink(missing_ok=True)
+            made = build(root, case)
             with engine_in(made["home"], made["cwd"], case["mode"]) as engine:
                 yield case, engine.decide(made["tool"], made["input"]).verdict.value
 
@@ -61,8 +73,16 @@ def shared_build() -> Build:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    # A project that is a repository already need not be made one again: half of the time of a case.
+    module.subprocess = types.SimpleNamespace(run=_once)  # type: ignore[attr-defined]
     build: Build = module.build
     return build
+
+
+def _once(command: list[str], *, cwd: Path, check: bool, **options: Any) -> None:
+    """``git init``, where it was not done yet."""
+    if not (cwd / ".git").exists():
+        subprocess.run(command, cwd=cwd, check=check, **options)
 
 
 def shown(case: Case, ours: str) -> str:
