@@ -17,6 +17,7 @@ from recollect.services.blame.candidates import _by_bytes, _by_index
 from recollect.services.blame.renames import moves
 from recollect.services.homes import Home
 from recollect.services.indexing.access import open_index
+from recollect.storage.logs.reader import read_lines
 from tests.services.blame.generated import COMMON, Truth, World, WrittenSession
 from tests.talk import user
 
@@ -75,6 +76,32 @@ def test_the_index_leads_to_the_same_sessions(tmp_path: Path) -> None:
         assert named
         assert outcomes(world, index=True) == outcomes(world)
         assert not {key for key in outcomes(world) if "wrong" in key or key == "own session unknown"}
+
+
+def test_with_an_index_only_logs_that_name_the_file_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else the home holds: a home of a gigabyte is not read for one file."""
+    world = World(tmp_path / "one", 3)
+    world.run(12)
+    named = {one.id for one in world.sessions if one.lines}
+    for number in range(5):
+        other = World(tmp_path / f"other{number}", 50 + number)
+        other.home, other.file = world.home, other.file.with_name("elsewhere.py")
+        other.run(4)
+    with open_index([world.home], cache=world.root / "data" / "cache") as opened:
+        assert opened.is_complete
+    read: set[str] = set()
+
+    def noted(path: Path) -> Any:
+        read.add(path.stem)
+        return read_lines(path)
+
+    monkeypatch.setattr("recollect.services.blame.sessions.read_lines", noted)
+    blamed(Home(world.home, data=world.root / "data"), world.file)
+
+    assert read & named
+    assert not [log for log in read if b"cart" not in next(world.home.rglob(f"{log}.jsonl")).read_bytes()]
 
 
 def session_at(root: Path, text: str) -> WrittenSession:
