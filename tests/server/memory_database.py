@@ -40,6 +40,9 @@ from recollect.server.database.records import (
     OrgTeam,
     OrgUser,
     Outcome,
+    PersonCounts,
+    PersonFile,
+    PersonLog,
     Segment,
     SessionAccess,
     SessionChanges,
@@ -131,6 +134,73 @@ class MemoryDatabase:
     def _note(self, org: str, author: Author, act: str, target: str, detail: str = "") -> None:
         row = AuditRow(next(self._numbers), now_ms(), author.user, author.token, act, target, detail)
         self._audit.append((org, row))
+
+    # --- one person ------------------------------------------------------------------------------
+
+    def _mine(self, org: str, user: str) -> list[_Session]:
+        return [one for (own, _), one in sorted(self._sessions.items()) if own == org and one.user == user]
+
+    async def person_counts(self, org: str, user: str) -> PersonCounts:
+        """How much is held of a member; only sessions are counted here."""
+        mine = self._mine(org, user)
+        return PersonCounts(len(mine), sum(one.is_held for one in mine))
+
+    async def person_sessions(self, org: str, user: str) -> list[tuple[str, bool]]:
+        """Sessions, and whether each is held."""
+        return [(one.id, one.is_held) for one in self._mine(org, user)]
+
+    async def person_tokens(self, org: str, user: str) -> list[ApiToken]:
+        """Tokens of a member."""
+        return [token for token in await self.tokens(org) if token.user == user]
+
+    async def person_identities(self, org: str, user: str) -> list[tuple[str, str]]:
+        """Names at identity providers."""
+        return [
+            (issuer, sub) for (own, issuer, sub), one in self._identities.items() if (own, one) == (org, user)
+        ]
+
+    async def person_logs(self, org: str, user: str) -> list[PersonLog]:
+        """Logs of a member's sessions."""
+        return [
+            PersonLog(one.id, key, 0, log.head.lines, log.head.bytes)
+            for one in self._mine(org, user)
+            for key, log in sorted(one.logs.items())
+        ]
+
+    async def person_lines_elsewhere(self, org: str, user: str) -> list[PersonLog]:
+        """Not known here: segments in memory do not name who sent them."""
+        return []
+
+    async def person_files(self, org: str, user: str) -> list[PersonFile]:
+        """Side files of a member's sessions."""
+        return [
+            PersonFile(one.id, key, len(file.data))
+            for one in self._mine(org, user)
+            for key, file in sorted(one.files.items())
+        ]
+
+    async def person_file(self, org: str, session: str, key: str) -> FileBytes | None:
+        """A side file."""
+        return self._sessions[org, session].files.get(key)
+
+    async def person_usage(self, org: str, user: str) -> list[dict[str, object]]:
+        """Not kept by person here."""
+        return []
+
+    async def person_audit(self, org: str, user: str) -> list[AuditRow]:
+        """What a member did."""
+        return [row for own, row in self._audit if own == org and row.user == user]
+
+    async def forget_person(self, org: str, user: str, author: Author, erasure: str) -> bool:
+        """Remove what names a member."""
+        for one in self._mine(org, user):
+            if not one.is_held:
+                del self._sessions[org, one.id]
+        for token in await self.person_tokens(org, user):
+            del self._tokens[token.id]
+        del self._users[user]
+        self._note(org, author, "user.erase", erasure)
+        return True
 
     # --- tenants ---------------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ BODIES: dict[tuple[str, str], dict[str, object]] = {
     ("POST", "/v1/teams"): {"name": "Thieves"},
     ("PATCH", "/v1/teams/{team_id}"): {"members": []},
     ("POST", "/v1/token/rotate"): {},
+    ("POST", "/v1/users/{user_id}/erasure"): {"name": "Eve"},
 }
 # Scopes with which a route is answered, where it is not the one of the table alone.
 SUFFICIENT = {"read": ("read", "read:own"), "cost": ("read", "read:own", "cost"), "any": SCOPES}

@@ -46,7 +46,8 @@ BY_SESSION = {
     ("GET", "/v1/sessions/{session_id}/file"),
 }
 LISTS = {("GET", "/v1/heads"), ("GET", "/v1/sessions"), ("GET", "/v1/search"), ("GET", "/v1/cost")}
-ABOUT_ONESELF = {("GET", "/v1/whoami"), ("GET", "/v1/org")}
+# The archive of oneself: tests/server/test_people.py.
+ABOUT_ONESELF = {("GET", "/v1/whoami"), ("GET", "/v1/org"), ("GET", "/v1/whoami/export")}
 WRITES = {
     ("PUT", "/v1/sessions/{session_id}/log"),
     ("PATCH", "/v1/sessions/{session_id}"),

@@ -36,7 +36,7 @@ from recollect.server.refusals import (
     unauthorized,
 )
 from recollect.server.request_log import RequestLine
-from recollect.server.routes import admin, sign_in, team
+from recollect.server.routes import admin, people, sign_in, team
 from recollect.server.routes import log as routes_log
 from recollect.server.routes import sessions as routes_sessions
 from recollect.server.service import ServerRequest, Service, answer
@@ -124,6 +124,9 @@ ROUTES = (
     Endpoint("GET", "/v1/users", admin.users, ADMIN),
     Endpoint("POST", "/v1/users", admin.add_user, ADMIN),
     Endpoint("PATCH", "/v1/users/{user_id}", admin.change_user, ADMIN),
+    Endpoint("GET", "/v1/users/{user_id}/erasure", people.plan_erasure, ADMIN),
+    Endpoint("POST", "/v1/users/{user_id}/erasure", people.erase, ADMIN),
+    Endpoint("GET", "/v1/whoami/export", people.export_own, READ, is_stream=True),
     Endpoint("GET", "/v1/teams", admin.teams, ADMIN),
     Endpoint("POST", "/v1/teams", admin.add_team, ADMIN),
     Endpoint("PATCH", "/v1/teams/{team_id}", admin.change_team, ADMIN),

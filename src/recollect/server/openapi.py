@@ -6,7 +6,8 @@ from recollect import __version__
 from recollect.server import team
 from recollect.server.database.records import Org, OrgTeam
 from recollect.server.limits import ServerLimits
-from recollect.server.routes import admin, sessions, sign_in
+from recollect.server.people import ErasureReport
+from recollect.server.routes import admin, people, sessions, sign_in
 from recollect.services.documents.schema import Schema, json_content, openapi, parameter, reference, schemas
 from recollect.sync import wire
 
@@ -25,6 +26,8 @@ _TYPES = (
     wire.SignInOffer,
     wire.DeviceSignIn,
     wire.IssuedToken,
+    ErasureReport,
+    people._Erasure,  # noqa: SLF001
     sign_in._DeviceStart,  # noqa: SLF001
     sign_in._DeviceResult,  # noqa: SLF001
     sign_in._Rotation,  # noqa: SLF001
@@ -386,6 +389,26 @@ def _admin_paths() -> Schema:
                 parameters=[user_id],
                 body=_answer("_UserChange"),
                 statuses=(413,),
+            )
+        },
+        "/v1/users/{user_id}/erasure": {
+            "get": _operation(
+                "What erasing a member would remove and keep",
+                {"content": _answer("ErasureReport")},
+                parameters=[user_id],
+            ),
+            "post": _operation(
+                "Erase a member",
+                {"content": _answer("ErasureReport")},
+                parameters=[user_id],
+                body=_answer("_Erasure"),
+                statuses=(413,),
+            ),
+        },
+        "/v1/whoami/export": {
+            "get": _operation(
+                "Everything that is held of the caller, as one archive",
+                {"content": {"application/gzip": _BYTES}},
             )
         },
         "/v1/teams": {

@@ -12,6 +12,8 @@
   user add ORG NAME [--role R]
   user list ORG
   user change ORG USER [--role R] [--disable|--enable]
+  user erase ORG USER [--apply]
+  user export ORG USER FILE
   token add ORG USER [--scope read,write] [--machine M] [--days N]
   token list ORG
   token revoke ORG TOKEN
@@ -23,6 +25,9 @@ Roles: totals (costs only), contributor (reads and writes own sessions), viewer
 read:own, cost, write, delete, admin, metrics. A session is seen by its creator
 (private), members of the creator's teams (team) or all (organisation). Uses the
 same database as `recollect serve`; `org add` creates a new SQLite file.
+`user erase` shows what would be removed of a person and what is kept, and why;
+--apply removes it, which cannot be undone. `user export` writes all that is
+held of a person into one .tar.gz.
 
 Example:
   recollect admin org add Acme
@@ -36,6 +41,7 @@ import asyncio
 import getpass
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -80,6 +86,7 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--machine", help="token add: the machine it is for")
     parser.add_argument("--days", type=int, help="token add: days until it expires (default: until revoked)")
+    parser.add_argument("--apply", action="store_true", help="user erase: carry out the plan")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -284,6 +291,49 @@ async def _change_user(options: Namespace, database: Database, names: list[str])
     _tell(options, changed, f"{visible(changed.name)}: {changed.role}, {state}")
 
 
+async def _erase_user(options: Namespace, database: Database, names: list[str]) -> None:
+    from recollect.server.people import erased, planned_erasure
+
+    org = await _org(database, names[0])
+    user = await _user(database, org, names[1])
+    if options.apply:
+        report = await erased(database, user, _author())
+    else:
+        report = await planned_erasure(database, user)
+    lines = [f"{'Erased' if report.applied else 'To be erased'}:"]
+    lines += [f"  {part.count:>12,} {padded(part.what, 19)} {part.why}" for part in report.erased]
+    lines += ["Kept:", *(f"  {part.count:>12,} {padded(part.what, 19)} {part.why}" for part in report.kept)]
+    if not report.applied:
+        lines.append("Nothing was changed, and erasing cannot be undone. Repeat with --apply to do it.")
+    _tell(options, report, *lines)
+
+
+async def _export_user(options: Namespace, database: Database, names: list[str]) -> None:
+    from recollect.server.people import person_archive
+    from recollect.services.documents.sync import PersonArchiveDocument
+    from recollect.system import fsops
+    from recollect.system.refusals import as_storage_error
+
+    org = await _org(database, names[0])
+    user = await _user(database, org, names[1])
+    path = Path(names[2])
+    size = 0
+    with as_storage_error("write", path):
+        fd = fsops.create_new(path)
+        try:
+            async for piece in person_archive(database, user):
+                fsops.write_all(fd, piece)
+                size += len(piece)
+            fsops.sync_file(fd)
+        finally:
+            fsops.close(fd)
+    _tell(
+        options,
+        PersonArchiveDocument(user.id, str(path), size),
+        f"Everything held of {visible(user.name)}: {path}",
+    )
+
+
 async def _add_token(options: Namespace, database: Database, names: list[str]) -> None:
     from recollect.server.tenancy import SCOPES, issued
 
@@ -309,6 +359,7 @@ async def _list_tokens(options: Namespace, database: Database, names: list[str])
     now = now_ms()
     lines = [
         f"{token.id} {padded(visible(token.machine or '-'), 20)} {padded(' '.join(token.scopes), 24)} "
+        + ("page " if token.kind == "page" else "")
         + ("revoked" if token.revoked else "expired" if token.expires and token.expires < now else "good")
         for token in tokens
     ]
@@ -368,6 +419,8 @@ _ACTIONS: dict[tuple[str, str], tuple[_Act, int]] = {
     ("user", "add"): (_add_user, 2),
     ("user", "list"): (_list_users, 1),
     ("user", "change"): (_change_user, 2),
+    ("user", "erase"): (_erase_user, 2),
+    ("user", "export"): (_export_user, 3),
     ("token", "add"): (_add_token, 2),
     ("token", "list"): (_list_tokens, 1),
     ("token", "revoke"): (_revoke_token, 2),

@@ -26,6 +26,9 @@ from recollect.server.database.records import (
     OrgTeam,
     OrgUser,
     Outcome,
+    PersonCounts,
+    PersonFile,
+    PersonLog,
     Segment,
     SessionAccess,
     SessionChanges,
@@ -229,6 +232,42 @@ class Database(Protocol):
     async def delete_file(self, org: str, session: str, key: str, *, only_own: bool, author: Author) -> bool:
         """Remove a side file; raises ``Held``, or ``Forbidden`` with ``only_own``; False where there is
         none."""
+
+    # --- one person ------------------------------------------------------------------------------
+
+    async def person_counts(self, org: str, user: str) -> PersonCounts:
+        """How much is held of a member."""
+
+    async def person_sessions(self, org: str, user: str) -> list[tuple[str, bool]]:
+        """The sessions that a member created, in any state, and whether each is under legal hold."""
+
+    async def person_tokens(self, org: str, user: str) -> list[ApiToken]:
+        """The tokens of a member."""
+
+    async def person_identities(self, org: str, user: str) -> list[tuple[str, str]]:
+        """Issuer and subject of a member at identity providers."""
+
+    async def person_logs(self, org: str, user: str) -> list[PersonLog]:
+        """The logs of a member's sessions, in any state."""
+
+    async def person_lines_elsewhere(self, org: str, user: str) -> list[PersonLog]:
+        """The lines that a member added to sessions of others."""
+
+    async def person_files(self, org: str, user: str) -> list[PersonFile]:
+        """The side files of a member's sessions, and those that the member stored elsewhere."""
+
+    async def person_file(self, org: str, session: str, key: str) -> FileBytes | None:
+        """A side file, whatever the state of its session."""
+
+    async def person_usage(self, org: str, user: str) -> list[dict[str, object]]:
+        """The responses that are counted for a member."""
+
+    async def person_audit(self, org: str, user: str) -> list[AuditRow]:
+        """What a member did, oldest first."""
+
+    async def forget_person(self, org: str, user: str, author: Author, erasure: str) -> bool:
+        """Remove what names a member, but for sessions under legal hold; False where there is none. The bytes of the
+        sessions are purged before. ``erasure``: how the audit log names it."""
 
     # --- the team's questions --------------------------------------------------------------------
 

@@ -308,3 +308,40 @@ class AuditRow(Struct, frozen=True):
     act: str
     target: str
     detail: str
+
+
+class PersonCounts(Struct, frozen=True):
+    """What the server holds of a member. ``held_…``: under legal hold. ``…_elsewhere``: in sessions of others."""
+
+    sessions: int = 0
+    held_sessions: int = 0
+    logs: int = 0
+    lines: int = 0
+    bytes: int = 0
+    files: int = 0
+    responses: int = 0
+    tokens: int = 0
+    identities: int = 0
+    teams: int = 0
+    audit_rows: int = 0
+    lines_elsewhere: int = 0
+    sessions_elsewhere: int = 0
+    files_elsewhere: int = 0
+
+
+class PersonLog(NamedTuple):
+    """A log of a member's session, or lines that the member added to one of others."""
+
+    session: str
+    key: str
+    first_line: int
+    lines: int
+    bytes: int
+
+
+class PersonFile(NamedTuple):
+    """A side file of a member's session."""
+
+    session: str
+    key: str
+    bytes: int

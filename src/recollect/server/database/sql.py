@@ -37,6 +37,7 @@ from recollect.server.database.sql_base import EVERY_ORG, TOKEN, now_ms
 from recollect.server.database.sql_base import note as _note
 from recollect.server.database.sql_cost import usage_query
 from recollect.server.database.sql_logs import SqlLogs, log_head
+from recollect.server.database.sql_person import PersonTables
 from recollect.server.database.sql_sign_in import SignInTables, stored_token
 from recollect.server.database.sql_sweep import SqlSweeps
 from recollect.server.database.sql_tables import session_ref
@@ -59,7 +60,7 @@ _ORG, _USER = (
 )
 
 
-class SqlDatabase(SqlLogs, SqlSweeps, SignInTables):
+class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
     """Everything that both databases share."""
 
     # --- tenants ---------------------------------------------------------------------------------

@@ -70,6 +70,9 @@ class SqlRunner(ABC):
     async def _drop_bodies(self, tx: Transaction, ref: bytes) -> None:  # noqa: B027 - only PostgreSQL has objects
         """Give up the objects of a session; a worker removes them."""
 
+    async def _forget_words(self, tx: Transaction) -> None:  # noqa: B027 - PostgreSQL keeps none
+        """Remove words of deleted texts from the search index, where it keeps them for a while."""
+
     async def _written_for_tokens(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
         """A write that may change what tokens mean: lookups begun before it are not used after it."""
         result = await self._write(org, work)

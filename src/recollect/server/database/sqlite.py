@@ -328,6 +328,10 @@ class SqliteDatabase(SqlDatabase):
     async def _confirm(self, org: str) -> None:
         """Not needed: visible data is already synced."""
 
+    async def _forget_words(self, tx: Transaction) -> None:
+        # A deleted row is only marked in the index: its words are gone when it is written again.
+        await tx.rows("INSERT INTO words(words) VALUES('optimize')")
+
     async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
         await tx.rows("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE ref = $1)", ref)
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)

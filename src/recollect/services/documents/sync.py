@@ -92,6 +92,14 @@ class MembersDocument(Struct, frozen=True):
     users: Sequence[Struct]
 
 
+class PersonArchiveDocument(Struct, frozen=True):
+    """Where all that is held of a person was written."""
+
+    user: str
+    file: str
+    bytes: int
+
+
 class ApiTokensDocument(Struct, frozen=True):
     """The tokens of an organisation, without their secrets."""
 
