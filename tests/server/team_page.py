@@ -96,7 +96,7 @@ class TeamPage:
     async def indexed(self) -> None:
         """Wait until the index has all that the mirror has."""
         for desk in self.desks.values():
-            await asyncio.to_thread(desk.mirror.look, 60)
+            await asyncio.to_thread(desk.mirror.look, 600)
             await asyncio.to_thread(desk.index.clear)  # type: ignore[attr-defined]
 
     async def ids(self) -> list[str]:

@@ -37,6 +37,8 @@ from tests.server.live import TrialServer
 from tests.server.memory_database import MemoryDatabase
 from tests.server.world import after, prompt, reply
 
+# By itself schemathesis gives up after ten seconds, which a busy machine may take.
+PATIENCE = 300
 EXAMPLES = int(os.environ.get("RECOLLECT_CASES", "2000" if os.environ.get("RECOLLECT_TORTURE") else "4"))
 CHECKED = [
     not_a_server_error,
@@ -125,7 +127,9 @@ def test_every_event_of_a_stream_is_as_the_document_says(made: Made, after: str,
     """A stream with lines in it: schemathesis compares each event with the schema, which once was that of a text."""
     operation = made.schema["/v1/sessions/{session_id}/events"]["GET"]
     case = operation.Case(path_parameters={"session_id": "held"}, query={"after": after})
-    answer = case.call_and_validate(headers={"Authorization": f"Bearer {made.token}"}, checks=CHECKED)
+    answer = case.call_and_validate(
+        headers={"Authorization": f"Bearer {made.token}"}, checks=CHECKED, timeout=PATIENCE
+    )
     assert (answer.status_code, answer.text.count("event: lines")) == (200, events)
 
 
@@ -156,7 +160,9 @@ def test_made_requests_find_no_lie(made: Made, place: tuple[str, str]) -> None:
     @given(case=strategies[0] | strategies[1], data=st.data())
     def tried(case: Any, data: st.DataObject) -> None:
         _made_real(case, made.known, data)
-        answer = case.call_and_validate(headers={"Authorization": f"Bearer {made.token}"}, checks=CHECKED)
+        answer = case.call_and_validate(
+            headers={"Authorization": f"Bearer {made.token}"}, checks=CHECKED, timeout=PATIENCE
+        )
         statuses[answer.status_code] += 1
 
     tried()

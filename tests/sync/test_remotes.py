@@ -182,7 +182,7 @@ def test_what_is_left_of_an_answer_is_never_taken_for_the_next(team: Team) -> No
     """A reader that stops early gives up the connection: what is left on it are somebody's lines, and they may spell
     an HTTP response.
     """
-    remote = HttpRemote(team.url, team.token())
+    remote = HttpRemote(team.url, team.token(), patience=600, timeout=600)
     remote.append(
         ONE, "", START, b"HTTP/1.1 200 OK\n" * 40_000 + b"x" * (1 << 21) + b"\n", SessionDescription()
     )
