@@ -24,6 +24,7 @@ from tests.browser.home import LONG, long
 from tests.small_home import prompt, put, reply, said
 
 FIRST_PAINT_MS, OPEN_MS, LIST_MS, FRAME_MS, WEIGHT_KB = 1_000, 300, 1_000, 16.8, 250
+HEAP_MB = 25
 SESSIONS, FRESH = 10_000, 3
 
 
@@ -53,7 +54,7 @@ def _opened(home: Path, data: Path) -> Iterator[Chromium]:
         server = stack.enter_context(Server(home, data))
         page = stack.enter_context(Chromium())
         page.do("open", url=server.url)
-        page.do("wait", selector="[data-session]")
+        page.do("go", hash="#/sessions", wait="[data-session]")
         yield page
 
 
@@ -89,7 +90,7 @@ def _listing(place: Path) -> list[Row]:
             with Server(home, data) as server:
                 begun = time.perf_counter()
                 page.do("open", url=server.url)
-                page.do("wait", selector="[data-session]")
+                page.do("go", hash="#/sessions", wait="[data-session]")
                 took.append((time.perf_counter() - begun) * 1000)
     middle = statistics.median(took)
     return [
@@ -115,7 +116,17 @@ def _opening(place: Path, log: Path) -> list[Row]:
             first.append(_open_once(page, session))
             again.append(_open_once(page, session))
             paints.append(page.do("paint", selector="[data-session]")["first"])
-    return _opening_rows(log, ever, [statistics.median(one) for one in (paints, first, again)])
+            heap = _heap_after_scrolling(page, session)
+    rows = _opening_rows(log, ever, [statistics.median(one) for one in (paints, first, again)])
+    return [*rows, Row("  heap after scrolling it", f"{heap:.1f} MB", f"<= {HEAP_MB} MB", heap <= HEAP_MB)]
+
+
+def _heap_after_scrolling(page: Chromium, session: str) -> float:
+    page.do("go", hash=f"#/s/{session}", wait=".message")
+    page.do("settle", ms=2_000)
+    page.do("scroll", frames=300, pixels=700)
+    page.do("settle", ms=2_000)
+    return float(page.do("heap")) / 1e6
 
 
 def _opening_rows(log: Path, ever: float, medians: list[float]) -> list[Row]:

@@ -103,6 +103,9 @@ def test_slash_searches_from_everywhere_help_opens_at_its_top_and_escape_closes_
     page.do("press", keys=["/"])
     page.do("wait", selector="[data-search]:focus")
     page.do("go", hash="#/health", wait=".health .lines")
+    page.do("press", keys=["/"])
+    page.do("wait", selector="[data-search]:focus")
+    page.do("go", hash="#/health", wait=".health .lines")
     page.do("press", keys=["?"])
     page.do("wait", selector="dialog[open] .help")
     assert page.do("top", selector="dialog[open]") == 0

@@ -73,6 +73,10 @@ def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -
 
     do("click", selector=".list .row a", text="Q1")
     do("wait", selector=".message", text="A2")
+    # Prompts have the name of who typed them, and no figure that is not known is shown as one.
+    do("wait", selector=".message .who", text="ada")
+    assert set(do("texts", selector=".message .who")) == {"ada", "Assistant"}
+    assert "null" not in do("wait", selector=".head .about", text="messages")
     do("click", selector=".menu summary")
     assert [one.split()[0] for one in do("texts", selector=".menu .items button")] == ["Export…"]
     assert do("count", selector=".message button:has-text('Fork')") == 0

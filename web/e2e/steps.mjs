@@ -33,6 +33,8 @@ export const press = ({ page }, { keys }) => keys.reduce((before, key) => before
 export const type = ({ page }, { text }) => page.keyboard.type(text)
 export const fill = ({ page }, { selector, text }) => page.locator(selector).first().fill(text)
 export const choose = ({ page }, { selector, value }) => page.locator(selector).first().selectOption(value).then(() => null)
+export const style = ({ page }, { selector, name }) => page.locator(selector).first().evaluate((one, property) => getComputedStyle(one)[property], name)
+export const set = ({ page }, { selector, value }) => page.locator(selector).first().evaluate((one, to) => { one.value = to; one.dispatchEvent(new Event('input', { bubbles: true })) }, value)
 export const value = ({ page }, { selector }) => page.locator(selector).first().inputValue()
 export const back = ({ page }) => page.evaluate(() => history.back())
 export const hash = ({ page }) => page.evaluate(() => location.hash)
@@ -196,3 +198,82 @@ export async function readOn({ page }, { pixels }) {
   await page.waitForFunction(() => localStorage.getItem('recollect-places')?.includes('-'))
   return page.evaluate(() => JSON.parse(localStorage.getItem('recollect-places')).at(-1)[1])
 }
+
+// ---- exported pages: files, without a server ------------------------------------------------------------
+
+export async function visit({ page, seen }, { url, fresh = true }) {
+  seen.requests.length = seen.problems.length = seen.dialogs = 0
+  await page.goto(url)
+  if (fresh && (await page.evaluate(() => localStorage.length))) {
+    await page.evaluate(() => localStorage.clear())
+    await page.reload()
+  }
+  await page.waitForSelector('.top:not([hidden])')
+}
+
+/** Search for each word and go to the first match: how many there are, and whether it is marked, unfolded and on screen. */
+export async function sought({ page }, { words }) {
+  const found = {}
+  for (const word of words) {
+    await page.locator('#q').fill(word)
+    await page.locator('#q').press('Enter')
+    found[word] = await page.waitForFunction((wanted) => {
+      const [range] = CSS.highlights.get('now') ?? []
+      const at = range?.getBoundingClientRect()
+      if (!at || range.toString().toLowerCase() !== wanted.toLowerCase() || !at.height || at.top < 0 || at.bottom > innerHeight) return false
+      return document.getElementById('n').textContent
+    }, word, { timeout: 8000 }).then((said) => said.jsonValue(), () => null)
+  }
+  return found
+}
+
+/** Print: how many sheets, what was folded on paper, and whether the folds are afterwards as before. */
+export async function printed({ page }, { path }) {
+  await page.evaluate(() => {
+    const folded = () => document.querySelectorAll('details:not([open])').length
+    globalThis.paper = { before: folded() }
+    addEventListener('afterprint', () => (globalThis.paper.after = folded()), { once: true })
+    // After the page's own listener, which was there first.
+    addEventListener('beforeprint', () => (globalThis.paper.during = folded()), { once: true })
+  })
+  const file = await page.pdf({ path })
+  const paper = await page.evaluate(() => globalThis.paper)
+  return { ...paper, sheets: (file.toString('latin1').match(/\/Type\s*\/Page\b/g) ?? []).length }
+}
+
+export const inPrint = async ({ page }, { selector }) => {
+  await page.emulateMedia({ media: 'print' })
+  const shown = await page.locator(selector).first().isVisible()
+  await page.emulateMedia({ media: 'screen' })
+  return shown
+}
+export const folds = ({ page }) => page.evaluate(() => Object.fromEntries(['work', 'call', 'edit', 'thinking', 'chapter'].map((kind) => [kind, [...document.querySelectorAll(`main details.${kind}`)].map((one) => Number(one.open))])))
+export const unfold = ({ page }) => page.evaluate(() => { for (const one of document.querySelectorAll('details')) one.open = true })
+export const tooWide = ({ page }) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+export const colour = ({ page }) => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
+/** Addresses of some files of the session that is open, as text and as changes. */
+export async function fileLinks({ page }, { most }) {
+  const paths = await page.locator('button.file:not(.isDirectory)').evaluateAll((all) => all.map((one) => one.title))
+  return paths.slice(0, most).map((path) => `${location(page)}?${new URLSearchParams({ f: path })}`)
+}
+const location = (page) => new URL(page.url()).hash.split('?')[0]
+
+/** Answer one path of the server with a document until `honest`. */
+export const pretend = ({ page }, { path, status, body }) => page.route((url) => url.pathname === path, (route) => route.fulfill({ status: status ?? 200, contentType: 'application/json', body: JSON.stringify(body) }))
+export const honest = ({ page }) => page.unrouteAll({ behavior: 'wait' })
+
+/** Bytes of JavaScript's heap that are in use, after what nobody needs was collected. */
+export async function heap({ context, page }) {
+  const session = await context.newCDPSession(page)
+  await session.send('HeapProfiler.collectGarbage')
+  const { usedSize } = await session.send('Runtime.getHeapUsage')
+  await session.detach()
+  return usedSize
+}
+
+/** Calls and messages that are whole on the screen. */
+export const onScreen = ({ page }, { selector }) =>
+  page.locator(selector).evaluateAll((all) => {
+    const list = document.querySelector('.messages').getBoundingClientRect()
+    return all.filter((one) => one.getBoundingClientRect().top >= list.top && one.getBoundingClientRect().bottom <= list.bottom).length
+  })
