@@ -46,8 +46,7 @@ def tools(
     data = home.parent / "data"
     index = IndexKeeper([home], data / "cache")
     if is_built:
-        index.refresh()
-        index.wait(120)
+        _refreshed(index)
     return RecallTools(
         index,
         data=data,
@@ -59,10 +58,15 @@ def tools(
 
 def refreshed(made: RecallTools) -> None:
     """Bring the index up to date, whatever was read lately."""
-    keeper = made._index
-    keeper._rests_until = 0.0
-    keeper.refresh()
-    keeper.wait(120)
+    _refreshed(made._index)
+
+
+def _refreshed(index: IndexKeeper) -> None:
+    """Up to date, and no refresh starts by itself: an answer would say that one runs."""
+    index.hurry()
+    index.refresh()
+    index.wait(120)
+    index._rests_until = float("inf")
 
 
 def recalled(made: RecallTools, question: str, **arguments: Any) -> str:
