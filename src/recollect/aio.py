@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from recollect.services.check.check import CheckReport
     from recollect.services.command_history import CommandHistory
     from recollect.services.documents.blame import BlameDocument, FileLogDocument
+    from recollect.services.documents.cost.stats import StatsDocument
     from recollect.services.library.actions import (
         ArchiveReport,
         CleanupReport,
@@ -349,6 +350,10 @@ class AsyncHome:
                 quotes=quotes,
             )
         )
+
+    async def stats(self, *, project: str | Path | None = None, timezone: str | None = None) -> StatsDocument:
+        """See ``Home.stats``."""
+        return await in_thread(lambda: self._home.stats(project=project, timezone=timezone))
 
     async def blame(self, path: str | Path) -> BlameDocument:
         """See ``Home.blame``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import unescape
 from html.parser import HTMLParser
 
@@ -207,3 +208,29 @@ def test_a_text_without_invisible_characters_is_told_by_its_characters() -> None
         [code for code in codes if markdown_html._may_hide(f"a{chr(code)}b")],
         markdown_html._may_hide("\t\n~ é 日"),
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "One line",
+        "One\ntwo\n\nthree; four (five) 6. seven - eight # nine\n",
+        'Ümläut, 日本語 and 😀!\n\n"quoted" > that\'s 5 + 5 = 10',
+        "\n\nBlank lines around\n\n",
+        "Blank\n\n\nlines",
+        "1. a list\n2. of two",
+        "Title\n=====\n\nTitle\n---",
+        "a\n- b",
+        "    code",
+        "two  \nspaces",
+        "a \n b",
+        "\u3000wide space\u3000",
+        "a\u200bb & <c>",
+    ],
+)
+def test_plain_paragraphs_are_written_as_the_parser_would(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way without the parser gives the same, or is not taken."""
+    quick = prose_html(text)
+    monkeypatch.setattr(markdown_html, "_PERHAPS_MARKUP", re.compile(""))
+
+    assert prose_html(text) == quick

@@ -36,6 +36,14 @@ _VISIBLE_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
 _LINK = re.compile(r"(?:https?://|mailto:)[!-~\u00a1-\U0010fffd]+", re.IGNORECASE)
 
 
+# A text without any of these is paragraphs, and parsing it takes fifty times as long as writing them.
+_PERHAPS_MARKUP = re.compile(
+    r"[\\`*_~\[<&|\t\r\x00\x0b\x0c\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+    r"|\n\n\n| $|^(?: |[-+=>#:]|\d{1,9}[.)])",
+    re.MULTILINE,
+)
+
+
 def visible_text(text: str) -> str:
     """Text with invisible characters escaped; tab and newline keep their meaning."""
     text = text.replace("\r\n", "\n")
@@ -72,6 +80,8 @@ def prose_html(text: str) -> str:
         return ""
     if len(text) > _LONGEST or text.count("[") > _MOST_BRACKETS:
         return pre_html(text, "plain")
+    if _PERHAPS_MARKUP.search(text) is None:
+        return "".join(f"<p>{text_html(part)}</p>\n" for part in text.strip("\n").split("\n\n"))
     tokens = _markdown().parse(text)
     # The parser drops what is nested deeper.
     if any(token.level >= _DEEPEST - 2 for token in tokens):

@@ -7,7 +7,10 @@ no markup can split a secret. Lines are read one at a time and not held.
 from __future__ import annotations
 
 import functools
+import os
+import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from recollect.errors import RecollectError
@@ -31,8 +34,11 @@ from recollect.services.page.conversation import (
     talk_of,
 )
 from recollect.services.page.log import PageSession
+from recollect.services.secrets.engine import engine_ready
 from recollect.services.session import AgentCost, Session
 from recollect.storage.config.our_config import price_list
+from recollect.storage.logs.log_graph import entry_of
+from recollect.storage.logs.reader import OpenLog, entry_in
 from recollect.system.peek import open_regular
 
 _LARGEST_META = 1 << 20
@@ -62,6 +68,9 @@ class ExportSource:
         self._texts: dict[str, str] = {}
         self._lately: dict[tuple[str, int], _ReadLine] = {}
         self._lately_bytes = 0
+        self._open: OpenLog | None = None
+        if redactor is not None:
+            engine_ready(session.file.size)
 
     @functools.cached_property
     def cost(self) -> AgentCost:
@@ -106,13 +115,20 @@ class ExportSource:
         place = (str(message_view.log.path), node.offset)
         known = self._lately.get(place)
         if known is None:
-            entry = message_view.load(node)
+            entry = self._load(message_view.log.path, node)
             known = _ReadLine(entry, self._without_secrets(place, entry), node.length)
             self._lately[place] = known
             self._lately_bytes += known.length
             while self._lately_bytes > _AT_HAND and len(self._lately) > 1:
                 self._lately_bytes -= self._lately.pop(next(iter(self._lately))).length
         return known
+
+    def _load(self, path: Path, node: Node) -> Entry | None:
+        """An entry of a log, which stays open until one of another log is asked for."""
+        if self._open is None or self._open.path != path:
+            self._open = OpenLog(path)
+            weakref.finalize(self._open, os.close, self._open.fd)
+        return entry_of(entry_in(self._open, node.offset, node.length), node)
 
     def _without_secrets(self, place: tuple[str, int], entry: Entry | None) -> Entry | None:
         if entry is None or self.redactor is None:

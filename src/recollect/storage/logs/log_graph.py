@@ -128,7 +128,11 @@ def _may_be_meta(point: Node | LeafMark | None) -> bool:
 
 
 def _loaded(reader: LogReader, node: Node) -> Entry | None:
-    item = reader.entry_at(node.offset, node.length)
+    return entry_of(reader.entry_at(node.offset, node.length), node)
+
+
+def entry_of(item: Entry | Damage | None, node: Node) -> Entry | None:
+    """What was read at the place of a node, if it is still that entry."""
     entry = item.readable if isinstance(item, Damage) else item
     is_same = entry is not None and (entry.uuid == node.uuid or node.has_odd_key)
     return entry if is_same else None

@@ -388,18 +388,8 @@ class LogReader:
 
         ``length`` is what the line is expected to have: if it has, nothing else is read.
         """
-        from recollect.model.codec import decode
-
         with OpenLog(self.path, self.limits) as log:
-            if 0 < length <= self.limits.line_bytes and offset > 0:
-                data = log.read_all(length + 2, offset - 1)
-                # The rule of ``split_lines`` for sound lines.
-                if data.startswith(b"\n{") and data[length - 1 :] == SEAM and data.find(NEWLINE, 1) == length:
-                    return decode(Line(data[1:length], offset), self.limits)
-            if offset < 0 or (offset and log.read(1, offset - 1) != NEWLINE):
-                return None
-            line = next(log.lines(offset), None)
-            return decode(line, self.limits) if isinstance(line, Line) else line
+            return entry_in(log, offset, length)
 
     def _taken(self, lines: Iterator[Line | Damage], limit: int) -> tuple[list[Entry | Damage], int]:
         """The first ``limit`` items, and where the last of them ends."""
@@ -413,6 +403,21 @@ class LogReader:
                 if len(items) == limit:
                     break
         return items, items[-1].end if items else 0
+
+
+def entry_in(log: OpenLog, offset: int, length: int = 0) -> Entry | Damage | None:
+    """The same in a log that is open already, for those who read many."""
+    from recollect.model.codec import decode
+
+    if 0 < length <= log.limits.line_bytes and offset > 0:
+        data = log.read_all(length + 2, offset - 1)
+        # The rule of ``split_lines`` for sound lines.
+        if data.startswith(b"\n{") and data[length - 1 :] == SEAM and data.find(NEWLINE, 1) == length:
+            return decode(Line(data[1:length], offset), log.limits)
+    if offset < 0 or (offset and log.read(1, offset - 1) != NEWLINE):
+        return None
+    line = next(log.lines(offset), None)
+    return decode(line, log.limits) if isinstance(line, Line) else line
 
 
 def without_repeats(items: Iterable[Entry | Damage]) -> Iterator[Entry | Damage]:
