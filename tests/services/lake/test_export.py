@@ -18,8 +18,9 @@ from recollect.errors import DamagedData, UsageError
 from recollect.services.lake import log_rows
 from recollect.services.lake.export import LakeReport, export_lake
 from recollect.services.lake.lake_files import MANIFEST
+from recollect.services.lake.query import run_sql
 from recollect.services.lake.schema import TABLES, VERSION, VERSION_KEY
-from tests.small_home import call, lines, link, outcome, prompt, put, reply, said, uuid_of
+from tests.small_home import call, lines, link, outcome, prompt, put, reply, said, state, uuid_of
 
 SESSIONS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(1, 4)]
 SECRET = "ghp_" + "q7Rt2LmX9vBn4KzP1wYs8DfH3jUc6EaG0iNo"
@@ -333,3 +334,55 @@ def test_a_row_without_a_time_has_a_partition_too(root: Path, export: Export, tm
 def test_only_the_owner_can_read_it(export: Export, tmp_path: Path) -> None:
     export()
     assert not [path for path in (tmp_path / "lake").rglob("*") if path.stat().st_mode & 0o077]
+
+
+STRANGE = [
+    *(f"{table}/../../kept/part.parquet" for table in TABLES),
+    "responses/../../kept/x.jsonl",
+    "responses/day=2026-11-10/../../../kept/part.parquet",
+    "responses/day=../../../kept/part.parquet",
+    "responses//KEPT/part.parquet",
+    "KEPT/x.jsonl",
+    "responses/day=2026-11-10/other.parquet",
+    "responses/day=2026-11-10/part.parquet\n",
+    "others/day=2026-11-10/part.parquet",
+    "responses",
+    "",
+]
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_manifest_of_someone_else_names_no_file_outside(tmp_path: Path, name: str) -> None:
+    """It decides what an export removes and a query reads: neither runs where a name is not one of a lake."""
+    lake, kept, root = tmp_path / "lake", tmp_path / "kept", tmp_path / "home"
+    for directory in (lake, kept, root / "projects"):
+        directory.mkdir(parents=True)
+    pq.write_table(pa.table({"session": ["private"]}), kept / "part.parquet")
+    (kept / "x.jsonl").write_text("kept\n")
+    files = {name.replace("KEPT", str(kept)): [1, 5, ""]}
+    (lake / MANIFEST).write_text(json.dumps({"version": VERSION, "homes": [str(root)], "files": files}))
+    before = state(tmp_path)
+    home = Home(root, data=tmp_path / "data")
+    with pytest.raises(DamagedData, match="no file of a lake"):
+        export_lake(home, lake, data=tmp_path / "data")
+    with pytest.raises(DamagedData, match="no file of a lake"):
+        run_sql("SELECT * FROM responses", home=home, lake=lake, limit=0)
+    assert before == state(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "at", ["responses", "responses/day=2026-11-10", "responses/day=2026-11-10/part.parquet"]
+)
+def test_a_link_inside_a_lake_is_not_followed(root: Path, export: Export, tmp_path: Path, at: str) -> None:
+    """Neither an export nor a query writes to, removes or reads what it leads to."""
+    lake = export().directory
+    (lake / at).rename(tmp_path / "elsewhere")
+    (lake / at).symlink_to(tmp_path / "elsewhere")
+    before = state(tmp_path)
+    next(root.glob(f"projects/*/{SESSIONS[0]}.jsonl")).unlink()
+    with pytest.raises(UsageError, match="a link inside a lake"):
+        export()
+    with pytest.raises(UsageError, match="a link inside a lake"):
+        run_sql("SELECT * FROM responses", home=Home(root, data=tmp_path / "data"), lake=lake, limit=0)
+    after = state(tmp_path)
+    assert [] == [path for path in before if "elsewhere" in path and before[path] != after.get(path)]

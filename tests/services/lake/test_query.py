@@ -93,6 +93,38 @@ def test_the_sum_is_the_total_of_the_cost_report(home: Home, lake: Path) -> None
         "SELECT * FROM sqlite_scan('OUT/secret.db', 'x')",
         "SELECT * FROM query('COPY responses TO ''OUT/stolen.csv''')",
         "SELECT getenv('HOME')",
+        "SELECT set_config('enable_external_access', 'true')",
+        "SELECT read_file('OUT/secret.txt')",
+        "SELECT (SELECT content FROM read_text(['OUT/secret.txt']))",
+        "FROM query_table('OUT/secret.csv')",
+        "FROM query('FROM read_text(''OUT/secret.txt'')')",
+        "FROM json_execute_serialized_sql(json_serialize_sql('FROM ''OUT/secret.csv'' x'))",
+        "FROM read_duckdb('OUT/secret.db', table_name='t')",
+        "FROM sniff_csv('OUT/secret.csv')",
+        "FROM parquet_metadata('OUT/lake/responses/**/*.parquet')",
+        "FROM read_blob('/proc/self/environ')",
+        "FROM read_csv('file:OUT/secret.csv')",
+        "FROM 's3://bucket/x.parquet'",
+        "FROM postgres_scan('host=127.0.0.1', 'public', 't')",
+        'TABLE "OUT/secret.csv"',
+        "DESCRIBE 'OUT/secret.csv'",
+        "PIVOT (FROM read_csv('OUT/secret.csv')) ON a USING count(*)",
+        "EXPLAIN ANALYZE SELECT * FROM 'OUT/secret.csv'",
+        "WITH x AS (COPY (SELECT 1) TO 'OUT/c.csv') FROM x",
+        "FROM (COPY (SELECT 1) TO 'OUT/d.csv')",
+        "FROM enable_logging('QueryLog', storage = 'file', storage_path = 'OUT/log')",
+        "FROM enable_profiling(format = 'json', save_location = 'OUT/profile.json')",
+        "FROM register_external_resource('x', 'y', MAP {'a': 'b'}, 'c', 'd', 'e')",
+        "FROM arrow_scan(1::UBIGINT::POINTER, 1::UBIGINT::POINTER, 1::UBIGINT::POINTER)",
+        "FROM pandas_scan(1)",
+        "SET VARIABLE x = (SELECT content FROM read_text('OUT/secret.txt'))",
+        "SET allowed_directories = ['/']",
+        "RESET enable_external_access",
+        "PREPARE x AS COPY (SELECT 1) TO 'OUT/e.csv'",
+        "CREATE SECRET x (TYPE s3, KEY_ID 'x')",
+        "IMPORT DATABASE 'OUT'",
+        "UPDATE EXTENSIONS",
+        "FORCE INSTALL httpfs FROM 'OUT'",
         "SELECT * FROM local_table",
         "SELECT nosuch FROM responses",
         "SELEC 1",
@@ -114,6 +146,34 @@ def test_nothing_but_reading_these_tables_is_possible(
     assert "the secret" not in str(refused.value)
     assert before == state(tmp_path)
     assert local_table.num_rows == 1
+
+
+class Renamed:
+    """A connection of an engine that has another name for one setting."""
+
+    def __init__(self, real: Any, setting: str) -> None:
+        self.real, self.setting = real, setting
+
+    def __enter__(self) -> Renamed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.real.close()
+
+    def execute(self, text: str) -> Any:
+        return self.real.execute(text.replace(self.setting, f"{self.setting}_2"))
+
+
+@pytest.mark.parametrize("setting", ["enable_external_access", "lock_configuration"])
+def test_an_engine_that_cannot_be_closed_off_runs_no_query(
+    home: Home, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    """Two settings hold everything else: where a version has no such setting, nothing is run."""
+    duckdb = import_module("duckdb")
+    connect = duckdb.connect
+    monkeypatch.setattr(duckdb, "connect", lambda _: Renamed(connect(":memory:"), setting))
+    with pytest.raises(UsageError, match="cannot be kept from files"):
+        run_sql("SELECT 1", home=home, lake=None, limit=0)
 
 
 def test_what_a_transcript_says_is_data(home: Home, lake: Path) -> None:

@@ -24,6 +24,7 @@ from recollect.services.homes import Home
 from recollect.services.indexing.access import OpenIndex, index_path
 from recollect.services.indexing.at_hand import index_at_hand
 from recollect.services.lake.lake_files import (
+    FILE_NAME,
     PART,
     Day,
     LakeFile,
@@ -127,7 +128,7 @@ class _LakeExport:
         files, before = self._files, self._files.manifest() or LakeManifest(with_text=self._with_text)
         unknown = files.unknown(before.files)
         # What a run wrote that was cut short: to be written again, or removed.
-        before.files |= {name: LakeFile(0, -1, "") for name in unknown if name.endswith(f"/{PART}")}
+        before.files |= {name: LakeFile(0, -1, "") for name in unknown if FILE_NAME.fullmatch(name)}
         if strangers := [name for name in unknown if name not in before.files]:
             raise UsageError(
                 f"{files.directory}: recollect did not write {strangers[0]}, and engines would count its rows too",

@@ -14,6 +14,7 @@ import contextlib
 import datetime as dt
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -37,6 +38,8 @@ from recollect.system import fsops
 MANIFEST = "_recollect.json"
 PART = "part.parquet"
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # what Hive, Spark, DuckDB and Polars read as null
+# What a manifest may name: it decides what is read, replaced and removed, and may come from someone else.
+FILE_NAME = re.compile(rf"(?:{'|'.join(TABLES)})/{DAY}=(?:\d{{4}}-\d\d-\d\d|{NO_DAY})/{re.escape(PART)}")
 _DAY_US = 86_400_000_000
 _FIRST = dt.date(1970, 1, 1)
 _WHAT = "export --format parquet"
@@ -117,6 +120,11 @@ class LakeFiles:
                 f"{path}: not a manifest of a lake: {cause}",
                 hint="remove the directory and export again: all of it can be rebuilt",
             ) from cause
+        if strange := [name for name in found.files if not FILE_NAME.fullmatch(name)]:
+            raise DamagedData(
+                f"{path}: names {strange[0]!a}, which is no file of a lake",
+                hint="name another directory with --to, or remove this one: a lake can be rebuilt",
+            )
         if found.version > VERSION:
             raise UsageError(
                 f"{self.directory}: written by a newer recollect (schema {found.version}, known is {VERSION})",
@@ -137,6 +145,17 @@ class LakeFiles:
                 hint="name an empty or a new directory with --to",
             )
 
+    def path_of(self, name: str) -> Path:
+        """Where a file is. The lake may be reached through links; inside it there are none to follow."""
+        path = self.directory / name
+        for one in (path.parent.parent, path.parent, path):
+            if one.is_symlink():
+                raise UsageError(
+                    f"{one}: a link inside a lake",
+                    hint="remove it and export again, or name another directory with --to",
+                )
+        return path
+
     def unknown(self, known: Iterable[str]) -> list[str]:
         """Parquet files below the tables that are not in the manifest: engines would count them too."""
         names = set(known)
@@ -152,7 +171,7 @@ class LakeFiles:
     def is_whole(self, name: str, known: LakeFile) -> bool:
         """Whether a file is there as it was written."""
         try:
-            return (self.directory / name).stat().st_size == known.bytes
+            return self.path_of(name).stat().st_size == known.bytes
         except OSError:
             return False
 
@@ -164,7 +183,7 @@ class LakeFiles:
     def _stored(self, table: LakeTable, day: Day) -> Any | None:
         arrow, parquet = pyarrow(_WHAT), import_module("pyarrow.parquet")
         try:
-            return parquet.ParquetFile(self.directory / file_of(table, day)).read()
+            return parquet.ParquetFile(self.path_of(file_of(table, day))).read()
         except (OSError, arrow.ArrowException):
             return None  # missing, or no Parquet: written again from the logs
 
@@ -176,7 +195,7 @@ class LakeFiles:
         if known is not None and is_there and (known.digest == digest or self._has(table, day, rows)):
             return LakeFile(known.rows, known.bytes, digest)
         data = _parquet(rows)
-        path = self.directory / name
+        path = self.path_of(name)
         temporary = path.with_name(f".{PART}.{os.urandom(6).hex()}.tmp")
         try:
             fsops.make_directories(path.parent, synced=False)
@@ -199,9 +218,10 @@ class LakeFiles:
 
     def remove(self, name: str) -> None:
         """Take away the file of a day without rows."""
+        path = self.path_of(name)
         with contextlib.suppress(FileNotFoundError):
-            fsops.unlink(self.directory / name)
-        fsops.remove_directory((self.directory / name).parent)
+            fsops.unlink(path)
+        fsops.remove_directory(path.parent)
         self.removed.append(name)
 
     def save(self, manifest: LakeManifest) -> None:

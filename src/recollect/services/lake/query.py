@@ -83,13 +83,19 @@ def _database(duckdb: Any) -> Iterator[Any]:
         "temp_directory": "",
         "memory_limit": MEMORY,
         "TimeZone": "UTC",
-        "enable_external_access": "false",
     }
     with duckdb.connect(":memory:") as database:
         for name, value in settings.items():
             with contextlib.suppress(duckdb.CatalogException):  # a setting that this version has no more
                 database.execute(f"SET {name} = '{value}'")
-        database.execute("SET lock_configuration = true")
+        try:  # these two hold everything else
+            database.execute("SET enable_external_access = false")
+            database.execute("SET lock_configuration = true")
+        except duckdb.Error as cause:
+            raise UsageError(
+                f"sql: this duckdb ({duckdb.__version__}) cannot be kept from files: {_first(cause)}",
+                hint="install the version that recollect's extra `analytics` names",
+            ) from cause
         yield database
 
 
@@ -101,8 +107,11 @@ def _check(duckdb: Any, database: Any, text: str) -> None:
         raise UsageError(_first(cause), hint=_HINT) from cause
     if len(found) != 1:
         raise UsageError(f"sql: {len(found)} statements instead of one", hint=_HINT)
-    if found[0].type != duckdb.StatementType.SELECT:
+    try:
         kind = str(found[0].type).rpartition(".")[2]
+    except ValueError:  # a statement that the engine knows and its Python package does not
+        kind = "this statement"
+    if kind != "SELECT":
         raise UsageError(f"sql: only reads, and {kind} does not", hint=_HINT)
 
 
@@ -123,12 +132,13 @@ def _with_day(table: LakeTable, *, with_text: bool = True) -> Any:
 
 def _stored(table: LakeTable, lake: Path) -> Any:
     """The files of a table as one. What older files lack is null."""
-    manifest = LakeFiles(lake).manifest()
+    stored = LakeFiles(lake)
+    manifest = stored.manifest()
     if manifest is None:
         raise NotFound(f"{lake}: there is no lake", hint="`recollect export --format parquet` makes one")
     arrow, dataset = pyarrow("sql"), import_module("pyarrow.dataset")
     schema = _with_day(table, with_text=manifest.with_text)
-    files = [str(lake / name) for name in manifest.files if name.startswith(f"{table.name}/")]
+    files = [str(stored.path_of(name)) for name in manifest.files if name.startswith(f"{table.name}/")]
     if not files:
         return schema.empty_table()
     partitions = dataset.partitioning(arrow.schema([schema.field(DAY)]), flavor="hive")
