@@ -158,8 +158,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _reader_went_away()
     except OSError as problem:
+        from recollect.system.fsops import next_step
+
         place = f"{problem.filename}: " if problem.filename else ""
-        return _failed(f"{place}{problem.strerror or problem}", "check the disk and the permissions", 74)
+        return _failed(f"{place}{problem.strerror or problem}", next_step(problem, "run it again"), 74)
     except Exception as problem:
         from recollect.errors import Ambiguous, RecollectError
 

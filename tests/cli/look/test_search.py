@@ -313,8 +313,9 @@ def test_nothing_found_is_said_with_a_way_on(home: Path, capsys: pytest.CaptureF
     )
 
 
-def test_no_home_at_all_is_said(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_home_at_all_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever has no sessions yet should not be told to try fewer words."""
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
     code = main(["search", "needle"])
 
     assert (0, True) == (code, "No Claude home" in capsys.readouterr().err)

@@ -402,8 +402,9 @@ def test_a_session_that_is_not_there(home: Path, capsys: pytest.CaptureFixture[s
     assert 3 == main(["cost", "--session", "nowhere"])
 
 
-def test_no_home_at_all(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_home_at_all(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing was used, and that is no error."""
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
     assert 0 == main(["cost"])
     assert "No usage.\n" == capsys.readouterr().out
 

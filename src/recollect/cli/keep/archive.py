@@ -193,7 +193,7 @@ def _restore(options: Namespace, archive: Archive) -> int:
     chosen = archive.manifests() if options.all else [archive.find(name) for name in options.names]
     if not chosen:
         raise UsageError("archive restore: no session was named", hint="name sessions, or use --all")
-    homes = [home.path for home in chosen_homes(options.homes)]
+    homes = [home.path for home in chosen_homes(options.homes, may_be_missing=True)]
     done: list[ArchivedSessionDocument] = []
     changes: list[str] = []
     blocked = 0

@@ -121,7 +121,9 @@ def _first_run(homes: list[HomeRoot], data: Path, words: tuple[str, ...]) -> str
 
 
 def _run(options: Namespace, data: Path) -> int:
-    named = [Path(home) for home in options.homes] or [home.path for home in chosen_homes([])]
+    named = [Path(home) for home in options.homes] or [
+        home.path for home in chosen_homes([], may_be_missing=True)
+    ]
     with output.progress_bar("archiving") as progress:
         done = protect.run(named, data, progress)
     if options.json:

@@ -25,7 +25,7 @@ from itertools import groupby
 from pathlib import Path
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import note_unreadable, open_home
 from recollect.cli.terminal.text import counted, shortened, visible, visible_lines, wrapped
 from recollect.errors import UsageError
 from recollect.services.blame.blame import BlamedLine, FileWriting, blamed
@@ -42,7 +42,9 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     path, first, last = _asked(options.path)
-    lines = blamed(open_home(options.homes, options.data), path)
+    home = open_home(options.homes, options.data)
+    lines = blamed(home, path)
+    note_unreadable(home)
     if first is not None and last is not None:
         if not 1 <= first <= last <= len(lines):
             raise UsageError(

@@ -18,7 +18,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import note_unreadable, open_home
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.services.blame.log import MatchedCommit, TouchingSession, file_log
 from recollect.services.documents.blame import file_log_document
@@ -33,7 +33,9 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     path = Path(options.path).expanduser()
-    found = file_log(open_home(options.homes, options.data), path)
+    home = open_home(options.homes, options.data)
+    found = file_log(home, path)
+    note_unreadable(home)
     if options.json:
         output.print_json(file_log_document(str(path), found))
         return 0

@@ -42,7 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Damage is shown but is not a failure: `recollect` alone must always exit with 0."""
-    homes = missing = chosen_homes(options.homes)
+    homes = missing = chosen_homes(options.homes, may_be_missing=True)
     is_sample = not any(home.exists for home in homes)
     if is_sample:
         homes = [sample()]

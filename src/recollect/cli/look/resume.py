@@ -123,7 +123,7 @@ def _restored(options: Namespace, session: ArchivedSession) -> tuple[Home, Sessi
     """Bring a session back from the archive, if the answer is yes: the client reads only what is in a home."""
     from recollect.services.archive import archive as archive_service
 
-    homes = [home.path for home in chosen_homes(options.homes)]
+    homes = [home.path for home in chosen_homes(options.homes, may_be_missing=True)]
     where = archive_service.restore_home(session.manifest, homes, are_named=bool(options.homes))
     files = counted(len(session.manifest.restorable()), "file")
     what = f"{session.id[:8]} {session.title[:40]!r} is only in the archive"

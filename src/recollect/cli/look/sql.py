@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import note_unreadable, open_home
 from recollect.cli.terminal.layout import shares
 from recollect.cli.terminal.text import ago, counted, padded, shortened, visible, width
 from recollect.errors import UsageError
@@ -63,6 +63,8 @@ def run(options: Namespace) -> int:
     home = open_home(options.homes, options.data)
     lake = _lake(options, home)
     found = run_sql(options.query, home=home, lake=lake, limit=options.limit)
+    if lake is None:
+        note_unreadable(home)
     if options.json:
         _print_json(found)
         return 0

@@ -128,7 +128,7 @@ def _serve(options: Namespace) -> int:
 
 def _servers(options: Namespace) -> ProjectServers:
     return mcp_servers.project_servers(
-        Path(options.project), chosen_homes(options.homes), data=own_data(options)
+        Path(options.project), chosen_homes(options.homes, may_be_missing=True), data=own_data(options)
     )
 
 
@@ -405,7 +405,7 @@ def _with_host(options: Namespace, ask: Callable[[Host], Awaitable[Answer]]) -> 
     async def request() -> Answer:
         host = Host(
             options.project,
-            homes=chosen_homes(options.homes),
+            homes=chosen_homes(options.homes, may_be_missing=True),
             data=own_data(options),
             approve=lambda name, arguments, decision: _approved(options, name, decision),
         )

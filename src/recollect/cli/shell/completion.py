@@ -74,7 +74,7 @@ def _known(options: Namespace, line: Sequence[str]) -> list[tuple[str, str]]:
     typed, _ = global_options([word for word in line if word != "--"])
     options.homes = options.homes or typed["--home"]
     options.data = options.data or (typed["--data"][-1] if typed["--data"] else None)
-    roots, cache = chosen_homes(options.homes), own_cache(options)
+    roots, cache = chosen_homes(options.homes, may_be_missing=True), own_cache(options)
     homes = [root.path for root in roots if root.exists]
     is_known = is_built(index_path(homes, cache))
     opener = (

@@ -63,14 +63,25 @@ def choose(data: str | None, agents: Sequence[str]) -> None:
     _Choice.data, _Choice.agents = data, tuple(agents)
 
 
-def chosen_homes(named: Sequence[str]) -> list[HomeRoot]:
-    """The homes to read. One named on the command line must exist and be one."""
+def chosen_homes(named: Sequence[str], *, may_be_missing: bool = False) -> list[HomeRoot]:
+    """The homes to read. One that is named, on the command line or by ``$CLAUDE_CONFIG_DIR``, must exist.
+
+    ``may_be_missing``: for what does not read the sessions in it; a client makes the directory of the variable when
+    it first starts.
+    """
     data = Path(_Choice.data) if _Choice.data else None
     homes = [sample() if directory == SAMPLE else home_of(directory, data) for directory in named]
     for home in homes:
         _require_home(home)
     distinct = {home.path.resolve(): home for home in reversed(homes)}
-    found = of_agents(list(reversed(distinct.values())) or machine_homes(data), _Choice.agents)
+    every = list(reversed(distinct.values())) or machine_homes(data)
+    # --home was looked at above; the usual places are listed only where they exist.
+    if missing := [] if may_be_missing else [home for home in every if not home.exists]:
+        raise NotFound(
+            f"home {missing[0].path}: no such directory, but $CLAUDE_CONFIG_DIR names it",
+            hint="correct the variable or unset it, or name a home with --home DIR",
+        )
+    found = of_agents(every, _Choice.agents)
     if _Choice.agents and not found:
         # Without this, commands would go on with the default: the homes of Claude.
         raise NotFound(
@@ -97,7 +108,7 @@ def _require_home(home: HomeRoot) -> None:
 
 def settings_home(named: Sequence[str]) -> HomeRoot:
     """The home whose settings apply here: the first one, even if it does not exist, since a project has its own settings."""
-    homes = [home for home in chosen_homes(named) if home.agent == CLAUDE]
+    homes = [home for home in chosen_homes(named, may_be_missing=True) if home.agent == CLAUDE]
     return homes[0] if homes else home_at("~/.claude")
 
 
@@ -115,6 +126,19 @@ def open_home(named: Sequence[str], data: str | None = None) -> Home:
     )  # commands that only need the directories do not load this
 
     return Home(*[home.path for home in chosen_homes(named)], data=data)
+
+
+def note_unreadable(home: Home) -> None:
+    """Say what could not be read: an answer without it must not look like all there is."""
+    from recollect.cli.terminal import output
+    from recollect.cli.terminal.text import visible
+    from recollect.storage.home_walk import scan_logs
+
+    problems: list[tuple[str, str]] = []
+    for one in home.homes:
+        scan_logs(one.root, problems)
+    for path, reason in problems:
+        output.note(visible(f"could not be read: {path}: {reason}"))
 
 
 def named_session(options: Namespace, name: str) -> Session:

@@ -47,6 +47,7 @@ class OpenIndex:
         self.path = path
         self.database: IndexDatabase | None = None
         self.notes: list[str] = []
+        self.refused = ""  # why there can be no index in this place, so that waiting does not help
         self.refreshed: RefreshResult | None = None
         self.carried_over = 0  # deleted sessions copied from an older index
         self.unread: tuple[Path, ...] = ()  # older indexes that may know more deleted sessions
@@ -215,7 +216,7 @@ def _refresh(opened: OpenIndex, progress: Progress | None, is_wanted: bool, pati
     except Busy:
         opened.notes.append("another process is refreshing the index: the answer shows its last refresh")
         if not opened.is_complete:
-            _give_up(opened, "the index is not complete yet")
+            _give_up(opened, "the index is not complete yet", is_lasting=False)
     except StorageError as problem:
         _give_up(opened, f"the index could not be locked ({problem.message})")
     except OSError as problem:
@@ -229,7 +230,7 @@ def _refresh_locked(opened: OpenIndex, progress: Progress | None) -> None:
         build(opened, progress)
     except Failure as problem:
         if is_busy(problem):
-            _give_up(opened, f"the index is busy ({problem})")
+            _give_up(opened, f"the index is busy ({problem})", is_lasting=False)
         elif is_about_the_place(problem):
             _not_written(opened, problem)
         else:
@@ -282,8 +283,9 @@ def _not_written(opened: OpenIndex, problem: Exception) -> None:
     opened.notes.append("free some space or check the disk, then try again")
 
 
-def _give_up(opened: OpenIndex, reason: str) -> None:
+def _give_up(opened: OpenIndex, reason: str, *, is_lasting: bool = True) -> None:
     opened.close()
+    opened.refused = reason if is_lasting else ""
     opened.notes.append(f"{reason}; reading the logs instead")
 
 

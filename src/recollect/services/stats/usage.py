@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from recollect.errors import Busy
+from recollect.errors import Busy, StorageError
 from recollect.index import cost_queries, stat_queries
 from recollect.index.calls import FAILED, OK
 from recollect.index.cost_queries import UsageRowFilter
@@ -82,6 +82,14 @@ Timed = TypeVar("Timed", PricedUsage, QuarterWork)
 
 def database_of(opened: OpenIndex) -> IndexDatabase:
     """The index, which statistics cannot do without."""
+    if opened.refused:
+        hint = f"free space in {opened.path.parent} or check its permissions; --data DIR uses another place"
+        raise StorageError(
+            "keep the index that statistics need in",
+            opened.path.parent,
+            OSError(0, opened.refused),
+            hint=hint,
+        )
     if opened.database is None:
         raise Busy("statistics need the index, and it is not built yet", hint="wait until it is ready")
     return opened.database
