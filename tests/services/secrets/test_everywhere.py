@@ -96,6 +96,21 @@ def test_nothing_of_a_secret_is_left_anywhere(home: Path, data: Path) -> None:
     assert [] == scan(Home(home), [session_of(home)], data=data, everywhere=True).findings
 
 
+def test_an_object_of_the_archive_that_no_manifest_names_is_cleaned_too(home: Path, data: Path) -> None:
+    """A process that was killed after it had written the clean manifest leaves the old objects; another run finds them."""
+    kept_objects = data / "kept"
+    shutil.copytree(data / "archive" / "objects", kept_objects)
+    redact_everywhere(session_of(home), data, data / "cache")
+    shutil.copytree(kept_objects, data / "archive" / "objects", dirs_exist_ok=True)
+    shutil.rmtree(kept_objects)
+    assert left_of(home, data)
+    assert [] != scan(Home(home), [session_of(home)], data=data, everywhere=True).findings
+    done = redact_everywhere(session_of(home), data, data / "cache")
+
+    assert ((), []) == (done.left, left_of(home, data))
+    assert [] == Archive(data / "archive").verify()
+
+
 def test_what_was_cleaned_still_works(home: Path, data: Path, tmp_path: Path) -> None:
     """The archive verifies and restores, the trash restores, the session resumes."""
     redact_everywhere(session_of(home), data, data / "cache")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from recollect.errors import DamagedData
 from recollect.services.secrets.places import SecretPlace, Shape
 from recollect.storage.archive.archive import Archive
 from recollect.storage.changes.record import ChangeFiles
@@ -40,6 +41,12 @@ def _archived(data: Path, session: str | None) -> Iterator[SecretPlace]:
             for name, packed in stored:
                 path = archive.objects.path(packed.sha256)
                 yield SecretPlace(path, "archive", _shape(name), packed.size, manifest.session)
+    # What a killed process had replaced and not yet deleted: no manifest says whose it is.
+    with contextlib.suppress(DamagedData):
+        for name in archive.unused():
+            path = archive.objects.path(name)
+            with contextlib.suppress(OSError):
+                yield SecretPlace(path, "archive", "text", path.stat().st_size)
 
 
 def _trashed(data: Path, session: str | None) -> Iterator[SecretPlace]:

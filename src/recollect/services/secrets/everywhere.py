@@ -136,6 +136,9 @@ class _CopyCleaner:
                 }
                 if dirty and manifest.session == self._session.id:
                     archive.rewrite(manifest, dirty, self._text(manifest.title))
+            for name in archive.unused():
+                if archive.objects.path(name) in places:
+                    archive.objects.discard(name)
 
     def _clean_trash(self, places: dict[Path, SecretPlace]) -> None:
         trash = Trash(self._data / "trash")
