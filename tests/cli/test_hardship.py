@@ -99,11 +99,10 @@ def commands(place: Path) -> dict[str, list[str]]:
 
 
 def all_run(
-    place: Path, before: Sequence[str] = (), limit: int = -1, **environment: str | None
+    place: Path, before: Sequence[str] = (), limit: int = -1, environment: dict[str, str | None] | None = None
 ) -> dict[str, Ran]:
-    env = {**os.environ, **{name: value for name, value in environment.items() if value is not None}}
-    for name in [name for name, value in environment.items() if value is None]:
-        del env[name]
+    wanted = {**os.environ, **(environment or {})}
+    env = {name: value for name, value in wanted.items() if value is not None}
     words = [*before, sys.executable, "-c", PROGRAM, json.dumps(commands(place)), str(limit)]
     done = subprocess.run(words, env=env, capture_output=True, check=False, stdin=subprocess.DEVNULL)
     assert 0 == done.returncode, done.stderr.decode()
@@ -189,14 +188,13 @@ def test_a_home_that_cannot_be_read_is_no_empty_home(place: Path) -> None:
 @pytest.mark.parametrize("home", ["/no/such/directory", None])
 def test_without_a_home_directory_of_the_user(place: Path, home: str | None) -> None:
     """HOME names nothing, or is not set: the homes that are named are read all the same."""
-    own = {f"XDG_{name}_HOME": str(place / f"xdg-{name.lower()}") for name in ("DATA", "CACHE", "CONFIG")}
-    expect_typed(all_run(place, HOME=home, **own), {"team cost": 3})
+    expect_typed(all_run(place, environment={"HOME": home}), {"team cost": 3})
 
 
 def test_a_home_that_the_environment_names_must_exist(place: Path) -> None:
     """As one that --home names: a misspelt variable is no empty home, and `scan` does not call it clean."""
     missing = str(place / "mistyped")
-    found = all_run(place, CLAUDE_CONFIG_DIR=f"{place / '.claude'},{missing}")
+    found = all_run(place, environment={"CLAUDE_CONFIG_DIR": f"{place / '.claude'},{missing}"})
 
     tolerant = {"budget --hook": 0, "mcp list": 0}
     expect_typed(found, {name: tolerant.get(name, 3) for name in found})

@@ -74,14 +74,13 @@ def chosen_homes(named: Sequence[str], *, may_be_missing: bool = False) -> list[
     for home in homes:
         _require_home(home)
     distinct = {home.path.resolve(): home for home in reversed(homes)}
-    every = list(reversed(distinct.values())) or machine_homes(data)
+    found = of_agents(list(reversed(distinct.values())) or machine_homes(data), _Choice.agents)
     # --home was looked at above; the usual places are listed only where they exist.
-    if missing := [] if may_be_missing else [home for home in every if not home.exists]:
+    if missing := [] if may_be_missing else [home for home in found if not home.exists]:
         raise NotFound(
             f"home {missing[0].path}: no such directory, but $CLAUDE_CONFIG_DIR names it",
             hint="correct the variable or unset it, or name a home with --home DIR",
         )
-    found = of_agents(every, _Choice.agents)
     if _Choice.agents and not found:
         # Without this, commands would go on with the default: the homes of Claude.
         raise NotFound(
