@@ -14,11 +14,13 @@ from recollect.cli.terminal.text import shortened, visible, width
 from tests.surfaces.case import Case
 from tests.surfaces.record import (
     TOKENS,
+    UNRECORDED,
     USAGE,
     Record,
     Records,
     Surface,
     dollars,
+    is_unrecorded,
     known_cost,
     moment,
     nothing_used,
@@ -39,6 +41,7 @@ _LISTED = (
     "responses",
     "cost_usd",
     "is_unpriced",
+    UNRECORDED,
 )
 UNKNOWN_COST = {"cost_usd": known_cost}
 
@@ -77,11 +80,6 @@ def newest(case: Case) -> list[str]:
     return [row["id"] for row in case.document("overview")["newest"]]
 
 
-def amount(row: dict[str, Any]) -> Decimal | None:
-    """What a client of another agent recorded nothing of has an unknown cost here, and adds nothing elsewhere."""
-    return Decimal(0) if row["cost_usd"] is None and row.get("responses") == 0 else dollars(row["cost_usd"])
-
-
 def _row(row: dict[str, Any], fields: Sequence[str]) -> Record:
     found: Record = {field: row[field] for field in fields if field in row}
     for field in ("first_at", "last_at"):
@@ -90,7 +88,8 @@ def _row(row: dict[str, Any], fields: Sequence[str]) -> Record:
     for field in ("title", "cwd"):
         found[field] = found.get(field) or ""
     if "cost_usd" in found:
-        found["cost_usd"] = amount(row)
+        found["cost_usd"] = dollars(found["cost_usd"])
+        found[UNRECORDED] = is_unrecorded(row)
         found["is_unpriced"] = bool(row.get("unpriced"))
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,6 +48,8 @@ def cases() -> Iterator[HomeCase]:
     yield HomeCase("sample", lambda _: sample_home())
     for home in sorted((SHARED / "samples" / "claude-home").glob("*/.claude")):
         yield HomeCase(f"samples/{home.parent.name}", lambda _, home=home: home)  # type: ignore[misc]
+    if (SHARED / "dialects" / "samples" / "codex").is_dir():
+        yield HomeCase("agents/unrecorded", _partly_recorded)
     for name in _OTHER_AGENTS:
         if (SHARED / "dialects" / "samples" / name).is_dir():
             yield HomeCase(f"agents/{name}", lambda _, name=name: SHARED / "dialects" / "samples" / name)  # type: ignore[misc]
@@ -59,6 +62,14 @@ def cases() -> Iterator[HomeCase]:
             f"generated/{seed}",
             lambda place, seed=seed: made_corpora.make(SHARED, place / "claude", seed).home,  # type: ignore[misc]
         )
+
+
+def _partly_recorded(place: Path) -> Path:
+    """A home of Codex: 0.20 wrote down no usage, later versions did."""
+    for name in ("0.20.0/tools", "0.36.0/tools"):
+        sample = SHARED / "dialects" / "samples" / "codex" / name / ".codex" / "sessions"
+        shutil.copytree(sample, place / "home" / "sessions", dirs_exist_ok=True)
+    return place / "home"
 
 
 def _bytes_of(home: Path) -> int:

@@ -15,7 +15,7 @@ from recollect.model.cost.report import CostRow
 from recollect.services.agents import agent_count
 from tests.client_parser import client_lines
 from tests.surfaces.case import Case
-from tests.surfaces.record import FIELDS, TOKENS, Record, Records, Surface, nothing_used
+from tests.surfaces.record import FIELDS, TOKENS, UNRECORDED, Record, Records, Surface, nothing_used
 
 _PICO = 10**12
 _SAID = ("messages", "lines", "agents", "damaged", "responses")
@@ -26,7 +26,12 @@ def library(case: Case, *, index: bool = True) -> Records:
     home = recollect.Home(case.home, data=case.data, index=index)
     used = _used(home.costs("session").rows)
     return {
-        session.id: {**_told(session), **used.get(session.id, nothing_used())} for session in home.sessions()
+        session.id: {
+            **_told(session),
+            **used.get(session.id, nothing_used()),
+            UNRECORDED: session.spending().is_unknown,
+        }
+        for session in home.sessions()
     }
 
 
@@ -34,7 +39,7 @@ def surfaces(case: Case) -> Iterator[Surface]:
     """The other ways to ask the library."""
     sessions = list(recollect.Home(case.home, data=case.data).sessions())
     spent = {one.id: _spent(one.spending()) for one in sessions}
-    yield Surface("Session.spending", (*TOKENS, "cost_usd", "is_unpriced"), spent)
+    yield Surface("Session.spending", (*TOKENS, "cost_usd", "is_unpriced", UNRECORDED), spent)
     yield Surface("Session.counts", _SAID, {one.id: _counted(one.counts()) for one in sessions})
     yield Surface("recollect.Home(index=False)", FIELDS, library(case, index=False))
     yield Surface("recollect.aio", FIELDS, asyncio.run(_awaited(case)))
@@ -96,6 +101,7 @@ def _spent(spending: recollect.Spending) -> Record:
         "web_searches": tokens.web_searches,
         "cost_usd": Decimal(spending.pico_usd) / _PICO,
         "is_unpriced": bool(spending.unpriced),
+        UNRECORDED: spending.is_unknown,
     }
 
 

@@ -9,13 +9,22 @@ from typing import Any
 
 from recollect.cli.terminal.text import visible
 from tests.surfaces.case import Case
-from tests.surfaces.commands import UNKNOWN_COST, amount, cents, used
-from tests.surfaces.record import TOKENS, USAGE, Record, Surface, moment
+from tests.surfaces.commands import UNKNOWN_COST, cents, used
+from tests.surfaces.record import (
+    TOKENS,
+    UNRECORDED,
+    USAGE,
+    Record,
+    Surface,
+    dollars,
+    is_unrecorded,
+    moment,
+)
 from tests.web.pages import Browser, served
 
 _TOLD = ("title", "cwd", "first_at", "last_at", "lines", "agents", "tag", "damaged")
-_LISTED = (*_TOLD, "messages", "responses", "cost_usd", "is_unpriced")
-_HEAD = (*_TOLD, "messages", "responses", *TOKENS, "cost_usd", "is_unpriced")
+_LISTED = (*_TOLD, "messages", "responses", "cost_usd", "is_unpriced", UNRECORDED)
+_HEAD = (*_TOLD, "messages", "responses", *TOKENS, "cost_usd", "is_unpriced", UNRECORDED)
 
 
 def surfaces(case: Case, names: Sequence[str]) -> Iterator[Surface]:
@@ -42,8 +51,9 @@ def _row(row: dict[str, Any], fields: Sequence[str]) -> Record:
         "cwd": row["cwd"] or "",
         "first_at": moment(row["first_at"]),
         "last_at": moment(row["last_at"]),
-        "cost_usd": amount(row),
+        "cost_usd": dollars(row["cost_usd"]),
         "is_unpriced": bool(row["unpriced"]),
+        UNRECORDED: is_unrecorded(row),
     }
     return found
 
@@ -148,4 +158,4 @@ def _used(one: Record) -> str:
         ("out", one["output_tokens"]),
     ]
     tokens = ", ".join(f"{name} {count:,}" for name, count in parts if count) or "no"
-    return f"{tokens} tokens, {cents(one)}"
+    return f"{tokens} tokens, {'no usage recorded: cost unknown' if one[UNRECORDED] else cents(one)}"

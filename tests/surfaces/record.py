@@ -20,6 +20,8 @@ TOKENS = (
     "web_searches",
 )
 USAGE = ("responses", *TOKENS, "cost_usd", "is_unpriced")
+# A client that wrote down no usage: the cost is unknown, not 0. Costs by session have no row for it.
+UNRECORDED = "is_unrecorded"
 FIELDS = (
     "title",
     "cwd",
@@ -31,6 +33,7 @@ FIELDS = (
     "tag",
     "damaged",
     *USAGE,
+    UNRECORDED,
 )
 
 Record = dict[str, object]
@@ -81,7 +84,12 @@ def dollars(value: object) -> Decimal | None:
 
 def known_cost(one: Record) -> object:
     """For documents that say no cost where a part of it has no price."""
-    return None if one["is_unpriced"] else one["cost_usd"]
+    return None if one["is_unpriced"] or one[UNRECORDED] else one["cost_usd"]
+
+
+def is_unrecorded(row: Mapping[str, object]) -> bool:
+    """Whether a document says that no usage was recorded: no cost, though no model lacks a price."""
+    return row["cost_usd"] is None and not row.get("unpriced") and row.get("responses") == 0
 
 
 def nothing_used() -> Record:

@@ -27,6 +27,7 @@ from recollect.storage.live import live_sessions
 from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.prompt_history import Prompt, prompts
 from recollect.system.locations import HomeRoot, agent_of, data_dir
+from recollect.system.paths import CLAUDE
 
 if TYPE_CHECKING:
     from recollect.model.conversation.conversation import Message
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from recollect.services.secrets.scan import SecretScan
     from recollect.services.todos import SessionTodoList, TodoMove
     from recollect.services.watch import Watcher, WatchSnapshot
+
+_OF_OUR_IDS = frozenset("0123456789abcdefABCDEF-")
 
 
 class Home:
@@ -632,8 +635,8 @@ class Home:
 
     def _own_name(self, name: str) -> str:
         """The id that a session has here, where its client's own id was given."""
-        for home in self.homes if name.startswith("ses_") else ():
-            if agent_of(str(home.root)) == "opencode":
+        for home in () if set(name) <= _OF_OUR_IDS else self.homes:
+            if agent_of(str(home.root)) != CLAUDE:
                 from recollect.storage.foreign.mirror import own_name
 
                 name = own_name(home.root, name) or name

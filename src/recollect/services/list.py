@@ -25,9 +25,10 @@ from recollect.index import catalogue
 from recollect.index.catalogue import CatalogueRow
 from recollect.model.titles import title_of
 from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
+from recollect.services.foreign.unrecorded import is_unrecorded
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
-from recollect.system.locations import HomeRoot, agent_of, is_unrecorded
+from recollect.system.locations import HomeRoot, agent_of
 
 if TYPE_CHECKING:
     from recollect.model.conversation.message_count import MessageCount
@@ -69,7 +70,7 @@ class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def is_unrecorded(self) -> bool:
         """Whether its client wrote down no usage at all: what it cost is unknown, not 0."""
-        return is_unrecorded(self.agent, None if self.used is None else self.used.responses)
+        return is_unrecorded(self.home, self.path, None if self.used is None else self.used.responses)
 
     @property
     def project(self) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.conversation.conversation import (
@@ -32,6 +32,7 @@ from recollect.model.damage import Damage, Line, readable_entries
 from recollect.model.entry import Entry, Kind, Summary, System
 from recollect.model.ids import SessionId
 from recollect.model.line_views.facts import usage_facts
+from recollect.services.foreign.unrecorded import is_unrecorded
 from recollect.storage.config.our_config import price_list
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.logs.conversation_cache import ConversationCache
@@ -295,7 +296,10 @@ class Session:
         What a fork copied belongs to the session it was made in. A session of no home is counted by itself.
         """
         rows = self.agent_costs() if self._costs is not None or with_agents else [self._added_up([self.path])]
-        return sum((row.spending for row in rows if with_agents or row.is_main), Spending())
+        found = sum((row.spending for row in rows if with_agents or row.is_main), Spending())
+        responses = sum(row.responses for row in rows)
+        unknown = is_unrecorded(str(self.home.root), str(self.path), responses)
+        return structs.replace(found, is_unknown=True) if unknown else found
 
     def agent_costs(self) -> Sequence[AgentCost]:
         """What its own log and those of its agents cost, by model; one row where it belongs to no home."""

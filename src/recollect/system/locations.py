@@ -68,11 +68,6 @@ def agent_of(home: str) -> str:
     return mirrored_agent(Path(home)) or paths.CLAUDE
 
 
-def is_unrecorded(agent: str, responses: int | None) -> bool:
-    """Whether what a session of this agent cost is unknown, which is not 0: its client wrote down no usage at all."""
-    return agent != paths.CLAUDE and responses == 0
-
-
 def mirrored_agent(directory: Path) -> str | None:
     """Whose mirror a directory is: they are named after the agent; None where it is none."""
     agent = directory.name.partition("-")[0]

@@ -15,6 +15,11 @@ ADDED = (
     "<apps_instructions>",
     "<skills_instructions>",
     "<plugins_instructions>",
+    "<user_instructions>",
+    "<turn_aborted>",
+    "<user_shell_command>",
+    "<subagent_notification>",
+    "<skill>",
 )
 Said = tuple[str, str]
 
@@ -42,14 +47,17 @@ def before(prompt: str, said: list[Said]) -> list[Said]:
 
 
 def _said(block: dict[str, Any], role: str | None) -> Iterator[Said]:
-    kind = block.get("type")
-    call = block.get("functionCall") or (block if kind in ("function_call", "tool_use", "function") else None)
-    is_answer = kind in ("function_call_output", "tool_result") or block.get("role") == "tool"
+    kind = str(block.get("type"))
+    is_call = kind in ("tool_use", "function") or kind.endswith("_call")
+    call = block.get("functionCall") or (block if is_call else None)
+    is_answer = kind == "tool_result" or kind.endswith("_output") or block.get("role") == "tool"
     answer = block.get("functionResponse") or (block if is_answer else None)
     if call is not None:
         yield "call", str(call.get("call_id") or call.get("id"))
     elif answer is not None:
         names = ("call_id", "tool_use_id", "tool_call_id", "id")
-        yield "result", next(str(answer[name]) for name in names if answer.get(name))
-    elif isinstance(block.get("text"), str) and not block["text"].startswith(ADDED) and role:
+        yield "result", next((str(answer[name]) for name in names if answer.get(name)), "")
+    elif kind in ("reasoning", "compaction", "agent_message"):
+        yield kind, ""
+    elif isinstance(block.get("text"), str) and not block["text"].lstrip().startswith(ADDED) and role:
         yield role, block["text"]

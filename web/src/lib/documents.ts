@@ -157,6 +157,7 @@ export interface CostDocument {
   uncertain: UncertainModelDocument[]
   gone: number
   notes: string[]
+  unrecorded_sessions?: number
 }
 
 /** Where the figures of a row come from. */
@@ -196,7 +197,7 @@ export interface CostRowDocument {
   cache_write_1h_tokens: number
   cache_read_tokens: number
   web_searches: number
-  cost_usd: string
+  cost_usd: string | null
   unpriced_responses: number
   unrecorded_responses?: number
   start?: string
@@ -705,7 +706,7 @@ export interface ProjectDocument {
   first_at: string | null
   last_at: string
   cost_usd: string | null
-  known_cost_usd: string
+  known_cost_usd: string | null
   unpriced: string[]
   live: number
 }

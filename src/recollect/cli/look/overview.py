@@ -124,11 +124,16 @@ def _facts(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[t
 
 
 def _cost(spent: RecentCosts) -> str:
+    unknown = f"no usage recorded in {counted(spent.unrecorded_sessions, 'session')}: cost unknown"
+    if spent.is_unknown:
+        return unknown
     amounts = ((spent.today, "today"), (spent.last_7_days, "in 7 days"), (spent.last_30_days, "in 30 days"))
     parts = [f"{dollars(amount)} {when}" for amount, when in amounts]
     parts += [] if spent.all_time is None else [f"{dollars(spent.all_time)} in all"]
     if spent.unpriced:
         parts.append(f"without {', '.join(map(visible, spent.unpriced))} (no price)")
+    if spent.unrecorded_sessions:
+        parts.append(unknown)
     if spent.uncertain:
         parts.append(f"{counted(spent.uncertain, 'response')} with too low counts from the client")
     return ", ".join(parts)

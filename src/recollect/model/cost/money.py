@@ -22,11 +22,15 @@ _CENT = PICO // 100
 
 
 class Spending(Struct, frozen=True):
-    """Tokens and money together. ``unpriced`` names the models whose tokens are not in ``pico_usd``."""
+    """Tokens and money together. ``unpriced`` names the models whose tokens are not in ``pico_usd``.
+
+    ``is_unknown``: a client of another agent wrote down no usage at all, so nothing here says what it cost.
+    """
 
     tokens: Tokens = Tokens()
     pico_usd: int = 0
     unpriced: frozenset[str] = frozenset()
+    is_unknown: bool = False
 
     def __add__(self, other: Spending) -> Spending:
         return Spending(

@@ -190,7 +190,10 @@ class UncertainUsage(Struct, frozen=True):
 
 
 class CostReport(Struct, frozen=True):
-    """The answer to what things cost. ``gone``: sessions that were deleted but are still in the totals."""
+    """The answer to what things cost. ``gone``: sessions that were deleted but are still in the totals.
+
+    ``unrecorded_sessions`` are of other agents whose clients wrote down no usage: nothing here says what they cost.
+    """
 
     by: tuple[str, ...]
     mode: str
@@ -201,6 +204,12 @@ class CostReport(Struct, frozen=True):
     gone: int = 0
     notes: tuple[str, ...] = ()
     titles: dict[str, str] = {}  # of the sessions and prompts that are keys
+    unrecorded_sessions: int = 0
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing is known: there were sessions, and none has a record of usage."""
+        return bool(self.unrecorded_sessions) and not self.totals.responses
 
     @property
     def uncertain_responses(self) -> int:

@@ -27,6 +27,8 @@ class RecentCosts(Struct, frozen=True):
     unpriced: tuple[str, ...] = ()
     uncertain: int = 0
     notes: tuple[str, ...] = ()
+    unrecorded_sessions: int = 0  # of other agents, in all: what they cost is unknown
+    is_unknown: bool = False  # there is nothing but those
 
 
 def recent_costs(homes: Sequence[Path], opened: OpenIndex, now: dt.datetime) -> RecentCosts:
@@ -40,12 +42,15 @@ def recent_costs(homes: Sequence[Path], opened: OpenIndex, now: dt.datetime) -> 
         start = (today - dt.timedelta(days=days - 1)).isoformat()
         return sum(amount for day, amount in spent.items() if start <= day <= today.isoformat())
 
+    whole = None if opened.database is None else costs(homes, [], opened=opened, now=now)
     return RecentCosts(
         since(1),
         since(7),
         since(_DAYS),
-        None if opened.database is None else costs(homes, [], opened=opened, now=now).totals.pico_usd,
+        None if whole is None else whole.totals.pico_usd,
         tuple(one.model for one in report.unpriced),
         sum(one.responses for one in report.uncertain),
         tuple(opened.notes),
+        0 if whole is None else whole.unrecorded_sessions,
+        whole is not None and whole.is_unknown,
     )

@@ -335,14 +335,15 @@ class CostReportBuilder:
             with_durations=performance,
         )
         asked = CostQuery(self._by, timeline, prices, mode, explain, performance, now, active_since)
-        self._note_unrecorded()
+        unrecorded = self._unrecorded()
         report = self._added_up(query, asked)
+        report = structs.replace(report, unrecorded_sessions=unrecorded) if unrecorded else report
         return self._with_versions(report) if explain else report
 
-    def _note_unrecorded(self) -> None:
-        """Sessions of other agents without any usage: what they cost is unknown, which is not 0."""
+    def _unrecorded(self) -> int:
+        """How many sessions of other agents have no usage: what they cost is unknown, which is not 0."""
         if all(agent_of(str(home)) == CLAUDE for home in self._homes):
-            return
+            return 0
         used = {self._logs[number].session for number in self._source.used_logs() if number in self._logs}
         chosen = self._logs if self._files is None else {number: self._logs[number] for number in self._files}
         others = {log.session for log in chosen.values() if log.client != CLAUDE and not log.is_gone}
@@ -350,6 +351,7 @@ class CostReportBuilder:
         if unknown:
             what = "1 session" if unknown == 1 else f"{unknown:,} sessions"
             self._notes.append(f"no usage recorded in {what} of other agents: cost unknown")
+        return unknown
 
     def responses(self, prices: PriceList, *, with_copies: bool = False) -> Iterator[PricedRow]:
         """Every response that was asked for, its log and its cost, in the order of time."""

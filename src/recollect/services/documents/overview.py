@@ -18,14 +18,15 @@ from recollect.services.overview import HomeSummary, Overview, ResumeSummary
 
 
 class RecentCostsDocument(Struct, frozen=True):
-    """Exact dollars of the last days."""
+    """Exact dollars of the last days; null where no usage was recorded, or without an index ``all_time``."""
 
-    today: str
-    last_7_days: str
-    last_30_days: str
-    all_time: str | None  # null without an index
+    today: str | None
+    last_7_days: str | None
+    last_30_days: str | None
+    all_time: str | None
     unpriced: tuple[str, ...]
     uncertain: int
+    unrecorded_sessions: int
 
 
 class DamageSummaryDocument(Struct, frozen=True, kw_only=True):
@@ -73,13 +74,18 @@ class OverviewDocument(Struct, frozen=True, kw_only=True):
 
 
 def overview_document(answer: Overview, spent: RecentCosts, *, is_sample: bool) -> OverviewDocument:
+    amounts = (spent.today, spent.last_7_days, spent.last_30_days, spent.all_time)
+    today, week, month, whole = (
+        None if amount is None or spent.is_unknown else exact(amount) for amount in amounts
+    )
     cost = RecentCostsDocument(
-        exact(spent.today),
-        exact(spent.last_7_days),
-        exact(spent.last_30_days),
-        None if spent.all_time is None else exact(spent.all_time),
+        today,
+        week,
+        month,
+        whole,
         spent.unpriced,
         spent.uncertain,
+        spent.unrecorded_sessions,
     )
     damage = msgspec.convert(answer.damage, DamageSummaryDocument, from_attributes=True)
     newest = tuple(map(_summary, answer.newest))

@@ -85,7 +85,7 @@ class ProjectDocument(Struct, frozen=True, kw_only=True):
     first_at: dt.datetime | None
     last_at: dt.datetime
     cost_usd: str | None
-    known_cost_usd: str
+    known_cost_usd: str | None
     unpriced: list[str]
     live: int
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from recollect.model.cost.money import Spending, dollars
 from recollect.model.markdown_html import text_html, visible_text
+from recollect.services.foreign.unrecorded import UNKNOWN_COST
 
 GENERATOR = "recollect"
 _FRAME = Path(__file__).parent / "frame"
@@ -160,6 +161,8 @@ def spent(spending: Spending) -> str:
 
 def money(spending: Spending) -> str:
     """Dollars and cents; models without a price are named."""
+    if spending.is_unknown:
+        return UNKNOWN_COST
     if not spending.unpriced:
         return dollars(spending.pico_usd)
     missing = f"without {', '.join(sorted(spending.unpriced))}, which has no price"

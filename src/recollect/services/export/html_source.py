@@ -19,7 +19,6 @@ from recollect.model.conversation.agents import AGENT_TOOLS, AgentMeta, inline_r
 from recollect.model.conversation.conversation import Message, spoken
 from recollect.model.conversation.node import Node
 from recollect.model.conversation.tool_calls import ToolCall
-from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
 from recollect.model.json.text import loose_object
@@ -76,9 +75,7 @@ class ExportSource:
     def cost(self) -> AgentCost:
         """The cost of the session with its agents."""
         rows = self.session.agent_costs()
-        return AgentCost(
-            True, sum(row.responses for row in rows), sum((row.spending for row in rows), Spending())
-        )
+        return AgentCost(True, sum(row.responses for row in rows), self.session.spending())
 
     @functools.cached_property
     def messages(self) -> int:

@@ -19,6 +19,7 @@ from recollect.services.documents import parts
 from recollect.services.documents.conversation import CompactionDocument, SessionHeadDocument
 from recollect.services.documents.cost.spending import AmountDocument, counts
 from recollect.services.documents.findings import FindingsDocument
+from recollect.services.foreign.unrecorded import is_unrecorded
 from recollect.services.page import findings
 from recollect.services.page.content import Blob, blob_of
 from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
@@ -29,7 +30,6 @@ from recollect.services.resume import resumption
 from recollect.services.session import Compaction
 from recollect.services.todos import to_do_lists
 from recollect.storage.file_backups import own_name, restorable, touched_files
-from recollect.system.locations import agent_of, is_unrecorded
 
 _T = TypeVar("_T")
 _LONGEST_TEXT = 1_000_000
@@ -145,12 +145,12 @@ def _spending(desk: PageBackend, session: PageSession) -> dict[str, Any]:
         except NotFound:
             return {}
     unpriced = [one.model for one in report.unpriced]
-    known = exact(report.totals.pico_usd)
-    is_unknown = is_unrecorded(agent_of(str(session.home.root)), report.totals.responses)
+    responses = report.totals.responses
+    unknown = is_unrecorded(str(session.home.root), str(session.path), responses)
     return {
-        "responses": report.totals.responses,
-        "cost_usd": None if unpriced or is_unknown else known,
-        "known_cost_usd": None if is_unknown else known,
+        "responses": responses,
+        "cost_usd": None if unpriced or unknown else exact(report.totals.pico_usd),
+        "known_cost_usd": None if unknown else exact(report.totals.pico_usd),
         "unpriced": unpriced,
         "models": [row.keys["model"] for row in report.rows],
         **counts(report.totals.tokens),

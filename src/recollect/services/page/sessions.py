@@ -27,11 +27,12 @@ from recollect.services.archive.expiry import is_archived, retention_days
 from recollect.services.check.home_checks import WITHIN_DAYS
 from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
 from recollect.services.documents import sessions as documents
+from recollect.services.foreign.unrecorded import is_unrecorded
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
 from recollect.services.session import Session
-from recollect.system.locations import agent_of, is_unrecorded
+from recollect.system.locations import agent_of
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FACETS = 100
@@ -110,16 +111,15 @@ class SessionRow(Struct):
     @property
     def is_unrecorded(self) -> bool:
         """Whether its client wrote down no usage at all: what it cost is unknown, not 0."""
-        return is_unrecorded(self.agent, None if self.used is None else self.used.responses)
+        responses = None if self.used is None else self.used.responses
+        return is_unrecorded(str(self.session.home.root), str(self.session.path), responses)
 
     @property
     def pico_usd(self) -> int | None:
-        """Its cost, without models that have no price."""
-        return (
-            None
-            if self.spent is None or self.is_unrecorded
-            else sum(amount or 0 for amount in self.spent.values())
-        )
+        """Its cost, without models that have no price; None if unknown."""
+        if self.spent is None or self.is_unrecorded:
+            return None
+        return sum(amount or 0 for amount in self.spent.values())
 
     @property
     def unpriced(self) -> list[str]:
@@ -354,6 +354,8 @@ class SessionList:
     def _project(self, cwd: str, rows: Sequence[SessionRow]) -> documents.ProjectDocument:
         unpriced = sorted({model for row in rows for model in row.unpriced})
         firsts = [row.first_at for row in rows if row.first_at is not None]
+        unknown = all(row.is_unrecorded for row in rows)
+        known = exact(sum(row.pico_usd or 0 for row in rows))
         return documents.ProjectDocument(
             project=project_name(cwd, rows[0].session.path),
             cwd=cwd or None,
@@ -361,8 +363,8 @@ class SessionList:
             bytes=sum(mark_of(row.session)[1] for row in rows),
             first_at=min(firsts, default=None),
             last_at=max(rows, key=newest_first).shown_at,
-            cost_usd=None if unpriced else exact(sum(row.pico_usd or 0 for row in rows)),
-            known_cost_usd=exact(sum(row.pico_usd or 0 for row in rows)),
+            cost_usd=None if unpriced or unknown else known,
+            known_cost_usd=None if unknown else known,
             unpriced=unpriced,
             live=sum(row.is_live for row in rows),
         )

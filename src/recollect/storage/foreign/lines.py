@@ -58,8 +58,12 @@ def user(voice: Voice, content: object, **more: object) -> Line:
 
 
 def assistant(voice: Voice, model: str | None, *blocks: Mapping[str, object]) -> Line:
-    """What the model said or called; each line is an answer of its own, its usage stands elsewhere."""
-    line = link(voice, "assistant", {"message": {"role": "assistant", "model": model, "content": blocks}})
+    """What the model said or called; each line is an answer of its own, its usage stands elsewhere.
+
+    A model that the client does not name is none of Claude's.
+    """
+    message = {"role": "assistant", "model": model or "", "content": blocks}
+    line = link(voice, "assistant", {"message": message})
     line["message"]["id"] = f"msg_{line['uuid']}"
     return line
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from recollect.model.cost.money import exact
 from recollect.model.cost.report import MODES, CostExplanation, CostReport, CostRow
@@ -56,7 +56,7 @@ class CostRowDocument(Struct, frozen=True, kw_only=True):
     cache_write_1h_tokens: int
     cache_read_tokens: int
     web_searches: int
-    cost_usd: str
+    cost_usd: str | None  # null where no usage was recorded
     unpriced_responses: int
     unrecorded_responses: int | UnsetType = UNSET
     start: str | UnsetType = UNSET
@@ -103,16 +103,18 @@ class CostDocument(Struct, frozen=True, kw_only=True):
     uncertain: list[UncertainModelDocument]
     gone: int
     notes: tuple[str, ...]
+    unrecorded_sessions: int | UnsetType = UNSET
 
 
 def cost_document(report: CostReport, rows: Sequence[CostRow], timezone: str | None) -> CostDocument:
     """A report, or some of its rows with the totals of all."""
+    totals = _row(report.totals, report.mode)
     return CostDocument(
         by=report.by,
         mode=report.mode,
         timezone=timezone or "local",
         rows=[_row(row, report.mode, report.titles) for row in rows],
-        totals=_row(report.totals, report.mode),
+        totals=structs.replace(totals, cost_usd=None) if report.is_unknown else totals,
         unpriced=[
             UnpricedModelDocument(model=one.model, responses=one.responses, **counts(one.tokens))
             for one in report.unpriced
@@ -123,6 +125,7 @@ def cost_document(report: CostReport, rows: Sequence[CostRow], timezone: str | N
         ],
         gone=report.gone,
         notes=report.notes,
+        unrecorded_sessions=report.unrecorded_sessions or UNSET,
     )
 
 
