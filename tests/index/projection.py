@@ -7,7 +7,9 @@ a log's head was hashed, and the newest times of spans (checked as bounds in ``f
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from recollect.index.database import IndexDatabase
@@ -123,13 +125,29 @@ def recall(index: IndexDatabase) -> Counter[Row]:
 
 
 def messages(index: IndexDatabase) -> list[Row]:
-    """Each with the first place of its text: copies share one text row."""
+    """Each with the first place of its text: copies share one text row.
+
+    Lengths are without the newline: a whole last line is read before its newline comes, and is not read again for it.
+    """
     first = first_places(index)
+    ends = functools.cache(lambda path: Path(path).read_bytes() if Path(path).is_file() else b"")
     found = rows(
         index,
         "SELECT path, offset, length, uuid, parent, at, kind, digest, text FROM messages JOIN files ON files.id = file",
     )
-    return sorted(((*row[:8], first.get(row[8])) for row in found), key=lambda row: row[:2])
+    return sorted(
+        (
+            (
+                path,
+                offset,
+                length - (ends(path)[offset : offset + length][-1:] == b"\n"),
+                *rest,
+                first.get(text),
+            )
+            for path, offset, length, *rest, text in found
+        ),
+        key=lambda row: row[:2],
+    )
 
 
 def first_places(index: IndexDatabase) -> dict[Any, Row]:
