@@ -1,5 +1,5 @@
 import { mount, unmount, tick } from 'svelte'
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { Block } from '../src/lib/blocks'
 import type { PageMessageDocument } from '../src/lib/documents'
 import Shown from './Shown.svelte'
@@ -19,6 +19,9 @@ async function page(message: PageMessageDocument, act: (target: HTMLElement) => 
 }
 
 const call = { status: 'error' as const, duration_ms: 1200, in_background: false, result_index: 1, result_uuid: 'r', at: null, blocks: [{ type: 'text', text: 'no such file' }], structured: null, agent: null, added: null, removed: null }
+
+// Folds are remembered by message and place, which all of these share.
+beforeEach(() => localStorage.clear())
 
 describe('a message', () => {
   it('shows a failed call with its result and its time', () =>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import os
@@ -70,6 +71,26 @@ def test_no_line_with_a_secret_is_passed_over() -> None:
 
     assert len(named) > len(SAMPLES) * ROUNDS
     assert [] == [line for line in passed_over if hits_in_json(line)]
+
+
+@pytest.mark.usefixtures("used")
+@pytest.mark.parametrize("kind", ["basic-auth", "http-cookie", "bearer"])
+def test_a_value_that_a_line_breaks_early_is_named(kind: str) -> None:
+    """A terminal wraps where it ends: a few letters of the value may stand before the break."""
+    dice = random.Random(kind)
+    secret = "".join(dice.choices("abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=40))
+    login = base64.b64encode(f"bob:{secret[:16]}".encode()).decode()
+    before, value = {
+        "basic-auth": ("Authorization: Basic ", login),
+        "http-cookie": ("Cookie: theme=dark; sessionid=", secret),
+        "bearer": ("Authorization: Bearer ", secret),
+    }[kind]
+    lines = [line_of(f"out:\n{before}{value[:at]}\n{value[at:]}\nnext").encode() for at in (1, 2, 5, 9)]
+    found = [line for line in lines if hits_in_json(line)]
+    block = b"\n".join([*lines, line_of(FILLER[:6000]).encode()])
+    named = {block[start:end] for start, end in suspects(block)}
+    assert len(found) >= 2, "the finder itself must find some of them"
+    assert not set(found) - named
 
 
 @pytest.mark.usefixtures("used")

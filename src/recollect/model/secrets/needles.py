@@ -92,8 +92,9 @@ def _values() -> Iterator[bytes]:
         sorted(words | {"key", "token", "secret", "credential", "auth", "cookie", "_session"})
     ).encode()
     yield rb"(?i)(?:%s)[\w.-]{0,30}%s(?:%s{16}|%s{1,15}%s%s)" % (names, _GLUE, _VALUE, _VALUE, _BREAK, _VALUE)
-    yield rb"(?i)(?:bearer|basic)[\s\\\"'nrt]{1,4}%s{10}" % _VALUE
-    yield rb"(?i)(?:(?:sess|sid)[\w.-]{0,30}|[?&;]sig)=%s{16}" % _VALUE
+    yield rb"(?i)(?:bearer|basic)[\s\\\"'nrt]{1,4}(?:%s{10}|%s{1,9}%s%s)" % (_VALUE, _VALUE, _BREAK, _VALUE)
+    session = rb"(?i)(?:(?:sess|sid)[\w.-]{0,30}|[?&;]sig)="
+    yield rb"%s(?:%s{16}|%s{1,15}%s%s)" % (session, _VALUE, _VALUE, _BREAK, _VALUE)
     given = rb"[\w.-]{0,20}%s{0,6}(?:[:=,]|=>|value\\?=)%s{0,8}[^\s\"'`\\,;]{4}" % (_BESIDE, _BESIDE)
     yield rb"(?i)(?:passw(?:or)?d|passphrase|pwd)%s" % given
     yield rb"(?i)login[^\n]{0,120}password[ \\\n]"
