@@ -7,6 +7,9 @@ import http.client
 import re
 import subprocess
 import sys
+import tempfile
+import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import obstore
@@ -25,13 +28,16 @@ class TestStore:
 
     def __init__(self) -> None:
         command = [sys.executable, "-u", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        assert self._process.stderr is not None
-        found = next(
-            filter(None, (re.search(r"(http://127\.0\.0\.1:\d+)", text) for text in self._process.stderr))
-        )
+        # Into a file: it writes a line for each request, and would stop when no one reads a pipe.
+        self._log = tempfile.NamedTemporaryFile(prefix="recollect-s3-", suffix=".log")  # noqa: SIM115 - closed by stop
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self._log)
+        found = None
+        deadline = time.monotonic() + 120
+        while found is None:
+            assert time.monotonic() < deadline
+            assert self._process.poll() is None
+            time.sleep(0.05)
+            found = re.search(r"(http://127\.0\.0\.1:\d+)", Path(self._log.name).read_text())
         self.url = str(found[1])
         self._buckets = 0
 
@@ -55,8 +61,7 @@ class TestStore:
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait(30)
-        assert self._process.stderr is not None
-        self._process.stderr.close()
+        self._log.close()
 
 
 class Bucket:

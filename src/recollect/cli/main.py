@@ -83,6 +83,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sync": ("recollect.cli.team.sync", "share sessions between machines: login, push, pull, status, watch"),
     "team": ("recollect.cli.team.team", "what a team's sessions cost, from the team server"),
     "admin": ("recollect.cli.team.admin", "manage organisations, members and tokens of a team server"),
+    "lake": ("recollect.cli.team.lake", "write an organisation's data as Iceberg tables to S3"),
     "completion": ("recollect.cli.shell.completion", "print a completion script for bash, zsh or fish"),
     "man": ("recollect.cli.shell.man", "show or write the manual pages"),
 }

@@ -310,7 +310,7 @@ def test_an_object_that_is_not_the_one_that_was_written_is_a_typed_error(
 
 
 @pytest.mark.parametrize("how", ["purge", "retention"])
-def test_what_removes_a_session_removes_its_objects_and_it_may_begin_anew(
+def test_what_removes_a_session_removes_its_objects_and_it_may_begin_again(
     postgres: str, bucket: Bucket, how: str
 ) -> None:
     async def scene(made: World) -> None:

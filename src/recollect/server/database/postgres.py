@@ -27,6 +27,7 @@ from recollect.errors import UsageError
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.postgres_append import move
 from recollect.server.database.postgres_bodies import PostgresBodies
+from recollect.server.database.postgres_lake import PostgresLake
 from recollect.server.database.postgres_months import CREATE_MONTHS, EMPTY_MONTHS
 from recollect.server.database.postgres_search import BLOCKS, SETTINGS, BlockSearch, tsquery
 from recollect.server.database.records import AppendRequest, LineMatch, LineSearch, Moved, SessionAppend
@@ -119,7 +120,7 @@ def _unreachable(problem: BaseException) -> Unavailable:
     return Unavailable(f"cannot connect to the database: {type(problem).__name__}: {problem}")
 
 
-class PostgresDatabase(PostgresBodies, SqlDatabase):
+class PostgresDatabase(PostgresBodies, PostgresLake, SqlDatabase):
     """The contract on one PostgreSQL database, with an optional replica for reads."""
 
     def __init__(

@@ -212,6 +212,8 @@ CREATE INDEX bodies_by_state ON bodies(state, at) WHERE state <> 1;
 CREATE INDEX bodies_by_session ON bodies(ref);
 CREATE INDEX segments_by_time ON segments(at);
 """
+# The lake asks what it has to write again of a session that changed.
+_USAGE_BY_SESSION = "CREATE INDEX usage_by_session ON usage(org, session);\n"
 _LATER_TABLES = ("rollup_day", "teams", "team_members", "bodies", "identities", "sign_ins")
 _FIRST_TABLES = {name: column for name, column in TENANT_TABLES.items() if name not in _LATER_TABLES}
 
@@ -260,6 +262,7 @@ def postgres_steps() -> list[str]:
         _TEAMS + _policies({"teams": "org", "team_members": "org"}) + _SETTING_READ_ONCE,
         _BODIES + _policies({"bodies": "org"}),
         _SIGN_IN.format(**words) + _policies({"identities": "org", "sign_ins": "org"}),
+        _USAGE_BY_SESSION,
     ]
 
 

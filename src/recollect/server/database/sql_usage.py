@@ -8,7 +8,7 @@ receive one response at the same time, the second sees what the first wrote.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from recollect.index.frame import UsageRow
@@ -54,7 +54,7 @@ class Transaction(Protocol):
 _Place = tuple[str, str, str, int]
 
 
-class _UsageTableRow(NamedTuple):
+class UsageTableRow(NamedTuple):
     """A row of ``usage`` without its organisation."""
 
     message: str
@@ -93,8 +93,8 @@ class _UsageTableRow(NamedTuple):
         )
 
 
-USAGE = ", ".join(_UsageTableRow._fields)
-_UPDATES = ", ".join(f"{name} = excluded.{name}" for name in _UsageTableRow._fields[4:])
+USAGE = ", ".join(UsageTableRow._fields)
+_UPDATES = ", ".join(f"{name} = excluded.{name}" for name in UsageTableRow._fields[4:])
 _TEXTS = ("org", "message", "session", "key", "request", "person", "model", "branch")
 
 
@@ -105,7 +105,7 @@ def _typed(*names: str) -> tuple[str, ...]:
 _UPSERT = BulkStatement(
     f"INSERT INTO usage(org, {USAGE}) {{rows}}"
     f" ON CONFLICT (org, message, session, key, request, speaker) DO UPDATE SET {_UPDATES}",
-    _typed("org", *_UsageTableRow._fields),
+    _typed("org", *UsageTableRow._fields),
 )
 _KEYS = ("session", "person", "model", "branch", "variant")
 _SUMS = ("messages", *COUNTS)
@@ -135,7 +135,7 @@ _RollupKey = tuple[int, str, str, str, str, int]
 
 async def count_usage(tx: Transaction, org: str, appends: Iterable[AppendRequest]) -> None:
     """Add the usage in these appends; the sums are right when this returns."""
-    new: dict[str, list[_UsageTableRow]] = defaultdict(list)
+    new: dict[str, list[UsageTableRow]] = defaultdict(list)
     for ask in appends:
         for row in ask.prepared.usage:
             new[row.message or ""].append(_known(ask, row))
@@ -143,11 +143,11 @@ async def count_usage(tx: Transaction, org: str, appends: Iterable[AppendRequest
         return
     messages = sorted(new)
     await tx.lock_responses(org, messages)
-    found: dict[str, dict[_Place, _UsageTableRow]] = defaultdict(dict)
+    found: dict[str, dict[_Place, UsageTableRow]] = defaultdict(dict)
     for values in await tx.usage(org, messages):
-        known = _UsageTableRow(*values)
+        known = UsageTableRow(*values)
         found[known.message][known.place] = known
-    changed: list[_UsageTableRow] = []
+    changed: list[UsageTableRow] = []
     sums: dict[_RollupKey, list[int]] = {}
     for message in messages:
         _settle(found[message], new[message], changed, sums)
@@ -155,8 +155,8 @@ async def count_usage(tx: Transaction, org: str, appends: Iterable[AppendRequest
     await _write_sums(tx, org, sums)
 
 
-def _known(ask: AppendRequest, row: UsageRow) -> _UsageTableRow:
-    return _UsageTableRow(
+def _known(ask: AppendRequest, row: UsageRow) -> UsageTableRow:
+    return UsageTableRow(
         row.message or "",
         ask.session,
         ask.key,
@@ -175,9 +175,9 @@ def _known(ask: AppendRequest, row: UsageRow) -> _UsageTableRow:
 
 
 def _settle(
-    before: dict[_Place, _UsageTableRow],
-    new: list[_UsageTableRow],
-    changed: list[_UsageTableRow],
+    before: dict[_Place, UsageTableRow],
+    new: list[UsageTableRow],
+    changed: list[UsageTableRow],
     sums: dict[_RollupKey, list[int]],
 ) -> None:
     """Merge the rows of one response, choose the counted ones, and record the difference."""
@@ -200,14 +200,20 @@ def _settle(
                 _add(sums, row, _with_amounts(row, rows), sign)
 
 
-def _with_amounts(row: _UsageTableRow, copies: Iterable[_UsageTableRow]) -> _UsageTableRow:
+def told_rows(copies: Sequence[UsageTableRow]) -> Iterator[tuple[UsageTableRow, UsageTableRow | None]]:
+    """The rows of one response, each with the one whose amounts count for it; None where it does not count."""
+    for row in copies:
+        yield row, _with_amounts(row, copies) if row.counted & BELONGS else None
+
+
+def _with_amounts(row: UsageTableRow, copies: Iterable[UsageTableRow]) -> UsageTableRow:
     """The copy whose counts are those of a response that belongs with ``row``."""
     return next(
         one for one in copies if one.counted & AMOUNTS and (row.speaker != MAIN or one.request == row.request)
     )
 
 
-def _add(sums: dict[_RollupKey, list[int]], row: _UsageTableRow, said: _UsageTableRow, sign: int) -> None:
+def _add(sums: dict[_RollupKey, list[int]], row: UsageTableRow, said: UsageTableRow, sign: int) -> None:
     key = ((row.at or 0) // QUARTER_MS, row.session, row.person, said.model, row.branch, said.variant)
     amounts = sums.setdefault(key, [0] * len(_SUMS))
     for index, amount in enumerate((1, *said[13:19])):

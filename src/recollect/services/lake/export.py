@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from recollect.errors import UsageError
-from recollect.model.cost.money import usd
 from recollect.model.cost.prices import UNCERTAIN
 from recollect.services.homes import Home
 from recollect.services.indexing.access import OpenIndex, index_path
@@ -34,9 +33,9 @@ from recollect.services.lake.lake_files import (
     by_day,
     day_name,
     file_of,
-    schema_of,
 )
 from recollect.services.lake.log_rows import LakeTask, LogRows, lake_job
+from recollect.services.lake.rows import RowsBuilder, call_rows, message_rows
 from recollect.services.lake.schema import (
     MESSAGES,
     RESPONSES,
@@ -195,7 +194,7 @@ class _LakeExport:
             [tuple(LakeTask(logs[at].path, logs[at].session, logs[at].agent)) for at in share]
             for share in shares
         ]
-        built = {table.name: _RowsBuilder(table, with_text=self._with_text) for table in _BY_LOG}
+        built = {table.name: RowsBuilder(table, with_text=self._with_text) for table in _BY_LOG}
         states: dict[str, LakeLog] = {}
         done = 0
         for place, answers in pool.answers(tasks):
@@ -210,8 +209,8 @@ class _LakeExport:
                 )
                 done += log.size
             placed = [(logs[at], one) for at, one in zip(shares[place], found, strict=True)]
-            built["messages"].add(_message_rows(placed))
-            built["tool_calls"].add(_call_rows(placed))
+            built["messages"].add(message_rows(placed))
+            built["tool_calls"].add(call_rows(placed))
             if progress is not None:
                 progress(done, sum(sizes))
         return {name: one.table() for name, one in built.items()}, states
@@ -247,7 +246,7 @@ class _LakeExport:
     def _responses(self, source: UsageSource) -> Any:
         from recollect.services.cost.report import response_rows
 
-        built = _RowsBuilder(RESPONSES, with_text=self._with_text)
+        built = RowsBuilder(RESPONSES, with_text=self._with_text)
         rows = _response_rows(response_rows(self._roots, source))
         while some := list(itertools.islice(rows, _BATCH)):
             built.add(iter(some))
@@ -307,40 +306,6 @@ class _LakeExport:
         )
 
 
-class _RowsBuilder:
-    """Rows as Arrow batches: a tenth of the memory that Python objects take."""
-
-    def __init__(self, table: LakeTable, *, with_text: bool) -> None:
-        self._schema = schema_of(table, with_text=with_text)
-        self._names = [one.name for one in table.columns]
-        self._batches: list[Any] = []
-
-    def add(self, rows: Iterator[tuple[object, ...]]) -> None:
-        arrow = pyarrow("export")
-        columns = dict(zip(self._names, zip(*rows, strict=True), strict=False))
-        if not columns:
-            return
-        arrays = []
-        for one in self._schema:
-            if arrow.types.is_decimal(one.type):
-                arrays.append(_dollars(columns["pico_usd"], one.type))
-            elif arrow.types.is_timestamp(one.type):
-                arrays.append(arrow_array(columns[one.name], arrow.int64()).cast(one.type))
-            else:
-                arrays.append(arrow_array(columns[one.name], one.type))
-        self._batches.append(arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
-
-    def table(self) -> Any:
-        return pyarrow("export").Table.from_batches(self._batches, schema=self._schema)
-
-
-def _dollars(pico_usd: Sequence[object], type_: Any) -> Any:
-    """Pico-dollars as decimals with twelve places, all at once and exact."""
-    arrow = pyarrow("export")
-    whole = arrow_array(pico_usd, arrow.int64()).cast(arrow.decimal128(19, 0))
-    return arrow.compute.multiply(whole, arrow.scalar(usd(1), arrow.decimal128(12, 12))).cast(type_)
-
-
 def _response_rows(found: Iterator[PricedRow]) -> Iterator[tuple[object, ...]]:
     from recollect.services.cost.report import named_place
 
@@ -354,28 +319,6 @@ def _response_rows(found: Iterator[PricedRow]) -> Iterator[tuple[object, ...]]:
             row.message, row.request, *place, row.model, row.branch, row.tool, log.path, at, *row[8:14],
             pico, None, bool(row.variant & UNCERTAIN), log.is_gone, row.is_counted,
         )  # fmt: skip
-
-
-def _message_rows(placed: Sequence[tuple[FoundLog, LogRows]]) -> Iterator[tuple[object, ...]]:
-    for log, found in placed:
-        session, agent, path = found.session, log.agent, log.path
-        for place, one in enumerate(found.messages):
-            uuid, parent, role, at, model, blocks, is_meta, is_summary, inline, text = one
-            yield (
-                uuid, parent, session, agent or inline, role, at, model, text, blocks, is_meta, is_summary,
-                path, place,
-            )  # fmt: skip
-
-
-def _call_rows(placed: Sequence[tuple[FoundLog, LogRows]]) -> Iterator[tuple[object, ...]]:
-    for log, found in placed:
-        session, agent, path = found.session, log.agent, log.path
-        for place, one in enumerate(found.calls):
-            name, tool, status, called, answered, elapsed, in_background, given, result = one
-            yield (
-                name, tool, session, agent, status, called, answered, elapsed, in_background, given, result,
-                path, place,
-            )  # fmt: skip
 
 
 def _day(at: int | None) -> Day:

@@ -1,0 +1,1 @@
+"""An organisation's data as Iceberg tables for analytic engines."""
