@@ -40,10 +40,11 @@ def test_importing_the_package_loads_nothing_else() -> None:
 
 
 def test_help_and_version_load_almost_nothing() -> None:
-    """``recollect --help`` loads the table of commands only: no storage, no model, no argparse."""
+    """``recollect --help`` loads the tables of commands and agents only: no storage, no model, no argparse."""
     start = "from recollect.cli.main import main\n"
     loaded = modules_after(start + "main(['--help'])") | modules_after(start + "main(['--version'])")
-    allowed = {"recollect", "recollect.cli", "recollect.cli.main", "__future__"}
+    tables = {"recollect.cli", "recollect.cli.main", "recollect.system", "recollect.system.paths"}
+    allowed = {"recollect", "__future__", *tables}
 
     assert loaded - modules_after("") <= allowed
 

@@ -68,6 +68,7 @@ def test_a_wrong_home_is_an_error_for_every_command(
         "agent": ["-p", "x"],
         "mv": ["/a", "/b"],
         "convert": ["x", "--to", "codex"],
+        "lake": ["x", "--to", "s3://b/x"],
     }
     parser = command_parser(command)
     needed = [one for one in parser._actions if not one.option_strings and one.nargs in (None, "+")]
