@@ -26,7 +26,7 @@ from recollect.model.findings import Finding, Severity
 from recollect.services.archive.expiry import ExpirySummary, expiring
 from recollect.services.archive.protection import Protection, protection
 from recollect.services.check.home_checks import WITHIN_DAYS, quick_findings
-from recollect.services.foreign.homes import deletion_warnings
+from recollect.services.foreign.homes import deletion_warnings, mirror_problems
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.list import ListedSession, ListQuery, listed
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
@@ -122,6 +122,8 @@ def overview(
     ours, moment = data or data_dir(), now or dt.datetime.now(dt.UTC)
     found = [_scan(_home(root, opened), root) for root in homes]
     problems = [f"{problem.path}: {problem.reason}" for one in found for problem in one.home.problems]
+    lacking = [one for root in homes for one in mirror_problems(root.path) if not one.is_unknown]
+    problems += [f"{one.path}: {one.reason}" for one in lacking]
     problems += deletion_warnings(homes)
     sessions = [session for one in found for session in one.sessions]
     logs = sorted(

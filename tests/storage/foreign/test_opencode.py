@@ -215,7 +215,13 @@ def test_unknown_tables_columns_and_parts_hide_nothing(home: Path, tmp_path: Pat
     database.say(1, "user", text("hello"), {"type": "hologram", "depth": 3}, brand="new")
     found = recollect.Home(home, data=tmp_path / "data", index=False)
     assert said_in(home, tmp_path / "data")[0] == ["hello"]
-    assert found.check().summary.by_code == {"unknown-type": 1}
+    report = found.check()
+    assert report.summary.by_code == {"unknown-type": 2}
+    assert {one.what for one in report.findings} == {
+        "type 'opencode:part:hologram'",
+        "a table of a newer client: not read",
+    }
+    assert f"{home / 'opencode.db'}: table hologram" in {one.path for one in report.findings}
 
 
 def test_a_session_is_found_and_resumed_by_the_clients_own_id(home: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from recollect.model.findings import Finding
 from recollect.model.ids import SessionId
 from recollect.model.project_key import project_key
 from recollect.services.archive.expiry import ExpirySummary, expiring
+from recollect.services.foreign.homes import mirror_problems
 from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
 from recollect.system.peek import open_regular
 
@@ -96,6 +97,9 @@ def _of_home(home: ClaudeHome, agents: OwnedAgents) -> Iterator[Finding]:
     yield from _modes(home, projects, logs)
     for problem in home.problems:
         yield _finding("unreadable", f"left out: {problem.reason}", problem.path)
+    for one in mirror_problems(home.root):
+        code = "unknown-type" if one.is_unknown else "unreadable"
+        yield _finding(code, one.reason if one.is_unknown else f"left out: {one.reason}", one.path)
 
 
 def _cwds(logs: list[SessionFile]) -> dict[str, None]:

@@ -18,7 +18,7 @@ from recollect.system import paths
 from recollect.system.locations import HomeRoot, claude_homes, data_dir, home_at, mirrored_agent
 
 if TYPE_CHECKING:
-    from recollect.storage.foreign.mirror import AgentMirror
+    from recollect.storage.foreign.mirror import AgentMirror, MirrorProblem
 
 # A command asks several times which homes there are; within this time the answer is the same.
 _AGAIN_SECONDS = 0.5
@@ -58,6 +58,15 @@ def refresh_mirror(root: Path) -> None:
         mirror = AgentMirror(agent, Path(facts.source), root.parent.parent)
         if mirror.root == root:
             _refresh(mirror)
+
+
+def mirror_problems(root: Path) -> list[MirrorProblem]:
+    """What a mirror lacks of the home it mirrors, and why; none where the directory is no mirror."""
+    if mirrored_agent(root) is None:
+        return []
+    from recollect.storage.foreign.mirror import problems_of_mirror
+
+    return problems_of_mirror(root)
 
 
 def deletion_warnings(roots: Sequence[HomeRoot]) -> list[str]:

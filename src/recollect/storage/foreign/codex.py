@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from msgspec import Struct
 from recollect.model.json.text import loose_value
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.edits import in_patch, with_changes
-from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped
+from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped, walked
 from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.loose import COUNT, MOMENT, FittedRecord, Shape, fitted, parsed, translated
 from recollect.storage.foreign.mirror import AgentMirror, Placed, originals
 from recollect.storage.foreign.resumed import Item, MirroredThread
+from recollect.system.peek import ReadProblems
 
 Payload = dict[str, Any]
 
@@ -90,6 +93,52 @@ _SILENT_LINES = frozenset(
     ]
 )
 _SILENT_ITEMS = frozenset(["ghost_snapshot", "compaction", "tool_search_call", "tool_search_output", "other"])
+_CONTENT: Shape = [{"type": str, "text": str, "image_url": str}]
+_SPAWN: Shape = {
+    **dict.fromkeys(("parent_thread_id", "agent_role", "agent_nickname", "agent_path"), str),
+    "depth": COUNT,
+}
+_META: dict[str, Shape] = {
+    **dict.fromkeys(("id", "forked_from_id", "cwd", "session_id", "parent_thread_id", "cli_version"), str),
+    **dict.fromkeys(("agent_role", "agent_nickname", "thread_source"), str),
+    "source": ({"subagent": ({"thread_spawn": _SPAWN}, str)}, str),
+    "history_base": {"thread_id": str, "end_ordinal_exclusive": COUNT},
+    "git": {"branch": str},
+    "timestamp": MOMENT,
+}
+_ITEM: dict[str, Shape] = {
+    **dict.fromkeys(("type", "role", "id", "call_id", "name", "namespace", "author"), str),
+    "content": (_CONTENT, str),
+    "summary": _CONTENT,
+    "arguments": (str, {}),
+    "input": (str, {}),
+    "action": {"type": str},
+    "output": (str, _CONTENT, {}),
+}
+_ACTIVITY: dict[str, Shape] = {
+    **dict.fromkeys(("type", "event_id", "id", "agent_thread_id", "kind", "tool"), str),
+    "receiver_thread_ids": [str],
+}
+_USAGE: Shape = dict.fromkeys(_COUNTS, COUNT)
+_EVENT: dict[str, Shape] = {
+    **_ACTIVITY,
+    **dict.fromkeys(("turn_id", "reason", "message", "text"), str),
+    "num_turns": COUNT,
+    "error": {"message": str},
+    "item": _ACTIVITY,
+    "info": {"total_token_usage": _USAGE, "last_token_usage": _USAGE},
+    "thread_settings": {"service_tier": str},
+}
+_PAYLOADS: dict[str, Mapping[str, Shape]] = {
+    "session_meta": _META,
+    "response_item": _ITEM,
+    "event_msg": _EVENT,
+    "turn_context": dict.fromkeys(("turn_id", "model", "cwd"), str),
+    "token_usage_record": {"turn_id": str, "response_id": str, "usage": _USAGE},
+    "compacted": {"message": str, "replacement_history": [_ITEM]},
+    "inter_agent_communication": {"author": str, "content": str},
+}
+_LINE: dict[str, Shape] = {"timestamp": MOMENT, "type": str, "ordinal": COUNT}
 
 
 class _RolloutState(Struct, kw_only=True):
@@ -117,11 +166,11 @@ class _RolloutState(Struct, kw_only=True):
 # ---- files -----------------------------------------------------------------------------------------------
 
 
-def units(home: Path) -> list[Unit]:
+def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
     """Every rollout once, the plain form before the compressed, oldest first; then the names."""
     found: dict[str, str] = {}
     for directory in ("sessions", "archived_sessions"):
-        for where, _, names in os.walk(home / directory):
+        for where, names in walked(home / directory, problems):
             for name in names:
                 if _ROLLOUT.match(name):
                     key = name.removesuffix(".zst")
@@ -199,11 +248,11 @@ class _Rollout:
         state = self._state
         found: list[Line] = []
         for raw in lines:
-            said = loose_value(raw)
-            line = said if isinstance(said, dict) else {}
+            line, odd = fitted_line(parsed(raw))
             if not self._log:
                 self._begin(line)
-            found += made.with_original(self._translated(line), raw)
+            told = translated("codex", self._voice, odd, partial(self._translated, line))
+            found += made.with_original(told, raw)
         if state.growth.generation:
             known = self._into.known_ids(self._log)
             found = [made.only_new(line, known) for line in found]
@@ -218,7 +267,8 @@ class _Rollout:
             state.origin = voice.seed = state.thread
             state.forked_from = meta.get("forked_from_id")
             voice.cwd = str(meta.get("cwd") or "")
-            voice.at = first.get("timestamp") or meta.get("timestamp")
+            written = made.moment(self._unit.stamp[1] / 1e6)  # without a time the newest entry is not found
+            voice.at = first.get("timestamp") or meta.get("timestamp") or written
             place = self._place(meta)
             voice.session, voice.agent = place.session, place.agent
             self._log = self._into.log(place)
@@ -306,7 +356,8 @@ class _Rollout:
         """What a line says, apart from usage."""
         if not isinstance(payload, dict):
             # The bare era: items as they are, and before and between them a first line and marks of a state.
-            return self.item(line) if isinstance(kind, str) else [self._silent(line)]
+            is_known = "id" in line or "record_type" in line
+            return self.item(line) if isinstance(kind, str) or not is_known else [self._silent(line)]
         handler = _LINES.get(str(kind))
         if handler is not None:
             return handler(self, payload)
@@ -600,35 +651,41 @@ def _chain_before(into: AgentMirror, log: str, rollout: str, end: int) -> list[L
     return chain[::-1]
 
 
-def _total_before(into: AgentMirror, log: str, rollout: str, end: int) -> tuple[int, ...] | None:
-    """The running total that a fork goes on from."""
+def _total_before(
+    into: AgentMirror, log: str, rollout: str, end: int, below: frozenset[str] = frozenset()
+) -> tuple[int, ...] | None:
+    """The running total that a fork goes on from. A circle of forks ends where it began."""
     records = originals(into.lines(log))
     mine = next((records[name] for name in records if f"{rollout}.jsonl" in name), [])
     total = None
     base: Payload = {}
     for raw in mine:
-        line = loose_value(raw)
-        if not isinstance(line, dict):
-            continue
+        line = fitted_line(parsed(raw)).fields
         base = base or _meta_of(line)
-        payload = line.get("payload")
-        info = (
-            payload.get("info")
-            if isinstance(payload, dict) and payload.get("type") == "token_count"
-            else None
-        )
-        if isinstance(info, dict) and isinstance(line.get("ordinal"), int) and line["ordinal"] < end:
+        payload: Payload = line.get("payload") or {}
+        info = payload.get("info") if payload.get("type") == "token_count" else None
+        if isinstance(info, dict) and line.get("ordinal", end) < end:
             total = _vector(info.get("total_token_usage"))
-    above = base.get("history_base")
-    if total is None and isinstance(above, dict):
-        elder = str(above.get("thread_id"))
-        where = into.log_of(elder)
-        if where is not None and elder != rollout:
-            return _total_before(into, where, elder, min(end, above.get("end_ordinal_exclusive") or 0))
+    above: Payload = base.get("history_base") or {}
+    elder = str(above.get("thread_id"))
+    where = into.log_of(elder)
+    if total is None and where is not None and elder not in below | {rollout}:
+        until = min(end, above.get("end_ordinal_exclusive") or 0)
+        return _total_before(into, where, elder, until, below | {rollout})
     return total
 
 
 # ---- small things ----------------------------------------------------------------------------------------
+
+
+def fitted_line(said: object) -> FittedRecord:
+    """A line with what it is expected to hold; in the bare era that is an item, or what a session began with."""
+    kind = said.get("type") if isinstance(said, dict) else None
+    payload = said.get("payload") if isinstance(said, dict) else None
+    if payload is None:
+        return fitted(said, _META | _ITEM if kind is None else _LINE | _ITEM)
+    inner = _PAYLOADS.get(kind) if isinstance(kind, str) else None
+    return fitted(said, _LINE | {"payload": inner or {}})
 
 
 def _meta_of(line: Line) -> Payload:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from recollect.model.json.text import loose_value
-from recollect.storage.foreign.codex import is_injected, rollout_of
+from recollect.storage.foreign.codex import fitted_line, is_injected, rollout_of
+from recollect.storage.foreign.loose import parsed
 from recollect.storage.foreign.resumed import Item, Sources
 
 _NEVER_SENT = ("ghost_snapshot", "other")
@@ -33,10 +33,10 @@ def _lines(
     name: str, sources: Sources, base_of: Callable[[str], Sources], above: frozenset[str]
 ) -> Iterator[Item]:
     """The lines of a rollout after those it inherits; a circle ends where it began."""
-    mine = [said for raw in sources[name] if isinstance(said := loose_value(raw), dict)]
-    meta: Item = next((line["payload"] for line in mine if line.get("type") == "session_meta"), {})
-    base = meta.get("history_base") if isinstance(meta, dict) else None
-    if isinstance(base, dict) and name not in above:
+    mine = [said for raw in sources[name] if (said := fitted_line(parsed(raw)).fields)]
+    meta: Item = next((line.get("payload") or {} for line in mine if line.get("type") == "session_meta"), {})
+    base = meta.get("history_base")
+    if base is not None and name not in above:
         wanted, end = str(base.get("thread_id")), base.get("end_ordinal_exclusive")
         others = sources if any(rollout_of(one) == wanted for one in sources) else base_of(wanted)
         for other in others:

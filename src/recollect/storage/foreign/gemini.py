@@ -11,9 +11,9 @@ UUID are one session, because resuming starts a second file.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +25,67 @@ from recollect.model.ids import is_uuid
 from recollect.model.json.text import loose_value
 from recollect.storage.foreign import edits, parts
 from recollect.storage.foreign import lines as made
-from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped, whole_document
+from recollect.storage.foreign.growth import (
+    Growth,
+    Unit,
+    content,
+    new_lines,
+    stamped,
+    walked,
+    whole_document,
+)
 from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.loose import (
+    COUNT,
+    MOMENT,
+    Shape,
+    fitted,
+    parsed,
+    translated,
+    unexpected,
+    whole_number,
+)
 from recollect.storage.foreign.mirror import AgentMirror, Placed
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
+from recollect.system.peek import ReadProblems
 
 Message = dict[str, Any]
 
 _CONTEXT = "<session_context>"
 _NOTES = ("info", "warning", "error")
+_SPOKEN = ("user", "gemini", *_NOTES)
+_COUNTS = ("input", "cached", "output", "thoughts", "tool")
+_CALL: Shape = {
+    **dict.fromkeys(("id", "name", "status", "agentId", "description"), str),
+    "args": {},
+    "result": parts.PARTS,
+    "resultDisplay": (str, {}, []),
+}
+_MESSAGE: dict[str, Shape] = {
+    **dict.fromkeys(("id", "type", "model"), str),
+    "timestamp": MOMENT,
+    "content": parts.PARTS,
+    "thoughts": [{"subject": str, "description": str}],
+    "tokens": dict.fromkeys(_COUNTS, COUNT),
+    "toolCalls": [_CALL],
+}
+_SESSION: dict[str, Shape] = {
+    **dict.fromkeys(("sessionId", "summary"), str),
+    "startTime": MOMENT,
+    "messages": [_MESSAGE],
+}
+_RECORD: dict[str, Shape] = {**_MESSAGE, **_SESSION, "$set": _SESSION, "$rewindTo": str}
 
 
 class _FoldState(Struct, kw_only=True):
     growth: Growth = msgspec.field(default_factory=Growth)
 
 
-def units(home: Path) -> list[Unit]:
+def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
     """The session files of every project, oldest first, then those of sub-agents."""
     found: list[tuple[bool, str, Unit]] = []
     for chats in (home / "tmp").glob("*/chats"):
-        for where, _, names in os.walk(chats):
+        for where, names in walked(chats, problems):
             for name in names:
                 path = Path(where, name)
                 if path.suffix in (".json", ".jsonl") and not name.startswith("."):
@@ -107,19 +148,15 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     new = whole_document(unit, state.growth) if is_document else new_lines(unit, state.growth).lines
     if not new:
         return msgspec.msgpack.encode(state)
-    records = (
-        [loose_value(content(unit.path))]
-        if is_document
-        else [loose_value(raw) for raw in _lines(unit, state)]
-    )
-    if is_document and not isinstance(records[0], dict):
+    if is_document and not isinstance(parsed(new[0]), dict):
         raise StorageError(
             "read",
             unit.path,
             OSError(0, "half written, or no session"),
             hint="it is read again when it changes",
         )
-    said = [one if isinstance(one, dict) else {} for one in records]
+    raws = new if is_document else _lines(unit, state)
+    said = [fitted(parsed(raw), _RECORD).fields for raw in raws]
     _FoldedFile(unit, into, said).write(new, state.growth.generation)
     return msgspec.msgpack.encode(state)
 
@@ -160,10 +197,10 @@ class _FoldedFile:
         into, voice = self._into, self._voice()
         kept = []
         for raw in raws:
-            said = loose_value(raw)
-            kind = _record_kind(said if isinstance(said, dict) else {})
+            said, odd = fitted(parsed(raw), _RECORD)
+            kind = _record_kind(said)
             line = made.record(voice, recordType=kind) if kind else made.record(voice, "gemini:unknown")
-            kept += made.with_original([line], raw)
+            kept += made.with_original([line, *self._remarks(said, odd)], raw)
         into.append(self._log, kept, (self._unit.source, generation))
         self._fold()
         self._calls()
@@ -171,6 +208,20 @@ class _FoldedFile:
         title = self._meta.get("summary")
         if isinstance(title, str) and self._place.agent is None:
             into.title(self._place.session, title, made.titled(self._place.session, title))
+
+    def _remarks(self, record: Message, odd: list[str]) -> Iterator[Line]:
+        """What is not known of a record, told once."""
+        calls = [call for one in _every_message([record]) for call in _calls_of(one)]
+        if any(call.get("result") and not parts.results(call["result"]) for call in calls):
+            odd.append("toolCalls[].result")
+        for holder in (record, _set_of(record)):
+            for one in _dicts(holder.get("messages")):
+                odd += [] if "id" in one else ["messages[].id (missing)"]
+                odd += [] if one.get("type") in _SPOKEN else [f"messages[].type ({one.get('type')})"]
+        line = unexpected("gemini", self._voice(), odd)
+        if odd and line["about"] not in self._known:
+            self._known.add(line["about"])
+            yield line
 
     def _voice(self) -> Voice:
         directory = _project_root(
@@ -180,7 +231,7 @@ class _FoldedFile:
             session=self._place.session,
             agent=self._place.agent,
             cwd=directory,
-            at=self._meta.get("startTime"),
+            at=self._meta.get("startTime") or made.moment(self._unit.stamp[1] / 1e6),
             seed=self._seed,
         )
 
@@ -218,18 +269,23 @@ class _FoldedFile:
         answered = {call.get("id") for one in view.values() for call in _calls_of(one) if call.get("result")}
         for message in view.values():
             voice.at = message.get("timestamp") or voice.at
-            for line in self._translated(message, voice, answered):
-                if line["uuid"] not in self._known:
-                    self._known.add(line["uuid"])
+            for line in translated("gemini", voice, [], partial(self._translated, message, voice, answered)):
+                name = line.get("uuid") or line["about"]
+                if name not in self._known:
+                    self._known.add(name)
                     self._found.append(line)
         return voice.leaf
 
-    def _translated(self, message: Message, voice: Voice, answered: set[object]) -> Iterator[Line]:
+    def _translated(self, message: Message, voice: Voice, answered: set[object]) -> list[Line]:
+        return list(self._said(message, voice, answered))
+
+    def _said(self, message: Message, voice: Voice, answered: set[object]) -> Iterator[Line]:
         kind, told = message.get("type"), message.get("content")
         if kind == "gemini":
             yield from self._answer(message, voice)
         elif kind in _NOTES:
-            yield made.note(voice, str(kind), _text(told), "error" if kind == "error" else "info")
+            shown = _text(told) or "\n".join(str(block.get("text", "")) for block in parts.blocks(told))
+            yield made.note(voice, str(kind), shown, "error" if kind == "error" else "info")
         elif kind == "user":
             results = [one for one in parts.results(told) if one["tool_use_id"] not in answered]
             said = parts.blocks(told)
@@ -280,10 +336,7 @@ class _FoldedFile:
                 continue
             self._known.add(key)
             voice.at = message.get("timestamp") or voice.at
-            whole, cached, output, thought, tool = (
-                value if isinstance(value := tokens.get(name), int) else 0
-                for name in ("input", "cached", "output", "thoughts", "tool")
-            )
+            whole, cached, output, thought, tool = (whole_number(tokens.get(name)) for name in _COUNTS)
             counts = {
                 "input": max(whole - cached, 0) + tool,
                 "cache_read": cached,
@@ -306,7 +359,7 @@ def _record_kind(record: Message) -> str | None:
     for name in ("$rewindTo", "$set"):
         if name in record:
             return name
-    if isinstance(record.get("id"), str) and record.get("type") in ("user", "gemini", *_NOTES):
+    if isinstance(record.get("id"), str) and record.get("type") in _SPOKEN:
         return str(record["type"])
     return "session" if "sessionId" in record else None
 
@@ -372,7 +425,7 @@ def _dicts(listed: object) -> Iterator[Message]:
 def _project_root(project: Path, home: Path) -> str:
     """The directory a project stands for; "" where only its checksum is known."""
     try:
-        return (project / ".project_root").read_text().strip()
+        return (project / ".project_root").read_text().strip().replace("\0", "")
     except (OSError, UnicodeDecodeError):
         pass
     try:

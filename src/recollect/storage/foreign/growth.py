@@ -7,7 +7,9 @@ where reading stopped, begin a new generation, and everything is read again.
 from __future__ import annotations
 
 import io
+import os
 import time
+from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -16,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from recollect.errors import StorageError
-from recollect.system.peek import open_regular
+from recollect.system.peek import ReadProblems, open_regular
 
 _HEAD, _TAIL = 4096, 256
 _HINT = "its session stays as it was mirrored last; check the file and its permissions"
@@ -58,6 +60,18 @@ def stamped(key: str, path: Path, source: str) -> Unit | None:
     return Unit(key, (seen.st_size, seen.st_mtime_ns, seen.st_ino), path, source)
 
 
+def walked(top: Path, problems: ReadProblems | None) -> Iterator[tuple[str, list[str]]]:
+    """Every directory below one, with the names of its files. What is no directory, or cannot be listed, is noted."""
+
+    def note(cause: OSError) -> None:
+        if problems is not None and not isinstance(cause, FileNotFoundError):
+            problems.note(Path(cause.filename or top), cause)
+
+    for where, below, names in os.walk(top, onerror=note):
+        below.sort()
+        yield where, names
+
+
 def content(path: Path) -> bytes:
     """The whole content; a compressed file as what it was."""
     with _opened(path) as file:
@@ -71,11 +85,24 @@ def _opened(path: Path) -> BinaryIO:
         raise StorageError("read", path, cause, hint=_HINT) from cause
     if not path.name.endswith(".zst"):
         return file
+    with file:
+        return io.BytesIO(_decompressed(path, file.read()))
+
+
+def _decompressed(path: Path, data: bytes) -> bytes:
+    """Every frame; a reader of streams would take a file that was cut for a whole one."""
     import zstandard
 
+    found = bytearray()
     try:
-        with file, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as reader:
-            return io.BytesIO(reader.read())
+        while True:
+            frame = zstandard.ZstdDecompressor().decompressobj()
+            found += frame.decompress(data)
+            if not frame.eof:
+                raise StorageError("read", path, OSError(0, "it was cut off"), hint=_HINT)
+            data = frame.unused_data
+            if not data:
+                return bytes(found)
     except zstandard.ZstdError as cause:
         raise StorageError("read", path, OSError(0, str(cause)), hint=_HINT) from cause
 

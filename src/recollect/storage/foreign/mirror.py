@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,17 +25,23 @@ import msgspec
 from msgspec import Struct
 
 from recollect.errors import Busy, StorageError
+from recollect.model.ids import is_uuid
 from recollect.model.json.text import loose_value
+from recollect.model.made_ids import derived_uuid
 from recollect.model.project_key import project_key
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import SOURCE, USAGE, Line, Voice, encode, note, original_of, source
+from recollect.storage.foreign.loose import UNEXPECTED
 from recollect.storage.foreign.resumed import Item, MirroredThread
 from recollect.storage.session_files import META, PROJECTS, SUBAGENTS
 from recollect.system import fsops
 from recollect.system.locations import MIRROR_FACTS
 from recollect.system.lock import FileLock
+from recollect.system.peek import ReadProblems
 
-_STAMPS, _STATE, _LOCK = "stamps.json", "state.msgpack", "mirror.lock"
+_STAMPS, _STATE, _LOCK, _PROBLEMS = "stamps.json", "state.msgpack", "mirror.lock", "problems.json"
+_WHOLE_HOME, _UNSEEN = "", "."  # what concerns no unit; directories that could not be looked at
+_AGENT_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}\Z")
 _REWOUND = "rewound"
 # Syncing thousands of logs one by one takes minutes; they can be read again, so the first pass does without.
 _MOST_SYNCED = 64
@@ -43,8 +50,8 @@ _MOST_SYNCED = 64
 class AgentDialect(Protocol):
     """One agent: how its files are found and translated."""
 
-    def units(self, home: Path) -> list[Unit]:
-        """What may have changed, oldest first."""
+    def units(self, home: Path, problems: ReadProblems | None = None) -> list[Unit]:
+        """What may have changed, oldest first. Directories that could not be looked at are noted in ``problems``."""
 
     def mirror(self, unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
         """Translate what is new; the state to go on from."""
@@ -72,6 +79,14 @@ class MirrorFacts(Struct, frozen=True):
     source: str
 
 
+class MirrorProblem(Struct, frozen=True):
+    """What a mirror lacks: a file that could not be read, or a part of a store that is not known."""
+
+    path: str
+    reason: str
+    is_unknown: bool = False
+
+
 class Placed(Struct):
     """Where a session or sub-agent is mirrored."""
 
@@ -96,57 +111,108 @@ class AgentMirror:
         self.agent, self.home = agent, home
         real = os.path.realpath(home)
         self.root = data / "agents" / f"{agent}-{zlib.crc32(os.fsencode(real)):08x}"
-        self.problems: list[tuple[str, str]] = []
+        self._problems: dict[str, list[MirrorProblem]] = {}
+        self._unit, self._is_retried = _WHOLE_HOME, False
         self._state = _MirrorState()
+        self._undo: list[Callable[[], object]] = []  # what this unit changed in the state
         self._written: dict[str, list[bytes]] = {}
+
+    @property
+    def problems(self) -> list[MirrorProblem]:
+        """What could not be mirrored, as the last pass found it."""
+        return problems_of_mirror(self.root)
 
     def refresh(self) -> None:
         """Mirror what changed. Another process that does so already is not waited for, unless there is no mirror yet."""
-        dialect = dialect_of(self.agent)
-        units = dialect.units(self.home)
-        if self._stamps() == {unit.key: unit.stamp for unit in units}:
+        dialect, unseen = dialect_of(self.agent), ReadProblems()
+        units = dialect.units(self.home, unseen)
+        lost = [MirrorProblem(str(one.path), one.reason) for one in unseen]
+        is_known = _saved_problems(self.root).get(_UNSEEN, []) == lost
+        if is_known and self._stamps() == {unit.key: unit.stamp for unit in units}:
             return
         fsops.make_directories(self.root / PROJECTS)
         is_first = not (self.root / MIRROR_FACTS).exists()
         lock = FileLock(self.root / _LOCK, timeout=600.0 if is_first else 0.0, guards=self.root)
         with contextlib.suppress(Busy), contextlib.closing(lock), lock:
-            self._run(dialect, units)
+            self._run(dialect, units, lost)
 
-    def _run(self, dialect: AgentDialect, units: list[Unit]) -> None:
+    def _run(self, dialect: AgentDialect, units: list[Unit], lost: list[MirrorProblem]) -> None:
         stamps = self._stamps()
         self._state = _saved(self.root)
+        self._problems = _saved_problems(self.root)
         for unit in units:
             if stamps.get(unit.key) == unit.stamp:
                 continue
-            try:
-                saved = self._mirrored(dialect, unit)
-            except StorageError as problem:
-                self._written.clear()
-                self.problems.append((str(unit.path), problem.message))
-                continue
+            self._begin(unit.key)
+            with self.guarding(unit.path):
+                self._state.units[unit.key] = self._mirrored(dialect, unit)
             self._flush()
-            self._state.units[unit.key] = saved
             stamps[unit.key] = unit.stamp
-        dialect.finish(self.home, self)
+            if self._is_retried:
+                del stamps[unit.key]
+        self._begin(_WHOLE_HOME)
+        with self.guarding(self.home):
+            dialect.finish(self.home, self)
         self._flush()
         here = {unit.key for unit in units}
+        self._problems = {key: one for key, one in self._problems.items() if key in here | {_WHOLE_HOME}}
+        if lost:
+            self._problems[_UNSEEN] = lost
         self._save({key: stamp for key, stamp in stamps.items() if key in here})
+
+    def _begin(self, unit: str) -> None:
+        """What was wrong with a unit is found again, or is no more."""
+        self._unit, self._is_retried = unit, False
+        self._problems.pop(unit, None)
+        self._undo.clear()
 
     def _mirrored(self, dialect: AgentDialect, unit: Unit) -> bytes:
         """What is new of a unit; all of it where the log it went to was moved away since."""
-        before = dict(self._state.headers)
         saved = dialect.mirror(unit, self._state.units.get(unit.key), self)
         gone = [log for log in self._written if self._state.logs.get(log) and not (self.root / log).exists()]
         if not gone:
             return saved
         self._written.clear()
-        self._state.headers = before
+        self._take_back(0)
         for log in gone:
             self._state.logs.pop(log)
             self._state.headers.pop(log, None)
         return dialect.mirror(unit, None, self)
 
     # ---- for dialects ------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def guarding(self, path: Path | str) -> Iterator[None]:
+        """One session, or one file of several: what goes wrong with it is noted, and nothing of it is written."""
+        done, written = len(self._undo), {log: len(one) for log, one in self._written.items()}
+        try:
+            yield
+        except StorageError as problem:
+            reason = problem.cause.strerror if problem.cause is not None else None
+            self.problem(path, reason or problem.message, is_retried=True)
+        except OSError as problem:
+            self.problem(path, problem.strerror or type(problem).__name__, is_retried=True)
+        except UNEXPECTED as problem:
+            why = f"its records are not as expected ({type(problem).__name__}: {problem})"
+            self.problem(path, f"{why}; it may be of a newer client", is_retried=True)
+        else:
+            return
+        self._take_back(done)
+        self._written = {log: lines[: written[log]] for log, lines in self._written.items() if log in written}
+
+    def _take_back(self, count: int) -> None:
+        while len(self._undo) > count:
+            self._undo.pop()()
+
+    def problem(
+        self, path: Path | str, reason: str, *, is_retried: bool = False, is_unknown: bool = False
+    ) -> None:
+        """Something that is missing from the mirror; ``check`` and the overview tell it until it is there.
+
+        ``is_retried``: the next pass looks again although the file has not changed.
+        """
+        self._problems.setdefault(self._unit, []).append(MirrorProblem(str(path), reason, is_unknown))
+        self._is_retried |= is_retried
 
     def place(
         self,
@@ -167,7 +233,9 @@ class AgentMirror:
         if known is None:
             owner = self._state.placed.get(root or session or name)
             key = owner.project if owner is not None else str(project_key(cwd or project or "/"))
-            known = self._state.placed[name] = Placed(key, session or name, agent)
+            known = Placed(key, _session_name(session or name), _agent_name(agent))
+            self._state.placed[name] = known
+            self._undo.append(lambda: self._state.placed.pop(name))
         return known
 
     def placed(self, name: str) -> Placed | None:
@@ -185,6 +253,8 @@ class AgentMirror:
         found = self._written.setdefault(log, [])
         if origin is not None and self._state.headers.get(log) != origin:
             found.append(encode(source(*origin)) + b"\n")
+            before = self._state.headers.get(log, ("", 0))  # as good as none: another one follows
+            self._undo.append(lambda: self._state.headers.update({log: before}))
             self._state.headers[log] = origin
         found.extend(encode(line) + b"\n" for line in lines)
 
@@ -233,6 +303,8 @@ class AgentMirror:
                 found.add(str(line["uuid"]))
             elif line.get("type") == USAGE:
                 found.add(str(line["message"]["id"]))
+            elif "about" in line:
+                found.add(str(line["about"]))
         return found
 
     def ended(self, log: str, found: list[Line], voice: Voice) -> list[Line]:
@@ -280,6 +352,8 @@ class AgentMirror:
         fsops.replace_file(self.root / _STATE, msgspec.msgpack.encode(self._state))
         facts = MirrorFacts(self.agent, str(self.home))
         fsops.replace_file(self.root / MIRROR_FACTS, encode(facts))
+        if self._problems or (self.root / _PROBLEMS).exists():
+            fsops.replace_file(self.root / _PROBLEMS, encode(self._problems))
         # Last: until they are there, everything is looked at again.
         fsops.replace_file(self.root / _STAMPS, encode(stamps))
 
@@ -291,6 +365,27 @@ def _not_behind(lines: list[bytes], behind: Counter[bytes]) -> Iterator[bytes]:
             behind[line[:-1]] -= 1
         else:
             yield line
+
+
+def _session_name(name: str) -> str:
+    """A name that is safe in a path, and one that is listed: what stands in a record may be anything."""
+    return name if is_uuid(name) else derived_uuid(name, 0)
+
+
+def _agent_name(name: str | None) -> str | None:
+    return name if name is None or _AGENT_NAME.match(name) else derived_uuid(name, 0)
+
+
+def problems_of_mirror(root: Path) -> list[MirrorProblem]:
+    """What the last pass could not mirror."""
+    return [problem for found in _saved_problems(root).values() for problem in found]
+
+
+def _saved_problems(root: Path) -> dict[str, list[MirrorProblem]]:
+    try:
+        return msgspec.json.decode((root / _PROBLEMS).read_bytes(), type=dict[str, list[MirrorProblem]])
+    except (OSError, msgspec.DecodeError):
+        return {}
 
 
 def facts_of_mirror(root: Path) -> MirrorFacts | None:

@@ -7,6 +7,7 @@ copies them under new ids with unchanged times, so a call is known by when it wa
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.edits import in_patch, replaced, with_changes, written
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.loose import unexpected
 from recollect.storage.foreign.mirror import AgentMirror, Placed
 from recollect.storage.foreign.opencode_store import Fields, OpenCodeRecord, OpenCodeRecords, read, units
 from recollect.storage.foreign.parts import thinking, tool_use
@@ -62,8 +64,13 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     """Mirror the sessions in which a record is new or another."""
     state = msgspec.msgpack.decode(saved, type=_StoreState) if saved else _StoreState()
     records = read(unit, into.home)
+    for problem in records.problems:
+        into.problem(
+            problem.path, problem.reason, is_retried=problem.is_retried, is_unknown=problem.is_unknown
+        )
     store = _OpenCodeSessions(records, into)
     changed: dict[str, list[OpenCodeRecord]] = {}
+    marks: dict[str, str] = {}
     for record in (
         *records.sessions.values(),
         *records.messages.values(),
@@ -72,11 +79,16 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     ):
         mark = made.key_of(record.original.decode("utf-8", "replace"))
         if state.seen.get(record.source) != mark:
-            state.seen[record.source] = mark
+            marks[record.source] = mark
             changed.setdefault(store.session_of(record), []).append(record)
     for session in sorted(changed, key=store.began):
         if session in records.sessions or session in store.spoken:
-            store.write(session, changed[session])
+            with into.guarding(f"{unit.path}: {session}"):
+                store.write(session, changed[session])
+                state.seen |= {record.source: marks[record.source] for record in changed[session]}
+    lost = [record.source for record in changed.get("", ()) if record.table in ("message", "part")]
+    if lost:
+        into.problem(f"{unit.path}: {lost[0]}", f"{len(lost):,} records name no session")
     return msgspec.msgpack.encode(state)
 
 
@@ -90,7 +102,8 @@ class _OpenCodeSessions:
             self._parts.setdefault(str(part.fields.get("messageID")), []).append(part)
         self.spoken: dict[str, list[OpenCodeRecord]] = {}
         for message in records.messages.values():
-            self.spoken.setdefault(str(message.fields.get("sessionID")), []).append(message)
+            self.spoken.setdefault(str(message.fields.get("sessionID") or ""), []).append(message)
+        self.spoken.pop("", None)
         for parts in self._parts.values():
             parts.sort(key=lambda part: part.id)
         for messages in self.spoken.values():
@@ -101,10 +114,9 @@ class _OpenCodeSessions:
         """The session a record belongs to."""
         if record.table == "session":
             return record.id
-        if record.table == "part" and not record.fields.get("sessionID"):
-            message = self._records.messages.get(str(record.fields.get("messageID")))
-            return str(message.fields.get("sessionID")) if message is not None else ""
-        return str(record.fields.get("sessionID") or "")
+        message = self._records.messages.get(str(record.fields.get("messageID")))
+        holder = message if message is not None and record.table == "part" else record
+        return str(holder.fields.get("sessionID") or record.fields.get("sessionID") or "")
 
     def began(self, session: str) -> tuple[float, str]:
         """Sessions are written in the order in which they began: parents first."""
@@ -123,6 +135,9 @@ class _OpenCodeSessions:
             )
             kept += made.with_original([line], record.original)
         known = into.known_ids(log)
+        odd = [f"{record.source}: {place}" for record in changed for place in record.odd]
+        if odd:
+            kept.append(unexpected("opencode", voice, odd))
         branches = list(self._entries(session, place))
         found = _once(line for branch in branches for line in branch if line["uuid"] not in known)
         voice.leaf = branches[-1][-1]["uuid"] if branches[-1] else None
@@ -393,7 +408,7 @@ def is_copy(message: str, created: float) -> bool:
 def _created(fields: Fields) -> float:
     time = fields.get("time")
     created = time.get("created") if isinstance(time, dict) else fields.get("time_created")
-    return created if isinstance(created, int | float) else 0
+    return created if isinstance(created, int | float) and math.isfinite(created) else 0
 
 
 def _asked(parts: list[Fields], voice: Voice) -> Iterator[Line]:

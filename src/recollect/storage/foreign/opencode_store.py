@@ -17,15 +17,87 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recollect.errors import StorageError
-from recollect.model.json.text import loose_value
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import encode
+from recollect.storage.foreign.loose import COUNT, Shape, fitted, parsed
+from recollect.system.peek import ReadProblems
 
 Fields = dict[str, Any]
 
 _TABLES = ("project", "session", "message", "part", "todo")
 # A link to a shared session opens it for anyone.
 _LEFT_OUT = frozenset(["share_url", "share", "secret"])
+# What a database holds besides; new ones are named, never read: they may hold tokens.
+_OTHER_TABLES = frozenset(
+    [
+        *("event", "event_sequence", "workspace", "permission", "project_directory", "session_share"),
+        *("account", "account_state", "control_account", "credential"),
+        *("migration", "data_migration", "__drizzle_migrations"),
+        *("session_context_epoch", "session_input", "session_message"),
+    ]
+)
+_COLUMNS = {
+    "session": frozenset(
+        [
+            *(
+                "id",
+                "project_id",
+                "workspace_id",
+                "parent_id",
+                "slug",
+                "directory",
+                "path",
+                "title",
+                "version",
+            ),
+            *("summary_additions", "summary_deletions", "summary_files", "summary_diffs", "metadata", "cost"),
+            *("tokens_input", "tokens_output", "tokens_reasoning", "tokens_cache_read", "tokens_cache_write"),
+            *("revert", "permission", "agent", "model"),
+            *("time_created", "time_updated", "time_compacting", "time_archived"),
+        ]
+    ),
+    "message": frozenset(["id", "session_id", "time_created", "time_updated", "data"]),
+    "part": frozenset(["id", "message_id", "session_id", "time_created", "time_updated", "data"]),
+}
+_NUMBER: Shape = (COUNT, float)
+_TOKENS: Shape = {
+    **dict.fromkeys(("input", "output", "reasoning", "total"), _NUMBER),
+    "cache": {"read": _NUMBER, "write": _NUMBER},
+}
+_IDS: dict[str, Shape] = dict.fromkeys(
+    ("id", "sessionID", "messageID", "parentID", "session_id", "message_id", "parent_id"), str
+)
+_SHAPES: dict[str, dict[str, Shape]] = {
+    "session": {
+        **_IDS,
+        **dict.fromkeys(("directory", "title", "version"), str),
+        "time": {"created": _NUMBER},
+        "time_created": _NUMBER,
+    },
+    "message": {
+        **_IDS,
+        **dict.fromkeys(("role", "modelID", "providerID"), str),
+        "time": {"created": _NUMBER},
+        "time_created": _NUMBER,
+        "path": {"cwd": str},
+        "summary": (bool, {}),
+        "error": {"name": str, "data": {"message": str}},
+        "tokens": _TOKENS,
+        "cost": _NUMBER,
+    },
+    "part": {
+        **_IDS,
+        **dict.fromkeys(("type", "text", "callID", "tool", "mime", "url", "filename"), str),
+        "synthetic": bool,
+        "tokens": _TOKENS,
+        "cost": _NUMBER,
+        "state": {
+            **dict.fromkeys(("status", "output", "error"), str),
+            "input": {},
+            "metadata": {"sessionId": str},
+        },
+    },
+}
 _TRIES = 5
 _FILES = "files"
 
@@ -39,6 +111,16 @@ class OpenCodeRecord(NamedTuple):
     source: str
     original: bytes
     is_removed: bool = False  # only the event log still has it
+    odd: tuple[str, ...] = ()  # the fields that are not as expected
+
+
+class StoreProblem(NamedTuple):
+    """What a store holds and could not be read, or is not known."""
+
+    path: str
+    reason: str
+    is_retried: bool = False
+    is_unknown: bool = False
 
 
 class OpenCodeRecords(NamedTuple):
@@ -48,9 +130,10 @@ class OpenCodeRecords(NamedTuple):
     messages: dict[str, OpenCodeRecord]
     parts: dict[str, OpenCodeRecord]
     others: list[OpenCodeRecord]
+    problems: list[StoreProblem]
 
 
-def units(home: Path) -> list[Unit]:
+def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
     """The files as one unit, then every database with its write-ahead log."""
     found = []
     stamp = _files_stamp(home)
@@ -107,16 +190,21 @@ def _files_stamp(home: Path) -> tuple[int, ...] | None:
 
 
 def _read_files(home: Path) -> OpenCodeRecords:
-    found = OpenCodeRecords({}, {}, {}, [])
+    found = OpenCodeRecords({}, {}, {}, [], list(_lost_directories(home)))
     for table, path in sorted(_file_paths(home)):
         try:
             data = path.read_bytes()
-        except OSError:
+        except OSError as cause:
+            found.problems.append(
+                StoreProblem(str(path), cause.strerror or "cannot be read", is_retried=True)
+            )
             continue
-        value = loose_value(data)
+        value = parsed(data)
         if value is None:
-            continue  # half written: the next pass finds it whole
-        said = value if isinstance(value, dict) else {"value": value}
+            # The next pass finds it whole, or it stays so.
+            found.problems.append(StoreProblem(str(path), "half written, or no JSON"))
+            continue
+        said, odd = fitted(value if isinstance(value, dict) else {"value": value}, _SHAPES.get(table, {}))
         fields = {key: value for key, value in said.items() if key not in _LEFT_OUT}
         if table == "message":
             fields |= {"id": path.stem, "sessionID": path.parent.name}
@@ -126,9 +214,32 @@ def _read_files(home: Path) -> OpenCodeRecords:
                 fields |= {"sessionID": path.parent.parent.name}
         elif table == "todo":
             fields |= {"sessionID": path.stem}
-        kept = data if fields.keys() >= said.keys() else encode(fields)  # without what is left out
-        _put(found, OpenCodeRecord(table, path.stem, fields, path.relative_to(home).as_posix(), kept))
+        if table in _SHAPES and not isinstance(value, dict):
+            odd.append("record")
+        kept = data
+        if isinstance(value, dict) and _LEFT_OUT & value.keys():
+            kept = encode({key: one for key, one in value.items() if key not in _LEFT_OUT})
+        source = path.relative_to(home).as_posix()
+        _put(found, OpenCodeRecord(table, path.stem, fields, source, kept, odd=tuple(odd)))
     return found
+
+
+def _lost_directories(home: Path) -> Iterator[StoreProblem]:
+    """What should be a directory of records, and cannot be listed."""
+    for root in _roots(home):
+        for name in ("session", "message", "part"):
+            try:
+                below = [root / name, *(Path(one) for one in os.scandir(root / name))]
+            except FileNotFoundError:
+                continue
+            except OSError:
+                below = [root / name]
+            for directory in below:
+                try:
+                    os.scandir(directory).close()
+                except OSError as cause:
+                    reason = cause.strerror or "cannot be read"
+                    yield StoreProblem(str(directory), reason, is_retried=True)
 
 
 def _put(found: OpenCodeRecords, record: OpenCodeRecord) -> None:
@@ -148,9 +259,11 @@ def _wal(database: Path) -> Path:
 
 def _read_database(path: Path) -> OpenCodeRecords:
     for _ in range(_TRIES):
-        before = _state(path)
         try:
+            before = _state(path)
             found = _read_copy(path) if before[2] else _read_place(path)
+            if _state(path) == before:
+                return found
         except OSError as cause:
             raise StorageError(
                 "read", path, cause, hint="its sessions stay as they were mirrored last"
@@ -159,9 +272,6 @@ def _read_database(path: Path) -> OpenCodeRecords:
             if type(cause).__module__ != "apsw" or _state(path) == before:
                 problem = OSError(0, str(cause))
                 raise StorageError("read", path, problem, hint="it may be of a newer client") from cause
-            continue
-        if _state(path) == before:
-            return found
     raise StorageError(
         "read", path, OSError(0, "it changes all the time"), hint="it is read at the next call"
     )
@@ -184,7 +294,7 @@ def _read_copy(path: Path) -> OpenCodeRecords:
         copy = Path(directory, "copy.db")
         shutil.copyfile(path, copy)
         shutil.copyfile(_wal(path), _wal(copy))
-        return _rows(copy, f"file:{copy}")
+        return _rows(path, f"file:{copy}")
 
 
 def _read_place(path: Path) -> OpenCodeRecords:
@@ -197,34 +307,53 @@ def _read_place(path: Path) -> OpenCodeRecords:
 def _rows(path: Path, address: str) -> OpenCodeRecords:
     import apsw
 
-    found = OpenCodeRecords({}, {}, {}, [])
+    found = OpenCodeRecords({}, {}, {}, [], [])
     flags = apsw.SQLITE_OPEN_URI | (
         apsw.SQLITE_OPEN_READONLY if "immutable" in address else apsw.SQLITE_OPEN_READWRITE
     )
     connection = apsw.Connection(address, flags=flags)
     try:
-        tables = {
-            str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        }
-        if "event" in tables:
-            for record in _events(connection):
-                _put(found, record)
-        for table in _TABLES:
-            if table in tables:
-                for record in _table(connection, table):
+        asked = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        tables = {str(row[0]) for row in asked}
+        for table in (name for name in ("event", *_TABLES) if name in tables):
+            rows = _events(connection) if table == "event" else _table(connection, table)
+            try:
+                for record in rows:
                     _put(found, record)
+            except apsw.Error as cause:  # the other tables can be read all the same
+                found.problems.append(StoreProblem(f"{path}: table {table}", str(cause)))
+        found.problems.extend(_unknown_tables(path, tables))
+        found.problems.extend(_unknown_columns(path, connection))
     finally:
         connection.close()
     return found
 
 
+def _unknown_tables(path: Path, tables: set[str]) -> Iterator[StoreProblem]:
+    for table in sorted(tables - {*_TABLES, *_OTHER_TABLES}):
+        if not table.startswith("sqlite_"):
+            yield StoreProblem(
+                f"{path}: table {table}", "a table of a newer client: not read", is_unknown=True
+            )
+    for table in sorted(_SHAPES.keys() - tables):
+        yield StoreProblem(f"{path}: table {table}", "it is missing")
+
+
+def _unknown_columns(path: Path, connection: Any) -> Iterator[StoreProblem]:
+    for table, known in _COLUMNS.items():
+        named = {str(row[0]) for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+        if new := sorted(named - known - _LEFT_OUT):
+            reason = f"kept, and not understood: {', '.join(new)}"
+            yield StoreProblem(f"{path}: columns of {table}", reason, is_unknown=True)
+
+
 def _table(connection: Any, table: str) -> Iterator[OpenCodeRecord]:
     cursor = connection.cursor()
-    for row in cursor.execute(f"SELECT * FROM {table}"):  # noqa: S608 - one of a few constants
+    for number, row in enumerate(cursor.execute(f"SELECT * FROM {table}")):  # noqa: S608 - one of a few constants
         names = [column[0] for column in cursor.getdescription()]
-        columns = {name: value for name, value in zip(names, row, strict=True) if name not in _LEFT_OUT}
-        columns = {name: value for name, value in columns.items() if not isinstance(value, bytes)}
-        said = loose_value(str(columns["data"]).encode()) if "data" in columns else None
+        given = {name: value for name, value in zip(names, row, strict=True) if name not in _LEFT_OUT}
+        columns = {name: value for name, value in given.items() if not isinstance(value, bytes)}
+        said = parsed(str(columns["data"]).encode()) if "data" in columns else None
         fields = {**columns, **said} if isinstance(said, dict) else dict(columns)
         fields.pop("data", None)
         for name, column in (
@@ -234,21 +363,27 @@ def _table(connection: Any, table: str) -> Iterator[OpenCodeRecord]:
         ):
             if columns.get(column) is not None:
                 fields.setdefault(name, columns[column])
-        name = str(columns.get("id") or f"{columns.get('session_id')}-{columns.get('position')}")
-        yield OpenCodeRecord(table, name, fields, f"{table}/{name}", encode(columns))
+        fields, odd = fitted(fields, _SHAPES.get(table, {}))
+        odd += given.keys() - columns.keys()
+        if table in ("message", "part") and not isinstance(said, dict):
+            odd.append("data")
+        place = columns.get("position", number)
+        name = str(columns.get("id") or f"{columns.get('session_id')}-{place}")
+        yield OpenCodeRecord(table, name, fields, f"{table}/{name}", encode(columns), odd=tuple(odd))
 
 
 def _events(connection: Any) -> Iterator[OpenCodeRecord]:
     """The last state of every message and part that the event log has: rows replace those that are still there."""
     last: dict[tuple[str, str], OpenCodeRecord] = {}
     for kind, data in connection.execute("SELECT type, data FROM event ORDER BY aggregate_id, seq"):
-        said = loose_value(str(data).encode())
+        said = parsed(str(data).encode())
         name = {"message.updated": "info", "message.part.updated": "part"}.get(str(kind).rpartition(".")[0])
         if name is None or not isinstance(said, dict) or not isinstance(said.get(name), dict):
             continue
-        fields = said[name]
-        table, own = "message" if name == "info" else "part", str(fields.get("id"))
+        table = "message" if name == "info" else "part"
+        fields, odd = fitted(said[name], _SHAPES[table])
+        own = str(fields.get("id"))
         last[table, own] = OpenCodeRecord(
-            table, own, fields, f"event/{table}/{own}", encode(fields), is_removed=True
+            table, own, fields, f"event/{table}/{own}", encode(said[name]), is_removed=True, odd=tuple(odd)
         )
     yield from last.values()

@@ -6,8 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from recollect.storage.foreign.lines import Line, encode
+from recollect.storage.foreign.loose import Shape
 
 Part = dict[str, Any]
+
+_PART: Shape = {
+    "text": str,
+    "thought": bool,
+    "functionCall": {"id": str, "name": str, "args": {}},
+    "functionResponse": {"id": str, "name": str, "response": ({}, str)},
+    "inlineData": {"mimeType": str, "data": str},
+}
+PARTS: Shape = ([(_PART, str)], str, _PART)
 
 
 def parts_of(content: object) -> Iterator[Part]:

@@ -5,24 +5,44 @@ Telemetry lines hold every model call, side calls too; what answers say of usage
 
 from __future__ import annotations
 
-import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from recollect.model.json.text import loose_value
 from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign import edits, parts
 from recollect.storage.foreign import lines as made
-from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped
+from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped, walked
 from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.loose import COUNT, MOMENT, Shape, fitted, parsed, translated, whole_number
 from recollect.storage.foreign.mirror import AgentMirror
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
+from recollect.system.peek import ReadProblems
 
 _COMPRESSED, _TELEMETRY, _TITLE = "chat_compression", "ui_telemetry", "custom_title"
 _CALL = "qwen-code.api_response"
+_COUNTS = ("input", "cached_content", "output", "thoughts")
+_LINE: dict[str, Shape] = {
+    **dict.fromkeys(("type", "uuid", "parentUuid", "cwd", "gitBranch", "version", "model"), str),
+    **dict.fromkeys(("subtype", "provenance"), str),
+    "timestamp": MOMENT,
+    "forkedFrom": {"sessionId": str},
+    "message": {"parts": parts.PARTS},
+    "toolCallResult": {"status": str, "resultDisplay": (str, {}, [])},
+    "systemPayload": {
+        "customTitle": str,
+        "title": str,
+        "compressedHistory": [{"parts": parts.PARTS}],
+        "info": {"triggerReason": str},
+        "uiEvent": {
+            **dict.fromkeys(("event.name", "response_id", "model"), str),
+            **{f"{name}_token_count": COUNT for name in _COUNTS},
+        },
+    },
+}
 
 
 class _ChatState(Struct, kw_only=True):
@@ -30,12 +50,12 @@ class _ChatState(Struct, kw_only=True):
     name: str = ""
 
 
-def units(home: Path) -> list[Unit]:
+def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
     """The chats of every project, then the logs of their sub-agents."""
     found: list[Unit | None] = []
     for below in ("chats", "subagents"):
         for project in sorted((home / "projects").glob("*")):
-            for where, _, names in os.walk(project / below):
+            for where, names in walked(project / below, problems):
                 for name in sorted(names):
                     if name.endswith(".jsonl"):
                         path = Path(where, name)
@@ -62,26 +82,29 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     """Translate what a chat has gained."""
     state = msgspec.msgpack.decode(saved, type=_ChatState) if saved else _ChatState()
     lines, _ = new_lines(unit, state.growth)
-    said = [value if isinstance(value := loose_value(raw), dict) else {} for raw in lines]
+    said = [fitted(parsed(raw), _LINE) for raw in lines]
     if not said:
         return msgspec.msgpack.encode(state)
     if not state.name:
-        state.name = _placed(unit, said, into)
+        state.name = _placed(unit, [one.fields for one in said], into)
     place = into.placed(state.name)
     assert place is not None  # noqa: S101 - for the type checker: it was placed when its first line was read
     log = into.log(place)
     known = into.known_ids(log) if state.growth.generation else set()
     found: list[Line] = []
-    for raw, line in zip(lines, said, strict=True):
+    at = made.moment(unit.stamp[1] / 1e6)  # a line without a time is as old as the one before it
+    for raw, (line, odd) in zip(lines, said, strict=True):
+        at = line.get("timestamp") or at
         voice = Voice(
             session=place.session,
             agent=place.agent,
             cwd=str(line.get("cwd") or ""),
             branch=line.get("gitBranch"),
             version=line.get("version"),
-            at=line.get("timestamp"),
+            at=at,
         )
-        found += made.with_original(_translated(line, voice), raw)
+        told = translated("qwen", voice, odd, partial(_translated, line, voice))
+        found += made.with_original(told, raw)
     into.append(log, [made.only_new(line, known) for line in found], (unit.source, state.growth.generation))
     return msgspec.msgpack.encode(state)
 
@@ -90,13 +113,14 @@ def _placed(unit: Unit, said: list[Line], into: AgentMirror) -> str:
     """Where a chat belongs, by its path and its first line."""
     cwd = next((str(line["cwd"]) for line in said if line.get("cwd")), "")
     if unit.path.parent.name == "chats":
-        return str(into.place(unit.path.stem, cwd).session)
+        into.place(unit.path.stem, cwd)
+        return unit.path.stem
     session, agent = unit.path.parent.name, unit.path.stem.removeprefix("agent-")
     place = into.place(agent, cwd, session=session, agent=agent[:64])
     beside = unit.path.with_suffix(".meta.json")
-    meta = loose_value(content(beside)) if beside.exists() else {}
-    if isinstance(meta, dict):
-        wanted = ("agentType", "description", "toolUseId", "parentAgentId")
+    wanted = ("agentType", "description", "toolUseId", "parentAgentId")
+    with into.guarding(beside):
+        meta = fitted(parsed(content(beside)), dict.fromkeys(wanted, str)).fields if beside.exists() else {}
         into.note_agent(place, {key: meta.get(key) for key in wanted})
     return agent
 
@@ -171,10 +195,7 @@ def _compression(line: Line, voice: Voice, said: dict[str, Any]) -> list[Line]:
 
 
 def _call(event: dict[str, Any], voice: Voice, line: Line) -> list[Line]:
-    whole, cached, output, thought = (
-        value if isinstance(value := event.get(f"{name}_token_count"), int) else 0
-        for name in ("input", "cached_content", "output", "thoughts")
-    )
+    whole, cached, output, thought = (whole_number(event.get(f"{name}_token_count")) for name in _COUNTS)
     if not whole + output:
         return []  # a stream that was cut: nothing is known of it
     counts = {"input": max(whole - cached, 0), "cache_read": cached, "output": output}

@@ -1,0 +1,113 @@
+"""Records of clients whose next version is not known.
+
+Each dialect says which type the fields it uses have (a *shape*). A field of another type is taken out before the record is
+translated, so that translators meet the expected type or nothing; what was taken out is named beside the record, where
+``check`` counts it. Fields that no shape names are left alone: they are kept with the record's bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from recollect.model.json.text import deeper_than, loose_value
+from recollect.storage.foreign.lines import Line, Voice, key_of, record
+
+Fields = dict[str, Any]
+Shape: TypeAlias = "type | range | re.Pattern[str] | tuple[Shape, ...] | list[Shape] | Mapping[str, Shape]"
+
+# Tokens, turns and places in a file: beyond this, JSON does not carry them exactly.
+COUNT = range(1 << 53)
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
+# A line of ours adds a few levels to what it holds, and readers of logs refuse more than 64.
+_DEPTH = 48
+_NO_FIT = object()
+# What code that expects another shape raises. Failures of the machine (OSError, MemoryError) are not among them.
+UNEXPECTED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+
+
+class FittedRecord(NamedTuple):
+    """The fields of a record that are as expected, and the places of those that are not."""
+
+    fields: Fields
+    odd: list[str]
+
+
+def parsed(raw: bytes) -> object:
+    """A record as plain values; None where it is no JSON, or nested too deep for any reader."""
+    return None if deeper_than(raw, _DEPTH) else loose_value(raw)
+
+
+def fitted(value: object, shape: Mapping[str, Shape]) -> FittedRecord:
+    """A record in the shape a dialect expects; empty where it is no object."""
+    odd: list[str] = []
+    return FittedRecord(_fit_object(value, shape, "", odd) if isinstance(value, dict) else {}, odd)
+
+
+def whole_number(value: object) -> int:
+    """A count; 0 where it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value in COUNT else 0
+
+
+def translated(agent: str, voice: Voice, odd: list[str], translate: Callable[[], list[Line]]) -> list[Line]:
+    """The lines of a record; a remark for what was not as expected, also where translating it failed."""
+    leaf = voice.leaf
+    try:
+        found = translate()
+    except UNEXPECTED as problem:
+        voice.leaf = leaf
+        return [unexpected(agent, voice, [*odd, f"({type(problem).__name__})"])]
+    return [*found, unexpected(agent, voice, odd)] if odd else found
+
+
+def unexpected(agent: str, voice: Voice, odd: list[str]) -> Line:
+    """A line of a type that ``check`` counts as unknown: which fields were not understood.
+
+    ``about`` is the same where the same is said again.
+    """
+    places = sorted(set(odd))
+    return record(voice, f"{agent}:unexpected", fields=places, about=key_of(agent, voice.leaf, places))
+
+
+def _fit(value: object, shape: Shape, where: str, odd: list[str]) -> object:
+    if isinstance(shape, tuple):
+        shape = next((one for one in shape if _is_of(value, one)), shape[0])
+    if not _is_of(value, shape):
+        odd.append(where)
+        return _NO_FIT
+    if isinstance(shape, Mapping) and isinstance(value, dict):
+        return _fit_object(value, shape, where, odd)
+    if isinstance(shape, list) and isinstance(value, list):
+        kept = [_fit(one, shape[0], f"{where}[]", odd) for one in value]
+        return [one for one in kept if one is not _NO_FIT]
+    return value
+
+
+def _fit_object(value: Fields, shape: Mapping[str, Shape], where: str, odd: list[str]) -> Fields:
+    found = value
+    for name, inner in shape.items():
+        given = value.get(name)
+        if given is None:
+            continue
+        fit = _fit(given, inner, f"{where}.{name}" if where else name, odd)
+        if fit is given:
+            continue
+        found = dict(found) if found is value else found
+        if fit is _NO_FIT:
+            del found[name]
+        else:
+            found[name] = fit
+    return found
+
+
+def _is_of(value: object, shape: Shape) -> bool:
+    if isinstance(shape, Mapping):
+        return isinstance(value, dict)
+    if isinstance(shape, list):
+        return isinstance(value, list)
+    if isinstance(shape, re.Pattern):
+        return isinstance(value, str) and shape.match(value) is not None
+    if isinstance(shape, range):
+        return type(value) is int and value in shape
+    return isinstance(shape, type) and isinstance(value, shape) and (shape is bool or type(value) is not bool)
