@@ -180,6 +180,22 @@ if TYPE_CHECKING:
         TouchingSessionDocument,
         WritingDocument,
     )
+    from recollect.services.documents.cost.report import CostExplanationDocument, CostRowDocument
+    from recollect.services.documents.cost.stats import (
+        CacheSavingsDocument,
+        PeriodDocument,
+        SeenLimitDocument,
+        StatAgentsDocument,
+        StatBlocksDocument,
+        StatDayDocument,
+        StatGroupDocument,
+        StatHourDocument,
+        StatsDocument,
+        StatSessionDocument,
+        StatToolDocument,
+        TopSessionsDocument,
+        UncertaintyDocument,
+    )
     from recollect.services.homes import Home
     from recollect.services.library.actions import (
         ArchivedCopy,
@@ -296,6 +312,12 @@ _ROOMS = {
         "BlameDocument BlamedLineDocument CommitSessionDocument FileCommitDocument FileLogDocument "
         "TouchingSessionDocument WritingDocument"
     ),
+    "recollect.services.documents.cost.report": "CostExplanationDocument CostRowDocument",
+    "recollect.services.documents.cost.stats": (
+        "CacheSavingsDocument PeriodDocument SeenLimitDocument StatAgentsDocument StatBlocksDocument "
+        "StatDayDocument StatGroupDocument StatHourDocument StatSessionDocument "
+        "StatToolDocument StatsDocument TopSessionsDocument UncertaintyDocument"
+    ),
     "recollect.services.homes": "Home",
     "recollect.services.list": "ListedSession",
     "recollect.services.library.plugins": "Exporter SessionCheck",
@@ -370,6 +392,7 @@ __all__ = [
     "Busy",
     "CacheCreation",
     "CacheEviction",
+    "CacheSavingsDocument",
     "CacheStatistics",
     "ChainBody",
     "CheckReport",
@@ -389,8 +412,10 @@ __all__ = [
     "ConversationLoader",
     "Conversion",
     "CostExplanation",
+    "CostExplanationDocument",
     "CostReport",
     "CostRow",
+    "CostRowDocument",
     "CostState",
     "CustomTitle",
     "Damage",
@@ -458,6 +483,7 @@ __all__ = [
     "Paste",
     "PendingTail",
     "Performance",
+    "PeriodDocument",
     "PermissionMode",
     "PlacedDraft",
     "PlanDocument",
@@ -483,6 +509,7 @@ __all__ = [
     "SearchResult",
     "SecretFinding",
     "SecretScan",
+    "SeenLimitDocument",
     "ServerFailed",
     "ServerToolUse",
     "ServerToolUseBlock",
@@ -501,6 +528,14 @@ __all__ = [
     "Severity",
     "Snippet",
     "Spending",
+    "StatAgentsDocument",
+    "StatBlocksDocument",
+    "StatDayDocument",
+    "StatGroupDocument",
+    "StatHourDocument",
+    "StatSessionDocument",
+    "StatToolDocument",
+    "StatsDocument",
     "StorageError",
     "Store",
     "StoreLayout",
@@ -525,10 +560,12 @@ __all__ = [
     "ToolResultBody",
     "ToolUseBlock",
     "ToolsUsed",
+    "TopSessionsDocument",
     "TouchingSessionDocument",
     "TrashedSession",
     "TypedCommand",
     "UncertainUsage",
+    "UncertaintyDocument",
     "UnknownBlock",
     "UnknownBody",
     "UnknownShapeBody",

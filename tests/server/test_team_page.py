@@ -151,10 +151,11 @@ def test_the_cookie_is_not_the_token_and_ends_with_it(kind: Kind, tmp_path: Path
             secret, token = await made.secret(dee, ("read",), expires=end)
             await page.sign_in(secret)
             me = (await page.get("/api/me"))["member"]
-            session = (await made.database.tokens(made.org.id))[-1]
+            tokens = await made.database.tokens(made.org.id)
+            session = next(one for one in tokens if one.parent == token.id)
             found.append((secret in page.cookie, me["token_ends"] == end if left else me["token_ends"]))
             found.append(
-                (session.parent == token.id, me["ends"] == end, me["ends"] - session.created < 13 * 3_600_000)
+                (session.kind == "page", me["ends"] == end, me["ends"] - session.created < 13 * 3_600_000)
             )
         cookie = page.cookie
         await page.ask("POST", "/api/logout", body={})
@@ -263,12 +264,16 @@ def test_nothing_can_be_changed_from_the_page(kind: Kind, tmp_path: Path) -> Non
 
 
 def test_what_is_refused_is_all_that_changes_something() -> None:
-    """And what is about one person's machine: health, stars and pins; what is left are questions, an export and a look."""
+    """And what is about one person's machine: health, stars and pins, directories; what is left are questions, an export and a look."""
     assert {one.path for one in OFFERED if one.method == "POST"} == {
         "/api/sessions/{session}/export",
         "/api/index/refresh",
     }
-    assert [one.path for one in REFUSED if one.method == "GET"] == ["/api/health", "/api/marks"]
+    assert [one.path for one in REFUSED if one.method == "GET"] == [
+        "/api/directories",
+        "/api/health",
+        "/api/marks",
+    ]
 
 
 def test_an_address_is_https_or_this_machine() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from recollect.cli.spend.statusline import index_place
 from recollect.cli.terminal.homes import chosen_homes
+from recollect.errors import NotFound
 from recollect.index.location import refreshed_at
 from recollect.services.homes import Home
 from recollect.services.indexing.access import index_path, open_index
@@ -79,7 +80,11 @@ def test_every_variable_is_read_as_elsewhere(
         else:
             monkeypatch.setenv(name, value)
 
-    assert by_the_authority([], None) == leanly([], None)
+    if any(name in (environment.get("CLAUDE_CONFIG_DIR") or "") for name in ("missing", "file")):
+        with pytest.raises(NotFound):  # the status line goes on, with what is there
+            chosen_homes([])
+    else:
+        assert by_the_authority([], None) == leanly([], None)
     assert config_file() == Path(paths.config_file(os.environ))
 
 

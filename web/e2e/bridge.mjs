@@ -23,7 +23,7 @@ const page = context.pages()[0] ?? (await context.newPage())
 const seen = { requests: [], problems: [], dialogs: 0 }
 context.on('request', (request) => seen.requests.push(request.url()))
 page.on('pageerror', (error) => seen.problems.push(String(error.stack ?? error)))
-page.on('console', (message) => message.type() === 'error' && seen.problems.push(message.text()))
+page.on('console', (message) => message.type() === 'error' && seen.problems.push(`${message.text()} ${message.location().url}`))
 page.on('dialog', (dialog) => {
   seen.dialogs++
   void dialog.dismiss()

@@ -61,6 +61,10 @@ def test_row_level_security_is_a_second_line(postgres: str) -> None:
         body = await made.database.movable_body(log, now_ms() + 1_000)
         assert body is not None
         assert await made.database.claim_body(body, now_ms())
+        await made.database.add_identity(
+            made.org.id, "https://idp", "ada", members[0], Author(members[0], "t")
+        )
+        assert await made.database.first_use(made.org.id, b"a sign-in", now_ms())
         return made.org.id
 
     org = in_world(Kind("postgres", postgres), fill)

@@ -251,13 +251,14 @@ async def follow(ask: ServerRequest) -> Response:
     if head is None:
         raise not_found()
     after = await _place(ask, session, key, head, ask.header(b"last-event-id"))
+    if head.lines > after.position.lines:
+        await service.database.reach(ask.org, session, key, after.position.lines)
+    # Nothing is awaited between the limits and taking a place: others would pass in between.
     # First the token's own limit: waiting, as a full server asks for, would not help it.
     if service.streams.has_its_share(ask.caller.token.id):
         raise too_many_streams(service.streams.most_each)
     if service.streams.is_full():
         raise busy("too many followers", 5)
-    if head.lines > after.position.lines:
-        await service.database.reach(ask.org, session, key, after.position.lines)
     give_back = service.streams.taken(ask.caller.token.id)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     outlet = OutgoingBuffer(service.budget, service.limits)
