@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -107,7 +107,12 @@ def test_the_sdk_understands_every_answer(tmp_path: Path) -> None:
     program = mcp.StdioServerParameters(command=RECOLLECT[0], args=[*RECOLLECT[1:], *options], env={})
 
     async def talked() -> tuple[list[str], str, str, bool]:
-        async with stdio_client(program) as streams, mcp.ClientSession(*streams) as session:
+        # Its default is the stderr of the moment it was imported, which may be that of another test.
+        with (tmp_path / "stderr").open("w") as errors:
+            return await asked(errors)
+
+    async def asked(errors: TextIO) -> tuple[list[str], str, str, bool]:
+        async with stdio_client(program, errors) as streams, mcp.ClientSession(*streams) as session:
             await session.initialize()
             listed = await session.list_tools()
             found = await session.call_tool("recall", {"question": "rounding of prices"})
