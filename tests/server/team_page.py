@@ -50,7 +50,7 @@ class TeamPage:
 
         self.page = MembersApp(
             door,
-            Noted(place, door.sessions_of, rest=0),
+            Noted(place, door.sessions_of, rest=0, patience=60),
             address_of(origin),
             version="0.0.0",
             exports=exports(),

@@ -270,6 +270,30 @@ def test_names_are_waited_for_and_content_is_not(tmp_path: Path) -> None:
     assert len(files(mirror)) == 2
 
 
+def test_a_change_during_a_refresh_is_there_with_the_next_one(tmp_path: Path) -> None:
+    """A refresh that listed the sessions before the change does not answer for one asked after it."""
+    release, is_listed = threading.Event(), threading.Event()
+
+    class Held(MemoryRemote):
+        def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
+            found = list(super().sessions(since, **filters))
+            is_listed.set()
+            release.wait(60)
+            return iter(found)
+
+    remote = Held()
+    kept(remote)
+    mirror = Mirror(tmp_path, remote, rest=0)
+    first = threading.Thread(target=mirror.look, args=(60,))
+    first.start()
+    is_listed.wait(60)
+    kept(remote, TWO)
+    threading.Timer(0.2, release.set).start()
+    mirror.look(60)
+    first.join()
+    assert len(files(mirror)) == 2
+
+
 def test_without_names_nothing_is_answered(tmp_path: Path) -> None:
     """What lies here from before may have been deleted since: it is not shown until that is known."""
 

@@ -23,7 +23,6 @@ from recollect.services.page.index import IndexKeeper
 from recollect.services.session import Session
 from recollect.services.sync.mirror import Mirror, MirrorSource
 
-_PATIENCE = 1.0
 _CLEARING_SECONDS = 60.0
 PULL = "recollect sync pull --into-home --apply"
 
@@ -55,16 +54,16 @@ class AccessDenial(Struct, frozen=True):
 class _MirrorIndexKeeper(IndexKeeper):
     """An index over a mirror. It answers nothing before the mirror was refreshed."""
 
-    def __init__(self, homes: Sequence[Path], cache: Path, mirror: Mirror) -> None:
+    def __init__(self, homes: Sequence[Path], cache: Path, mirror: Mirror, patience: float) -> None:
         super().__init__(homes, cache)
-        self._mirror = mirror
+        self._mirror, self._patience = mirror, patience
         self._is_clear = threading.Event()
         self._is_clear.set()
 
     @contextlib.contextmanager
     def opened(self, wait: float = 0.25) -> Iterator[OpenIndex]:
         """The index; never one that still holds deleted sessions."""
-        self._mirror.look(_PATIENCE)
+        self._mirror.look(self._patience)
         self._is_clear.wait(_CLEARING_SECONDS)
         with super().opened(wait) as opened:
             yield opened
@@ -82,13 +81,16 @@ class _MirrorIndexKeeper(IndexKeeper):
 
 
 class MirrorBackend(PageBackend):
-    """The sessions of an organisation, for as long as its members use the page."""
+    """The sessions of an organisation, for as long as its members use the page.
 
-    def __init__(self, place: Path, source: MirrorSource, *, rest: float = 1.0) -> None:
-        self.mirror = Mirror(place, source, rest=rest)
+    A list waits ``patience`` seconds for what is new; the rest of it is there with a later request.
+    """
+
+    def __init__(self, place: Path, source: MirrorSource, *, rest: float, patience: float) -> None:
+        self.mirror, self._patience = Mirror(place, source, rest=rest), patience
         home = self.mirror.files.home
         super().__init__(Home(home, data=place / "data"), data=place / "data", cache=place / "cache")
-        index = _MirrorIndexKeeper(self.roots, place / "cache", self.mirror)
+        index = _MirrorIndexKeeper(self.roots, place / "cache", self.mirror, patience)
         self.index = index
         self.mirror.removed = self._removed
         self._clear = index.clear
@@ -101,7 +103,7 @@ class MirrorBackend(PageBackend):
     def sessions(self, *, fresh: bool = False, any_age: bool = False) -> list[Session]:
         """Every session, after refreshing the mirror."""
         if not any_age:
-            self.mirror.look(_PATIENCE)
+            self.mirror.look(self._patience)
             changes = self.mirror.changes
             if changes != self._listed_changes:
                 self.changed()
@@ -121,8 +123,16 @@ class MirrorBackend(PageBackend):
 class MirrorBackends:
     """The backends of all organisations of a server, each in its own directory."""
 
-    def __init__(self, place: Path, source_of: Callable[[str], MirrorSource], *, rest: float = 1.0) -> None:
-        self._place, self._source_of, self._rest = place, source_of, rest
+    def __init__(
+        self,
+        place: Path,
+        source_of: Callable[[str], MirrorSource],
+        *,
+        rest: float = 1.0,
+        patience: float = 1.0,
+    ) -> None:
+        self._place, self._source_of = place, source_of
+        self._rest, self._patience = rest, patience
 
     def desk(self, member: Member) -> MirrorBackend:
         """The backend of a member's organisation."""
@@ -138,7 +148,8 @@ class MirrorBackends:
 
     def _opened(self, organization: str) -> MirrorBackend:
         name = str(uuid.UUID(organization))
-        return MirrorBackend(self._place / name, self._source_of(name), rest=self._rest)
+        source = self._source_of(name)
+        return MirrorBackend(self._place / name, source, rest=self._rest, patience=self._patience)
 
 
 def resume_line(session: str) -> str:

@@ -135,18 +135,32 @@ class Mirror:
 
         ``Busy`` if not even the names are known.
         """
+        asked = time.monotonic()
+        self._start_refresh()
+        self._wait_for_names()
+        self._wait_until(patience)
+        if self._begun < asked:  # it was running already, and may have listed the sessions before a change
+            self._start_refresh()
+            self._wait_until(patience)
+
+    def _start_refresh(self) -> None:
+        """Start a refresh, unless one is running or the last one is still valid."""
         with self._starting:
             if not self._is_stopped and not self.is_filling and time.monotonic() >= self._good_until:
                 thread = threading.Thread(target=self._look, name="recollect-mirror", daemon=True)
                 self._begun = time.monotonic()
                 thread.start()
                 self._thread = thread
+
+    def _wait_for_names(self) -> None:
         deadline = time.monotonic() + _NAMES_SECONDS
         while not self._named.wait(0.02):
             if self._problem is not None and not self.is_filling:
                 raise self._problem
             if self._is_stopped or time.monotonic() > deadline:
                 raise Busy("the list of sessions is still being fetched", hint="ask again in a moment")
+
+    def _wait_until(self, patience: float) -> None:
         self.wait(max(0.0, self._begun + patience - time.monotonic()))
 
     def look_at(self, session: str) -> None:
