@@ -23,6 +23,22 @@ def test_every_hit_is_on_the_screen_and_marked(page: Chromium) -> None:
     assert f"#/s/{FOUND}?" in page.do("hash")
 
 
+def test_a_session_that_was_left_asks_for_nothing_more(page: Chromium) -> None:
+    """Its head may come after the reader is elsewhere: no request for a session without a name, no title of its own."""
+    head = f"/api/sessions/{FOUND}"
+    page.do("hold", path=head)
+    try:
+        page.do("go", hash=f"#/s/{FOUND}/todos", wait=".talk .tabs")
+        page.do("go", hash="#/sessions", wait="[data-search]")
+        page.do("release", path=head)
+        page.do("settle", ms=1_100)
+    finally:
+        page.do("honest")
+    told = page.do("told")
+    assert (told["problems"], [url for url in told["requests"] if "/sessions//" in url]) == ([], [])
+    assert page.do("title") == "Sessions · recollect"
+
+
 def test_matches_are_walked_and_the_way_back_leads_to_the_results(page: Chromium) -> None:
     """``n`` and ``N`` go from match to match, ticks show them; Back shows the results with filters and place."""
     page.do("go", hash="#/sessions?q=compute&kinds=tool_result&since=2026-01-01", wait="[data-hit]")

@@ -260,6 +260,17 @@ const location = (page) => new URL(page.url()).hash.split('?')[0]
 
 /** Answer one path of the server with a document until `honest`. */
 export const pretend = ({ page }, { path, status, body }) => page.route((url) => url.pathname === path, (route) => route.fulfill({ status: status ?? 200, contentType: 'application/json', body: JSON.stringify(body) }))
+/** The answer of one address waits until it is let go. */
+let letGo = () => {}
+export const hold = ({ page }, { path }) => {
+  const free = new Promise((resolve) => (letGo = resolve))
+  return page.route((url) => url.pathname === path, (route) => free.then(() => route.continue()))
+}
+export const release = async ({ page }, { path }) => {
+  const answered = page.waitForResponse((answer) => new URL(answer.url()).pathname === path)
+  letGo()
+  await (await answered).finished()
+}
 export const honest = ({ page }) => page.unrouteAll({ behavior: 'wait' })
 
 /** Bytes of JavaScript's heap that are in use, after what nobody needs was collected. */
