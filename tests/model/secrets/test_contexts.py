@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -83,3 +84,41 @@ def test_every_kind_is_found_in_ordinary_contexts(context: str) -> None:
 
     assert len(KINDS) >= 77
     assert missed.total() <= tried / 100
+
+
+# What a terminal is told between the letters: colours of grep and others, old and new forms, links, and what is
+# left of them in logs. Printed, and as the source of a program has them.
+CODES = [
+    "\x1b[31m", "\x1b[01;31m\x1b[K", "\x1b[0m", "\x1b(B\x1b[m", "\x1b[38;5;208m", "\x1b[38:2::255:100:0m", "\x1b[1;4;97;48;5;16m",
+    "\x1b[2K\x1b[1G", "\x1b]8;;https://example.org/a\x1b\\", "\x1b]8;;\x07", "^[[32m", "[32m", "[1;31m",
+    "\\033[1m", "\\x1b[32m", "\\e[0;36m", "\\u001b[39m",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_scanned", [False, True], ids=["a line", "an escaped line"])
+def test_no_colour_inside_or_beside_a_secret_hides_it(is_scanned: bool) -> None:
+    """Of any kind, at any letter; between name and value too. What is left of it is nothing."""
+    missed: Counter[str] = Counter()
+    found = 0
+    for kind in sorted(SAMPLES):
+        sample = SAMPLES[kind]
+        for seed in range(4 * ROUNDS):
+            dice = Dice((kind, "code", seed))
+            secret = sample.make(dice)
+            draw = random.Random(f"{kind} {seed}")
+            at = draw.randrange(1, len(secret))
+            one, two, three = draw.choices(CODES, k=3)
+            text = f"a {sample.before}{one}{secret[:at]}{two}{secret[at:]}{three}{sample.after} b"
+            if not hits_in_json(line_of(f"a {sample.before}{secret}{sample.after} b")):
+                continue  # the few that are not found without colours either
+            found += 1
+            line = line_of(json.dumps({"out": text}) if is_scanned else text)
+            left = (
+                redacted_line(line, lambda _: "00000000").data.decode() if suspects(line) else line.decode()
+            )
+            tail = secret.rstrip("=")[-8:]
+            missed[kind] += (tail if len(secret) - at > 8 else secret[:at]) in left
+    print(f"{found - missed.total()} of {found} with codes; {dict(+missed)}")
+
+    assert found > len(SAMPLES) * 3 * ROUNDS
+    assert missed.total() <= found / 100

@@ -31,11 +31,10 @@ class Needle(NamedTuple):
 _WORD = rb"[0-9A-Za-z_+/=.:$~-]"
 _VALUE = rb"[0-9A-Za-z_~+/=.-]"
 _BREAK = rb"(?:\\n|\n) *"
-_COLOUR = rb"(?:\\+u001[bB]|\\+x1[bB]|\\+e|\\+033|\x1b)\[[0-9;?]*[A-Za-z]"
 # No letter or digit, or one that can end an escape or a colour: \n, %3D, \u000a, [31m.
 _EDGE = rb"(?:^|[^G-JL-Zg-lo-qsuw-z])"
-_BESIDE = rb"(?:[\\\"'` \]]|%s)" % _COLOUR
-_GLUE = rb"(?:[\\\"'`\s\]:=>,]|\\[nrt]|%s|value|%%[23][0-9A-Fa-f])+" % _COLOUR
+_BESIDE = rb"[\\\"'` \]]"
+_GLUE = rb"(?:[\\\"'`\s\]:=>,]|\\[nrt]|value|%[23][0-9A-Fa-f])+"
 _SHORT = 4
 _LONG_WORD = 14  # of 16 letters: the escape before it may have taken two
 # Letters of base64 whose bytes are ASCII: the second and third of four; the first is A to f, the last any.

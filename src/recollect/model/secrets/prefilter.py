@@ -15,11 +15,12 @@ from __future__ import annotations
 import binascii
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from urllib.parse import unquote_to_bytes
 
 from recollect.model.secrets.patterns import NAMED, TOKENS
 from recollect.model.secrets.scan_engine import WORTH_A_SCAN, ScanWindow, engine
+from recollect.model.secrets.views import TERMINAL_CODE
 
 _LETTER, _OTHER = b"A", b" "
 _QUOTE, _BACKSLASH, _NEWLINE = 0x22, 0x5C, 0x0A
@@ -95,6 +96,7 @@ def _look_everywhere(block: bytes, note: _Note) -> None:
     for end in base64:
         if end > done:
             done = _look_in_base64(block, end, note)
+    _coloured(block, note)
 
 
 def _look_in_window(block: bytes, window: ScanWindow, note: _Note) -> int:
@@ -111,7 +113,7 @@ def _look_in_window(block: bytes, window: ScanWindow, note: _Note) -> int:
         done = max(done, behind)
         return behind - first
 
-    for look in _PLAIN_LOOKS:
+    for look in _UNCOLOURED:
         look(part, note_part)
     return done
 
@@ -155,16 +157,14 @@ _GIVES = frozenset(b":=>")
 _GIVES_OR_COMMA = _GIVES | frozenset(b",")  # of define("NAME", "value")
 _QUOTES_AND_GIVES = _QUOTES | _GIVES
 _BEHIND_NAME = _QUOTES | _GIVES_OR_COMMA | frozenset(b"]")  # of environ["NAME"] = "value"
-_ENDS_COLOUR = frozenset(b"mK")
-_COLOURS = re.compile(rb"(?:\\+u001[bB]|\\+x1[bB]|\\+e|\\+033|\x1b)\[[0-9;?]*[A-Za-z]")
 _BEFORE_REST = frozenset(b".:/$~")
 _BEFORE_PART = frozenset(b"+/")
-_BEFORE_SKIPPED = frozenset(b"[;%\\\n")
+_BEFORE_SKIPPED = frozenset(b"%\\\n")
 _VALUE, _SKIP = 1, 2
 # What a byte means for the word after it.
 _SAYS = bytes(_VALUE * (code in _QUOTES_AND_GIVES) | _SKIP * (code in _BEFORE_SKIPPED) for code in range(256))
-# An escape, a colour or an escape of an address that the first letters of a word belong to.
-_SKIPPED = re.compile(rb"(?<=\\)[bfnrtv]|(?<=[\[;])[0-9]{0,3}m|(?<=%)[0-9A-Fa-f]{2}")
+# An escape, or an escape of an address, that the first letters of a word belong to.
+_SKIPPED = re.compile(rb"(?<=\\)[bfnrtv]|(?<=%)[0-9A-Fa-f]{2}")
 _DIGIT = re.compile(rb"[0-9]")
 _WITHOUT_DIGIT = re.compile(rb"[A-Za-z_-]++(?![0-9])")
 # Words of logs themselves are left out: every line has a session.
@@ -271,9 +271,7 @@ def _is_secret(block: bytes, place: int, end: int) -> bool:
 def _is_secret_later(block: bytes, place: int, before: int) -> bool:
     """Whether a secret begins after the letters of an escape, or continues one before a line break."""
     skipped = _SKIPPED.match(block, place)
-    if skipped is not None and (
-        _begins(block, skipped.end(), before) or _is_given_in_colour(block, skipped.end())
-    ):
+    if skipped is not None and _begins(block, skipped.end(), before):
         return True
     is_line = before == _NEWLINE or (before == _BACKSLASH and block[place] in b"nr")
     return is_line and _is_broken(block, place - 1)
@@ -311,13 +309,12 @@ def _is_given(block: bytes, place: int) -> bool:
         return block[place - 2] in b"rRcC" and block[place - 7 : place - 1].lower() in _SCHEMES
     at = _skip_back(block, place - 1, _QUOTES) if block[place - 1] in _QUOTES else place - 1
     if block[at] not in _GIVES_OR_COMMA:
-        return block[at] in _ENDS_COLOUR and _is_given_in_colour(block, place)
+        return False
     name = _name_before(block, _skip_back(block, at - 1, _BEHIND_NAME))
     return (
         _is_telling(name)
         or (block[place - 1] == 0x3D and _is_cookie(name))
         or (name[1:] == b"value" and _is_telling(_name_before(block, _skip_back(block, at - 6, _QUOTES))))
-        or _is_given_in_colour(block, place)
     )
 
 
@@ -325,17 +322,6 @@ def _name_before(block: bytes, at: int) -> bytes:
     """The name that ends at a position, with the byte before it: names repeat, what comes before them does not."""
     name = block[max(0, at - 40) : at + 1]
     return name[max(name.translate(_NAME).rfind(_OTHER), 0) :]
-
-
-def _is_given_in_colour(block: bytes, place: int) -> bool:
-    """The same without the colours between the name and the value."""
-    if block.find(b"[", max(0, place - 24), place) < 0:
-        return False  # no colour: so it is nearly always
-    before = block[max(0, place - 160) : place]
-    plain = _COLOURS.sub(b"", before)
-    return (
-        plain != before and len(plain) > 2 and plain[-1] in _QUOTES_AND_GIVES and _is_given(plain, len(plain))
-    )
 
 
 @functools.lru_cache(4096)
@@ -437,9 +423,6 @@ def _each_base64(block: bytes, note: _Note, look: Callable[[bytes, int, int], tu
 
 def _is_base64_secret(block: bytes, start: int) -> bool:
     before = block[start - 4 : start]
-    if before[-1:] in (b"[", b";"):
-        colour = _SKIPPED.match(block, start)
-        return colour is not None and _is_given_in_colour(block, colour.end())
     return (
         block.startswith(_starts().certain[block[start]], start)
         or before == b"glc_"
@@ -469,7 +452,7 @@ def _letters(stretch: bytes) -> bytes:
 
 # --- rare words ---------------------------------------------------------------------------------------------
 
-_BESIDE = rb"""(?:[\\"'` \]]|%s)""" % _COLOURS.pattern
+_BESIDE = rb"""[\\"'` \]]"""
 _GIVES_PASSWORD = rb"""[\w.-]{0,20}%s{0,6}(?:[:=,]|=>|value\\?=)%s{0,8}[^\s"'`\\,;]{4}""" % (_BESIDE, _BESIDE)
 _PASSWORD = (
     rb"[aA](?i:ss(?:w(?:or)?d|phrase)%s|(?P<netrc>ssword(?=[ \\\n])))|[wW][dD]%s|[rR](?P<key>(?i:ivate key))"
@@ -533,5 +516,64 @@ def _each(
             end = note(match.start(), min(match.end() + length, len(block))) - length
 
 
-_PLAIN_LOOKS: tuple[_Look, ...] = (_long_words, _broken_words, _base64_words, _rare_words)
-_LOOKS: tuple[_Look, ...] = (_long_words, _broken_words, _rare_words, _encoded)
+_UNCOLOURED: tuple[_Look, ...] = (_long_words, _broken_words, _base64_words, _rare_words)
+
+
+# --- colours ------------------------------------------------------------------------------------------------
+
+_COLOUR = re.compile(rb"(?=[\\\x1b^\[])(?:%s)" % TERMINAL_CODE.encode())  # what it begins with is tried first
+# A bracket of one. It is literal, so that text without it is skipped fastest.
+_BRACKETS = (
+    re.compile(
+        rb"\[(?:(?<=1[bB]\[)|(?<=\x1b\[)|(?<=\\e\[)|(?<=033\[)|(?<=\^\[\[)|[0-9]{1,3}(?:[;:][0-9]{1,3}){0,8}m)"
+    ),
+    re.compile(rb"\](?<=[bBe3\x1b]\])[0-9]{1,4};"),
+)
+_BEFORE_BRACKET, _BEHIND_BRACKET = 16, 2100
+_BESIDE_COLOUR, _MOST_COLOURED = 300, 4000
+
+
+def _coloured(block: bytes, note: _Note) -> None:
+    """Secrets with colours inside or beside them, or between a name and its value: as if there were no colours."""
+    done = 0
+    for start, end, plain in _without_colours(block):
+        if end > done and any(_has(look, plain) for look in _UNCOLOURED):
+            done = note(start, end)
+
+
+def _without_colours(block: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Stretches with colours near each other, each in one line, with their text without the colours."""
+    parts: list[bytes] = []
+    first = last = 0
+
+    def stretch() -> tuple[int, int, bytes]:
+        behind = block[last : last + _BESIDE_COLOUR].partition(b"\n")[0]
+        return first, last + len(behind), b"".join([*parts, behind])
+
+    for start, end in _codes(block):
+        is_far = start > last + _BESIDE_COLOUR or last > first + _MOST_COLOURED
+        if parts and (is_far or block.find(b"\n", last, start) >= 0):
+            yield stretch()
+            parts = []
+        if not parts:
+            least = max(start - _BESIDE_COLOUR, 0)
+            first = last = max(least, block.rfind(b"\n", least, start) + 1)
+        parts.append(block[last:start])
+        last = end
+    if parts:
+        yield stretch()
+
+
+def _codes(block: bytes) -> Iterator[tuple[int, int]]:
+    end = 0
+    for place in sorted(found.start() for bracket in _BRACKETS for found in bracket.finditer(block)):
+        if place >= end:
+            least = max(place - _BEFORE_BRACKET, end)
+            code = _COLOUR.search(block, least, place + _BEHIND_BRACKET)
+            if code is not None:
+                end = code.end()
+                yield code.start(), end
+
+
+_PLAIN_LOOKS: tuple[_Look, ...] = (*_UNCOLOURED, _coloured)
+_LOOKS: tuple[_Look, ...] = (_long_words, _broken_words, _rare_words, _encoded, _coloured)

@@ -16,10 +16,18 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+# Colours and other commands to a terminal, such as links: as programs print them, written as an escape, and what
+# is left where a log shows the escape as ^[ or has lost it.
+_ESC = r"(?:\\+(?:u001[bB]|x1[bB]|e|033)|\x1b)"
+TERMINAL_CODE = (
+    rf"(?:{_ESC}[ -/][0-~])?(?:{_ESC}|\^\[)\[[0-?]*[ -/]*[@-~]|{_ESC}[ -/][0-~]"
+    rf"|{_ESC}\][0-9]{{1,4}};[ !#-\[\]-~]{{0,2000}}?(?:\\+(?:u0007|x07|a|007)|\x07|{_ESC}\\+)"
+    r"|\[[0-9]{1,3}(?:[;:][0-9]{1,3}){0,8}m"
+)
 _ESCAPE = re.compile(
-    r"\\(?:u([0-9A-Fa-f]{4})|([\"'\\/`]|[bfnrtv0e]))"  # of JSON, shells and similar languages
+    rf"{TERMINAL_CODE}"  # dropped
+    r"|\\(?:u([0-9A-Fa-f]{4})|([\"'\\/`]|[bfnrtv0e]))"  # of JSON, shells and similar languages
     r"|%([2-7][0-9A-Fa-f])"  # of addresses
-    r"|\x1b\[[0-9;?]*[A-Za-z]"  # colours: dropped
 )
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "e": "\x1b"}
 # What tools print before a line: indentation and line numbers; then marks of a patch or a quotation.
