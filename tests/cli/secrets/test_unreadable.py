@@ -23,13 +23,13 @@ pytestmark = [
     ),
 ]
 # Root without the two capabilities that pass over permissions.
-_AS_ANYONE = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+AS_ANYONE = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 INCOMPLETE = 4
 
 
 def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [
-        *_AS_ANYONE,
+        *AS_ANYONE,
         sys.executable,
         "-m",
         "recollect",

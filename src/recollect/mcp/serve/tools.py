@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from recollect.errors import RecollectError, UsageError
+from recollect.errors import RecollectError, StorageError, UsageError
 from recollect.index.database import IndexDatabase
 from recollect.mcp.serve.fence import Fence, fitted, in_one_line, shown
 from recollect.model import timespan
@@ -160,7 +160,7 @@ class RecallTools:
             self._index.wait(_LOOK_SECONDS)
         with self._index.kept_open(wait) as opened:
             if opened.database is None:
-                raise UsageError(self._not_ready(), hint="ask again in a moment")
+                raise self._not_ready()
             self._is_built = True
             yield opened, opened.database
 
@@ -202,17 +202,44 @@ class RecallTools:
                 width=_QUOTE,
                 clean=self._clean,
             )
-        return self._recalled(asked, found, skip)
+        unread = self._unread()
+        if unread is not None and not found.sessions:
+            raise unread
+        return self._recalled(asked, found, skip, unread)
+
+    def _unread(self) -> StorageError | None:
+        """Why the answer may lack sessions. Paths below a home are written by others: they are counted, not named."""
+        for place in (place for home in self._index.homes for place in (home, home / "projects")):
+            try:
+                os.scandir(place).close()
+            except FileNotFoundError:
+                continue
+            except OSError as problem:
+                return StorageError(
+                    "read", place, problem, hint="give this user the right to read it, then ask again"
+                )
+        unread = [path for path, _ in self._index.unread]
+        if not unread:
+            return None
+        what = "one file or directory" if len(unread) == 1 else f"{len(unread):,} files or directories"
+        homes = self._index.homes
+        home = next((home for home in homes if Path(unread[0]).is_relative_to(home)), homes[0])
+        hint = "`recollect check` names each; give this user the right to read them, then ask again"
+        return StorageError(f"read {what} below", home, None, hint=hint)
 
     def _here(self) -> PlaceTest:
         if self._is_home:
             return lambda cwd: cwd == str(self._directory)
         return ProjectFilter(str(self._directory)).fits
 
-    def _recalled(self, asked: _RecallArguments, found: RecallResult, skip: int) -> str:
+    def _recalled(
+        self, asked: _RecallArguments, found: RecallResult, skip: int, unread: StorageError | None
+    ) -> str:
         head = [self._summary(asked, found, skip)]
         if found.sessions and skip == 0 and found.is_weak:
             head.append(f"Weak: the best answer has little of the question (strength below {WEAK}).")
+        if unread is not None:
+            head.append(f"Sessions may be missing: {unread.message}. {unread.hint}.")
         if self._index.is_refreshing:
             head.append("The index is being refreshed: the newest messages may be missing.")
         if asked.scope == "project" and self._is_home:
@@ -252,12 +279,19 @@ class RecallTools:
         noun = "session" if found.total == 1 else "sessions"
         return f"{found.total} {noun} of {where}, best first."
 
-    def _not_ready(self) -> str:
+    def _not_ready(self) -> RecollectError:
         if not self._index.homes:
-            return "there is no Claude home on this machine"
+            return UsageError(
+                "there is no Claude home on this machine", hint="start a session first, then ask again"
+            )
+        if self._index.refused and self._index.state == "none":
+            return UsageError(
+                self._index.refused,
+                hint="give this user the right to write there, or start serve with --data DIR",
+            )
         done, total = self._index.done, self._index.total
         share = f" ({100 * done // total} %)" if total else ""
-        return f"the index is being built for the first time{share}"
+        return UsageError(f"the index is being built for the first time{share}", hint="ask again in a moment")
 
     # --- read -----------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ class IndexKeeper:
         self.refreshed_at: dt.datetime | None = None
         self.done = self.total = 0
         self.notes: list[str] = []
+        self.refused = ""  # why there can be no index in this place
+        self.unread: list[tuple[str, str]] = []  # what the last refresh could not read, each with the reason
         self._kept: tuple[contextlib.AbstractContextManager[OpenIndex], OpenIndex] | None = None
 
     @property
@@ -127,7 +129,8 @@ class IndexKeeper:
         begun = time.monotonic()
         try:
             with open_index(self.homes, cache=self._cache, progress=self._progress) as opened:
-                self.notes = list(opened.notes)
+                self.notes, self.refused = list(opened.notes), opened.refused
+                self.unread = [] if opened.refreshed is None else opened.refreshed.problems
                 self.refreshed_at = dt.datetime.now(dt.UTC)
         except (RecollectError, OSError) as problem:
             self.notes = [str(problem)]
