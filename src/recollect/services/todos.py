@@ -26,6 +26,8 @@ from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.changes.plan import ChangePlan, FileState
 from recollect.storage.home import ClaudeHome
 from recollect.storage.todo_files import TodoFiles
+from recollect.system.locations import agent_of
+from recollect.system.paths import CLAUDE
 
 WHAT = "todos"
 ListKind = Literal["todos", "tasks"]
@@ -105,6 +107,7 @@ def move_item(
     wanted = _status(status)
     chosen = _only_list(lists_of(home, name), name, kind, agent)
     root = next(one for one in home.homes if chosen.path.is_relative_to(one.root))
+    _refuse_copy(root, chosen.session)
     place = _place(chosen, number)
     item = chosen.items[place]
     what = f"task {item.id}" if chosen.kind == "tasks" else f"todo {item.text[:40]!a}"
@@ -121,6 +124,15 @@ def move_item(
     )
     refuse_open(root, chosen.session)
     return step if data is None else structs.replace(step, undo=_stored(step, TodoFiles(root), place, data))
+
+
+def _refuse_copy(home: ClaudeHome, session: str) -> None:
+    agent = agent_of(str(home.root))
+    if agent != CLAUDE:
+        raise UsageError(
+            f"session {session}: its list belongs to {agent}; what recollect has is a copy",
+            hint=f"let {agent} change it; nothing was changed",
+        )
 
 
 def _stored(step: TodoMove, files: TodoFiles, place: int, data: Path) -> str:

@@ -44,6 +44,25 @@ def codex_samples(shared: Path) -> Iterator[Sample]:
         yield Sample(str(truth.parent.relative_to(root)), "codex", truth.parent / ".codex", billed, Counter())
 
 
+def codex_rooms(root: Path) -> Iterator[Sample]:
+    """Homes that Codex clients wrote just now (``tools/write_agent_homes.py``); all that was billed, also what left no trace."""
+    for bill in sorted(root.glob("*/*/bill.jsonl")):
+        rows = [json.loads(line) for line in bill.read_text().splitlines()]
+        billed = Counter(codex_bill(row["thread"], row["model"], row["usage"]) for row in rows)
+        yield Sample(
+            str(bill.parent.relative_to(root)), "codex", bill.parent / "home/.codex", billed, Counter()
+        )
+
+
+def codex_bill(thread: str, model: str, used: dict[str, Any]) -> Call:
+    """A bill of the stub of the Responses API."""
+    details = used.get("input_tokens_details") or {}
+    cached, written = details.get("cached_tokens", 0), details.get("cache_write_tokens", 0)
+    return Call(
+        thread, model, used["input_tokens"] - cached - written, cached, written, used["output_tokens"]
+    )
+
+
 def _codex_call(call: dict[str, Any]) -> Call:
     cached, written = call["cached_input_tokens"], call["cache_write_input_tokens"]
     uncached = call["input_tokens"] - cached - written
@@ -51,8 +70,12 @@ def _codex_call(call: dict[str, Any]) -> Call:
 
 
 def other_samples(shared: Path, agent: str) -> Iterator[Sample]:
-    """Homes written by another client; what was billed and left no trace is not in ``billed``."""
-    root = shared / "dialects" / "samples"
+    """Homes written by another client, and all that was billed, also what left no trace."""
+    yield from homes_of(shared / "dialects" / "samples", agent)
+
+
+def homes_of(root: Path, agent: str) -> Iterator[Sample]:
+    """Homes of one agent, each in ``<agent>-<version>/`` beside what was billed."""
     for truth in sorted(root.glob(f"{agent}-*/truth.json")):
         calls = json.loads(truth.read_text())["billed"]
         billed, cut = (

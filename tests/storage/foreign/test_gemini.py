@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import recollect
+from recollect.cli.main import main
 from recollect.storage.foreign import gemini
 from recollect.storage.foreign.mirror import AgentMirror, originals
 from tests.storage.foreign.samples import Call, Sample, counted, other_samples, tree_state
@@ -137,3 +138,29 @@ def test_an_unknown_rewind_drops_everything(tmp_path: Path) -> None:
     live, everything = texts(home, tmp_path / "data")
     assert live == ["two"]
     assert "one" in everything
+
+
+def test_a_result_that_was_too_large_is_kept_shown_and_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The client deletes it with its session."""
+    home, name = tmp_path / ".gemini", "0e48df2f-82dd-4e38-99ce-1e24bcfef5d7"
+    project = home / "tmp" / "proj"
+    write(
+        project / "chats" / "session-2026-11-16T09-00-0e48df2f.jsonl",
+        {"sessionId": name, "projectHash": "x", "startTime": "2026-11-16T09:00:00.000Z"},
+        said("q1", "user", "one"),
+    )
+    spilled = project / "tool-outputs" / f"session-{name}" / "call_1.txt"
+    spilled.parent.mkdir(parents=True)
+    spilled.write_text("begin\nquokka\nend\n")
+    places = ["--home", str(home), "--data", str(tmp_path / "data")]
+    assert main([*places, "list"]) == 0
+    shutil.rmtree(project / "tool-outputs")
+    next(project.glob("chats/*")).unlink()
+    capsys.readouterr()
+    assert main([*places, "show", name, "--tools", "full"]) == 0
+    place = Path(capsys.readouterr().err.rpartition(" whole in ")[2].strip())
+    assert [one.read_text() for one in place.iterdir()] == ["begin\nquokka\nend\n"]
+    assert main([*places, "search", "quokka"]) == 0
+    assert name[:8] in capsys.readouterr().out

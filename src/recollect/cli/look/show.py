@@ -131,6 +131,8 @@ def run(options: Namespace) -> int:
         tell_damage(damage)
     _tell_pending(session)
     _tell_links(session)
+    if options.tools == ToolDetail.FULL:
+        _tell_kept_results(session)
     return DamagedData.exit_code if damage and options.strict else 0
 
 
@@ -141,6 +143,15 @@ def _tell_pending(session: Session) -> None:
         output.note(
             f"recollect: {counted(pending.length, 'byte')} at the end are half a line and not shown yet"
         )
+
+
+def _tell_kept_results(session: Session) -> None:
+    """Results that were too large for the log: the conversation has their beginning only."""
+    place = session.file.tool_results
+    kept = sum(1 for one in place.iterdir() if one.is_file()) if place.is_dir() else 0
+    if kept:
+        are = "result is" if kept == 1 else "results are"
+        output.note(f"recollect: {kept:,} large {are} whole in {visible(str(place))}")
 
 
 def _tell_links(session: Session) -> None:

@@ -52,6 +52,8 @@ from recollect.system.peek import ReadProblems
 Message = dict[str, Any]
 
 _CONTEXT = "<session_context>"
+_SPILLED = "tool-outputs"
+_KINDS = {"chats": (".json", ".jsonl"), _SPILLED: (".txt",)}
 _NOTES = ("info", "warning", "error")
 _SPOKEN = ("user", "gemini", *_NOTES)
 _COUNTS = ("input", "cached", "output", "thoughts", "tool")
@@ -82,17 +84,19 @@ class _FoldState(Struct, kw_only=True):
 
 
 def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
-    """The session files of every project, oldest first, then those of sub-agents."""
-    found: list[tuple[bool, str, Unit]] = []
-    for chats in (home / "tmp").glob("*/chats"):
-        for where, names in walked(chats, problems):
+    """The session files of every project, oldest first, then those of sub-agents, then results that were too large."""
+    found: list[tuple[int, str, Unit]] = []
+    for top in sorted((home / "tmp").glob("*/*")):
+        kinds = _KINDS.get(top.name, ())
+        for where, names in walked(top, problems) if kinds else ():
             for name in names:
                 path = Path(where, name)
-                if path.suffix in (".json", ".jsonl") and not name.startswith("."):
+                if path.suffix in kinds and not name.startswith("."):
                     source = path.relative_to(home).as_posix()
                     unit = stamped(source, path, source)
                     if unit is not None:
-                        found.append((path.parent != chats, name, unit))
+                        order = 2 if top.name == _SPILLED else int(path.parent != top)
+                        found.append((order, name, unit))
     return [unit for _, _, unit in sorted(found, key=lambda one: one[:2])]
 
 
@@ -143,6 +147,8 @@ def resumed(thread: MirroredThread) -> list[Item]:
 
 def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     """Fold the file as it is now, and write down what is new."""
+    if unit.path.parents[1].name == _SPILLED:
+        return _kept_result(unit, into)
     state = msgspec.msgpack.decode(saved, type=_FoldState) if saved else _FoldState()
     is_document = unit.path.suffix == ".json"
     new = whole_document(unit, state.growth) if is_document else new_lines(unit, state.growth).lines
@@ -159,6 +165,15 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     said = [fitted(parsed(raw), _RECORD).fields for raw in raws]
     _FoldedFile(unit, into, said).write(new, state.growth.generation)
     return msgspec.msgpack.encode(state)
+
+
+def _kept_result(unit: Unit, into: AgentMirror) -> bytes:
+    """A result that was too large for the record; the client deletes it with its session."""
+    project = unit.path.parents[2]
+    name = unit.path.parent.name.removeprefix("session-")
+    place = into.place(name, _project_root(project, into.home), project=project.name)
+    into.keep_result(place, unit.path.name, content(unit.path))
+    return b""
 
 
 def _lines(unit: Unit, state: _FoldState) -> list[bytes]:

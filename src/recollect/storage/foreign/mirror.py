@@ -2,7 +2,7 @@
 
 Nothing is ever written into the foreign home. A pass looks at the foreign files (``stat`` only); what changed is read
 from where reading stopped, translated by the agent's own module and appended. The mirror is a home like any other:
-``projects/<key>/<session>.jsonl`` and ``<session>/subagents/agent-<id>.jsonl``. What the client rewrites, rolls back or
+``projects/<key>/<session>.jsonl``, ``<session>/subagents/agent-<id>.jsonl``, ``<session>/tool-results/`` and ``todos/``. What the client rewrites, rolls back or
 deletes afterwards stays in it.
 
 A crash between an append and the saved state does no harm: lines that stand behind the size that was
@@ -29,11 +29,12 @@ from recollect.model.ids import is_uuid
 from recollect.model.json.text import loose_value
 from recollect.model.made_ids import derived_uuid
 from recollect.model.project_key import project_key
+from recollect.storage.foreign import todos
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import SOURCE, USAGE, Line, Voice, encode, note, original_of, source
 from recollect.storage.foreign.loose import UNEXPECTED
 from recollect.storage.foreign.resumed import Item, MirroredThread
-from recollect.storage.session_files import META, PROJECTS, SUBAGENTS
+from recollect.storage.session_files import META, PROJECTS, RESULTS, SUBAGENTS, TODOS
 from recollect.system import fsops
 from recollect.system.locations import MIRROR_FACTS
 from recollect.system.lock import FileLock
@@ -116,6 +117,7 @@ class AgentMirror:
         self._state = _MirrorState()
         self._undo: list[Callable[[], object]] = []  # what this unit changed in the state
         self._written: dict[str, list[bytes]] = {}
+        self._todos: dict[str, list[Line]] = {}  # the list that a log ends with, where the unit has one
 
     @property
     def problems(self) -> list[MirrorProblem]:
@@ -173,6 +175,7 @@ class AgentMirror:
         if not gone:
             return saved
         self._written.clear()
+        self._todos.clear()
         self._take_back(0)
         for log in gone:
             self._state.logs.pop(log)
@@ -256,7 +259,9 @@ class AgentMirror:
             before = self._state.headers.get(log, ("", 0))  # as good as none: another one follows
             self._undo.append(lambda: self._state.headers.update({log: before}))
             self._state.headers[log] = origin
-        found.extend(encode(line) + b"\n" for line in lines)
+        for line in lines:
+            found.append(encode(line) + b"\n")
+            self._todos[log] = todos.listed(line) or self._todos.get(log, [])
 
     def note_agent(self, place: Placed, meta: dict[str, object]) -> None:
         """What is known of a sub-agent beside its log: type, description, the call that sent it."""
@@ -269,6 +274,12 @@ class AgentMirror:
         if new != known:
             fsops.make_directories(path.parent)
             fsops.replace_file(path, encode(new))
+
+    def keep_result(self, place: Placed, name: str, data: bytes) -> None:
+        """A result that stands in a file of its own, for all that reads Claude's own results of this kind."""
+        path = self.root / PROJECTS / place.project / place.session / RESULTS / name
+        fsops.make_directories(path.parent)
+        fsops.replace_file(path, data)
 
     def title(self, name: str, title: str, line: Line) -> None:
         """A name that a user gave, written where it is new."""
@@ -340,7 +351,12 @@ class AgentMirror:
                 self._state.logs[log] = fsops.size_of(opened.fd)
             finally:
                 fsops.close(opened.fd)
+        for log, items in self._todos.items():
+            if items and log in self._written:
+                fsops.make_directories(self.root / TODOS)
+                fsops.replace_file(self.root / TODOS / todos.file_name(Path(log)), encode(items))
         self._written.clear()
+        self._todos.clear()
 
     def _stamps(self) -> dict[str, tuple[int, ...]]:
         try:
