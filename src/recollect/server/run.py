@@ -45,15 +45,30 @@ class ServerSettings(NamedTuple):
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
 
 
-def open_database(address: str, replica: str | None = None, connections: int = 10) -> Database:
-    """The database at an address: ``memory:``, ``sqlite:///path`` or ``postgresql://…``."""
+def open_database(
+    address: str, replica: str | None = None, connections: int = 10, clusters: Path | None = None
+) -> Database:
+    """The database at an address: ``memory:``, ``sqlite:///path`` or ``postgresql://…``. ``clusters``: a file that names
+    more of PostgreSQL."""
     kind, _, rest = address.partition(":")
     if kind in ("postgresql", "postgres"):
         try:
             from recollect.server.database.postgres import PostgresDatabase
         except ImportError:
             raise MissingExtra("PostgreSQL", "asyncpg", "server", "pg") from None
-        return PostgresDatabase(address, replica=replica, connections=connections)
+        first = PostgresDatabase(address, replica=replica, connections=connections)
+        if clusters is None:
+            return first
+        from recollect.server.clusters.router import ClusterDatabase
+        from recollect.server.clusters.settings import MAIN, load_clusters
+
+        more = {
+            name: PostgresDatabase(one.address, replica=one.replica, connections=connections)
+            for name, one in load_clusters(clusters).items()
+        }
+        return ClusterDatabase({MAIN: first, **more}).as_database()
+    if clusters is not None:
+        raise UsageError("--clusters: needs PostgreSQL", hint="leave it out")
     if replica is not None:
         raise UsageError("a replica needs PostgreSQL", hint="leave --replica out")
     if kind == "memory" and not rest:

@@ -5,6 +5,7 @@
   org retention ORG DAYS|forever
   org audit-retention ORG DAYS|forever
   org visibility ORG private|team|organisation
+  org move ORG CLUSTER [--apply] [--back|--remove-left]
   team add ORG NAME
   team list ORG
   team members ORG TEAM [USER ...]
@@ -27,12 +28,16 @@ read:own, cost, write, delete, admin, metrics. A session is seen by its creator
 same database as `recollect serve`; `org add` creates a new SQLite file.
 `user erase` shows what would be removed of a person and what is kept, and why;
 --apply removes it, which cannot be undone. `user export` writes all that is
-held of a person into one .tar.gz.
+held of a person into one .tar.gz. `org move` (with --clusters) shows what it
+would copy to another PostgreSQL cluster; --apply moves the organisation while
+its members work. One that was killed goes on when it is repeated, or is given
+up with --back. The old rows stay, unseen, until --remove-left removes them.
 
 Example:
   recollect admin org add Acme
   recollect admin user add Acme ada --role admin
   recollect admin token add Acme ada --machine laptop --days 90
+  recollect admin org move Acme eu --clusters clusters.toml --apply
 """
 
 from __future__ import annotations
@@ -46,6 +51,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from recollect.cli.team.org_moves import add_move_options, move_org
 from recollect.cli.team.serve import add_database, asked_database
 from recollect.cli.terminal import output
 from recollect.cli.terminal.text import padded, visible
@@ -86,7 +92,8 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--machine", help="token add: the machine it is for")
     parser.add_argument("--days", type=int, help="token add: days until it expires (default: until revoked)")
-    parser.add_argument("--apply", action="store_true", help="user erase: carry out the plan")
+    parser.add_argument("--apply", action="store_true", help="user erase, org move: carry out the plan")
+    add_move_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -167,8 +174,23 @@ async def _add_org(options: Namespace, database: Database, names: list[str]) -> 
 
 async def _list_orgs(options: Namespace, database: Database, names: list[str]) -> None:
     orgs = await database.orgs()
-    lines = [f"{padded(visible(org.name), 30)} {org.id}  {_kept(org)}" for org in orgs]
-    _tell(options, OrganizationsDocument(orgs), *lines)
+    places = await _clusters(database, orgs)
+    lines = [
+        f"{padded(visible(org.name), 30)} {org.id}  {_kept(org)}"
+        + (f"  in {places[org.id]}" if places else "")
+        for org in orgs
+    ]
+    _tell(options, OrganizationsDocument(orgs, places), *lines)
+
+
+async def _clusters(database: Database, orgs: list[Org]) -> dict[str, str]:
+    """Where each organisation is; empty where there is one database only."""
+    named = getattr(database, "cluster_of", None)
+    return {} if named is None else {org.id: await named(org.id) for org in orgs}
+
+
+async def _move(options: Namespace, database: Database, names: list[str]) -> None:
+    await move_org(options, database, await _org(database, names[0]), names[1])
 
 
 def _kept(org: Org) -> str:
@@ -411,6 +433,7 @@ _ACTIONS: dict[tuple[str, str], tuple[_Act, int]] = {
     ("org", "retention"): (_retention, 2),
     ("org", "audit-retention"): (_audit_retention, 2),
     ("org", "visibility"): (_visibility, 2),
+    ("org", "move"): (_move, 2),
     ("team", "add"): (_add_team, 2),
     ("team", "list"): (_list_teams, 1),
     # Two words and any number of members.

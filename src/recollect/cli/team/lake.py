@@ -32,6 +32,7 @@ from recollect.cli.terminal.text import padded, visible
 from recollect.errors import Busy, DamagedData, MissingExtra, NotFound, UsageError
 
 if TYPE_CHECKING:
+    from recollect.server.clusters.router import ClusterDatabase
     from recollect.server.database.postgres import PostgresDatabase
     from recollect.server.lake.job import LakeJobReport
 
@@ -58,13 +59,14 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     database = asked_database(options)
     try:
+        from recollect.server.clusters.router import ClusterDatabase
         from recollect.server.database.contract import BodyLost, Unavailable
         from recollect.server.database.postgres import PostgresDatabase
     except ImportError as missing:
         raise MissingExtra(
             "a lake of the team server", missing.name or "asyncpg", "server", "pg", "lake"
         ) from None
-    if not isinstance(database, PostgresDatabase):
+    if not isinstance(database, PostgresDatabase | ClusterDatabase):
         raise UsageError(
             "lake: needs the server's PostgreSQL",
             hint="give --database postgresql://…; for one machine: recollect export --format parquet",
@@ -91,15 +93,18 @@ def run(options: Namespace) -> int:
     return 0
 
 
-async def _written(options: Namespace, database: PostgresDatabase) -> LakeJobReport:
+async def _written(options: Namespace, database: PostgresDatabase | ClusterDatabase) -> LakeJobReport:
+    from recollect.server.clusters.router import ClusterDatabase
     from recollect.server.lake.iceberg import IcebergLake, LakePlace, drop_texts_setting
     from recollect.server.lake.job import LakeJob
     from recollect.server.objects.store import open_store
     from recollect.storage.config.our_config import price_list
 
     objects = options.objects or os.environ.get(OBJECTS)
+    every = list(database.clusters.values()) if isinstance(database, ClusterDatabase) else [database]
     if objects:
-        database.objects = open_store(objects, os.environ)
+        for one in every:
+            one.objects = open_store(objects, os.environ)
     await database.open()
     try:
         found = [org for org in await database.orgs() if options.organization in (org.id, org.name)]
@@ -116,6 +121,10 @@ async def _written(options: Namespace, database: PostgresDatabase) -> LakeJobRep
         if options.rebuild:
             await asyncio.to_thread(lake.clear)
         data: Path | None = own_data(options).absolute() if options.text else None
-        return await LakeJob(database, org, lake, price_list(), data).run()
+        if isinstance(database, ClusterDatabase):
+            own = database.named(await database.home_of(org))
+        else:
+            own = database
+        return await LakeJob(own, org, lake, price_list(), data).run()
     finally:
         await database.close()

@@ -15,6 +15,9 @@ stderr, without content.
 objects, and reads them from there; `recollect serve worker` does only that,
 and leaves it to the worker where the servers have --no-worker.
 
+--clusters FILE names more PostgreSQL clusters: each organisation is in one of
+them, and `recollect admin org move` moves it while its members work.
+
 --page ADDRESS also serves the page of `recollect web`, read-only, to members
 with a token, at the public address of this server (docs/guides/team-page.md).
 --oidc FILE lets them sign in at their organisation's identity provider, there
@@ -44,11 +47,11 @@ from recollect.errors import Busy, MissingExtra, UsageError
 if TYPE_CHECKING:
     from recollect.server.app import PageApp
     from recollect.server.database.contract import Database
-    from recollect.server.objects.mover import BodyMover
+    from recollect.server.objects.mover import BodyMover, ClusterMovers
     from recollect.server.oidc.sign_in import SignIns
     from recollect.server.service import Service
 
-DATABASE, OBJECTS = "RECOLLECT_DATABASE", "RECOLLECT_OBJECTS"
+DATABASE, OBJECTS, CLUSTERS = "RECOLLECT_DATABASE", "RECOLLECT_OBJECTS", "RECOLLECT_CLUSTERS"
 _MIB = 1 << 20
 
 
@@ -111,6 +114,11 @@ def add_database(parser: ArgumentParser) -> None:
         metavar="ADDRESS",
         help="sqlite:////path, postgresql://… or memory: (default: $RECOLLECT_DATABASE, else SQLite in the data directory)",
     )
+    parser.add_argument(
+        "--clusters",
+        metavar="FILE",
+        help="a TOML file that names more PostgreSQL clusters (default: $RECOLLECT_CLUSTERS, else none)",
+    )
 
 
 def asked_database(options: Namespace, **more: object) -> Database:
@@ -121,7 +129,9 @@ def asked_database(options: Namespace, **more: object) -> Database:
         raise MissingExtra("the server", missing.name or "starlette", "server") from None
     default = f"sqlite:///{own_data(options).absolute() / 'team.sqlite'}"
     address = options.database or os.environ.get(DATABASE) or default
-    return open_database(address, **more)  # type: ignore[arg-type]
+    named = options.clusters or os.environ.get(CLUSTERS)
+    clusters = Path(named) if named else None
+    return open_database(address, clusters=clusters, **more)  # type: ignore[arg-type]
 
 
 def run(options: Namespace) -> int:
@@ -188,7 +198,7 @@ def _migrated(database: Database) -> int:
     return 0
 
 
-def _mover_of(options: Namespace, database: Database) -> BodyMover | None:
+def _mover_of(options: Namespace, database: Database) -> BodyMover | ClusterMovers | None:
     """What moves bodies of logs to an object store, where one is named."""
     address = options.objects or os.environ.get(OBJECTS)
     for name in ("once",) if options.role is None else ("no_worker", "migrate", "page"):
@@ -208,7 +218,7 @@ def _mover_of(options: Namespace, database: Database) -> BodyMover | None:
     return mover
 
 
-def _worked(options: Namespace, mover: BodyMover | None) -> int:
+def _worked(options: Namespace, mover: BodyMover | ClusterMovers | None) -> int:
     """A worker's life: until a signal, or with --once until nothing is left."""
     from recollect.server.database.contract import Unavailable
     from recollect.server.objects.mover import work_until_signal, worked_once

@@ -44,6 +44,15 @@ class Unavailable(Exception):
     """The database does not answer; a write under way may or may not have happened."""
 
 
+class OrgElsewhere(Unavailable):
+    """The organisation is not in this database: it moved to the cluster ``other``, or (``is_arriving``) has not arrived
+    from there."""
+
+    def __init__(self, org: str, other: str, *, is_arriving: bool = False) -> None:
+        super().__init__(f"the organisation is in the cluster {other!a}: start the server with --clusters")
+        self.org, self.other, self.is_arriving = org, other, is_arriving
+
+
 class BodyUnavailable(Unavailable):
     """Lines that were moved to the object store cannot be read now: it does not answer."""
 

@@ -27,11 +27,13 @@ from recollect.errors import UsageError
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.postgres_append import move
 from recollect.server.database.postgres_bodies import PostgresBodies
+from recollect.server.database.postgres_directory import PostgresDirectory
 from recollect.server.database.postgres_lake import PostgresLake
 from recollect.server.database.postgres_months import CREATE_MONTHS, EMPTY_MONTHS
+from recollect.server.database.postgres_moves import ENTER, FENCE_OF, FENCED, LEAVING, NOT_HERE
 from recollect.server.database.postgres_search import BLOCKS, SETTINGS, BlockSearch, tsquery
 from recollect.server.database.records import AppendRequest, LineMatch, LineSearch, Moved, SessionAppend
-from recollect.server.database.sql import SqlDatabase, conditions
+from recollect.server.database.sql import SqlDatabase, conditions, elsewhere
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
 from recollect.server.database.sql_base import EVERY_ORG, now_ms
 from recollect.server.database.sql_tables import postgres_steps, session_ref
@@ -120,8 +122,10 @@ def _unreachable(problem: BaseException) -> Unavailable:
     return Unavailable(f"cannot connect to the database: {type(problem).__name__}: {problem}")
 
 
-class PostgresDatabase(PostgresBodies, PostgresLake, SqlDatabase):
+class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatabase):
     """The contract on one PostgreSQL database, with an optional replica for reads."""
+
+    _FENCE, _HERE = FENCE_OF, f"(id NOT IN ({NOT_HERE}))"
 
     def __init__(
         self,
@@ -146,6 +150,11 @@ class PostgresDatabase(PostgresBodies, PostgresLake, SqlDatabase):
         # Recent number of appends per commit.
         self._busy = 0
         self.batches = (0, 0)
+
+    @property
+    def address(self) -> str:
+        """Where the primary is reached."""
+        return self._dsn
 
     async def open(self) -> None:
         self._closing = False
@@ -294,10 +303,9 @@ class PostgresDatabase(PostgresBodies, PostgresLake, SqlDatabase):
 
     @contextlib.asynccontextmanager
     async def _transaction(self, org: str) -> AsyncIterator[Transaction]:
-        async with self._pool.acquire(timeout=10.0) as connection:
-            await _as_org(connection, org)
-            async with connection.transaction():
-                yield _PostgresTransaction(connection)
+        async with self._pool.acquire(timeout=10.0) as connection, connection.transaction():
+            await _as_org(connection, org, is_write=True)
+            yield _PostgresTransaction(connection)
 
     async def _retried(self, work: Callable[[], Awaitable[Result]]) -> Result:
         """Retry until it works or a timeout; a failover takes some seconds."""
@@ -308,9 +316,15 @@ class PostgresDatabase(PostgresBodies, PostgresLake, SqlDatabase):
                 raise Unavailable("the server is closing")
             try:
                 return await work()
-            except _PASSING as problem:
+            except (asyncpg.PostgresError, *_PASSING) as problem:
+                is_leaving = _is_leaving(problem)
+                if not is_leaving and not isinstance(problem, _PASSING):
+                    raise
                 if loop.time() + pause > deadline:
                     raise Unavailable(f"the database does not answer: {type(problem).__name__}") from problem
+            if is_leaving:
+                await asyncio.sleep(_RETRY_FIRST)
+                continue
             if self._pool is not None:
                 await self._let_go()
                 # Idle connections may lead to a server that is no longer the primary.
@@ -461,6 +475,18 @@ async def _prepared(connection: Any) -> None:
     )
 
 
-async def _as_org(connection: Any, org: str) -> None:
-    """Set the organisation whose rows this connection sees."""
-    await connection.fetch("SELECT set_config('recollect.org', $1, false)", org)
+async def _as_org(connection: Any, org: str, *, is_write: bool = False) -> None:
+    """Set the organisation whose rows this connection sees; fails where it is in another cluster."""
+    if org == EVERY_ORG:
+        await connection.fetch("SELECT set_config('recollect.org', $1, false)", org)
+    else:
+        await connection.fetch(ENTER, org, is_write)
+
+
+def _is_leaving(problem: BaseException) -> bool:
+    """Whether an organisation takes no writes for a moment; ``OrgElsewhere`` where it is in another cluster."""
+    if getattr(problem, "sqlstate", None) != FENCED:
+        return False
+    if not str(problem).startswith(LEAVING):
+        raise elsewhere(str(problem)) from None
+    return True

@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from recollect.server.database.contract import BodyUnavailable
+from recollect.server.database.postgres_moves import NOT_HERE
 from recollect.server.database.records import LogPlace, Segment
 from recollect.server.database.sql_append import unpacked
 from recollect.server.database.sql_base import EVERY_ORG, SqlRunner
@@ -238,10 +239,13 @@ class PostgresBodies(SqlRunner):
 
         async def work(tx: Transaction) -> int:
             rows = await tx.rows(
-                f"SELECT name FROM bodies WHERE state = {GONE} OR (state = {WRITING} AND at < $1)"  # noqa: S608 - constants
-                f" ORDER BY name LIMIT {_REMOVED_AT_ONCE} FOR UPDATE SKIP LOCKED",
+                f"SELECT name, org FROM bodies WHERE (state = {GONE} OR (state = {WRITING} AND at < $1))"  # noqa: S608 - constants
+                f" AND org NOT IN ({NOT_HERE}) ORDER BY name LIMIT {_REMOVED_AT_ONCE} FOR UPDATE SKIP LOCKED",
                 now - ABANDONED_MS,
             )
+            # An organisation that moves to another cluster takes its objects along, and waits for this.
+            for org in sorted({row[1] for row in rows}):
+                await tx.rows("SELECT recollect_fence($1, true)", org)
             names = [str(row[0]) for row in rows]
             if names:
                 await delete(names)

@@ -3,13 +3,14 @@
 It runs with the rights of its caller, under row-level security. Appends come as one JSON document
 beside their bytes (PostgreSQL parses that faster than a driver writes an array per column), ordered by
 log, so that two servers wait instead of deadlocking. A change of it is a new migration step with CREATE
-OR REPLACE: ``BY_ROW`` was the first, then ``BY_BATCH`` and ``BY_PART``; ``BY_BLOCK`` is current. Servers of
+OR REPLACE: ``BY_ROW`` was the first, then ``BY_BATCH``, ``BY_PART`` and ``BY_BLOCK``; ``WITH_FENCE`` is current. Servers of
 several versions may call it: its result stays the same, its columns are only added to, and a column
 that a server does not send is null.
 """
 
 from __future__ import annotations
 
+from recollect.server.database.postgres_moves import FENCE_APPENDS
 from recollect.server.database.records import LIVE, PURGED
 
 # The columns of an append, and of the words of a line; ``place`` is the append's number, from 1.
@@ -90,9 +91,9 @@ END $$;
 # logs instead of looking into sixteen partitions for each. The rest is one statement for all. The settings
 # make it one plan for all batches (otherwise every comparison is planned again, to skip partitions), and one
 # that finds rows by key, however small the tables were when it was planned.
-def _by_batch(columns: str, told: str, texts: str) -> str:
+def _by_batch(columns: str, told: str, texts: str, fence: str = "") -> str:
     """The function for rows with these columns; ``told`` is the SQL that updates their sessions, ``texts`` the
-    one that stores words."""
+    one that stores words, ``fence`` the one that refuses an organisation."""
     names = ", ".join(column.split()[0] for column in columns.split(", "))
     given = (
         f"ROWS FROM(json_to_recordset(given_rows::JSON) AS ({columns})) WITH ORDINALITY AS t({names}, place)"
@@ -112,7 +113,7 @@ DECLARE
   refs BYTEA[];
 BEGIN
   PERFORM set_config('recollect.org', given_org, true);
-  FOR one IN SELECT * FROM {given} LOOP
+{fence}  FOR one IN SELECT * FROM {given} LOOP
 {_COMPARED}    place := one.place;
     ends[place] := end_byte;
     refs := refs || one.ref;
@@ -197,4 +198,6 @@ _WORDS_BY_BLOCK = f"""\
     WHERE ends[place] IS NOT NULL;
 """  # noqa: S608 - names of columns
 BY_BLOCK = _by_batch(_ROW_OF_PARTS, _TOLD_BY_PART, _WORDS_BY_BLOCK)
+# Refuses organisations that leave this cluster (postgres_moves.py).
+WITH_FENCE = _by_batch(_ROW_OF_PARTS, _TOLD_BY_PART, _WORDS_BY_BLOCK, FENCE_APPENDS)
 CALL = "SELECT place, end_byte, end_uuid FROM recollect_append($1, $2, $3, $4, $5)"

@@ -12,7 +12,8 @@ from hashlib import sha256
 from typing import Any
 
 from recollect.model.titles import TITLE_PARTS
-from recollect.server.database.contract import Forbidden, Held, Taken
+from recollect.server.database.contract import Forbidden, Held, OrgElsewhere, Taken
+from recollect.server.database.postgres_moves import ARRIVING
 from recollect.server.database.records import (
     BY_REQUEST,
     DELETED,
@@ -63,6 +64,9 @@ _ORG, _USER = (
 class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
     """Everything that both databases share."""
 
+    # Where an organisation may be elsewhere: the SQL that says so for a token, and the condition for those that are here.
+    _FENCE, _HERE = "NULL", "1 = 1"
+
     # --- tenants ---------------------------------------------------------------------------------
 
     async def add_org(self, org: Org, author: Author) -> None:
@@ -78,8 +82,11 @@ class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
         await self._write(EVERY_ORG, work)
 
     async def orgs(self) -> list[Org]:
-        rows = await self._read_now(EVERY_ORG, f"SELECT {_ORG} FROM orgs ORDER BY name")  # noqa: S608 - names of columns
-        return [_org(row) for row in rows]
+        return [org for org, is_here in await self._all_orgs() if is_here]
+
+    async def _all_orgs(self) -> list[tuple[Org, bool]]:
+        rows = await self._read_now(EVERY_ORG, f"SELECT {_ORG}, {self._HERE} FROM orgs ORDER BY name")  # noqa: S608 - names of columns
+        return [(_org(row[:-1]), bool(row[-1])) for row in map(tuple, rows)]
 
     async def set_retention(self, org: str, days: int | None, audit_days: int | None, author: Author) -> None:
         async def work(tx: Transaction) -> None:
@@ -197,13 +204,15 @@ class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
         )
         rows = await self._read_now(
             EVERY_ORG,
-            f"SELECT {token}, {user}, {org} FROM tokens JOIN users ON users.id = tokens.user_id"  # noqa: S608 - names of columns
+            f"SELECT {token}, {user}, {org}, {self._FENCE} FROM tokens JOIN users ON users.id = tokens.user_id"  # noqa: S608 - names of columns
             " JOIN orgs ON orgs.id = tokens.org WHERE hash = $1 AND users.org = tokens.org",
             secret_hash,
         )
         if not rows:
             return None
-        row = list(rows[0])
+        *row, fence = rows[0]
+        if fence is not None:
+            raise elsewhere(fence)
         return Grant(stored_token(row[:13]), _user(row[13:19]), _org(row[19:]))
 
     async def used(self, token: ApiToken, now: int) -> None:
@@ -481,6 +490,12 @@ def conditions(first: int, *asked: tuple[str, object]) -> tuple[str, list[object
     values = [value for _, value in asked if value is not None]
     texts = [text for text, value in asked if value is not None]
     return "".join(f" AND {text} ${number}" for number, text in enumerate(texts, first)), values
+
+
+def elsewhere(fence: str) -> OrgElsewhere:
+    """What a database says of an organisation that is not in it (postgres_moves.py), as an error."""
+    role, other, org = fence.split(" ", 2)
+    return OrgElsewhere(org, other, is_arriving=role == ARRIVING)
 
 
 def _org(row: Row) -> Org:

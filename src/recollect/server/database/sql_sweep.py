@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from recollect.server.database.contract import Held
+from recollect.server.database.contract import Held, OrgElsewhere
 from recollect.server.database.records import DELETED, LIVE, Author, Org, SweepResult
 from recollect.server.database.sql_base import EVERY_ORG, SqlRunner
 from recollect.server.database.sql_usage import Transaction
@@ -23,8 +23,8 @@ class SqlSweeps(SqlRunner):
     """What the contract says about sweeping."""
 
     @abstractmethod
-    async def orgs(self) -> list[Org]:
-        """All organisations."""
+    async def _all_orgs(self) -> list[tuple[Org, bool]]:
+        """All organisations, also those that are about to arrive or have left, and whether each is valid here."""
 
     @abstractmethod
     async def delete(self, org: str, session: str, *, purge: bool, only_own: bool, author: Author) -> bool:
@@ -58,13 +58,13 @@ class SqlSweeps(SqlRunner):
 
     async def _sweep_audit(self, now: int) -> tuple[int, int]:
         """Rows of the audit log that were removed one by one, and months whose space was returned."""
-        orgs = await self.orgs()
-        kept = [org.audit_days for org in orgs]
+        orgs = await self._all_orgs()
+        kept = [org.audit_days for org, _ in orgs]
         longest = None if not kept or None in kept else max(days for days in kept if days is not None)
         months = await self._tidy_months(now, None if longest is None else now - longest * DAY_MS)
         removed = 0
-        for org in orgs:
-            if org.audit_days is not None:
+        for org, is_here in orgs:
+            if org.audit_days is not None and is_here:
                 removed += await self._remove_audit(org.id, now - org.audit_days * DAY_MS)
         return removed, months + (await self._tidy_months(now, None) if removed else 0)
 
@@ -89,5 +89,5 @@ class SqlSweeps(SqlRunner):
         author = Author("retention", "retention")
         try:
             return await self.delete(org, session, purge=purge, only_own=False, author=author)
-        except Held:  # put under hold since the query
+        except (Held, OrgElsewhere):  # put under hold since the query, or moved to another cluster
             return False

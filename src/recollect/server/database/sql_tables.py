@@ -16,8 +16,9 @@ from functools import lru_cache
 from hashlib import sha256
 
 from recollect.model.titles import TITLE_PARTS
-from recollect.server.database.postgres_function import BY_BATCH, BY_BLOCK, BY_PART, BY_ROW
+from recollect.server.database.postgres_function import BY_BATCH, BY_BLOCK, BY_PART, BY_ROW, WITH_FENCE
 from recollect.server.database.postgres_months import BY_MONTH
+from recollect.server.database.postgres_moves import MOVE_TABLES, MOVES
 
 PARTITIONS = 16
 # Every table has an organisation, and on PostgreSQL a policy that compares it; in ``orgs`` it is the id.
@@ -263,6 +264,7 @@ def postgres_steps() -> list[str]:
         _BODIES + _policies({"bodies": "org"}),
         _SIGN_IN.format(**words) + _policies({"identities": "org", "sign_ins": "org"}),
         _USAGE_BY_SESSION,
+        MOVES + _policies(MOVE_TABLES) + WITH_FENCE,
     ]
 
 

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from recollect.errors import UsageError
-from recollect.server.database.contract import BodyLost, BodyUnavailable, Database, Unavailable
+from recollect.server.clusters.router import ClusterDatabase
+from recollect.server.database.contract import BodyLost, BodyUnavailable, Database, OrgElsewhere, Unavailable
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.postgres_bodies import LogBody, MovableLog
 from recollect.server.database.sql_base import now_ms
@@ -38,9 +39,15 @@ class MoveResult(NamedTuple):
     problem: str | None = None
 
 
-def with_objects(database: Database, address: str, environment: Mapping[str, str]) -> BodyMover:
+def with_objects(
+    database: Database, address: str, environment: Mapping[str, str]
+) -> BodyMover | ClusterMovers:
     """Let a database read and move bodies of logs in the store at an address."""
     store = open_store(address, environment)
+    if isinstance(database, ClusterDatabase):
+        for one in database.clusters.values():
+            one.objects = store
+        return ClusterMovers(database, store)
     if not isinstance(database, PostgresDatabase):
         raise UsageError(
             "--objects: needs PostgreSQL; SQLite keeps all lines in its own file",
@@ -105,10 +112,11 @@ class BodyMover:
 
     async def _log_moved(self, log: MovableLog, now: int, newest_ms: int) -> MoveResult:
         total = MoveResult()
-        while body := await self.database.movable_body(log, now - newest_ms):
-            if not await self._moved(body, now):
-                break
-            total = _added(total, [MoveResult(1, body.lines, body.size, len(body.stored))])
+        with contextlib.suppress(OrgElsewhere):  # its cluster's own worker does it
+            while body := await self.database.movable_body(log, now - newest_ms):
+                if not await self._moved(body, now):
+                    break
+                total = _added(total, [MoveResult(1, body.lines, body.size, len(body.stored))])
         return total
 
     async def _moved(self, body: LogBody, now: int) -> bool:
@@ -127,7 +135,30 @@ class BodyMover:
         return False
 
 
-async def worked_once(mover: BodyMover) -> MoveResult:
+class ClusterMovers:
+    """The workers of several clusters, with one store: names of objects begin with their organisation."""
+
+    def __init__(self, database: ClusterDatabase, store: BlobStore) -> None:
+        self.database, self.is_working = database, True
+        self._movers = [BodyMover(one, store) for one in database.clusters.values()]
+
+    async def run(self) -> None:
+        await asyncio.gather(*(one.run() for one in self._movers))
+
+    async def once(self, now: int, *, newest_ms: int = NEWEST_MS) -> MoveResult:
+        done = [await one.once(now, newest_ms=newest_ms) for one in self._movers]
+        problems = [one.problem for one in done if one.problem is not None]
+        return _added(MoveResult(problem=problems[0] if problems else None), done)
+
+    async def gauges(self) -> dict[str, float]:
+        found = [await one.gauges() for one in self._movers]
+        return {
+            "bodies_backlog_seconds": max(one["bodies_backlog_seconds"] for one in found),
+            "bodies_to_remove": sum(one["bodies_to_remove"] for one in found),
+        }
+
+
+async def worked_once(mover: BodyMover | ClusterMovers) -> MoveResult:
     """Open the database, move what there is, close it."""
     await mover.database.open()
     try:
@@ -136,7 +167,7 @@ async def worked_once(mover: BodyMover) -> MoveResult:
         await mover.database.close()
 
 
-async def work_until_signal(mover: BodyMover) -> None:
+async def work_until_signal(mover: BodyMover | ClusterMovers) -> None:
     """A worker as a process: SIGTERM and SIGINT end it between two steps."""
     await mover.database.open()
     working = asyncio.ensure_future(mover.run())

@@ -67,9 +67,10 @@ class SyncStatusDocument(Struct, frozen=True, kw_only=True):
 
 
 class OrganizationsDocument(Struct, frozen=True):
-    """The organisations of a team server."""
+    """The organisations of a team server; ``clusters``: where each is, by its id, if there is more than one database."""
 
     orgs: Sequence[Struct]
+    clusters: dict[str, str] = {}
 
 
 class RetentionDocument(Struct, frozen=True):

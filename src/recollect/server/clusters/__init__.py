@@ -1,0 +1,1 @@
+"""Organisations on several PostgreSQL clusters: where each is, and moving one."""
