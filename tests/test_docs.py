@@ -104,3 +104,23 @@ def test_the_glossary_has_the_words_of_the_model() -> None:
         "Conversation",
     } <= named
     assert named - defined == set()
+
+
+def test_every_test_that_the_threats_name_exists() -> None:
+    """By file and name; each finding of the attacks names at least one, and their numbers have no gap."""
+    page = (ROOT / "docs/design/threats.md").read_text(encoding="utf-8")
+    section = page.partition("## What attacks found\n")[2].partition("\n## ")[0]
+    rows = [row.split("|")[1:-1] for row in section.splitlines() if re.match(r"\| \d", row)]
+    tests = [re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row[3]) for row in rows]
+    missing = [
+        f"{file}::{name}"
+        for file, name in {one for named in tests for one in named}
+        if not (ROOT / file).is_file()
+        or not re.search(rf"^def {name}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE)
+    ]
+
+    assert [] == missing
+    assert [5] * len(rows) == [len(row) for row in rows]
+    assert [str(number) for number in range(1, 25)] == [row[0].strip() for row in rows]
+    assert all(tests)
+    assert all(row[1].strip() and row[2].strip() and row[4].strip() for row in rows)

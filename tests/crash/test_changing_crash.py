@@ -25,6 +25,7 @@ from recollect.services.plugin.install import carry_out as set_up_plugin
 from recollect.services.plugin.install import planned_install
 from recollect.services.rewind import planned_rewind, rewind
 from recollect.services.secrets.everywhere import redact_everywhere
+from recollect.services.sync.pull import Pull
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.file_backups import restore
 from recollect.storage.home import ClaudeHome
@@ -359,6 +360,45 @@ def test_a_killed_restore_of_a_file_leaves_the_old_one_or_the_new_one(
     ends = sweep(quick_directory, Operation(directory, restoring), how, judge, name)
     expect(ends, "nothing lost", "can be done")
     assert 0 == ends["broken"]
+
+
+@both_sides
+@pytest.mark.parametrize("is_known", [False, True], ids=["new", "grown"])
+def test_a_killed_team_show_leaves_whole_lines_and_the_next_one_fetches_the_rest(
+    quick_directory: Path, how: str, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fetches into our own store, the only thing on this machine that a command of the team changes."""
+
+    def fetching(home: Path, _: Path) -> object:
+        machine = Machine(home.parent, lambda: REMOTE)
+        return Pull(REMOTE, machine.kept, machine.data, None).one(ONE)
+
+    def laid_down(home: Path, data: Path) -> None:
+        monkeypatch.setitem(globals(), "REMOTE", MemoryRemote())
+        another_machine(home, data)
+        if is_known:
+            fetching(home, data)
+            other = Machine(data / "other", lambda: REMOTE)
+            other.add(5)
+            other.push()
+
+    def stored(place: Place) -> bytes:
+        return b"".join(one.read_bytes() for one in (place.data / "store").glob(f"projects/*/{ONE}.jsonl"))
+
+    before = Place(quick_directory, laid_down)
+    home, old = tree_of(before.home), stored(before)
+
+    def judge(place: Place, ends: Counter[str]) -> None:
+        sent, found = Machine(place.data / "other", lambda: REMOTE).log().read_bytes(), stored(place)
+        ends["old" if found == old else "new" if found == sent else "between"] += 1
+        is_beginning = sent.startswith(found) and found[-1:] in (b"", b"\n") and len(found) >= len(old)
+        ends["whole lines"] += is_beginning
+        fetching(place.home, place.data)
+        ends["can be done"] += stored(place) == sent
+        ends["home as it was"] += tree_of(place.home) == home
+
+    ends = sweep(quick_directory, Operation(laid_down, fetching), how, judge, "team show")
+    expect(ends, "whole lines", "can be done", "home as it was")
 
 
 OWN_LINE = "0 5 * * * /usr/bin/backup # mine"

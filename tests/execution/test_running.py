@@ -191,6 +191,49 @@ def test_a_back_end_that_is_installed_but_broken_is_not_used(
     assert "No permissions to create new namespace" in (backends._trial("bubblewrap") or "")
 
 
+def test_what_landlock_does_not_hold_is_said_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gap is shown to be one, and is named in the result and in the guide; with bubblewrap it is none."""
+    tree, outside = tmp_path / "tree", tmp_path / "outside"
+    tree.mkdir()
+    key = tmp_path / "home" / ".ssh" / "id_rsa"
+    key.parent.mkdir(parents=True)
+    key.write_text("a key")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    attempts = {
+        "modes, owners, times": f"chmod 0640 {outside}",
+        "times and extended attributes": f"touch -d 2001-02-03 {outside}",
+        "existence, size and times of hidden files": f"test $(stat -c %s {key}) = 5",
+        "command lines of other processes": f"grep -q . /proc/{os.getpid()}/cmdline",
+        "protected names": "echo planted > .mcp.json",
+    }
+
+    def worked(name: execution.Backend) -> dict[str, bool]:
+        outside.write_text("outside")
+        outside.chmod(0o600)
+        os.utime(outside, (1, 1))
+        codes = {gap: sh(text, tree, name).exit_code == 0 for gap, text in attempts.items()}
+        changed = outside.stat()
+        assert (codes["modes, owners, times"], codes["times and extended attributes"]) == (
+            changed.st_mode & 0o777 == 0o640,
+            changed.st_mtime != 1,
+        )
+        assert not (tree / ".mcp.json").exists()
+        return codes
+
+    usable = [name for name, reason in execution.available().why_not.items() if reason is None]
+    if "landlock" not in usable:
+        pytest.skip(f"landlock: {execution.available().why_not['landlock']}")
+    said = " ".join(sh("true", tree, "landlock").not_held)
+    guide = (Path(__file__).parents[2] / "docs/guides/sandbox.md").read_text("utf-8").lower()
+
+    assert dict.fromkeys(attempts, True) == worked("landlock")
+    assert [] == [gap for gap in attempts if gap not in said]
+    assert [] == [gap for gap in attempts if gap not in " ".join(guide.split())]
+    if "bubblewrap" in usable:
+        assert dict.fromkeys(attempts, False) == worked("bubblewrap")
+        assert [] == [gap for gap in attempts if gap in " ".join(sh("true", tree, "bubblewrap").not_held)]
+
+
 def test_landlock_refuses_hosts(tmp_path: Path) -> None:
     """It knows ports only, so an allowed host would be any host on that port."""
     if execution.available().why_not["landlock"] is not None:

@@ -143,6 +143,26 @@ def test_r14_read_denies_reach_file_commands(command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        """jq -n 'import "keys" as $d; $d'""",
+        """jq -n -L . 'import "keys" as $d; $d'""",
+        """jq -n -Lsub/.. 'import "keys" as $d; $d'""",
+        """jq -n 'import "./keys" as $d; $d'""",
+        """jq -n 'import "keys" as $d {search: "./"}; $d'""",
+        "strings @keys.json",
+        "git grep --no-index x keys.json",
+        "git grep --untracked x -- keys.json",
+        "grep -d recurse x keys.json",
+        "wc --files0-from=keys.json",
+    ],
+)
+def test_r14_read_denies_reach_files_that_no_word_names_plainly(command: str) -> None:
+    """A deny, not only a question, also where a rule allows all of Bash."""
+    assert "deny" == verdict(engine(["Bash"], deny=["Read(./keys.json)"]), "Bash", command)
+
+
+@pytest.mark.parametrize(
     "command", ["echo x > locked", "touch locked", "rm locked", "cp a locked", "tee locked"]
 )
 def test_r14_edit_denies_reach_file_commands(command: str) -> None:
