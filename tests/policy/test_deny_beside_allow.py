@@ -1,4 +1,4 @@
-"""B14, B16: what a deny beside a broad allow sees, and what its answers say about the rest."""
+"""B14 to B16: what a deny beside a broad allow sees, and what its answers say about the rest."""
 
 from __future__ import annotations
 
@@ -55,6 +55,20 @@ def test_b14_what_a_deny_cannot_see_is_asked_about_and_the_answer_names_the_sand
     assert (decision.verdict.value, "sandbox" in decision.why) == ("ask", True)
     without = engine(["Bash"] if mode is Mode.DEFAULT else [], mode=mode)
     assert verdict(without, "Bash", command) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tar --to-command=rm -xf t.tar", "tar -xf t.tar --to-command rm", "tar -I rm -cf x src", "tar --use-comp=rm -cf x src",
+        "tar --checkpoint-action=exec=rm -cf x src", "tar -F rm -cf x src", "ssh -oProxyCommand=rm h", "ssh -o ProxyCommand=rm h",
+        "scp -S rm a h:", "split --filter=rm a", "split --filter rm a", "zip -T -TT rm x a", "make SHELL=rm", "rsync -e rm a h:",
+        "rsync --rsh=rm a h:", "sort --compress-program=rm a", "man -P rm ls", "git -c core.pager=rm log", "git grep -Orm x",
+    ],
+)  # fmt: skip
+def test_b15_a_program_that_an_option_executes_is_compared_with_the_denies(command: str) -> None:
+    """One word is enough: its arguments come from the program that starts it."""
+    assert "deny" == verdict(engine(["Bash"], deny=["Bash(rm:*)"]), "Bash", command)
 
 
 def test_b14_the_answer_says_that_an_interpreter_is_the_sandboxs_job() -> None:
