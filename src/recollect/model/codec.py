@@ -35,21 +35,25 @@ def decode(line: Line, limits: Limits = DEFAULT_LIMITS) -> Entry | Damage | None
         text, notices = _trimmed(text)
         if not text:
             return None
-    if json_text.deeper_than(text, limits.depth):
-        detail = f"nested more than {limits.depth} levels"
-        return _with_rest(line, text, notices, limits) or _damage(line, DamageCode.TOO_DEEP, detail)
-    if not text.isascii():
-        try:
+    # Counting the levels takes as long as decoding. Valid JSON that cannot be so deep is decoded at once.
+    may_be_deep = json_text.may_be_deep(text, limits.depth)
+    if may_be_deep and (damage := _too_deep(line, text, notices, limits)) is not None:
+        return damage
+    try:
+        if not text.isascii():
             text.decode()
-        except UnicodeDecodeError as problem:
-            return _invalid_utf8(line, text, notices, limits, problem)
+    except UnicodeDecodeError as problem:
+        too_deep = None if may_be_deep else _too_deep(line, text, notices, limits)
+        return too_deep or _invalid_utf8(line, text, notices, limits, problem)
     try:
         return _entry(line, text, notices)
     except msgspec.ValidationError:
         return _damage(line, DamageCode.NOT_AN_OBJECT, f"JSON, but not an object: {_excerpt(text)}")
     except _NOT_JSON as problem:
-        mended = _mended(line, text, notices)
-        return mended or _with_rest(line, text, notices, limits) or _refused(line, text, str(problem))
+        found = (None if may_be_deep else _too_deep(line, text, notices, limits)) or _mended(
+            line, text, notices
+        )
+        return found or _with_rest(line, text, notices, limits) or _refused(line, text, str(problem))
 
 
 def encode(entry: Entry) -> bytes:
@@ -87,6 +91,13 @@ def _trimmed(text: bytes) -> tuple[bytes, tuple[Notice, ...]]:
     if text.endswith(b"\r"):
         notices += (Notice.CRLF,)
     return text.strip(b" \t\r\n"), notices
+
+
+def _too_deep(line: Line, text: bytes, notices: tuple[Notice, ...], limits: Limits) -> Damage | None:
+    if not json_text.deeper_than(text, limits.depth):
+        return None
+    detail = f"nested more than {limits.depth} levels"
+    return _with_rest(line, text, notices, limits) or _damage(line, DamageCode.TOO_DEEP, detail)
 
 
 def _with_rest(line: Line, text: bytes, notices: tuple[Notice, ...], limits: Limits) -> Damage | None:

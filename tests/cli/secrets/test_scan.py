@@ -104,6 +104,29 @@ def test_the_home_is_not_changed(own_home: Path, capsys: pytest.CaptureFixture[s
     assert before == state(own_home / ".claude")
 
 
+def test_results_are_kept_in_the_index_of_the_data_directory(
+    own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the next scan reads no file that did not change."""
+    make(own_home / ".claude")
+    elsewhere = ["--data", str(tmp_path / "elsewhere")]
+    main([*elsewhere, "index", "rebuild"])
+    capsys.readouterr()
+    first = main([*elsewhere, "scan", "--json"]), json.loads(capsys.readouterr().out)
+    searched: list[int] = []
+
+    def no_place(places: list[Any], *_: object) -> list[Any]:
+        searched.append(len(places))
+        return []
+
+    monkeypatch.setattr("recollect.services.secrets.scan.scan_places", no_place)
+    second = main([*elsewhere, "scan", "--json"]), json.loads(capsys.readouterr().out)
+
+    assert searched == [0]
+    assert second[0] == first[0] == 1
+    assert second[1]["findings"] == first[1]["findings"]
+
+
 def test_long_lists_are_cut(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a word on how to see the rest."""
     make(own_home / ".claude")

@@ -52,7 +52,7 @@ def run(options: Namespace) -> int:
         raise UsageError("scan: --all and a session exclude each other", hint="name sessions, or use --all")
     if options.limit is not None and options.limit < 0:
         raise UsageError(f"--limit {options.limit}: must be 0 or more", hint="0 shows all")
-    home = open_home(options.homes)
+    home = open_home(options.homes, options.data)
     chosen = [home.session(name) for name in options.sessions] or None
     start = time.monotonic()
     with output.progress_bar("looking for secrets") as progress:

@@ -26,7 +26,7 @@ _PIECE = 64 * 1024
 
 def is_plainly_sound(line: bytes, depth: int) -> bool:
     """Whether a line accepted by a narrow decoder is valid as a whole, including the parts it skipped."""
-    if b"\0" in line or (_openings(line) > depth and _may_be_deep(line, depth) and deeper_than(line, depth)):
+    if b"\0" in line or (may_be_deep(line, depth) and deeper_than(line, depth)):
         return False
     try:
         return line.isascii() or bool(line.decode())
@@ -39,11 +39,13 @@ def _openings(text: bytes) -> int:
     return 2 * len(text) - len(text.replace(b"{", b"")) - len(text.replace(b"[", b""))
 
 
-def _may_be_deep(line: bytes, depth: int) -> bool:
+def may_be_deep(line: bytes, depth: int) -> bool:
     """False where valid JSON is certainly not so deep: most of its braces are those of code inside strings.
 
     Outside of strings a key follows every brace, or a blank; only an empty object at the bottom has none.
     """
+    if _openings(line) <= depth:
+        return False
     if b"\t" in line or b"\n" in line or b"\r" in line:
         return True
     return 1 + line.count(b'{"') + line.count(b"{ ") + line.count(b"[") > depth

@@ -67,12 +67,15 @@ def secrets_job(setup: tuple[bytes, str]) -> Run:
 
 
 def scan_places(
-    places: Sequence[SecretPlace], key: bytes, processes: int
+    places: Sequence[SecretPlace], key: bytes, processes: int, cache: Path | None = None
 ) -> Iterator[tuple[SecretPlace, bytes]]:
-    """The encoded result of each place, in order of completion, the largest places first."""
+    """The encoded result of each place, in order of completion, the largest places first.
+
+    ``cache`` keeps the compiled engine; by default that of this machine.
+    """
     tasks = [(str(place.path), *structs.astuple(place)[1:]) for place in places]
     sizes = [place.size for place in places]
-    engine = engine_ready(sum(sizes))
+    engine = engine_ready(sum(sizes), cache)
     pool = WorkerPool(secrets_job, (key, str(engine or "")), processes=processes)
     for number, data in pool.answers(tasks, sizes):
         yield places[number], data

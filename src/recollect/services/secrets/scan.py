@@ -131,7 +131,7 @@ def _results(
         is_small = sum(place.size for place in unknown) < _WORTH_A_PROCESS
         count = (1 if is_small else cores()) if processes is None else processes
         # One more process would only wait for another.
-        for place, data in scan_places(unknown, key, count if count > 1 else 0):
+        for place, data in scan_places(unknown, key, count if count > 1 else 0, home.index_cache):
             result = msgspec.msgpack.decode(data, type=PlaceScan)
             if result.state is not None and not place.only_own:
                 kept.add(place.path, result.state, data)
