@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.policy.bash_judge import BashJudge
 from recollect.policy.decision import Verdict
 from recollect.policy.documentation_hosts import is_documentation
@@ -17,7 +18,6 @@ from recollect.policy.modes import Mode
 from recollect.policy.path_judge import PathJudge
 from recollect.policy.rule_index import RuleIndex
 from recollect.policy.tool_names import (
-    EDITING_TOOLS,
     HARMLESS_TOOLS,
     INTERACTIVE_TOOLS,
     PATH_ARGUMENTS,

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from recollect.model.files.edit_tools import EDITING_TOOLS
+
 READING_TOOLS = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"})
-EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 HARMLESS_TOOLS = frozenset(
     {
         "Agent",

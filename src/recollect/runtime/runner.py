@@ -25,10 +25,11 @@ from recollect.model import draft
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.cost.money import Spending
 from recollect.model.cost.usage import Tokens
+from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.model.json.text import loose_value
 from recollect.policy.decision import Decision, Verdict
 from recollect.policy.engine import PolicyEngine
-from recollect.policy.tool_names import EDITING_TOOLS, is_mcp
+from recollect.policy.tool_names import is_mcp
 from recollect.runtime import words
 from recollect.runtime.agent_log import AgentLog, put
 from recollect.runtime.background import BackgroundTasks

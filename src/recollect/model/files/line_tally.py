@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.model.files.reports import FileChange
 
-EDIT_TOOLS = frozenset(["Edit", "MultiEdit", "Write", "NotebookEdit"])
 _MOST_COMPARED = 1_000
 
 
@@ -25,7 +25,7 @@ class LineTally(Struct, frozen=True):
 
 def line_tally(tool: str, given: object, reported: object) -> LineTally | None:
     """The lines that a call changed; None if it is no edit. ``reported`` is the client's richer form of the result."""
-    if tool not in EDIT_TOOLS:
+    if tool not in EDITING_TOOLS:
         return None
     hunks = reported.get("structuredPatch") if isinstance(reported, Mapping) else None
     if isinstance(hunks, list) and hunks:

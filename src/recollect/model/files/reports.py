@@ -22,10 +22,11 @@ from msgspec import Raw, Struct, UnsetType
 
 from recollect.model.blocks import ToolResultBlock, ToolUseBlock
 from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
+from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.model.files.text_edits import Hunk, Replacement
 from recollect.model.json.text import loose_value
 
-_FILE_TOOLS = frozenset(["Write", "Edit", "MultiEdit", "NotebookEdit", "Read"])
+_FILE_TOOLS = EDITING_TOOLS | {"Read"}
 # A result that names none of these is about something else; searching costs less than decoding.
 _MARKS = (b'"filePath"', b'"file"', b'"notebook_path"')
 _CHANGED = b'{"changedFiles":'

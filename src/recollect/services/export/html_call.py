@@ -27,7 +27,8 @@ from recollect.model.blocks import (
 from recollect.model.conversation.agents import AGENT_TOOLS
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus
 from recollect.model.entry import Entry, User
-from recollect.model.files.line_tally import EDIT_TOOLS, LineTally, line_tally
+from recollect.model.files.edit_tools import EDITING_TOOLS
+from recollect.model.files.line_tally import LineTally, line_tally
 from recollect.model.json.text import loose_value
 from recollect.model.markdown_html import pre_html, text_html
 from recollect.services.export.html_frame import words_of
@@ -70,7 +71,7 @@ class ShownCall(Struct, frozen=True):
 
 def shown_call(call: ToolCall, answer: Entry | None = None) -> ShownCall:
     raw = answer.body.tool_use_result if answer is not None and isinstance(answer.body, User) else None
-    is_edit = call.name in EDIT_TOOLS and isinstance(raw, Raw)
+    is_edit = call.name in EDITING_TOOLS and isinstance(raw, Raw)
     return ShownCall(
         call, answer, loose_value(call.input), loose_value(raw) if is_edit and isinstance(raw, Raw) else None
     )
@@ -80,7 +81,7 @@ def opening(shown: ShownCall) -> str:
     """The collapsible part up to its content: tool, subject, outcome."""
     call = shown.call
     ended = []
-    if call.name in EDIT_TOOLS and call.status is ToolCallStatus.OK:
+    if call.name in EDITING_TOOLS and call.status is ToolCallStatus.OK:
         changed = line_tally(call.name, shown.values, shown.reported) or LineTally()
         ended.append(f"<span>{tally(changed.added, changed.removed)}</span>")
     if call.status is not ToolCallStatus.OK:
@@ -89,7 +90,7 @@ def opening(shown: ShownCall) -> str:
         ended.append(f"<span>{duration(call.elapsed_ms)}</span>")
     about = gist(shown.values, call.name)
     subject = f" <code>{text_html(about)}</code>" if about else ""
-    kind = " edit" if call.name in EDIT_TOOLS else ""
+    kind = " edit" if call.name in EDITING_TOOLS else ""
     return (
         f'<details class="call {call.status}{kind}"><summary><b>{text_html(_tool_name(call.name))}</b>{subject}'
         f"{''.join(f' {one}' for one in ended)}</summary>"
@@ -240,7 +241,7 @@ def _json(value: object) -> str:
 def _diff(shown: ShownCall) -> Iterator[str]:
     """The lines that an edit changed; nothing if the call is not an edit."""
     values = shown.values
-    if shown.call.name not in EDIT_TOOLS or not isinstance(values, dict):
+    if shown.call.name not in EDITING_TOOLS or not isinstance(values, dict):
         return
     lines = list(_recorded(shown.reported)) or list(_intended(values))
     if not lines:

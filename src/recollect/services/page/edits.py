@@ -20,10 +20,10 @@ from recollect.model.blocks import ToolResultBlock, ToolUseBlock
 from recollect.model.cost.report import UsageLog
 from recollect.model.damage import Damage
 from recollect.model.entry import Assistant, Entry, User
+from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.model.files.events import FileEvents
 from recollect.model.files.line_tally import LineTally, change_tally
 from recollect.model.files.reports import FileChange
-from recollect.policy.tool_names import EDITING_TOOLS
 from recollect.services.cost.report import logs_of
 from recollect.services.documents.page import RecentEditDocument, RecentEditsDocument
 from recollect.services.page.desk import PageBackend

@@ -12,7 +12,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Line
-from recollect.model.files.line_tally import EDIT_TOOLS, LineTally, line_tally
+from recollect.model.files.edit_tools import EDITING_TOOLS
+from recollect.model.files.line_tally import LineTally, line_tally
 from recollect.model.json.text import loose_value
 from recollect.model.line_views.facts import usage_facts
 from recollect.model.moments import parsed_time
@@ -72,7 +73,7 @@ class _TurnWork(Struct):
 
     def _called(self, block: _WorkBlock) -> None:
         self.calls += 1
-        if block.name in EDIT_TOOLS and isinstance(block.id, str) and isinstance(block.input, Raw):
+        if block.name in EDITING_TOOLS and isinstance(block.id, str) and isinstance(block.input, Raw):
             self.edits[block.id] = (str(block.name), block.input)
 
     def _answered(self, block: _WorkBlock, rich: Raw | UnsetType) -> None:

@@ -22,7 +22,7 @@ from recollect.model.cost.money import NO_MODEL
 from recollect.model.cost.price_table import Rates
 from recollect.model.cost.prices import UNCERTAIN, Price, PriceList
 from recollect.model.cost.report import MAIN_AGENT, UsageLog
-from recollect.policy.tool_names import EDITING_TOOLS
+from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.services.cost.report import logs_of, with_repositories
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
