@@ -115,7 +115,6 @@ def test_our_line_beats_the_title_file(client: Client, data: Path, title: str) -
     assert [1, 0 if title else 1] == codes
 
 
-@old_and_new
 def test_a_client_keeps_title_and_tag(client: Client, data: Path) -> None:
     """E7: after it has gone on with the session, both are still what we said."""
     drafts, _ = TALKS["plain talk"]
@@ -128,7 +127,6 @@ def test_a_client_keeps_title_and_tag(client: Client, data: Path) -> None:
     assert ("Mine", "urgent") == (seen.custom_title, seen.tag)
 
 
-@old_and_new
 def test_a_fork_of_ours_is_resumed(client: Client) -> None:
     """E8: the client goes on in the fork, the original stays as it was, usage counts once.
 
@@ -219,7 +217,6 @@ def test_a_session_we_removed_is_gone_until_it_is_restored(client: Client, data:
     assert loaded(messages) == resumed(client, path, SESSION)
 
 
-@old_and_new
 def test_a_session_the_client_made_leaves_nothing_behind(client: Client, data: Path) -> None:
     """No path below the client's home names the session any more."""
     client.ask("Hello", "--session-id", SESSION)

@@ -18,7 +18,6 @@ from recollect.services.move.split import planned_split
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.home import ClaudeHome
 from tests.oracle.client_runner import Client
-from tests.oracle.conftest import every_client, old_and_new
 from tests.oracle.test_real_clients import (
     PROMPT,
     SESSION,
@@ -59,7 +58,6 @@ def moved_project(client: Client, data: Path) -> tuple[Path, str]:
     return client.config / "projects" / project_key(str(new)) / f"{SESSION}.jsonl", change.id
 
 
-@old_and_new
 def test_a_moved_project_is_resumed_from_its_new_directory(client: Client, tmp_path: Path) -> None:
     """By id, in the new directory: the whole history, and the file goes on from our leaf."""
     drafts, messages = TALKS["plain talk"]
@@ -116,7 +114,6 @@ def first_words(client: Client) -> object:
     return without_additions(client.stub.conversations()[-1])[0]
 
 
-@every_client
 def test_a_split_folder_no_longer_mixes_two_projects(client: Client, tmp_path: Path) -> None:
     """`--continue` goes on with the directory's own talk; the other directory's goes on by its file.
 

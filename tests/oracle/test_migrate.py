@@ -13,7 +13,6 @@ from recollect.services.homes import Home
 from recollect.storage.changes.journal import AppliedChange
 from recollect.storage.migrations.registry import step_named
 from tests.oracle.client_runner import Client
-from tests.oracle.conftest import old_and_new
 from tests.oracle.test_files_and_tasks import Workshop, workshop
 from tests.oracle.test_real_clients import Message, loaded, result, resumed, said, use, without_additions
 from tests.small_home import TALK, prompt
@@ -53,7 +52,6 @@ def migrated(client: Client, step: str, data: Path) -> AppliedChange:
     return done
 
 
-@old_and_new
 def test_a_migrated_flat_log_is_resumed(client: Client, tmp_path: Path) -> None:
     """Prompt, answer, call, result, answer: all of it is sent, and the file goes on from our last line."""
     last = {"type": "assistant", "content": "It says so", "timestamp": "2026-11-15T10:00:05.000Z"}
@@ -73,7 +71,6 @@ def test_a_migrated_flat_log_is_resumed(client: Client, tmp_path: Path) -> None:
     )
 
 
-@old_and_new
 def test_a_session_is_resumed_after_its_agents_moved(client: Client, tmp_path: Path) -> None:
     """The agent of 2.0 lies where 2.1.325 looks; the conversation is what it was."""
     path = put(client, main_talk())
@@ -88,7 +85,6 @@ def test_a_session_is_resumed_after_its_agents_moved(client: Client, tmp_path: P
     }
 
 
-@old_and_new
 def test_a_session_is_resumed_without_its_side_chains(client: Client, tmp_path: Path) -> None:
     """The lines of a 1.0 sub-agent went to a log of their own; what is sent did not change."""
     main = main_talk()

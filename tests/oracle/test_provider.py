@@ -8,7 +8,6 @@ import pytest
 
 from recollect.provider import ChatMessage, ClaudeStorageProvider
 from tests.oracle.client_runner import Client
-from tests.oracle.conftest import old_and_new
 from tests.oracle.what_is_sent import NEW_PROMPT, before_the_prompt
 from tests.talk import SONNET, call, result
 
@@ -33,7 +32,6 @@ async def logged(client: Client) -> None:
     await provider.close()
 
 
-@old_and_new
 def test_a_client_resumes_what_the_provider_logged(client: Client) -> None:
     """Prompts, a call with its result and an answer arrive; the note and the sub-agent's words do not."""
     asyncio.run(logged(client))

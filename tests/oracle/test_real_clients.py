@@ -26,7 +26,7 @@ from recollect.model.draft import Draft, MetadataDraft, Stamp
 from recollect.model.entry import Entry
 from recollect.model.made_ids import derived_uuid
 from tests.oracle.client_runner import ANSWER, Client
-from tests.oracle.conftest import every_client, old_and_new
+from tests.oracle.conftest import TORTURE, old_and_new
 
 pytestmark = pytest.mark.slow
 
@@ -169,7 +169,8 @@ def loaded(messages: list[Message]) -> Outcome:
     return Outcome(0, [*messages, ("user", [said(PROMPT)])], only_grew=True, follows_our_leaf=True)
 
 
-@pytest.mark.parametrize("talk", TALKS)
+# All of them are asked of the client in one log, below; alone, daily, the first and the last.
+@pytest.mark.parametrize("talk", TALKS if TORTURE else [next(iter(TALKS)), list(TALKS)[-1]])
 def test_a_session_of_ours_is_resumed(client: Client, talk: str) -> None:
     """The client sends exactly what we wrote, leaves our bytes alone and goes on from our last line."""
     drafts, messages = TALKS[talk]
@@ -178,7 +179,7 @@ def test_a_session_of_ours_is_resumed(client: Client, talk: str) -> None:
     assert loaded(messages) == resumed(client, path, SESSION)
 
 
-@every_client
+@old_and_new
 def test_all_talks_in_one_session_are_resumed(client: Client) -> None:
     """One after the other in one log: each client sends all of them."""
     drafts = [one for said_there, _ in TALKS.values() for one in said_there]
@@ -189,7 +190,6 @@ def test_all_talks_in_one_session_are_resumed(client: Client) -> None:
     )
 
 
-@old_and_new
 def test_a_converted_flat_log_is_resumed(client: Client) -> None:
     """Calls without ids, results out of order, equal and missing times: the session loads all the same."""
     lines: list[dict[str, Any]] = [
@@ -227,7 +227,6 @@ def test_a_converted_flat_log_is_resumed(client: Client) -> None:
     )
 
 
-@old_and_new
 def test_a_converted_events_log_is_resumed(client: Client) -> None:
     """Events become a session: prompt, call, result and answer arrive in order."""
     message = {"role": "assistant", "model": MODEL, "content": [said("One file")]}
@@ -267,7 +266,7 @@ def test_a_session_is_found_by_the_title_we_gave_it(client: Client) -> None:
     assert loaded(messages) == resumed(client, path, "späte fehler")
 
 
-@every_client
+@old_and_new
 def test_we_and_the_client_take_turns(client: Client) -> None:
     """After the client went on we go on, and after us the client again: one conversation, nothing lost."""
     drafts, messages = TALKS["plain talk"]

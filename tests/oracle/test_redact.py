@@ -17,7 +17,6 @@ from recollect.services.secrets.scan import Fingerprints
 from recollect.storage.changes.journal import ChangeJournal
 from tests.model.secrets.samples import SAMPLES, Dice, private_key
 from tests.oracle.client_runner import ANSWER, Client
-from tests.oracle.conftest import old_and_new
 from tests.oracle.test_real_clients import (
     PROMPT,
     SESSION,
@@ -43,7 +42,6 @@ def secret_of(kind: str) -> str:
     return SAMPLES[kind].make(Dice(f"oracle {kind}"))
 
 
-@old_and_new
 def test_a_redacted_session_is_resumed(client: Client, data: Path) -> None:
     """Prompt, call, result and answer arrive with marks in them; a thought arrives as text, without its signature."""
     pat, key, token = secret_of("github-pat"), secret_of("anthropic-api-key"), secret_of("npm-token")
@@ -87,7 +85,6 @@ def _values(pat: str, key: str, token: str) -> dict[str, str]:
     return {"github-pat": pat, "anthropic-api-key": key, "npm-token": token}
 
 
-@old_and_new
 def test_a_session_the_client_wrote_goes_on_after_redaction(client: Client, data: Path) -> None:
     """All its lines, records of requests and last prompts included; undone, it is what it was, byte for byte."""
     pat = secret_of("github-pat")

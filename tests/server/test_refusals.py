@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from typing import Any
 
@@ -39,6 +40,7 @@ def routes_of_the_app() -> list[Endpoint]:
     return found
 
 
+TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
 ANSWERED = routes_of_the_app()
 GUARDED = [route for route in ANSWERED if route.scope is not None]
 BODIES: dict[tuple[str, str], dict[str, object]] = {
@@ -77,11 +79,10 @@ async def asked(
     return answer.status_code, answer.text
 
 
-@pytest.mark.parametrize("route", GUARDED, ids=lambda route: f"{route.method} {route.path}")
-def test_a_route_refuses_every_bad_token(kind: Kind, route: Endpoint) -> None:
+def test_every_route_refuses_every_bad_token(kind: Kind) -> None:
     """None, malformed, unknown, revoked, expired, of a disabled member: 401, the same words. Wrong scope: 403."""
 
-    async def scene(made: World) -> tuple[list[tuple[int, str]], tuple[int, str]]:
+    async def scene(made: World) -> list[str]:
         user = await made.member("Eve")
         ids = {"session_id": "s1", "user_id": user.id, "token_id": new_id(), "team_id": new_id()}
         await made.put("s1", prompt("x"))
@@ -96,23 +97,26 @@ def test_a_route_refuses_every_bad_token(kind: Kind, route: Endpoint) -> None:
         bad = [None, "", "Bearer", "Basic eDp5", "Bearer x", f"Bearer {unknown}", unknown]
         bad += [f"Bearer {secret}" for secret in (revoked, expired, disabled)]
         bad += [f"Bearer {made.token}x", f"Bearer {made.token[:-1]}", f"Token {made.token}"]
-        sufficient = SUFFICIENT.get(route.scope or "", (route.scope,))
-        others = tuple(scope for scope in SCOPES if scope not in sufficient)
-        wrong, _ = await made.secret(user, others)
-        refused = [await asked(made, route, token, ids) for token in bad]
-        return refused, await asked(made, route, f"Bearer {wrong}", ids)
+        wrong = []
+        for number, route in enumerate(GUARDED):
+            # Before each database every route and every bad token; every pair of them before one.
+            some = bad if TORTURE or kind.name == "memory" else [None, bad[number % len(bad)]]
+            refused = {await asked(made, route, token, ids) for token in some}
+            sufficient = SUFFICIENT.get(route.scope or "", (route.scope,))
+            others = tuple(scope for scope in SCOPES if scope not in sufficient)
+            narrow, _ = await made.secret(user, others)
+            status, _ = await asked(made, route, f"Bearer {narrow}", ids)
+            if len(refused) != 1 or {401} != {code for code, _ in refused} or status != 403:
+                wrong.append(f"{route.method} {route.path}: {refused}, wrong scope {status}")
+        return wrong
 
-    refused, wrong_scope = in_world(kind, scene)
-    assert {status for status, _ in refused} == {401}
-    assert len({text for _, text in refused}) == 1
-    assert wrong_scope[0] == 403
+    assert in_world(kind, scene) == []
 
 
-@pytest.mark.parametrize("route", GUARDED, ids=lambda route: f"{route.method} {route.path}")
-def test_another_tenants_things_are_not_there(kind: Kind, route: Endpoint) -> None:
+def test_another_tenants_things_are_not_there(kind: Kind) -> None:
     """Ids of another organisation answer as ids that never were, and its name in the header answers 404."""
 
-    async def scene(made: World) -> tuple[list[tuple[int, str]], tuple[int, str], object]:
+    async def scene(made: World) -> list[str]:
         user = await made.member("Eve")
         _, token = await made.secret(user)
         red = OrgTeam(new_id(), made.org.id, "red", now_ms())
@@ -120,12 +124,16 @@ def test_another_tenants_things_are_not_there(kind: Kind, route: Endpoint) -> No
         theirs = {"session_id": "s1", "user_id": user.id, "token_id": token.id, "team_id": red.id}
         await made.put("s1", prompt("mine"))
         await made.ask("PUT", "/v1/sessions/s1/file", params={"key": "f"}, content=b"mine")
-        other = await new_org(made.database)
-        thief = f"Bearer {(await made.secret(await made.member('Thief', org=other), SCOPES))[0]}"
         nobodys = {"session_id": "never", "user_id": new_id(), "token_id": new_id(), "team_id": new_id()}
-        found = await asked(made, route, thief, theirs)
-        missing = await asked(made, route, thief, nobodys)
-        named = await asked(made, route, thief, theirs, **{ORGANIZATION: made.org.id})
+        wrong = []
+        for route in GUARDED:
+            other = await new_org(made.database)  # each time: a route may change what the thief has
+            thief = f"Bearer {(await made.secret(await made.member('Thief', org=other), SCOPES))[0]}"
+            found = await asked(made, route, thief, theirs)
+            missing = await asked(made, route, thief, nobodys)
+            named = await asked(made, route, thief, theirs, **{ORGANIZATION: made.org.id})
+            if named[0] != 404 or not _is_hidden(route, found, missing):
+                wrong.append(f"{route.method} {route.path}: {found} {missing} {named}")
         kept = [
             (await made.read("s1")).content,
             (await made.ask("GET", "/v1/sessions/s1/file", params={"key": "f"})).content,
@@ -133,20 +141,22 @@ def test_another_tenants_things_are_not_there(kind: Kind, route: Endpoint) -> No
             [token.revoked for token in await made.database.tokens(made.org.id)],
             [team.name for team in await made.database.teams(made.org.id)],
         ]
-        return [found, missing], named, kept
+        assert kept == [prompt("mine"), b"mine", ["admin", "admin"], [None, None], ["red"]]
+        return wrong
 
-    (found, missing), named, kept = in_world(kind, scene)
+    assert in_world(kind, scene) == []
+
+
+def _is_hidden(route: Endpoint, found: tuple[int, str], missing: tuple[int, str]) -> bool:
+    """Whether an answer to a stranger tells nothing of what is there."""
     by_id = "{" in route.path or (route.method, route.path) == ("POST", "/v1/tokens")
     if by_id and route.method != "PUT":
-        assert found[0] == 404
-        assert found == missing
-    elif "{" not in route.path and route.method in ("GET", "HEAD"):
+        return found == missing and found[0] == 404
+    if "{" not in route.path and route.method in ("GET", "HEAD"):
         # Lists are the asker's own: nothing of the other organisation stands in them.
-        assert found[0] == 200
-        assert "s1" not in found[1] or route.path in ("/metrics", "/v1/audit")
-        assert '"mine"' not in found[1]
-    assert named[0] == 404
-    assert kept == [prompt("mine"), b"mine", ["admin", "admin"], [None, None], ["red"]]
+        is_free = "s1" not in found[1] or route.path in ("/metrics", "/v1/audit")
+        return found[0] == 200 and is_free and '"mine"' not in found[1]
+    return True
 
 
 def test_a_token_has_what_both_its_scopes_and_the_role_allow(kind: Kind) -> None:

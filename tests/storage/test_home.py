@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -343,22 +345,26 @@ class TestAgents:
 
         assert (None, None) == (agent.agent_id, agent.owner())
 
-    def test_a_thousand_directories_inside_one_another_end(self, home: ClaudeHome) -> None:
-        """Depth is bounded by the system's path length, not by our stack."""
+    def test_a_thousand_directories_inside_one_another_end(self) -> None:
+        """Depth is bounded by the system's path length, not by our stack.
+
+        Outside the runner's own directory: what a killed run left there, the clean-up of every later run would try to
+        remove, and fail, because it cannot go this deep.
+        """
+        top = Path(tempfile.mkdtemp())
+        home = ClaudeHome(top)
         srv = project(home)
         levels = [srv.path / ONE / "subagents"]
         levels += [levels[0] / "/".join("d" * depth) for depth in range(1, 1200)]
-        (srv.path / ONE).mkdir()
-        for directory in levels:
-            directory.mkdir()
-        log = write(levels[-1] / "agent-a1.jsonl")
+        try:
+            (srv.path / ONE).mkdir()
+            for directory in levels:
+                directory.mkdir()
+            write(levels[-1] / "agent-a1.jsonl")
 
-        found = [agent.agent_id for agent in home.project_agents(srv)]
-
-        log.unlink()
-        for directory in reversed(levels):  # the runner's own clean-up cannot go this deep
-            directory.rmdir()
-        assert ["a1"] == found
+            assert ["a1"] == [agent.agent_id for agent in home.project_agents(srv)]
+        finally:
+            subprocess.run(["rm", "-r", str(top)], check=True)
 
 
 class TestTodosAndTasks:
