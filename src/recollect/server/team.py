@@ -45,13 +45,15 @@ class TeamCostReport(Struct, frozen=True):
 
 def cost_report(sums: Iterable[UsageSum], by: Sequence[str], prices: PriceList) -> TeamCostReport:
     found: dict[tuple[str, ...], tuple[int, Spending]] = {}
-    everything, responses = Spending(), 0
     for one in sums:
         spent = priced(Tokens(*one[10:16]), one.model, one.quarter, one.variant, prices)
-        key = tuple(_named(one, name) for name in by)
-        count, before = found.get(key, (0, Spending()))
-        found[key] = count + one.messages, before + spent
-        everything, responses = everything + spent, responses + one.messages
+        key = tuple([_named(one, name) for name in by])
+        before = found.get(key)
+        found[key] = (
+            (one.messages, spent) if before is None else (before[0] + one.messages, before[1] + spent)
+        )
+    everything = sum((spent for _, spent in found.values()), Spending())
+    responses = sum(count for count, _ in found.values())
     rows = [_row(dict(zip(by, key, strict=True)), *value) for key, value in found.items()]
     rows.sort(key=lambda row: (-row.pico_usd, -row.tokens.total, tuple(row.keys.values())))
     return TeamCostReport(list(by), rows, _row({}, responses, everything))

@@ -151,11 +151,17 @@ class PriceList:
         starts = {start for row in MODELS for periods in row[3:] for start, _ in periods}
         self._claude_changes = tuple(sorted(starts - {0}))
         self._changes = tuple(sorted(starts - {0} | set(OTHER_CHANGES)))
+        self._periods: dict[int, int] = {}
         self._found: dict[tuple[str, int, int], Price | None] = {}
 
     def find(self, model: str, quarter: int, variant: int) -> Price | None:
         """The price of a model in a quarter of an hour since 1970 (UTC), or None where we know none."""
-        key = (model, sum(start <= quarter for start in self._changes), variant)
+        period = self._periods.get(quarter)
+        if period is None:
+            if len(self._periods) >= _MOST_REMEMBERED:
+                self._periods.clear()
+            period = self._periods[quarter] = sum(start <= quarter for start in self._changes)
+        key = (model, period, variant)
         if key not in self._found:
             if len(self._found) >= _MOST_REMEMBERED:  # model names are hostile input too (law 8)
                 self._found.clear()
