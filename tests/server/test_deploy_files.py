@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import subprocess
+import tomllib
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]  # it has no types
 
 from recollect.cli.main import command_parser
+from recollect.cli.team.serve import DATABASE
 from recollect.model.search.query import WordQuery
+from recollect.server.app import ROUTES
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.records import LineSearch
 from tests.server.conftest import Kind
@@ -20,6 +28,14 @@ from tests.server.world import World, in_world, prompt, reply
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
+
+
+PORT = 8787
+
+
+def parsed(words: Sequence[str]) -> Namespace:
+    """The options of ``recollect serve``; a wrong one ends the test."""
+    return command_parser("serve").parse_args(list(words))
 
 
 def test_every_option_is_one_of_the_server() -> None:
@@ -38,16 +54,162 @@ def test_every_option_is_one_of_the_server() -> None:
     assert named <= known
 
 
-def test_the_compose_file_is_yaml_with_a_plain_role() -> None:
-    """A superuser would see through row-level security."""
-    yaml = pytest.importorskip("yaml")
+def test_the_compose_file_is_what_the_server_takes() -> None:
+    """Its options parse, and every port, secret, volume, file and variable that it names exists. The role is a plain
+    one: a superuser would see through row-level security."""
     document = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-
-    assert set(document["services"]) == {"database", "migrate", "server"}
-    assert document["services"]["server"]["environment"]["RECOLLECT_DATABASE"].startswith(
-        "postgresql://recollect@"
-    )
+    services = document["services"]
+    assert set(services) == {"database", "migrate", "server"}
+    assert parsed(services["migrate"]["command"]).migrate
+    assert parsed(services["server"]["command"]).behind_proxy
+    assert services["server"]["ports"] == [f"127.0.0.1:{PORT}:{PORT}"]
     assert "SUPERUSER" not in (DEPLOY / "compose-role.sh").read_text()
+    for service in services.values():
+        secrets = {one if isinstance(one, str) else one["source"] for one in service["secrets"]}
+        assert secrets <= set(document["secrets"])
+        sources = {volume.partition(":")[0] for volume in service["volumes"]}
+        files = {source for source in sources if source.startswith("./")}
+        assert sources - files <= set(document["volumes"])
+        assert all((DEPLOY / name).is_file() for name in files)
+        assert set(service.get("depends_on", ())) <= set(services)
+    environment = services["server"]["environment"]
+    assert set(environment) == {DATABASE, "PGPASSFILE"}
+    assert environment[DATABASE].startswith("postgresql://recollect@database/")
+    assert environment["PGPASSFILE"] == "/run/secrets/pgpass"
+
+
+def test_the_image_starts_the_server_as_the_chart_and_the_compose_file_expect() -> None:
+    image = (DEPLOY / "Containerfile").read_text()
+    words = {name: json.loads(text) for name, text in re.findall(r"^(ENTRYPOINT|CMD) (\[.*\])$", image, re.M)}
+    assert words["ENTRYPOINT"] == ["recollect", "serve"]
+    assert parsed(words["CMD"]).host == "0.0.0.0"
+    assert re.search(rf"^EXPOSE {PORT}$", image, re.M)
+    assert f"127.0.0.1:{PORT}/healthz" in image
+    assert re.search(r"^USER 10001$", image, re.M)
+    extras = re.search(r"\$\{wheel\}\[([a-z,]+)\]", image)
+    assert extras is not None
+    package = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+    assert set(extras[1].split(",")) <= set(package["optional-dependencies"])
+
+
+def test_the_units_start_commands_that_exist() -> None:
+    unit = (DEPLOY / "systemd" / "recollect-server.service").read_text()
+    started = re.findall(r"^ExecStart(?:Pre)?=/opt/recollect/bin/recollect serve (.*)$", unit, re.M)
+    before, server = (parsed(line.split()) for line in started)
+    assert (before.migrate, server.port, server.behind_proxy) == (True, PORT, True)
+    assert DATABASE in unit
+
+
+# --- the chart ------------------------------------------------------------------------------------------------------
+
+_TAG = re.compile(r"[ \t]*\{\{-? *(if|range|end)\b *(.*?) *-?\}\}\n|\{\{-? *(.*?) *-?\}\}")
+
+
+def _value(values: dict[str, Any], path: str) -> Any:
+    if path.startswith('"') or not path.startswith("."):
+        raise AssertionError(f"the chart uses {path!r}, which this test does not render")
+    found: Any = values
+    for name in path[1:].split(".") if path != "." else ():
+        assert name in found, f"values.yaml has no {path}"
+        found = found[name]
+    return values["."] if path == "." else found
+
+
+def rendered(template: str, values: dict[str, Any]) -> str:
+    """The part of Helm's language that the chart uses: values, if, range, and toYaml with an indent. Anything else
+    fails here, so that no one writes what was never rendered."""
+    text, at = "", 0
+    while found := _TAG.search(template, at):
+        text += template[at : found.start()]
+        at = found.end()
+        if found[1] in ("if", "range"):
+            end = _end_of(template, at)
+            inner, value = template[at : end.start()], _value(values, found[2])
+            if found[1] == "range":
+                text += "".join(rendered(inner, {**values, ".": one}) for one in value)
+            elif value:
+                text += rendered(inner, values)
+            at = end.end()
+        elif piped := re.fullmatch(r"toYaml (\S+) \| nindent (\d+)", found[3]):
+            lines = yaml.safe_dump(_value(values, piped[1])).splitlines()
+            text = text.rstrip(" ") + "".join(f"\n{' ' * int(piped[2])}{line}" for line in lines)
+        else:
+            text += str(_value(values, found[3]))
+    return text + template[at:]
+
+
+def _end_of(template: str, at: int) -> re.Match[str]:
+    depth = 1
+    for found in _TAG.finditer(template, at):
+        depth += {"if": 1, "range": 1, "end": -1}.get(found[1], 0)
+        if not depth:
+            return found
+    raise AssertionError("a block of the chart has no end")
+
+
+def chart(**changed: Any) -> dict[str, dict[str, Any]]:
+    """The documents of the chart, by kind."""
+    directory = DEPLOY / "helm" / "recollect"
+    values = {**yaml.safe_load((directory / "values.yaml").read_text()), **changed}
+    documents = [
+        document
+        for path in sorted((directory / "templates").glob("*.yaml"))
+        for document in yaml.safe_load_all(
+            rendered(path.read_text(), {"Values": values, "Release": {"Name": "r"}})
+        )
+        if document is not None
+    ]
+    return {document["kind"]: document for document in documents}
+
+
+def test_the_chart_starts_the_server_with_options_and_ports_that_exist() -> None:
+    """With the page and the ingress, and without. There is no Helm here: what the chart uses of its language is rendered
+    by this test."""
+    small, large = (
+        chart(),
+        chart(
+            page="https://r.example",
+            ingress={"enabled": True, "className": "n", "host": "r.example", "tlsSecret": "t"},
+            trustedProxies=["10.0.0.0/8", "192.168.0.0/16"],
+        ),
+    )
+    assert (set(small), set(large) - set(small)) == ({"Deployment", "Service", "Job"}, {"Ingress"})
+    paths = {endpoint.path for endpoint in ROUTES}
+    for found in (small, large):
+        pod = found["Deployment"]["spec"]["template"]["spec"]
+        (server,) = pod["containers"]
+        options = parsed(server["args"])
+        assert options.behind_proxy
+        assert server["ports"] == [{"name": "http", "containerPort": options.port}]
+        for probe in ("livenessProbe", "readinessProbe"):
+            assert server[probe]["httpGet"]["path"] in paths
+            assert server[probe]["httpGet"]["port"] == "http"
+        assert [one["name"] for one in server["env"]] == [DATABASE]
+        assert {one["name"] for one in server["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
+        assert server["resources"]["limits"] == {"memory": "1Gi"}
+        labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"]
+        assert (
+            labels
+            == found["Deployment"]["spec"]["selector"]["matchLabels"]
+            == found["Service"]["spec"]["selector"]
+        )
+        assert found["Service"]["spec"]["ports"][0]["targetPort"] == "http"
+        (job,) = found["Job"]["spec"]["template"]["spec"]["containers"]
+        assert parsed(job["args"]).migrate
+        assert (job["image"], job["env"]) == (server["image"], server["env"])
+    args = large["Deployment"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert parsed(args).trusted_proxy == ["10.0.0.0/8", "192.168.0.0/16"]
+    assert parsed(args).page == "https://r.example"
+    (path,) = large["Ingress"]["spec"]["rules"][0]["http"]["paths"]
+    assert path["backend"]["service"]["name"] == large["Service"]["metadata"]["name"]
+    assert path["backend"]["service"]["port"]["name"] == large["Service"]["spec"]["ports"][0]["name"]
+
+
+def test_every_yaml_file_is_one() -> None:
+    files = [path for path in FILES if path.suffix == ".yaml" and path.parent.name != "templates"]
+    assert len(files) >= 3
+    for path in files:
+        assert isinstance(yaml.safe_load(path.read_text()), dict), path
 
 
 def test_a_dump_as_the_documented_role_is_restored_whole() -> None:

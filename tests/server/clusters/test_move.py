@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from zlib import crc32
 
 import asyncpg  # type: ignore[import-untyped]  # it has no types
 import httpx
@@ -279,7 +280,8 @@ def test_a_move_is_given_up(addresses: tuple[str, str]) -> None:
         connection = await asyncpg.connect(addresses[0])
         await connection.execute("SET recollect.org = '*'")
         left = await connection.fetchval("SELECT count(*) FROM org_changes WHERE org = $1", pair.org)
-        triggers = await connection.fetchval("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'move_%'")
+        own = f"move_{crc32(pair.org.encode()):08x}%"
+        triggers = await connection.fetchval("SELECT count(*) FROM pg_trigger WHERE tgname LIKE $1", own)
         await connection.close()
         assert (left, triggers) == (0, 0)
         with pytest.raises(UsageError, match="under way"):
