@@ -10,7 +10,7 @@ NODE := web/node_modules/.installed
 # What tests start would otherwise compile the whole program each time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help run setup test test-quick check bench bench-full torture lake-spark fuzz oracle sample prices docs lock web web-check dist clean
+.PHONY: help run setup test test-quick check bench bench-full bench-growth torture lake-spark fuzz oracle sample prices docs lock web web-check dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,8 +41,11 @@ check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up t
 bench: $(DEV)  ## the budgets of the design, measured as ratios on this machine
 	$(BIN)/python -m bench --write
 
-bench-full: $(DEV)  ## the same over a gigabyte of logs (about a quarter of an hour)
+bench-full: $(DEV)  ## the same over a gigabyte of logs (about 20 minutes on two quiet cores)
 	$(BIN)/python -m bench --full --write
+
+bench-growth: $(DEV)  ## index and questions over homes of 100 MB to 5 GB (makes 6 GB of logs; half an hour)
+	$(BIN)/python -m bench --growth --write
 
 torture: $(DEV)  ## all of the kill, race and fault runs (minutes)
 	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -s -p no:randomly --ignore tests/oracle tests

@@ -1,11 +1,12 @@
 """Run the benchmarks and print figures beside budgets.
 
-python -m bench [--full | --small] [--write [--page FILE]] [--rounds N] [SUITE]...
+python -m bench [--full | --small | --growth] [--write [--page FILE]] [--rounds N] [SUITE]...
 
 Suites: {suites}. Without a name all of them run.
 --full measures over 1 GB of generated logs instead of 100 MB; --write puts the figures into
 docs/benchmarks.md (all suites only, so that a section comes from one run). A suite that fails is
 named there with its reason, and the others are written all the same.
+--growth compares homes of 100 MB to 5 GB and one of 10,000 sessions, and nothing else: it makes 6 GB of logs.
 --small is a rehearsal over 10 MB in one round: its figures are worth nothing.
 """
 
@@ -23,6 +24,7 @@ from pathlib import Path
 from bench import (
     append,
     archiving,
+    checking,
     costs,
     decoding,
     document,
@@ -54,6 +56,7 @@ OVER_LOGS: dict[str, tuple[str, Callable[[Workplace], list[Row]]]] = {
     "costs": ("Cost", costs.run),
     "searching": ("Search in a warm process", searching.run),
     "start_up": ("Commands as fresh processes", start_up.run),
+    "checking": ("Check and scan as fresh processes", checking.run),
     "lists": ("Lists of sessions as fresh processes", lists.run),
     "syncing": ("Sync", syncing.run),
     "growth": ("Growth", growth.run),
@@ -75,18 +78,19 @@ ROUNDS = 5
 def main() -> int:
     """Exit status 1 where a program failed or an answer was wrong; a missed budget is a figure like any."""
     options = _options()
-    names = options.suites or [*OVER_LOGS, *ALONE]
+    names = options.suites or (["growth"] if options.growth else [*OVER_LOGS, *ALONE])
     measured: list[tuple[str, list[Row]]] = []
     failed = 0
     with _workplace(options, names) as place:
         for name in names:
             start = time.monotonic()
-            title, rows, is_whole = _measured(*_suite(name, place))
+            title, rows, is_whole = _measured(*_suite(name, place, is_large=options.growth))
             measured.append((title, rows))
             failed += not is_whole
             print(f"{table(title, rows)}\n  ({name}: {time.monotonic() - start:.0f} s)", flush=True)
         if options.write:
-            document.write(document.SECTIONS[options.full], _about(place), measured, options.page)
+            section = document.SECTIONS[2 if options.growth else options.full]
+            document.write(section, _about(place), measured, options.page)
     rows = [row for _, suite in measured for row in suite]
     print(f"{sum(row.met is True for row in rows)} as wanted, {sum(row.met is False for row in rows)} missed")
     if failed:
@@ -115,6 +119,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="only these suites")
     parser.add_argument("--full", action="store_true", help="over 1 GB of logs")
+    parser.add_argument("--growth", action="store_true", help="only growth, up to 5 GB of logs")
     parser.add_argument("--small", action="store_true", help="a rehearsal over 10 MB")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     parser.add_argument(
@@ -129,6 +134,8 @@ def _options() -> argparse.Namespace:
         parser.error(f"no suite {unknown[0]}: there are {', '.join(suites)}")
     if options.write and options.suites:
         parser.error("--write needs a run of all suites")
+    if options.growth and (options.full or options.small or options.suites):
+        parser.error("--growth is a run of its own")
     if options.small and (options.full or (options.write and options.page == document.PAGE)):
         parser.error("--small is a rehearsal: not with --full, and it writes only where --page says")
     return options
@@ -136,21 +143,26 @@ def _options() -> argparse.Namespace:
 
 @contextlib.contextmanager
 def _workplace(options: argparse.Namespace, names: list[str]) -> Iterator[Workplace | None]:
-    size = "c1000" if options.full else "c10_1" if options.small else "c100"
+    size = "c1000" if options.full or options.growth else "c10_1" if options.small else "c100"
     logs = corpus(size) if any(name in OVER_LOGS for name in names) else None
     if logs is None:
         yield None
         return
     with Workplace(
-        logs, find_peers(), is_full=options.full, rounds=1 if options.small else options.rounds
+        logs,
+        find_peers(),
+        is_full=options.full or options.growth,
+        rounds=1 if options.small else options.rounds,
     ) as place:
         yield place
 
 
-def _suite(name: str, place: Workplace | None) -> tuple[str, Callable[[], list[Row]]]:
+def _suite(
+    name: str, place: Workplace | None, *, is_large: bool = False
+) -> tuple[str, Callable[[], list[Row]]]:
     if name in ALONE:
         return ALONE[name]
-    title, run = OVER_LOGS[name]
+    title, run = OVER_LOGS[name] if not is_large else ("Growth", growth.run_large)
     if place is None:
         return title, lambda: [Row("left out: no generated logs", "", "", None)]
     return title, partial(run, place)

@@ -23,8 +23,8 @@ ROUNDS = 20
 PER_ROUND = 100
 BATCH = 100
 THREADS = 8
-RATIO_BUDGET = 1.5
-RATE_BUDGET = 20_000
+RATIO_BUDGET = 1.3
+RATE_BUDGET = 100_000
 
 
 def line(number: int) -> tuple[bytes, str]:

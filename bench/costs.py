@@ -14,8 +14,8 @@ from bench.measured import Failed, Taken, in_turns, typical
 from bench.report import Row, part
 from bench.workplace import Workplace
 
-INDEXED_BUDGET = Fraction(1, 30)
-SCAN_BUDGET = Fraction(45, 100)
+INDEXED_BUDGET = Fraction(1, 40)
+SCAN_BUDGET = Fraction(33, 100)
 _TOKENS = (
     "input_tokens",
     "output_tokens",

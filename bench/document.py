@@ -20,14 +20,15 @@ from bench.report import Row, markdown
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
-Written by `make bench` (100 MB of logs) and `make bench-full` (1 GB); do not edit. Each run writes its own section.
+Written by `make bench` (100 MB of logs), `make bench-full` (1 GB) and `make bench-growth` (up to 5 GB); do not edit.
+Each run writes its own section.
 
 Programs that are compared ran in turns on the same files, offline and in UTC. Every process was measured with
-`wait4`: *wall* (with the least and the most of the rounds) and *CPU* (user and system, children included) are
-medians, *memory* is the most that any one of its processes held. Budgets are those of the design; most are ratios, because another machine
+`wait4`: *wall* and *CPU* (user and system, children included) are medians with the least and the most of the rounds,
+*memory* is the most that any one of its processes held. Budgets are those of the design; most are ratios, because another machine
 is another number. Logs and their exact answers are generated, see `bench/corpora.py`.
 """
-SECTIONS = ("100 MB", "1 GB")
+SECTIONS = ("100 MB", "1 GB", "Growth to 5 GB")
 
 
 def write(

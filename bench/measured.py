@@ -66,6 +66,7 @@ class Taken(NamedTuple):
     family: int = 0
     output: str = ""
     spread: tuple[float, float] | None = None  # the least and the most wall time of several rounds
+    cpu_spread: tuple[float, float] | None = None
 
     def __str__(self) -> str:
         return f"{self.wall_text} wall, {seconds(self.cpu)} CPU, {self.memory / 1e6:.0f} MB"
@@ -73,8 +74,12 @@ class Taken(NamedTuple):
     @property
     def wall_text(self) -> str:
         """The wall time, and between which two it was."""
-        between = "" if self.spread is None else f" ({seconds(self.spread[0])} to {seconds(self.spread[1])})"
-        return seconds(self.wall) + between
+        return _between(self.wall, self.spread)
+
+    @property
+    def cpu_text(self) -> str:
+        """The CPU time, and between which two it was."""
+        return _between(self.cpu, self.cpu_spread)
 
 
 class Failed(Exception):
@@ -87,8 +92,9 @@ def run(
     *,
     stdin: str = "",
     is_family_watched: bool = False,
+    expected: Sequence[int] = (0,),
 ) -> Taken:
-    """Run a program to its end. Raises ``Failed`` where it exits with anything but 0."""
+    """Run a program to its end. Raises ``Failed`` where it exits with anything but an expected status."""
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as place:
         streams = {name: str(Path(place) / name) for name in ("stdin", "stdout", "stderr")}
         Path(streams["stdin"]).write_text(stdin, encoding="utf-8")
@@ -103,7 +109,7 @@ def run(
         if done.returncode:
             raise Failed(f"{command[0]}: could not be started: {done.stderr.strip()[-300:]}")
         answer = json.loads(done.stdout)
-        if answer["code"]:
+        if answer["code"] not in expected:
             told = Path(streams["stderr"]).read_text(encoding="utf-8", errors="replace").strip()
             raise Failed(f"{' '.join(map(str, command))}: exit {answer['code']}: {told[-600:]}")
         output = Path(streams["stdout"]).read_text(encoding="utf-8", errors="replace")
@@ -112,14 +118,15 @@ def run(
 
 def typical(runs: Sequence[Taken]) -> Taken:
     """The median wall and CPU time, the spread, and the most memory of some runs; the output of the last."""
-    walls = [one.wall for one in runs]
+    walls, cpus = [one.wall for one in runs], [one.cpu for one in runs]
     return Taken(
         statistics.median(walls),
-        statistics.median(one.cpu for one in runs),
+        statistics.median(cpus),
         max(one.memory for one in runs),
         max(one.family for one in runs),
         runs[-1].output,
         (min(walls), max(walls)) if len(runs) > 1 else None,
+        (min(cpus), max(cpus)) if len(runs) > 1 else None,
     )
 
 
@@ -130,6 +137,10 @@ def in_turns(rounds: int, **programs: Callable[[], Taken]) -> dict[str, Taken]:
         for name, program in programs.items():
             runs[name].append(program())
     return {name: typical(taken) for name, taken in runs.items()}
+
+
+def _between(value: float, spread: tuple[float, float] | None) -> str:
+    return seconds(value) + ("" if spread is None else f" ({seconds(spread[0])} to {seconds(spread[1])})")
 
 
 def seconds(value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bench.measured import Taken, seconds
+from bench.measured import Taken
 
 VERDICTS = {True: "ok", False: "MISSED", None: ""}
 
@@ -48,7 +48,7 @@ def markdown(title: str, rows: Iterable[Row]) -> str:
 def _cells(row: Row) -> tuple[str, ...]:
     process = ("", "", "")
     if row.taken is not None:
-        process = (row.taken.wall_text, seconds(row.taken.cpu), f"{row.taken.memory / 1e6:.0f} MB")
+        process = (row.taken.wall_text, row.taken.cpu_text, f"{row.taken.memory / 1e6:.0f} MB")
     what = f"– {row.what.strip()}" if row.what.startswith(" ") else row.what
     texts = (what, row.measured, row.budget, VERDICTS[row.met], *process, row.beside)
     return tuple(text.replace("|", "\\|") for text in texts)

@@ -33,7 +33,7 @@ from bench.measured import Failed
 from bench.report import Row, table
 
 CONNECTIONS, PER_CONNECTION, ROUNDS = 32, 60, 7
-BUDGETS = {"sqlite": 0.40, "postgres": 0.60}
+BUDGETS = {"sqlite": 0.40, "postgres": 0.65}
 _TICKS = os.sysconf("SC_CLK_TCK")
 _BARE = """
 import sys, uvicorn

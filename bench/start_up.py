@@ -17,7 +17,7 @@ from bench.peers import Server
 from bench.report import Row
 from bench.workplace import Workplace
 
-SEARCH_MS = 120
+SEARCH_MS = 60
 STATUS_LINE_MS = 45
 _REFRESH_SECONDS = 2
 SEARCHES = {

@@ -23,7 +23,7 @@ from bench.measured import Failed
 from bench.report import Row
 from bench.workplace import Workplace
 
-MBPS, NOTHING_MS, SESSIONS = 50, 300, 1_000
+REDACTED_MBPS, MBPS, NOTHING_MS, SESSIONS = 200, 50, 300, 1_000
 
 
 def run(place: Workplace) -> list[Row]:
@@ -33,21 +33,22 @@ def run(place: Workplace) -> list[Row]:
     try:
         with _serving(scratch) as (url, tokens):
             return [
-                _first_row(place, _logged_in(scratch / "1", url, tokens[0]), "first push, secrets taken out"),
-                _first_row(
-                    place, _logged_in(scratch / "2", url, tokens[1]), "first push, --no-redact", "--no-redact"
-                ),
+                _first_row(place, _logged_in(scratch / "1", url, tokens[0])),
+                _first_row(place, _logged_in(scratch / "2", url, tokens[1]), "--no-redact"),
                 _nothing_row(place, scratch, _logged_in(scratch / "3", url, tokens[2])),
             ]
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _first_row(place: Workplace, environment: dict[str, str], what: str, *options: str) -> Row:
+def _first_row(place: Workplace, environment: dict[str, str], *options: str) -> Row:
+    what, least = (
+        ("first push, --no-redact", MBPS) if options else ("first push, secrets taken out", REDACTED_MBPS)
+    )
     size = sum(path.stat().st_size for path in (place.home / "projects").rglob("*.jsonl"))
     _, cpu = _pushed(place.home, environment, *options)
     rate = size / 1e6 / cpu
-    return Row(what, f"{rate:.0f} MB/s of CPU", f">= {MBPS} MB/s of CPU", rate >= MBPS)
+    return Row(what, f"{rate:.0f} MB/s of CPU", f">= {least} MB/s of CPU", rate >= least)
 
 
 def _nothing_row(place: Workplace, scratch: Path, environment: dict[str, str]) -> Row:

@@ -214,7 +214,8 @@ def check_searches(checked: Checked, truth: dict[str, Any], asked: Asked, option
     """All planted words of one corpus."""
     for word, needle in truth["needles"].items():
         query = f'"{word}"' if " " in word else word
-        answer = asked.json("search", query, "--limit", "100000", "--max-bytes", "1000000000", *options)
+        limits = ("--limit", "100000", "--max-bytes", "1000000000", "--seconds", "600")
+        answer = asked.json("search", query, *limits, *options)
         hits = answer["hits"]
         count = needle["unique_messages"]
         checked.equal(f"{word}: hits", count, len(hits))

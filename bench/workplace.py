@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,12 @@ class Workplace:
         return plain_environment(self.user_home)
 
     def recollect(
-        self, *arguments: str, data: Path | None = None, stdin: str = "", is_family_watched: bool = False
+        self,
+        *arguments: str,
+        data: Path | None = None,
+        stdin: str = "",
+        is_family_watched: bool = False,
+        expected: Sequence[int] = (0,),
     ) -> Taken:
         """Our own command over the home, as a fresh process."""
         return recollect(
@@ -64,6 +70,7 @@ class Workplace:
             *arguments,
             stdin=stdin,
             is_family_watched=is_family_watched,
+            expected=expected,
         )
 
     def ensure_index(self) -> None:
@@ -98,10 +105,11 @@ def recollect(
     *arguments: str,
     stdin: str = "",
     is_family_watched: bool = False,
+    expected: Sequence[int] = (0,),
 ) -> Taken:
     """``recollect ARGUMENTS`` over a home, with its index below ``data``."""
     command = [*our_program(), "--home", home, "--data", data, *arguments]
-    return run(command, environment, stdin=stdin, is_family_watched=is_family_watched)
+    return run(command, environment, stdin=stdin, is_family_watched=is_family_watched, expected=expected)
 
 
 def our_program() -> list[str | Path]:
