@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
@@ -95,24 +96,28 @@ CODES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("is_scanned", [False, True], ids=["a line", "an escaped line"])
-def test_no_colour_inside_or_beside_a_secret_hides_it(is_scanned: bool) -> None:
+def coloured(kind: str, seed: int) -> tuple[str, str, int]:
+    """A text with a secret and codes at three places, one of them inside it: the text, the secret, that place."""
+    sample, draw = SAMPLES[kind], random.Random(f"{kind} {seed}")
+    secret = sample.make(Dice((kind, "code", seed)))
+    at = draw.randrange(1, len(secret))
+    one, two, three = draw.choices(CODES, k=3)
+    return f"a {sample.before}{one}{secret[:at]}{two}{secret[at:]}{three}{sample.after} b", secret, at
+
+
+@pytest.mark.parametrize("is_escaped", [False, True], ids=["a line", "an escaped line"])
+def test_no_colour_inside_or_beside_a_secret_hides_it(is_escaped: bool) -> None:
     """Of any kind, at any letter; between name and value too. What is left of it is nothing."""
     missed: Counter[str] = Counter()
     found = 0
     for kind in sorted(SAMPLES):
         sample = SAMPLES[kind]
         for seed in range(4 * ROUNDS):
-            dice = Dice((kind, "code", seed))
-            secret = sample.make(dice)
-            draw = random.Random(f"{kind} {seed}")
-            at = draw.randrange(1, len(secret))
-            one, two, three = draw.choices(CODES, k=3)
-            text = f"a {sample.before}{one}{secret[:at]}{two}{secret[at:]}{three}{sample.after} b"
+            text, secret, at = coloured(kind, seed)
             if not hits_in_json(line_of(f"a {sample.before}{secret}{sample.after} b")):
                 continue  # the few that are not found without colours either
             found += 1
-            line = line_of(json.dumps({"out": text}) if is_scanned else text)
+            line = line_of(json.dumps({"out": text}) if is_escaped else text)
             left = (
                 redacted_line(line, lambda _: "00000000").data.decode() if suspects(line) else line.decode()
             )
@@ -122,3 +127,12 @@ def test_no_colour_inside_or_beside_a_secret_hides_it(is_scanned: bool) -> None:
 
     assert found > len(SAMPLES) * 3 * ROUNDS
     assert missed.total() <= found / 100
+
+
+def test_coloured_text_in_base64_is_searched() -> None:
+    """As a program prints it: a beginning that a colour divides, in the output of ``base64``."""
+    secret = SAMPLES["github-pat"].make(Dice("wrapped"))
+    text = f"token \x1b[1m{secret[:6]}\x1b[0m{secret[6:]} end"
+    line = line_of(f"out: {base64.b64encode(text.encode()).decode()}")
+
+    assert [1, 1] == [len(suspects(line)), len(hits_in_json(line))]

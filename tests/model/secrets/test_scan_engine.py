@@ -17,7 +17,7 @@ from recollect.model.secrets import scan_engine
 from recollect.model.secrets.documents import hits_in_json, hits_in_text
 from recollect.model.secrets.prefilter import suspects
 from tests.model.secrets.samples import SAMPLES, Dice, private_key
-from tests.model.secrets.test_contexts import CONTEXTS, name_of
+from tests.model.secrets.test_contexts import CONTEXTS, coloured, name_of
 from tests.model.secrets.test_recall import FORMS
 
 ROUNDS = 40 if os.environ.get("RECOLLECT_TORTURE") else 1
@@ -71,6 +71,17 @@ def test_no_line_with_a_secret_is_passed_over() -> None:
 
     assert len(named) > len(SAMPLES) * ROUNDS
     assert [] == [line for line in passed_over if hits_in_json(line)]
+
+
+@pytest.mark.usefixtures("used")
+def test_no_colour_hides_a_secret_from_the_engine() -> None:
+    """Each line with codes inside and beside a secret, in one block with lines of a program."""
+    lines = [line_of(coloured(kind, 0)[0]).encode() for kind in sorted(SAMPLES)]
+    block = b"\n".join([*lines, line_of(FILLER[:6000]).encode()])
+    named = {block[start:end] for start, end in suspects(block)}
+
+    assert [] == [line for line in lines if line not in named and hits_in_json(line)]
+    assert len(named) > len(SAMPLES) * 0.9
 
 
 @pytest.mark.usefixtures("used")
