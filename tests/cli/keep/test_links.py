@@ -167,17 +167,19 @@ def test_a_home_with_a_linked_directory_is_changed_and_changed_back(
     assert (home / room).is_symlink()
 
 
+@pytest.mark.parametrize(
+    ("link", "reason"),
+    [(LOG, "its log is a link"), (f"projects/{KEY}", "it lies outside the home, behind a link")],
+)
 def test_a_linked_session_stays_and_does_not_stop_the_clean_up(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], link: str, reason: str
 ) -> None:
     """The others go; the link and what it leads to are as before, and the plan says why."""
-    home = laid_out(tmp_path / "w", Layout(False, (), LOG, "outside"))
+    home = laid_out(tmp_path / "w", Layout(False, (), link, "outside"))
     before = outside(tmp_path / "w")
     assert 0 == run(tmp_path / "w", ["cleanup", "--days", "0", "--json"])
     document = json.loads(capsys.readouterr().out)
 
-    assert {ONE: "its log is a link", TWO: None} == {
-        one["session"]: one["kept_because"] for one in document["sessions"]
-    }
-    assert (True, before) == ((home / LOG).is_symlink(), outside(tmp_path / "w"))
+    assert {ONE: reason, TWO: None} == {one["session"]: one["kept_because"] for one in document["sessions"]}
+    assert (True, before) == ((home / link).is_symlink(), outside(tmp_path / "w"))
     assert [] == list(home.glob(f"projects/*/{TWO}.jsonl"))

@@ -7,6 +7,8 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from recollect.errors import IdConflict
 from recollect.storage.logs.log import Log, SyncPolicy
 
@@ -71,3 +73,18 @@ def test_a_tail_of_the_same_length_without_newline_gets_a_fresh_line(tmp_path: P
         log.append(b'{"n":2}')
 
     assert b'{"n":2}' == path.read_bytes().split(b"\n")[1]
+
+
+def test_an_id_whose_line_another_program_moved_is_found_where_it_is_now(tmp_path: Path) -> None:
+    """The same line again is a repeat and stored once; other bytes under its id are a conflict."""
+    path = tmp_path / "log.jsonl"
+    line = b'{"uuid":"id-1","text":"one"}'
+    with Log(path) as log:
+        log.append(line, "id-1")
+        log.append(b'{"uuid":"id-2","text":"two"}', "id-2")
+        path.write_bytes(b"\n".join([*reversed(path.read_bytes().splitlines()), b""]))
+        log.append(line, "id-1")
+        with pytest.raises(IdConflict):
+            log.append(b'{"uuid":"id-1","text":"other"}', "id-1")
+
+    assert 1 == path.read_bytes().count(line)
