@@ -80,12 +80,17 @@ def test_b14_the_answer_says_that_an_interpreter_is_the_sandboxs_job() -> None:
 @given(
     st.ip_addresses(v=4, network="127.0.0.0/8") | st.ip_addresses(v=4, network="10.0.0.0/8"),
     st.sampled_from(
-        ["[::{}]", "[::ffff:{}]", "[64:ff9b::{}]", "[fe80::5efe:{}]", "[2606:4700::200:5efe:{}]", "{}"]
+        ["[::{}]", "[::ffff:{}]", "[64:ff9b::{}]", "[fe80::5efe:{}]", "[2606:4700::200:5efe:{}]", "{}",
+         "[2002:{high:x}:{low:x}::1]", "[2001:0:808:808:0:0:{not_high:x}:{not_low:x}]", "{number}", "0x{number:x}", "0{number:o}"]
     ),
-)
+)  # fmt: skip
 def test_d05_a_private_address_in_any_form_is_denied(address: object, form: str) -> None:
-    made = engine(["WebFetch", "WebFetch(domain:*)"])
-    assert verdict(made, "WebFetch", f"http://{form.format(address)}/") == "deny"
+    number = int(address)  # type: ignore[call-overload] # an address is a number
+    high, low = number >> 16, number & 0xFFFF
+    host = form.format(
+        address, number=number, high=high, low=low, not_high=high ^ 0xFFFF, not_low=low ^ 0xFFFF
+    )
+    assert verdict(engine(["WebFetch", "WebFetch(domain:*)"]), "WebFetch", f"http://{host}/") == "deny"
 
 
 @given(

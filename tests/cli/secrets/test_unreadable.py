@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,17 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_hardship import AS_ANYONE, needs_setpriv
 from tests.web.pages import two_sessions
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        os.geteuid() == 0 and shutil.which("setpriv") is None,
-        reason="root reads everything, and setpriv is missing",
-    ),
-]
-# Root without the two capabilities that pass over permissions.
-AS_ANYONE = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+pytestmark = [pytest.mark.slow, needs_setpriv]
 INCOMPLETE = 4
 
 

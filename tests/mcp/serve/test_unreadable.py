@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,16 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.secrets.test_unreadable import AS_ANYONE
+from tests.cli.test_hardship import AS_ANYONE, needs_setpriv
 from tests.mcp.serve.past import CART, DOCS, past
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        os.geteuid() == 0 and shutil.which("setpriv") is None,
-        reason="root reads everything, and setpriv is missing",
-    ),
-]
+pytestmark = [pytest.mark.slow, needs_setpriv]
 
 
 def asked(home: Path, *questions: str) -> list[tuple[str, bool]]:
@@ -41,6 +34,25 @@ def asked(home: Path, *questions: str) -> list[tuple[str, bool]]:
     )  # fmt: skip
     results = [json.loads(line)["result"] for line in done.stdout.splitlines()[1:]]
     return [(one["content"][0]["text"], one["isError"]) for one in results]
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["--home", "$CLAUDE_CONFIG_DIR"])
+def test_a_home_in_a_closed_directory_is_not_said_to_be_missing(tmp_path: Path, is_named: bool) -> None:
+    home = tmp_path / "closed" / "home"
+    past(home)
+    home.parent.chmod(0)
+    variable = {} if is_named else {"CLAUDE_CONFIG_DIR": str(home)}
+    try:
+        done = subprocess.run(
+            [*AS_ANYONE, sys.executable, "-m", "recollect", *(["--home", str(home)] if is_named else []), "mcp", "serve"],
+            env={"HOME": str(tmp_path), "PATH": os.defpath, **variable},
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+    finally:
+        home.parent.chmod(0o700)
+    assert (74, True) == (done.returncode, f"recollect: read {home}: Permission denied\n" in done.stderr)
 
 
 @pytest.mark.parametrize("name", ["", "projects"], ids=["the home", "its projects"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from recollect.errors import NotFound
+from recollect.errors import NotFound, StorageError
 from recollect.services.foreign.homes import home_of, machine_homes, of_agents
 from recollect.system.locations import HomeRoot, home_at
 from recollect.system.paths import CLAUDE
@@ -77,6 +77,7 @@ def chosen_homes(named: Sequence[str], *, may_be_missing: bool = False) -> list[
     found = of_agents(list(reversed(distinct.values())) or machine_homes(data), _Choice.agents)
     # --home was looked at above; the usual places are listed only where they exist.
     if missing := [] if may_be_missing else [home for home in found if not home.exists]:
+        _require_reachable(missing[0])
         raise NotFound(
             f"home {missing[0].path}: no such directory, but $CLAUDE_CONFIG_DIR names it",
             hint="correct the variable or unset it, or name a home with --home DIR",
@@ -90,8 +91,20 @@ def chosen_homes(named: Sequence[str], *, may_be_missing: bool = False) -> list[
     return found
 
 
+def _require_reachable(home: HomeRoot) -> None:
+    """What lies in a closed directory is not missing."""
+    try:
+        home.path.stat()
+    except PermissionError as problem:
+        hint = "give this user the right to reach it, or name another home with --home DIR"
+        raise StorageError("read", home.path, problem, hint=hint) from problem
+    except OSError:
+        return
+
+
 def _require_home(home: HomeRoot) -> None:
     if not home.exists:
+        _require_reachable(home)
         raise NotFound(f"home {home.path}: no such directory", hint="name a directory that holds projects/")
     try:
         names = set(os.listdir(home.path))  # noqa: PTH208 - names only
