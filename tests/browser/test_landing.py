@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
+
 from tests.browser.chromium import Chromium
 from tests.browser.home import FOUND, WORDS
 
+ON_A_PHONE = list(WORDS)[:: 1 if os.environ.get("RECOLLECT_TORTURE") else 5]
 
-def test_every_hit_is_on_the_screen_and_marked(page: Chromium) -> None:
+
+@pytest.mark.parametrize(("width", "words"), [(1440, list(WORDS)), (390, ON_A_PHONE)])
+def test_every_hit_is_on_the_screen_and_marked(page: Chromium, width: int, words: list[str]) -> None:
     """24 of 24 over prose, thinking, calls and results; the first and the last are clicked, the others are links."""
-    page.do("size", width=1440, height=900)
+    page.do("size", width=width, height=900)
     missed = []
-    for place, word in enumerate(WORDS):
+    for place, word in enumerate(words):
         page.do("go", hash=f"#/sessions?q={word}", wait=f'[data-hit]:has-text("{word}")')
-        if place in (0, len(WORDS) - 1):
+        if place in (0, len(words) - 1):
             page.do("click", selector="[data-hit]", text=word)
         else:
             page.do("go", hash=page.do("attribute", selector="[data-hit]", name="href"))

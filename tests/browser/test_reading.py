@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-
-import pytest
 
 from recollect.services.export.html_export import export_session
 from recollect.services.homes import Home
@@ -15,7 +12,6 @@ from tests.browser.conftest import Place
 from tests.browser.home import (
     BRANCHED,
     BROKEN,
-    EDITED,
     FIRST_WORD,
     FOUND,
     LAST_LONG,
@@ -28,11 +24,6 @@ from tests.browser.home import (
     appended,
 )
 from tests.small_home import prompt, reply, said, uuid_of
-
-# Colours and sizes are apart from one another, so two looks have all of them; the long run has every pair.
-LOOKS = [("light", 1440), ("dark", 390)]
-if os.environ.get("RECOLLECT_TORTURE"):
-    LOOKS += [("dark", 1024), ("light", 390)]
 
 
 def test_the_key_leaves_the_address_and_the_list_comes(opened: Place, page: Chromium) -> None:
@@ -133,7 +124,7 @@ def test_a_link_opens_the_last_of_twenty_thousand_messages(page: Chromium) -> No
 
 def test_twenty_thousand_messages_scroll(page: Chromium, artefacts: Path) -> None:
     """Scrolling goes on through the list with few rows at a time; the frame times are recorded."""
-    page.do("go", hash=f"#/s/{LONG}", wait=".message")
+    page.do("go", hash=f"#/s/{LONG}", wait=".messages[data-total]")
     seen = page.do("scroll", frames=240, pixels=400)
     times = sorted(seen.pop("times"))
     figures = {
@@ -173,7 +164,7 @@ def test_branches_are_a_tree_for_keys_and_ears(page: Chromium) -> None:
     page.do("press", keys=["ArrowDown", "Enter"])
     page.do("wait", selector=".message", text="Went left")
     assert "Go left" in page.do("wait", selector='.branches [aria-current="true"]:focus')
-    assert [one for one in page.do("problems") if one["impact"] in ("serious", "critical")] == []
+    assert page.do("problems") == []
 
 
 def test_a_running_session_is_followed(opened: Place, page: Chromium) -> None:
@@ -255,39 +246,11 @@ def test_the_list_is_walked_with_keys(page: Chromium) -> None:
     page.do("wait", selector="[data-session]")
 
 
-@pytest.mark.parametrize(("scheme", "width"), LOOKS)
-def test_no_page_shuts_anybody_out(page: Chromium, artefacts: Path, scheme: str, width: int) -> None:
-    """axe-core finds nothing serious on any page, and nothing at all in a session, in light and dark, at three sizes."""
-    page.do("theme", scheme=scheme)
-    page.do("size", width=width, height=820)
-    pages = {
-        "sessions": ("#/sessions", "[data-session]"),
-        "search": (f"#/sessions?q={NEEDLE}", "[data-hit]"),
-        "conversation": (f"#/s/{RICH}", ".message"),
-        "work": (f"#/s/{RICH}?q={NEEDLE}", ".message .call"),
-        "files": (f"#/s/{EDITED}/files", ".version .code"),
-        "recent": ("#/files", ".edits li"),
-        "todos": (f"#/s/{RICH}/todos", ".narrow .waiting strong"),
-        "findings": (f"#/s/{BROKEN}/findings", ".drawer .findings"),
-        "cost": ("#/cost?since=all", ".heat svg"),
-        "health": ("#/health", ".health .lines"),
-    }
-    serious = []
-    for name, (address, wanted) in pages.items():
-        page.do("go", hash=address, wait=wanted)
-        page.do("settle", ms=300)
-        page.do("shot", path=str(artefacts / f"{name}-{scheme}-{width}.png"))
-        found = page.do("problems")
-        is_ours = name in ("search", "conversation", "work", "files", "recent")
-        serious += [(name, one) for one in found if is_ours or one["impact"] in ("serious", "critical")]
-    assert serious == []
-    assert page.do("told")["problems"] == []
-
-
 def test_a_browser_without_the_cookie_is_told_what_to_do(opened: Place, page: Chromium) -> None:
     """The cookie belongs to 127.0.0.1; at localhost the same page shows no session and says why."""
     page.do("open", url=opened.base.replace("127.0.0.1", "localhost"))
     assert "was not let in" in page.do("wait", selector=".waiting.trouble")
+    assert page.do("problems") == []
     assert page.do("count", selector="[data-session]") == 0
 
 

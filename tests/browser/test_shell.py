@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
@@ -14,33 +11,12 @@ from tests.browser.conftest import Place
 from tests.browser.home import LONG, RICH
 from tests.surfaces.case import Case
 
-# Colours and sizes are apart from one another: each size and each colour once; the long run has one pair more.
-LOOKS = [(1440, "light"), (1024, "light"), (390, "dark")]
-if os.environ.get("RECOLLECT_TORTURE"):
-    LOOKS += [(1440, "dark")]
-SCREENS = ("home?since=all", "sessions", "cost?since=all", "health", "settings", "gallery")
-
 
 @pytest.fixture(scope="module")
 def told(opened: Place, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """What the command says of the same home."""
     document: dict[str, object] = Case(opened.home, tmp_path_factory.mktemp("told")).document("stats")
     return document
-
-
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_no_screen_has_a_finding_of_axe_or_a_bar_to_scroll_sideways(
-    page: Chromium, artefacts: Path, width: int, scheme: str
-) -> None:
-    page.do("size", width=width, height=900)
-    page.do("theme", scheme=scheme)
-    for screen in (*SCREENS, f"s/{RICH}"):
-        page.do("go", hash=f"#/{screen}", wait="main h1")
-        page.do("settle", ms=150)
-        page.do("shot", path=str(artefacts / f"{re.sub('[^a-z]', '', screen)[:8]}-{width}-{scheme}.png"))
-        assert (screen, []) == (screen, page.do("problems"))
-        box = page.do("box", selector="body")
-        assert (screen, box["width"]) == (screen, width)
 
 
 def test_a_first_load_shows_home_with_its_title_and_its_place_in_the_rail(

@@ -19,6 +19,7 @@ from recollect.model.files.history import FileVersion, VersionSource
 from recollect.services import undo as undo_service
 from recollect.services.archive import import_sessions, protect
 from recollect.services.archive.archive import archive_at
+from recollect.services.file_restore import planned_restoration, restored
 from recollect.services.fix.fix import fixed, planned_fix
 from recollect.services.homes import Home
 from recollect.services.plugin.install import carry_out as set_up_plugin
@@ -27,7 +28,6 @@ from recollect.services.rewind import planned_rewind, rewind
 from recollect.services.secrets.everywhere import redact_everywhere
 from recollect.services.sync.pull import Pull
 from recollect.storage.changes.journal import ChangeJournal
-from recollect.storage.file_backups import restore
 from recollect.storage.home import ClaudeHome
 from recollect.system import scheduler
 from tests.cli.keep.test_protect import STAND_IN
@@ -165,8 +165,26 @@ def pulling(home: Path, _: Path) -> object:
     return machine.pull(), machine.install(home.parent / "there")
 
 
+OF_A_FILE = FileVersion(path="/srv/app/deep/a.txt", source=VersionSource.WRITE, content="new\n")
+
+
+def a_directory(home: Path, _: Path) -> None:
+    (home / "out").mkdir()
+
+
+def a_file_in_the_way(home: Path, data: Path) -> None:
+    a_directory(home, data)
+    (home / "out" / "a.txt").write_text("old\n")
+
+
+def restoring(home: Path, data: Path) -> object:
+    return restored(planned_restoration(OF_A_FILE, home / "out", ONE, overwrite=True), data)
+
+
 CHANGES = {
     "files --rewind": Operation(a_turn_with_changes, rewinding),
+    "files --restore": Operation(a_directory, restoring),
+    "files --restore --overwrite": Operation(a_file_in_the_way, restoring),
     "plugin install": Operation(settings, installing_the_plugin),
     "sync pull": Operation(another_machine, pulling),
     "sync pull, grown": Operation(longer_there, pulling),
@@ -326,40 +344,6 @@ def test_a_killed_import_has_each_session_whole_or_not_at_all(quick_directory: P
 
 
 # ---- outside the journal ---------------------------------------------------------------------------------------
-
-
-@both_sides
-@pytest.mark.parametrize("is_there", [False, True], ids=["new", "overwrite"])
-def test_a_killed_restore_of_a_file_leaves_the_old_one_or_the_new_one(
-    quick_directory: Path, how: str, is_there: bool
-) -> None:
-    """Old bytes are never gone: they are in the file, or kept beside it."""
-    version = FileVersion(path="/srv/app/deep/a.txt", source=VersionSource.WRITE, content="new\n")
-
-    def directory(home: Path, _: Path) -> None:
-        (home / "out").mkdir()
-        if is_there:
-            (home / "out" / "a.txt").write_text("old\n")
-
-    def restoring(home: Path, _: Path) -> object:
-        return restore(version, home / "out", overwrite=is_there)
-
-    def judge(place: Place, ends: Counter[str]) -> None:
-        file = place.home / "out" / "a.txt"
-        now = file.read_text() if file.exists() else ""
-        before = "old\n" if is_there else ""
-        ends["old" if now == before else "new" if now == "new\n" else "broken"] += 1
-        kept = [one.read_text() for one in file.parent.iterdir() if one.suffix != ".tmp"]
-        ends["nothing lost"] += not is_there or "old\n" in kept
-        if now == before:
-            restoring(place.home, place.data)
-        every = [one.read_text() for one in file.parent.iterdir()]
-        ends["can be done"] += file.read_text() == "new\n" and (not is_there or "old\n" in every)
-
-    name = f"files --restore{' --overwrite' if is_there else ''}"
-    ends = sweep(quick_directory, Operation(directory, restoring), how, judge, name)
-    expect(ends, "nothing lost", "can be done")
-    assert 0 == ends["broken"]
 
 
 @both_sides

@@ -432,6 +432,8 @@ def test_sealed_sessions_are_counted_and_not_shown(kind: Kind, tmp_path: Path) -
 
     async def scene(made: World, page: TeamPage) -> list[object]:
         await made.put("sealed", b'{"sealed":1,"x":"AAAA"}\n', headers={ENCRYPTED: "1"})
+        await page.ids()
+        await page.indexed()
         ids = await page.ids()
         return [ids, (await page.get("/api/me"))["member"]["sealed"]]
 

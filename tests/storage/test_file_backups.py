@@ -1,34 +1,26 @@
-"""Backups and restores: exact bytes out, and nothing ever written outside the directory that was chosen."""
+"""Backups: exact bytes out."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 import os
-import shutil
 import stat
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from recollect.errors import NotFound, RecollectError, StorageError, UsageError
+from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.files.events import backup_name
 from recollect.model.files.history import FileVersion, VersionSource
 from recollect.model.ids import SessionId
 from recollect.storage.file_backups import (
-    RestoredFile,
     backup_body,
-    restore,
     store_backup,
     touched_files,
 )
 from recollect.storage.home import ClaudeHome, SessionFile
-from recollect.system import openat
 
 S = SessionId("11111111-2222-4333-8444-555555555555")
 AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -202,272 +194,3 @@ def test_what_we_put_aside_is_there_under_the_clients_name(home: ClaudeHome) -> 
 
     assert (NAME, b"\0\xff") == (backup.name, backup_body(home, S, NAME))
     assert 0o600 == stat.S_IMODE((home.file_history_dir(S) / NAME).stat().st_mode)
-
-
-# ---- restoring -------------------------------------------------------------------------------------------
-
-
-def test_a_version_is_written_where_it_was_told(chosen: Path) -> None:
-    """Missing directories are made; the bytes are the version's."""
-    done = restore(version_of("caf\u00e9\n"), chosen, "src/deep/a.txt")
-
-    assert RestoredFile(chosen / "src/deep/a.txt", None) == done
-    assert {"src/deep/a.txt": "caf\u00e9\n".encode()} == everything(chosen)
-
-
-@pytest.mark.parametrize(("path", "name"), [("/w/x/a.txt", "a.txt"), (r"D:\p\b.go", "b.go")])
-def test_without_a_name_the_files_own_is_taken(chosen: Path, path: str, name: str) -> None:
-    """The last part of its path, in the notation it came in."""
-    restore(FileVersion(path=path, source=VersionSource.WRITE, content=b"x"), chosen)
-
-    assert {name: b"x"} == everything(chosen)
-
-
-def test_new_files_and_directories_follow_the_umask(chosen: Path) -> None:
-    """They are a person's project files, not our secrets."""
-    old = os.umask(0o027)
-    try:
-        path = restore(version_of("x"), chosen, "d/a.txt").path
-    finally:
-        os.umask(old)
-
-    assert (0o640, 0o750) == tuple(stat.S_IMODE(place.stat().st_mode) for place in (path, path.parent))
-
-
-def test_a_file_that_stands_there_stays(chosen: Path) -> None:
-    """Unless overwriting is asked for."""
-    (chosen / "a.txt").write_bytes(b"mine")
-
-    with pytest.raises(UsageError, match="it was not changed"):
-        restore(version_of("x"), chosen, "a.txt")
-
-    assert {"a.txt": b"mine"} == everything(chosen)
-
-
-def test_an_overwritten_file_is_kept_beside_and_lends_its_mode(chosen: Path) -> None:
-    """Twice: each time what stood there is handed back under a name of its own."""
-    script = chosen / "a.txt"
-    script.write_bytes(b"1")
-    script.chmod(0o754)
-
-    first = restore(version_of("2"), chosen, "a.txt", overwrite=True)
-    second = restore(version_of("3"), chosen, "a.txt", overwrite=True)
-
-    assert {"a.txt": b"3", "a.txt.before-restore": b"1", "a.txt.before-restore-2": b"2"} == everything(chosen)
-    assert [chosen / "a.txt.before-restore", chosen / "a.txt.before-restore-2"] == [first.kept, second.kept]
-    assert 0o754 == stat.S_IMODE(script.stat().st_mode)
-
-
-def test_without_second_names_the_old_file_is_copied(chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some file systems have no hard links."""
-
-    def no_links(*_: object, **__: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", no_links)
-    restore(version_of("1"), chosen, "a.txt")
-    restore(version_of("2"), chosen, "a.txt", overwrite=True)
-
-    assert {"a.txt": b"2", "a.txt.before-restore": b"1"} == everything(chosen)
-
-
-def test_a_failed_write_leaves_no_trace(chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk is full when the bytes are synced: the old file stands, nothing else does."""
-    (chosen / "a.txt").write_bytes(b"mine")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("recollect.system.fsops.sync_file", full)
-    with pytest.raises(StorageError, match="No space left"):
-        restore(version_of("x"), chosen, "a.txt", overwrite=True)
-
-    assert {"a.txt": b"mine"} == everything(chosen)
-
-
-def test_a_failed_rename_leaves_no_trace(chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the new bytes nor the second name of the old file are left behind."""
-    (chosen / "a.txt").write_bytes(b"mine")
-
-    def refused(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(openat, "replace", refused)
-    with pytest.raises(StorageError, match="Permission denied"):
-        restore(version_of("x"), chosen, "a.txt", overwrite=True)
-
-    assert {"a.txt": b"mine"} == everything(chosen)
-
-
-def test_a_file_that_appears_at_the_last_moment_stays(chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody makes the file after we looked and before we publish ours."""
-    create = openat.create_file
-
-    def raced(above: int, name: str, data: bytes, mode: int | None = None) -> None:
-        create(above, name, data, mode)
-        (chosen / "a.txt").write_bytes(b"theirs")
-
-    monkeypatch.setattr(openat, "create_file", raced)
-    with pytest.raises(UsageError, match="it was not changed"):
-        restore(version_of("x"), chosen, "a.txt")
-
-    assert {"a.txt": b"theirs"} == everything(chosen)
-
-
-@pytest.mark.parametrize(
-    ("version", "reason"),
-    [
-        (version_of(None, existed=False), "did not exist"),
-        (version_of(None), "not recorded"),
-        (FileVersion(path="/a", source=VersionSource.BACKUP, backup_name=NAME), "was not read"),
-    ],
-)
-def test_what_is_not_known_is_not_restored(chosen: Path, version: FileVersion, reason: str) -> None:
-    """No empty file stands in for a lost one, and nothing is deleted."""
-    with pytest.raises(UsageError, match=reason):
-        restore(version, chosen, "a.txt")
-
-    assert {} == everything(chosen)
-
-
-def test_the_chosen_directory_must_be_there(tmp_path: Path) -> None:
-    """A misspelt directory is not made."""
-    with pytest.raises(NotFound):
-        restore(version_of("x"), tmp_path / "nowhere", "a.txt")
-
-    assert {} == everything(tmp_path)
-
-
-def test_the_chosen_directory_may_be_reached_through_a_link(chosen: Path, tmp_path: Path) -> None:
-    """Where to write is its owner's choice."""
-    (tmp_path / "way").symlink_to(chosen)
-
-    restore(version_of("x"), tmp_path / "way", "a.txt")
-
-    assert {"a.txt": b"x"} == everything(chosen)
-
-
-HOSTILE = [
-    "../a.txt", "..", ".", "", "/etc/passwd", "a/../../b", "a//b", "./a", "a/", "a/.", "/", "//x", "a\0b", "a/../b",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_no_name_leads_out_of_the_chosen_directory(tmp_path: Path, chosen: Path, name: str) -> None:
-    """Steps up, absolute paths, empty parts and NUL are refused before anything is opened."""
-    with pytest.raises(UsageError):
-        restore(version_of("x"), chosen, name)
-
-    assert {} == everything(tmp_path)
-
-
-Plant = Callable[[Path, Path], None]
-
-
-def _link_for_file(chosen: Path, outside: Path) -> None:
-    (chosen / "d").mkdir()
-    (chosen / "d/a.txt").symlink_to(outside / "precious")
-
-
-def _dangling_link(chosen: Path, outside: Path) -> None:
-    (chosen / "d").mkdir()
-    (chosen / "d/a.txt").symlink_to(outside / "not-yet")
-
-
-def _link_for_directory(chosen: Path, outside: Path) -> None:
-    (chosen / "d").symlink_to(outside)
-
-
-def _chain_of_links(chosen: Path, outside: Path) -> None:
-    (chosen / "hop").symlink_to(outside)
-    (chosen / "d").symlink_to("hop")
-
-
-def _file_for_directory(chosen: Path, _: Path) -> None:
-    (chosen / "d").write_bytes(b"file")
-
-
-def _directory_for_file(chosen: Path, _: Path) -> None:
-    (chosen / "d/a.txt").mkdir(parents=True)
-
-
-def _pipe_for_file(chosen: Path, _: Path) -> None:
-    (chosen / "d").mkdir()
-    os.mkfifo(chosen / "d/a.txt")
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize(
-    "plant",
-    [
-        _link_for_file,
-        _dangling_link,
-        _link_for_directory,
-        _chain_of_links,
-        _file_for_directory,
-        _directory_for_file,
-        _pipe_for_file,
-    ],
-)
-def test_nothing_is_written_through_what_was_planted(
-    tmp_path: Path, chosen: Path, plant: Plant, overwrite: bool
-) -> None:
-    """Attack C02: links as the file, as its directory, in a row, dangling; and things that are no files."""
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "precious").write_bytes(b"precious")
-    plant(chosen, outside)
-    before = everything(tmp_path)
-
-    with pytest.raises(StorageError):
-        restore(version_of("x"), chosen, "d/a.txt", overwrite=overwrite)
-
-    assert before == everything(tmp_path)
-
-
-def test_a_directory_swapped_for_a_link_meanwhile_leads_nowhere(tmp_path: Path, chosen: Path) -> None:
-    """Attack C07: while we restore again and again, somebody swaps the directory and a link to outside."""
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (chosen / "d").mkdir()
-    stop = threading.Event()
-
-    def swap() -> None:
-        while not stop.is_set():
-            for step in (
-                lambda: (chosen / "d").rename(tmp_path / "aside"),
-                lambda: (chosen / "d").symlink_to(outside),
-                (chosen / "d").unlink,
-                lambda: (tmp_path / "aside").rename(chosen / "d"),
-            ):
-                try:
-                    step()
-                except OSError:
-                    shutil.rmtree(chosen / "d", ignore_errors=True)  # we made the directory in between
-
-    attacker = threading.Thread(target=swap)
-    attacker.start()
-    refused = tries = 0
-    while refused < 50 and tries < 20_000:
-        tries += 1
-        try:
-            restore(version_of("x"), chosen, f"d/{tries}.txt")
-        except RecollectError:
-            refused += 1
-    stop.set()
-    attacker.join()
-
-    assert ({}, 50) == (everything(outside), refused)
-
-
-@given(st.lists(st.sampled_from(["a", "b", "..", ".", "", "c d", "\u202e", "a\nb"]), min_size=1, max_size=4))
-def test_every_accepted_name_stays_below_the_directory(parts: list[str]) -> None:
-    """Whatever parts a name is made of, it is refused or each part is a plain name."""
-    name = "/".join(parts)
-    try:
-        accepted: tuple[str, ...] = openat.components(name)
-    except UsageError:
-        accepted = ()
-
-    expected = tuple(parts) if not {"", ".", ".."} & set(parts) else ()
-    assert expected == accepted

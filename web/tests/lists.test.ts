@@ -33,7 +33,7 @@ describe('differences', () => {
 
 describe('rows of a conversation', () => {
   it('hides results behind their calls, but not those without one', () => {
-    expect(shownRows('rparrapb')).toEqual([0, 1, 2, 5, 6, 7])
+    expect(shownRows('uparruapb')).toEqual([0, 1, 2, 5, 6, 7, 8])
   })
   it('finds the row of a hidden result', () => {
     const rows = [0, 1, 2, 5].map((index) => ({ index }))

@@ -10,18 +10,17 @@ import os
 import stat
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from recollect.errors import NotFound, UsageError
 from recollect.model.files.history import FileVersion
+from recollect.services.documents.changes import FileRestorationDocument, RequestDocument
 from recollect.services.undo import journal_at
 from recollect.storage.changes.journal import ChangePlan
 from recollect.storage.changes.plan import seen_or_none
 from recollect.storage.file_backups import own_name, restorable
-from recollect.system import openat
+from recollect.system import fsops, openat
 from recollect.system.peek import open_regular
-
-_MODE = 0o644
 
 
 class FileRestorePlan(Struct):
@@ -56,7 +55,7 @@ def planned_restoration(
         return FileRestorePlan(target, len(data), False, None)
     plan = ChangePlan("restore", session, target.parent)
     if found is None:
-        plan.create(target, data, mode=_MODE)
+        plan.create(target, data, mode=fsops.usual_mode())
     elif overwrite:
         plan.replace(target, data, expected=found)
     return FileRestorePlan(target, len(data), found is not None, plan)
@@ -72,6 +71,31 @@ def restored(found: FileRestorePlan, data: Path) -> str | None:
             hint="choose another place, or allow overwriting",
         )
     return journal_at(data).apply(found.plan).id
+
+
+def restoration_document(
+    found: FileRestorePlan,
+    session: str,
+    path: str,
+    version: int,
+    *,
+    applied: bool,
+    undo: str | None,
+    undo_request: RequestDocument | UnsetType | None = UNSET,
+) -> FileRestorationDocument:
+    """The plan or what was done, for the command and the page."""
+    return FileRestorationDocument(
+        session=session,
+        path=path,
+        version=version,
+        to=str(found.target),
+        bytes=found.bytes,
+        in_the_way=found.in_the_way,
+        is_there=found.plan is None,
+        applied=applied,
+        undo=undo,
+        undo_request=undo_request,
+    )
 
 
 def _require_writable(directory: Path) -> None:

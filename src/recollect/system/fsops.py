@@ -136,6 +136,15 @@ def _create(path: Path, flags: int) -> int:
     return fd
 
 
+def usual_mode() -> int:
+    """The mode of a file that is a person's own and not ours: as the umask allows, read without changing it."""
+    umask = 0o022
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        umask = int(status.partition("Umask:")[2].split()[0], 8)
+    return 0o666 & ~umask
+
+
 def make_directories(path: Path, *, synced: bool = True) -> list[Path]:
     """Create the missing parts of ``path``, outermost first, each name durable before the next (S5).
 

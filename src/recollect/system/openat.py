@@ -152,13 +152,6 @@ def sync(above: int) -> None:
             raise
 
 
-def require_walk(path: Path) -> None:
-    """``StorageError`` on a system where nothing can be written safely below a directory."""
-    if not CAN_WALK:
-        cause = OSError(errno.ENOTSUP, "this system cannot open files relative to a directory")
-        raise StorageError("write", path, cause, hint="save the content yourself instead")
-
-
 def refused_link(path: Path) -> OSError:
     """The error for a link, or anything but a file, where a file should be written."""
     return OSError(errno.ELOOP, "it is a link or a special file, which is not followed", str(path))

@@ -225,7 +225,7 @@ def test_a_result_without_its_call_is_shown(home: Path) -> None:
     """It answers nothing that is there, and is not lost."""
     log = SessionLog().prompt("u1", "Go").answer("a1", text("Yes")).result("r1", "c9", "stray words")
 
-    assert "Result of a call that is not shown here\nstray words" in page_of(log, home).text
+    assert "Result not shown with a call\nstray words" in page_of(log, home).text
 
 
 def test_a_second_result_of_a_call_is_shown(home: Path) -> None:

@@ -295,7 +295,7 @@ export interface FileDiffDocument {
   problem: string | null
 }
 
-/** A version of a file, written into a directory. ``kept``: where the command saved the previous file. ``in_the_way``: another file has the name, and is replaced only if that is allowed. ``is_there``: the same bytes are. */
+/** A version of a file, written into a directory. ``in_the_way``: another file has the name, and is replaced only if that is allowed. ``is_there``: the same bytes are. */
 export interface FileRestorationDocument {
   applied: boolean
   undo: string | null
@@ -304,10 +304,9 @@ export interface FileRestorationDocument {
   path: string
   version: number
   to: string
-  bytes: number | null
-  kept: string | null
-  in_the_way?: boolean
-  is_there?: boolean
+  bytes: number
+  in_the_way: boolean
+  is_there: boolean
 }
 
 /** The text of one version; null if it is not text or unknown. */
@@ -573,7 +572,7 @@ export interface PageHitDocument {
   snippet: Snippet
 }
 
-/** One message of a page. The cost of a response is on the message with its last line. */
+/** One message of a page. The cost of a response is on the message with its last line. ``results`` are shown with their calls; of an ``unmatched`` one the blocks at ``own`` are shown by themselves: results without a call or beyond the first of a call, and what is not a result. */
 export interface PageMessageDocument {
   uuid: string
   parent_uuid: string | null
@@ -583,7 +582,7 @@ export interface PageMessageDocument {
   model: string | null
   usage: Usage | null
   index: number
-  kind: 'answer' | 'boundary' | 'command' | 'other' | 'prompt' | 'results' | 'summary'
+  kind: 'answer' | 'boundary' | 'command' | 'other' | 'prompt' | 'results' | 'summary' | 'unmatched'
   bytes: number
   is_meta: boolean
   is_summary: boolean
@@ -594,6 +593,7 @@ export interface PageMessageDocument {
   is_copied: boolean
   turn: number
   compaction?: number | null
+  own?: number[]
   cut: boolean
 }
 

@@ -95,15 +95,10 @@ export interface Row {
 
 const row = (type: Row['type'], index: number, more: Partial<Row> = {}): Row => ({ type, index, to: index + 1, turn: -1, number: 0, key: `${type[0]}${index}`, ...more })
 
-/** Messages that have a row of their own: results stand with their calls, unless no answer is before them. */
+/** Messages that have a row of their own: results ('r') stand with their calls; those that no call shows are 'u'. */
 export function shownRows(kinds: string, from = 0, to = kinds.length): number[] {
   const rows: number[] = []
-  let before = ''
-  for (let place = from; place < to; place++) {
-    const kind = kinds[place]!
-    if (kind !== 'r' || before !== 'a') rows.push(place)
-    if (kind !== 'r') before = kind
-  }
+  for (let place = from; place < to; place++) if (kinds[place] !== 'r') rows.push(place)
   return rows
 }
 
@@ -140,7 +135,7 @@ function segment(rows: Row[], kinds: string, start: number, end: number, isOpen:
   const shown = shownRows(kinds, first, end)
   // The answer is the last thing the model said, if no result came after it.
   let last = end - 1
-  while (last >= first && !'ar'.includes(kinds[last]!)) last--
+  while (last >= first && !'aru'.includes(kinds[last]!)) last--
   const answer = last >= first && kinds[last] === 'a' ? last : end
   const work = shown.filter((place) => place < answer && place <= last)
   if (work.some((place) => kinds[place] === 'a')) {

@@ -3,8 +3,8 @@
 Versions come from the client's backups and from Write, Edit and Read calls.
 A version without recorded content is listed as unknown. --restore writes one
 version into --to (default: the current directory), under the file's own name.
-It follows no links and replaces nothing, unless you add --overwrite, which
-saves the old file beside it. Prints the plan; --apply carries it out.
+It follows no links and replaces nothing, unless you add --overwrite. Prints
+the plan; --apply carries it out; `recollect undo` takes it back.
 
 --rewind undoes the file changes of a whole turn and of all later ones: the
 files of the project become what they were before that prompt (default: the
@@ -19,8 +19,6 @@ Example:
 
 from __future__ import annotations
 
-import os
-import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,9 +33,10 @@ from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.model.files.history import FileVersion, diff, version_at
 from recollect.services import rewind
 from recollect.services.documents import parts as documents
-from recollect.services.documents.changes import FileRestorationDocument, RewindDocument
+from recollect.services.documents.changes import RewindDocument
+from recollect.services.file_restore import planned_restoration, restoration_document, restored
 from recollect.services.session import Session
-from recollect.storage.file_backups import RestoredFile, restore, touched_files
+from recollect.storage.file_backups import touched_files
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -54,7 +53,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--to", metavar="DIR", default=".", help="the directory to write to (default: this one)"
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="replace an existing file; saves the old one beside it"
+        "--overwrite", action="store_true", help="replace an existing file; undo brings it back"
     )
     parser.add_argument(
         "--rewind",
@@ -184,40 +183,21 @@ def _restore(options: Namespace, session: Session, files: Files) -> int:
     path = _only_path(options.restore, files)
     number = _chosen(options.at, path, files[path])
     version = files[path][number - 1]
-    target = Path(options.to) / Path(path.replace("\\", "/")).name
-    if not version.is_known or not version.existed:
-        raise UsageError(
-            f"{path}: version {number} has no content to restore",
-            hint="`recollect files S` lists the versions",
-        )
-    done = restore(version, Path(options.to), overwrite=options.overwrite) if options.apply else None
+    directory = Path.cwd() / options.to
+    found = planned_restoration(version, directory, session.id, overwrite=options.overwrite)
+    change = restored(found, plans.own_data(options)) if options.apply else None
+    undo = plans.command(options, "undo", change, "--apply") if change else None
     if options.json:
-        output.print_json(
-            FileRestorationDocument(
-                session=session.id,
-                path=path,
-                version=number,
-                to=str(done.path if done else target),
-                bytes=documents.version_length(version),
-                kept=str(done.kept) if done and done.kept else None,
-                applied=options.apply,
-                undo=_undo(done) if done else None,
-            )
-        )
-    else:
-        what = f"version {number} of {visible(path)} ({_state(version)})"
-        _tell_restored(options, session, f"{what} to {visible(str(target))}", target, done)
-    return 0
-
-
-def _tell_restored(
-    options: Namespace, session: Session, what: str, target: Path, done: RestoredFile | None
-) -> None:
-    output.say(f"{'Restored' if done else 'Would restore'} {what}")
-    if done is None and not options.overwrite and os.path.lexists(target):
-        output.say(
-            output.styled("  A file with this name exists: --overwrite replaces it and saves a copy", "red")
-        )
+        document = restoration_document(found, session.id, path, number, applied=options.apply, undo=undo)
+        output.print_json(document)
+        return 0
+    what = f"version {number} of {visible(path)} ({_state(version)})"
+    if found.plan is None:
+        output.say(f"Nothing to restore: {visible(str(found.target))} has the bytes of {what}")
+        return 0
+    output.say(f"{'Restored' if change else 'Would restore'} {what} to {visible(str(found.target))}")
+    if found.in_the_way and not options.overwrite:
+        output.say(output.styled("  A file with this name exists: --overwrite replaces it", "red"))
     again = [
         "files",
         session.id,
@@ -226,7 +206,8 @@ def _tell_restored(
     ]
     again += ["--apply", *(plans.option("--at", options.at) if options.at else [])]
     again += ["--overwrite"] if options.overwrite else []
-    plans.say_end(options, plans.command(options, *again), _undo(done) if done else "")
+    plans.say_end(options, plans.command(options, *again), undo or "")
+    return 0
 
 
 def _only_path(wanted: str, files: Files) -> str:
@@ -251,9 +232,3 @@ def _chosen(at: str | None, path: str, versions: list[FileVersion]) -> int:
             hint=f"it has versions 1 to {len(versions)}; an entry's id works too",
         )
     return max(number for number, one in enumerate(versions, 1) if one is version)
-
-
-def _undo(done: RestoredFile) -> str:
-    if done.kept is None:
-        return shlex.join(["rm", "--", str(done.path)])
-    return shlex.join(["mv", "--", str(done.kept), str(done.path)])

@@ -73,7 +73,7 @@ class RewindDocument(ChangeDocument, frozen=True, kw_only=True):
 
 
 class FileRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
-    """A version of a file, written into a directory. ``kept``: where the command saved the previous file.
+    """A version of a file, written into a directory.
 
     ``in_the_way``: another file has the name, and is replaced only if that is allowed. ``is_there``: the same bytes are.
     """
@@ -82,10 +82,9 @@ class FileRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
     path: str
     version: int
     to: str
-    bytes: int | None
-    kept: str | None
-    in_the_way: bool | UnsetType = UNSET
-    is_there: bool | UnsetType = UNSET
+    bytes: int
+    in_the_way: bool
+    is_there: bool
 
 
 class TodoMoveDocument(ChangeDocument, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from recollect.services.session import ActiveBranch, Compaction
 
 # The page has its own type of this name; the log may hold anything.
 Block = Annotated[Any, Meta(title="Block", description="A content block as in the log.")]
-MessageKind = Literal["prompt", "answer", "results", "summary", "boundary", "command", "other"]
+MessageKind = Literal["prompt", "answer", "results", "unmatched", "summary", "boundary", "command", "other"]
 
 
 # ---- messages --------------------------------------------------------------------------------------------
@@ -78,7 +78,11 @@ class ToolCallDocument(Struct, frozen=True, kw_only=True):
 
 
 class PageMessageDocument(MessageDocument, frozen=True, kw_only=True):
-    """One message of a page. The cost of a response is on the message with its last line."""
+    """One message of a page. The cost of a response is on the message with its last line.
+
+    ``results`` are shown with their calls; of an ``unmatched`` one the blocks at ``own`` are shown by themselves: results
+    without a call or beyond the first of a call, and what is not a result.
+    """
 
     index: int
     kind: MessageKind
@@ -92,6 +96,7 @@ class PageMessageDocument(MessageDocument, frozen=True, kw_only=True):
     is_copied: bool
     turn: int
     compaction: int | UnsetType | None = UNSET
+    own: list[int] | UnsetType = UNSET
     cut: bool
 
 

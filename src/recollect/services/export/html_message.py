@@ -1,7 +1,7 @@
 """Messages of an exported page as turns: prompt, work, answer; calls with their results.
 
-A line with only results is not a message of its own: its results are shown with the calls. A result whose
-call is not shown is shown by itself, so that nothing is left out.
+A line with only results is not a message of its own: its results are shown with the calls. A result that no
+call shows is shown by itself, so that nothing is left out; ``ViewMessages`` decides for the page, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from recollect.services.page.conversation import ViewMessages
 
 _FOLDED = "so"
 _CLASSES = {"p": "prompt", "a": "answer", "s": "summary", "c": "prompt"}
-_NAMES = {"c": "Command", "s": "Summary of what came before", "r": "Results without their call"}
+_NAMES = {"c": "Command", "s": "Summary of what came before", "u": "Results not shown with a call"}
 _PARTS = {"reminder": "Reminder of the client", "notice": "Note of the client", "output": "Output"}
 _NO_TURN = -2
 _SYNTHETIC = "<synthetic>"
@@ -65,8 +65,6 @@ class MessageWriter:
         self._source, self._message_view, self._agents, self._places = source, message_view, agents, places
         self._mark, self.is_agent = mark, is_agent
         self._load = source.loader(message_view)
-        self._called: set[str] = set()
-        self._only_results: set[int] = set()
         self._ends: tuple[str, dict[str, tuple[ToolCall, Entry | None]]] = ("", {})
         self._paid = _NO_TURN
         self._turns = None if is_agent else source.turns(message_view)
@@ -116,12 +114,12 @@ class MessageWriter:
     def message(self, index: int, *, turn: int = _NO_TURN, is_work: bool = False) -> Iterator[str]:
         """One message in pieces; nothing if all of it is shown elsewhere."""
         kind = self._message_view.kinds[index]
-        if kind == "r" and self._is_answered(index):
+        if kind == "r":
             return
         said = self._source.message(self._message_view, index)
-        blocks = [block for block in said.blocks if not self._is_elsewhere(block, index)]
-        if not blocks and said.blocks:
-            return
+        blocks: Sequence[Block] = said.blocks
+        if kind == "u":
+            blocks = [blocks[place] for place in self._message_view.own_blocks(index, blocks)]
         if kind in "pc" and not self.is_agent:
             self.prompts.append((index, words_of(command_line(said.text[:4000]), 120)))
         name = "step" if is_work else _CLASSES.get(kind, "other")
@@ -143,21 +141,6 @@ class MessageWriter:
     def _blocks(self, blocks: Sequence[Block], said: Message, index: int) -> Iterator[str]:
         for block in blocks:
             yield from self._block(block, said, index)
-
-    def _is_answered(self, index: int) -> bool:
-        """Whether a line has nothing but results, all shown with their calls; so it need not be read again."""
-        results = self._message_view.results
-        return all(
-            node.offset in self._only_results
-            and all(call in self._called and results[call].offset == node.offset for call in node.result_ids)
-            for node in self._message_view.groups[index]
-        )
-
-    def _is_elsewhere(self, block: Block, index: int) -> bool:
-        if not isinstance(block, ToolResultBlock) or block.tool_use_id not in self._called:
-            return False
-        node = self._message_view.results.get(block.tool_use_id)
-        return node is not None and any(one.offset == node.offset for one in self._message_view.groups[index])
 
     def _about(self, said: Message, kind: str) -> str:
         model = (
@@ -183,7 +166,7 @@ class MessageWriter:
                 return "Task" if self.is_agent else "You"
             case "a":
                 return "Sub-agent" if self.is_agent else "Assistant"
-            case "c" | "s" | "r":
+            case "c" | "s" | "u":
                 return _NAMES[kind]
         if said.is_meta:
             return "Added by the client"
@@ -204,14 +187,13 @@ class MessageWriter:
             case ServerToolUseBlock() | McpToolUseBlock():
                 yield from _remote_call(block)
             case ToolResultBlock():
-                yield '<details class="call"><summary><b>Result</b> of a call that is not shown here</summary>'
+                yield '<details class="call"><summary><b>Result</b> not shown with a call</summary>'
                 yield from html_call.result(html_call.content(block))
                 yield "</details>\n"
             case _:
                 yield from html_call.content(block)
 
     def _call(self, block: ToolUseBlock, said: Message, index: int) -> Iterator[str]:
-        self._called.add(block.id)
         shown = html_call.shown_call(*self._ends_of(said)[block.id])
         agent = self._agents.sent_by(shown.call)
         yield html_call.opening(shown)
@@ -233,11 +215,6 @@ class MessageWriter:
             name: self._message_view.results[name] for name in wanted if name in self._message_view.results
         }
         read = {node.offset: self._load(node) for node in nodes.values()}
-        self._only_results.update(
-            offset
-            for offset, entry in read.items()
-            if entry is not None and all(isinstance(block, ToolResultBlock) for block in _blocks_of(entry))
-        )
         calls = tool_calls([*said.entries, *(entry for entry in read.values() if entry is not None)])
         found = {
             call.id: (call, read[nodes[call.id].offset] if call.id in nodes else None)
@@ -246,10 +223,6 @@ class MessageWriter:
         }
         self._ends = (said.uuid, found)
         return found
-
-
-def _blocks_of(entry: Entry) -> Sequence[Block]:
-    return () if entry.message is None else entry.message.blocks
 
 
 def _remote_call(block: ServerToolUseBlock | McpToolUseBlock) -> Iterator[str]:

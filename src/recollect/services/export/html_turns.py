@@ -132,8 +132,8 @@ def _segment(kinds: str, start: int, end: int, turn: int) -> Iterator[TurnStep]:
     if is_prompt:
         yield TurnStep("message", start, turn=turn)
     first = start + 1 if is_prompt or kinds[start : start + 1] == "b" else start
-    shown = range(first, end)  # results too: those of a call that is shown are left out when they are written
-    last = max((place for place in range(first, end) if kinds[place] in "ar"), default=first - 1)
+    shown = [place for place in range(first, end) if kinds[place] != "r"]
+    last = max((place for place in range(first, end) if kinds[place] in "aru"), default=first - 1)
     answer = last if last >= first and kinds[last] == "a" else end
     work = [place for place in shown if place < answer and place <= last]
     if not any(kinds[place] == "a" for place in work):

@@ -175,15 +175,11 @@ def restore_file(
     version = version_of(files_of(desk, session), path, number)
     found = file_restore.planned_restoration(version, Path(to), session.id, overwrite=overwrite)
     change = file_restore.restored(found, desk.data) if apply else None
-    return documents.FileRestorationDocument(
-        session=session.id,
-        path=path,
-        version=number,
-        to=str(found.target),
-        bytes=found.bytes,
-        in_the_way=found.in_the_way,
-        is_there=found.plan is None,
-        kept=None,
+    return file_restore.restoration_document(
+        found,
+        session.id,
+        path,
+        number,
         applied=apply,
         undo=None if change is None else desk.command("undo", change, "--apply"),
         undo_request=None if change is None else _request("/api/undo", id=change),

@@ -15,6 +15,7 @@ from typing import cast
 from msgspec import Struct
 
 from recollect.errors import NotFound, UsageError
+from recollect.model.blocks import Block, ToolResultBlock
 from recollect.model.conversation.agents import read_meta
 from recollect.model.conversation.chain import Load
 from recollect.model.conversation.conversation import Conversation, grouped
@@ -30,6 +31,7 @@ KINDS: dict[str, MessageKind] = {
     "p": "prompt",
     "a": "answer",
     "r": "results",
+    "u": "unmatched",
     "s": "summary",
     "b": "boundary",
     "c": "command",
@@ -38,7 +40,7 @@ KINDS: dict[str, MessageKind] = {
 _VIEWS_KEPT = 6
 _LARGEST_META = 1 << 20
 # A command without an answer, such as one that clears the screen, belongs to the turn before.
-_STARTS = re.compile("[pb]|c(?=[or]*a)")
+_STARTS = re.compile("[pb]|c(?=[oru]*a)")
 _AGENT_ID = re.compile(r"agentId: ([A-Za-z0-9_-]{1,64})")
 
 
@@ -94,7 +96,7 @@ class ViewMessages:
         if node.is_compact_summary:
             return "s"
         if node.result_ids:
-            return "r"
+            return "r" if self._is_with_calls(node) else "u"
         if node.offset in self._commands:
             return "c"
         return "o" if node.offset in self._meta else "p"
@@ -106,11 +108,41 @@ class ViewMessages:
 
     def shown_at(self, index: int) -> int:
         """Where a message is shown: results are shown with their call."""
-        caller: int | None = index
-        while caller is not None and self.kinds[caller] == "r":  # each result follows the one before
-            before = self.places.get(self.groups[caller][0].parent or "")
-            caller = before if before is not None and before < caller else None
-        return caller if caller is not None and self.kinds[caller] == "a" else index
+        is_elsewhere = self.kinds[index] == "r"
+        return self._called[self.groups[index][0].result_ids[0]] if is_elsewhere else index
+
+    @functools.cached_property
+    def _called(self) -> dict[str, int]:
+        """The message that makes each call."""
+        calls = self.log.points.calls
+        found: dict[str, int] = {}
+        for index, group in enumerate(self.groups):
+            for node in group:
+                for call in calls.get(node.offset, ()):
+                    found.setdefault(call, index)
+        return found
+
+    def _is_with_calls(self, node: Node) -> bool:
+        """Whether calls of this view show all of a line of results."""
+        is_single = len(set(node.result_ids)) == len(node.result_ids)
+        is_all = is_single and node.offset not in self.log.points.mixed
+        return is_all and all(self._is_with_call(call, node) for call in node.result_ids)
+
+    def _is_with_call(self, call: str, node: Node) -> bool:
+        return call in self._called and self.results[call].offset == node.offset
+
+    def own_blocks(self, index: int, blocks: Sequence[Block]) -> list[int]:
+        """The places of the blocks of a message that no call shows: results that have no call in this view or are
+        the second one of a call, and whatever is not a result.
+        """
+        own: list[int] = []
+        seen: set[str] = set()
+        for place, block in enumerate(blocks):
+            call = block.tool_use_id if isinstance(block, ToolResultBlock) else None
+            if call is None or call in seen or not self._is_with_call(call, self.groups[index][0]):
+                own.append(place)
+            seen.add(call or "")
+        return own
 
     @functools.cached_property
     def results(self) -> dict[str, Node]:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.errors import RecollectError
+from recollect.errors import Busy, RecollectError
+from recollect.services.documents.page import IndexState
 from recollect.services.homes import Home
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
@@ -52,13 +53,39 @@ class AccessDenial(Struct, frozen=True):
 
 
 class _MirrorIndexKeeper(IndexKeeper):
-    """An index over a mirror. It answers nothing before the mirror was refreshed."""
+    """An index over a mirror. It answers nothing before the mirror was refreshed, and is not ready before it holds all
+    that the first fill brought.
+    """
 
     def __init__(self, homes: Sequence[Path], cache: Path, mirror: Mirror, patience: float) -> None:
         super().__init__(homes, cache)
         self._mirror, self._patience = mirror, patience
         self._is_clear = threading.Event()
         self._is_clear.set()
+        self._is_whole = False
+
+    @property
+    def state(self) -> IndexState:
+        found = super().state
+        if found != "ready" or self._is_whole:
+            return found
+        self.refresh()
+        return "building"
+
+    def check_whole(self) -> None:
+        """``Busy`` while sessions are being fetched or read for the first time."""
+        if self.state == "building":
+            raise Busy("the team's sessions are still being read", hint="sums follow when all are here")
+
+    def refresh(self) -> None:
+        if self._mirror.is_filled and not self._is_whole:
+            self.hurry()
+        super().refresh()
+
+    def _refresh(self) -> None:
+        is_filled = self._mirror.is_filled
+        super()._refresh()
+        self._is_whole |= is_filled and not self.notes
 
     @contextlib.contextmanager
     def opened(self, wait: float = 0.25) -> Iterator[OpenIndex]:

@@ -111,6 +111,7 @@ class MessageWindow:
             is_copied=any("forkedFrom" in entry.fields() for entry in said.entries),
             turn=self._turn(index),
             compaction=talk.boundaries.get(said.uuid) if kind == "b" else UNSET,
+            own=talk.own_blocks(index, said.blocks) if kind == "u" else UNSET,
             cut=shown.is_cut,
         )
 

@@ -72,7 +72,7 @@ class Mirror:
     """One mirror, updated on demand. Threads may share it.
 
     ``rest`` is how many seconds a refresh stays valid, longer if refreshing takes long. ``removed`` is called
-    after sessions were removed, before any caller sees it.
+    after sessions were removed, before any caller sees it. ``is_filled``: every session was here once.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Mirror:
         self._starting, self._named = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
         self._begun = self._good_until = 0.0
-        self._is_stopped = False
+        self._is_stopped = self.is_filled = False
         self._problem: RecollectError | None = None
         self._proved: dict[Path, _FileProof] = {}
         self._seen: dict[str, tuple[int, int, int]] = {}
@@ -211,12 +211,15 @@ class Mirror:
 
     def _bring_up_to_date(self) -> None:
         listed = self._listed()
+        # An earlier process filled it, if every session has its place here.
+        self.is_filled |= all(one.id in self._projects for one in listed)
         self._named.set()
         waiting = [one for one in listed if self._seen.get(one.id) != _mark(one)]
         self.done, self.total = 0, len(waiting)
         for one in waiting:
             self._top_up(one.id)
             self.done += 1
+        self.is_filled = True
 
     def _top_up(self, session: str) -> bool:
         """Update one session; True if it was removed here."""

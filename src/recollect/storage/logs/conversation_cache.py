@@ -200,7 +200,13 @@ class ConversationCache:
 def _copy(points: LogPoints) -> LogPoints:
     """A copy, because the graph made of the earlier points may still be in use."""
     return LogPoints(
-        list(points.points), set(points.meta), set(points.commands), points.end, points.before_end
+        list(points.points),
+        set(points.meta),
+        set(points.commands),
+        set(points.mixed),
+        dict(points.calls),
+        points.end,
+        points.before_end,
     )
 
 

@@ -26,7 +26,7 @@ from recollect.system.peek import open_regular
 
 # Increase with each change in what ``node_of`` makes of a line; added or removed fields are noticed
 # automatically.
-_FORMAT = " ".join(("4", *Node.__struct_fields__))
+_FORMAT = " ".join(("5", *Node.__struct_fields__))
 _HEAD = 512
 _LONGEST_HEADER = 64 << 10
 _SUFFIX = ".points"
@@ -37,12 +37,15 @@ _MOST_BYTES = 256 << 20
 class LogPoints(Struct):
     """What was read of a log so far.
 
-    ``meta`` are the offsets of lines that the client wrote in the user's name, ``commands`` of slash commands.
+    ``meta`` are the offsets of lines that the client wrote in the user's name, ``commands`` of slash commands,
+    ``mixed`` of results with something beside them; ``calls`` are the ids of the calls that a line makes.
     """
 
-    points: list[Node | LeafMark]
-    meta: set[int]
-    commands: set[int]
+    points: list[Node | LeafMark] = []
+    meta: set[int] = set()
+    commands: set[int] = set()
+    mixed: set[int] = set()
+    calls: dict[int, tuple[str, ...]] = {}
     end: int = 0
     before_end: bytes = b""
 
@@ -77,6 +80,8 @@ class _PointsBody(Struct, array_like=True, frozen=True):
     marks: list[LeafMark]
     meta: set[int]
     commands: set[int]
+    mixed: set[int]
+    calls: dict[int, tuple[str, ...]]
 
 
 _header = msgspec.json.Decoder(_PointsHeader)
@@ -106,7 +111,8 @@ class PointsCache:
             return None
         points: list[Node | LeafMark] = [*rest.nodes, *rest.marks]
         points.sort(key=lambda point: point.offset)
-        return LogPoints(points, rest.meta, rest.commands, header.end, log.fingerprint(header.end))
+        ends = (header.end, log.fingerprint(header.end))
+        return LogPoints(points, rest.meta, rest.commands, rest.mixed, rest.calls, *ends)
 
     def covers(self, log: OpenLog) -> int:
         """Up to which byte a log need not be read again."""
@@ -126,7 +132,8 @@ class PointsCache:
         marks = [one for one in points.points if isinstance(one, LeafMark)]
         try:
             head = log.read_all(_HEAD, 0)
-            data = msgspec.msgpack.encode(_PointsBody(nodes, marks, points.meta, points.commands))
+            body = _PointsBody(nodes, marks, points.meta, points.commands, points.mixed, points.calls)
+            data = msgspec.msgpack.encode(body)
             header = _PointsHeader(
                 _FORMAT,
                 str(log.path),

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from recollect.model.conversation.conversation import Conversation
 from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import LeafMark, Node, node_of
+from recollect.model.conversation.node import Node, node_of
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
+from recollect.model.line_views.call_line import call_ids, has_more_than_results
 from recollect.model.line_views.damage import damage_of
 from recollect.model.prompts import client_written
 from recollect.storage.logs.kept_points import LogPoints, PointsCache
@@ -37,7 +38,7 @@ class LogGraph:
 
     def __init__(self, path: Path, _known: LogPoints | None = None, _kept: PointsCache | None = None) -> None:
         self.path = path
-        self.points = _known or LogPoints([], set(), set())
+        self.points = _known or LogPoints()
         self._reader = LogReader(path)
         self._kept = _kept
         self._unkept: tuple[int, os.stat_result] | None = None
@@ -63,8 +64,8 @@ class LogGraph:
                 point = node_of(line) if isinstance(line, Line) else None
                 if point is not None:
                     read.points.append(point)
-                if _may_be_meta(point) and isinstance(line, Line):
-                    _note(read, line)
+                if isinstance(point, Node) and isinstance(line, Line):
+                    _note(read, point, line)
                 read.end = line.end
                 if pause is not None and number % _PAUSE_LINES == 0:
                     pause()
@@ -80,7 +81,7 @@ class LogGraph:
         if self._kept is not None and not known.end and log.size() >= WORTH_KEEPING:
             known = self._kept.read(log) or known
         if log.size() < known.end or log.fingerprint(known.end) != known.before_end:
-            known = LogPoints([], set(), set())
+            known = LogPoints()
         self.points = known
         return known
 
@@ -115,16 +116,18 @@ class LogGraph:
         return [item for item in lines if item is not None]
 
 
-def _note(read: LogPoints, line: Line) -> None:
-    written = client_written(line)
-    if written == "command":
-        read.commands.add(line.offset)
-    elif written == "note" or _META.search(line.data):
-        read.meta.add(line.offset)
-
-
-def _may_be_meta(point: Node | LeafMark | None) -> bool:
-    return isinstance(point, Node) and point.type == "user" and not point.result_ids
+def _note(read: LogPoints, point: Node, line: Line) -> None:
+    if point.has_call:
+        read.calls[line.offset] = call_ids(line.data)
+    elif point.result_ids:
+        if has_more_than_results(line.data):
+            read.mixed.add(line.offset)
+    elif point.type == "user":
+        written = client_written(line)
+        if written == "command":
+            read.commands.add(line.offset)
+        elif written == "note" or _META.search(line.data):
+            read.meta.add(line.offset)
 
 
 def _loaded(reader: LogReader, node: Node) -> Entry | None:
