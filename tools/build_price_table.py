@@ -346,6 +346,32 @@ def other_rows() -> list[Row]:
     return list(found.values())
 
 
+def other_tiers() -> list[tuple[str, str, Periods]]:
+    """Prices of service tiers, from the day on which they were looked at; "fast" must be "priority" under another name."""
+    found: list[tuple[str, str, Periods]] = []
+    known = {row[0] for row in other_rows()}
+    for vendor in OTHER_VENDORS:
+        for model in provider_of(vendor).models:
+            said: dict[str, Periods] = {}
+            for variant in model.price_variants or ():
+                tier = variant.when.get("service_tier")
+                if model.id not in known or tier in (None, "default") or len(variant.when) != 1:
+                    continue
+                day = variant.constraint
+                if tier not in ("flex", "priority", "fast") or not isinstance(
+                    day, StartDateConstraint | None
+                ):
+                    raise NotUnderstood(f"{model.id}: prices for {variant.when}")
+                with contextlib.suppress(NotUnderstood):
+                    start = 0 if day is None else quarter(day.start_date)
+                    usual = model.prices[-1].prices if isinstance(model.prices, list) else model.prices
+                    said[tier] = ((start, _text_tiers(model, variant.prices, usual.web_searches_kcount)),)
+            if said.pop("fast", said.get("priority")) != said.get("priority"):
+                raise NotUnderstood(f"{model.id}: fast is not priority")
+            found += [(model.id, tier, periods) for tier, periods in said.items()]
+    return found
+
+
 def _other_names(model: ModelInfo) -> tuple[str, ...]:
     """The names that are understood, and the model's own; what a name may merely contain is too little."""
     found = ["=" + model.id.lower()]
@@ -364,19 +390,26 @@ def _other_periods(model: ModelInfo) -> Periods:
         constraint = None if conditional is None else conditional.constraint
         if not isinstance(prices, ModelPrice) or not isinstance(constraint, StartDateConstraint | None):
             raise NotUnderstood(f"{model.id}: prices that depend on {constraint!r}")
-        known = {key: value for key, value in vars(prices).items() if value is not None and key in CLASSES}
-        starts = sorted(
-            {tier.start for one in known.values() if isinstance(one, TieredPrices) for tier in one.tiers}
-        )
-        if not set(starts) <= set(THRESHOLDS):
-            raise NotUnderstood(f"{model.id}: prices change above {starts} tokens")
         start = 0 if constraint is None else quarter(constraint.start_date)
-        found[start] = tuple(
-            (above, tuple(_rate(known.get(key), above, key) for key in CLASSES)) for above in (0, *starts)
-        )
+        found[start] = _text_tiers(model, prices)
     if 0 not in found or list(found) != sorted(found):
         raise NotUnderstood(f"{model.id}: prices without a first, or not in the order of their dates")
     return tuple(found.items())
+
+
+def _text_tiers(model: ModelInfo, prices: ModelPrice, search: object = None) -> Tiers:
+    """``search``: what a search costs where these prices do not say so; it is the same at every tier."""
+    known = {key: value for key, value in vars(prices).items() if value is not None and key in CLASSES}
+    if search is not None:
+        known.setdefault("web_searches_kcount", search)
+    starts = sorted(
+        {tier.start for one in known.values() if isinstance(one, TieredPrices) for tier in one.tiers}
+    )
+    if not set(starts) <= set(THRESHOLDS):
+        raise NotUnderstood(f"{model.id}: prices change above {starts} tokens")
+    return tuple(
+        (above, tuple(_rate(known.get(key), above, key) for key in CLASSES)) for above in (0, *starts)
+    )
 
 
 def other_table() -> str:
@@ -391,6 +424,9 @@ from recollect.model.cost.price_table import Periods
 
 OTHER_MODELS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods], ...] = (
 {"".join(_laid_out(row, 1) for row in other_rows())})
+# What OpenAI and Google charge at their service tiers; "fast" is "priority".
+OTHER_TIERS: tuple[tuple[str, str, Periods], ...] = (
+{"".join(_laid_out(row, 1) for row in other_tiers())})
 '''
 
 
@@ -426,7 +462,8 @@ MODELS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods], ..
 
 
 def _other_changes() -> tuple[int, ...]:
-    return tuple(sorted({start for row in other_rows() for start, _ in row[3]} - {0}))
+    dated = [row[3] for row in other_rows()] + [periods for _, _, periods in other_tiers()]
+    return tuple(sorted({start for periods in dated for start, _ in periods} - {0}))
 
 
 def _laid_out(value: object, depth: int) -> str:

@@ -425,6 +425,20 @@ def test_an_unknown_way_of_serving_is_uncertain(said: tuple[str | None, str | No
     assert per_million("claude-opus-5") == per_million("claude-opus-5", UNCERTAIN)
 
 
+def test_service_tiers_of_openai_cost_what_is_published_since_it_is_known() -> None:
+    """Half for flex, twice for priority, which its client calls fast; before that day, and for others, no price is known."""
+    day = (dt.date(2026, 10, 12) - dt.date(1970, 1, 1)).days * 96
+    flex, fast = variant(1, None, None, "flex"), variant(1, None, None, "fast")
+    assert not (flex | fast) & UNCERTAIN
+    assert per_million("gpt-5", at=day) == ("1.25", "10", "-", "-", "0.125", "10")
+    assert per_million("gpt-5", flex, day) == ("0.625", "5", "-", "-", "0.0625", "10")
+    assert per_million("gpt-5", fast, day) == ("2.5", "20", "-", "-", "0.25", "10")
+    assert per_million("gpt-5", flex, day - 1) is None
+    assert "service tier flex before 2026-10-12" in PRICES.describe("gpt-5", day - 1, flex)
+    assert per_million("claude-opus-5", flex, day) is None
+    assert per_million("gpt-4o-mini-2024-07-18", flex, day) is None
+
+
 # --- The user's own prices -----------------------------------------------------------------------
 
 

@@ -232,3 +232,28 @@ def test_an_unknown_record_is_kept_shown_as_unknown_and_hides_nothing(tmp_path: 
     (unknown,) = (finding for finding in report.findings if finding.code == "unknown-type")
     assert unknown.what == "type 'codex:hologram' (and 1 more such lines)"
     assert found.costs().totals.responses == 0
+
+
+@pytest.mark.parametrize(("tier", "dollars"), [(None, "11.25"), ("flex", "5.625"), ("priority", "22.5")])
+def test_a_call_costs_what_its_service_tier_costs(tier: str | None, dollars: str, tmp_path: Path) -> None:
+    thread, turn = "01a1e3a3-cb77-7553-9b0b-b31340aa040a", "01a1e3a3-cb77-7553-9b0b-b31340aa040b"
+    home = tmp_path / "home"
+    used = {"input_tokens": 1_000_000, "output_tokens": 1_000_000, "total_tokens": 2_000_000}
+    payloads: list[tuple[str, dict[str, object]]] = [
+        ("session_meta", {"id": thread, "cwd": "/srv/app", "cli_version": "0.166.0"}),
+        (
+            "event_msg",
+            {"type": "thread_settings_applied", "thread_settings": {"model": "gpt-5", "service_tier": tier}},
+        ),
+        ("turn_context", {"turn_id": turn, "model": "gpt-5", "cwd": "/srv/app"}),
+        ("token_usage_record", {"thread_id": thread, "turn_id": turn, "response_id": "r1", "usage": used}),
+    ]
+    rollout = home / "sessions" / "2026" / "11" / "16" / f"rollout-2026-11-16T09-15-24-{thread}.jsonl"
+    rollout.parent.mkdir(parents=True)
+    lines = [
+        {"timestamp": "2026-11-16T09:15:24.989Z", "type": kind, "payload": payload}
+        for kind, payload in payloads
+    ]
+    rollout.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    report = recollect.Home(home, data=tmp_path / "data", index=False).costs()
+    assert (str(report.totals.usd), len(report.uncertain)) == (dollars, 0)

@@ -35,7 +35,10 @@ SYNTHETIC_MODEL = "<synthetic>"
 CONTEXT_STEPS = (100_000, 200_000, 272_000)
 _LONG_CONTEXT = 200_000
 CONTEXT_MASK = 3
-FAST, US_ONLY, BATCH, UNCERTAIN = 4, 8, 16, 32
+FAST, US_ONLY, BATCH, UNCERTAIN, FLEX, PRIORITY = 4, 8, 16, 32, 64, 128
+# OpenAI's service tiers. Claude's "priority" is another thing, and charged by contract.
+_TIERS = {"flex": FLEX, "fast": PRIORITY}
+_TIER_NAMES = {FLEX: "flex", PRIORITY: "priority"}
 
 # Published multiples of the input price, for own prices that leave these classes out; searches cost $10 a thousand.
 # https://platform.claude.com/docs/en/about-claude/pricing#prompt-caching
@@ -73,10 +76,11 @@ def variant(
         kind |= US_ONLY
     if tier == "batch":
         kind |= BATCH
+    kind |= _TIERS.get(tier or "", 0)
     is_known = (
         (kind & FAST or speed in _USUAL_SPEED)
         and (kind & US_ONLY or geo in _USUAL_GEO)
-        and (kind & BATCH or tier in _USUAL_TIER)
+        and (kind & BATCH or tier in _USUAL_TIER or tier in _TIERS)
     )
     return kind | UNCERTAIN if uncertain or not is_known else kind
 
@@ -247,8 +251,13 @@ def _listed(row: _Row, place: int, quarter: int, variant: int) -> tuple[Price | 
         return None, f"no price: none is published for fast mode of {name}{where}"
     if variant & BATCH and "batch" not in rules:
         return None, f"no price: none is published for {name} in a batch"
+    tier = _TIER_NAMES.get(variant & (FLEX | PRIORITY), "")
+    periods = _tier_periods(name, tier) if tier else fast if variant & FAST else standard
     # A clock before 1970 is a broken one, and still gets the first price.
-    dated = [period for period in (fast if variant & FAST else standard) if period[0] <= max(quarter, 0)]
+    dated = [period for period in periods if period[0] <= max(quarter, 0)]
+    if not dated:
+        when = f" before {_day(periods[0][0])}" if periods else ""
+        return None, f"no price: none is known for {name} at service tier {tier}{when}"
     since, tiers = dated[-1]
     step = (0, *CONTEXT_STEPS)[min(variant & CONTEXT_MASK, len(CONTEXT_STEPS))]
     is_flat = "flat" in rules and place == _OWN_API
@@ -258,6 +267,7 @@ def _listed(row: _Row, place: int, quarter: int, variant: int) -> tuple[Price | 
         f"since {_day(since)}" if since else "",
         f"above {above:,} tokens of context" if above else "",
         "fast mode" if variant & FAST else "",
+        f"service tier {tier}" if tier else "",
     ]
     if is_flat and step >= _LONG_CONTEXT:
         notes.append(
@@ -271,6 +281,12 @@ def _listed(row: _Row, place: int, quarter: int, variant: int) -> tuple[Price | 
     )
     text = ", ".join(filter(None, notes + changes))
     return Price((*rates, search)), f"{text}; list price ({source})"
+
+
+def _tier_periods(name: str, tier: str) -> Periods:
+    from recollect.model.cost.other_prices import OTHER_TIERS
+
+    return next((periods for model, named, periods in OTHER_TIERS if (model, named) == (name, tier)), ())
 
 
 def _changed_by(rules: tuple[str, ...], variant: int, place: int) -> tuple[int, int, list[str]]:

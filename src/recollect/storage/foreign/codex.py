@@ -616,7 +616,9 @@ class _CallCounter:
         if state.searches:
             said["web_searches"] = state.searches
         state.searches = 0
-        tier = {} if state.tier in (None, "default", "auto") else {"service_tier": state.tier}
+        # Its "fast" is the service's "priority", which in Claude's logs is another thing.
+        name = {"priority": "fast"}.get(state.tier or "", state.tier)
+        tier = {} if name in (None, "default", "auto") else {"service_tier": name}
         return [
             made.usage(voice, key, model, said, output_tokens_details={"thinking_tokens": thought}, **tier)
         ]
