@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.errors import InvalidId
-from recollect.model.ids import AgentId, EntryId, ProjectKey, SessionId, is_uuid
+from recollect.model.ids import AgentId, EntryId, ProjectKey, SessionId, is_uuid, short_id
 
 IdType = type[SessionId] | type[AgentId] | type[ProjectKey] | type[EntryId]
 TYPES: list[IdType] = [SessionId, AgentId, ProjectKey, EntryId]
@@ -228,3 +228,11 @@ def test_an_upper_case_uuid_is_not_one_to_the_client() -> None:
     lower = "0b5e9c3a-1f2d-4e5f-8a9b-0c1d2e3f4a5b"
 
     assert [True, False, False] == [is_uuid(lower), is_uuid(lower.upper()), is_uuid(lower + "\n")]
+
+
+def test_sessions_of_one_minute_can_be_told_apart_by_their_short_names() -> None:
+    """Ids of version 7 begin with the time: eight characters are those of every session of about a minute."""
+    one, other = "01a1e394-fe4b-76d3-b40a-90bd3af77600", "01a1e394-f0ab-7c11-8f44-2b3c4d5e6f70"
+    assert short_id(one) == "01a1e394-fe4b" != short_id(other)
+    assert short_id("6ada00ba-1111-4111-8111-111111111111") == "6ada00ba"
+    assert (short_id("notes"), short_id("")) == ("notes", "")

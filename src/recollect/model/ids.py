@@ -26,6 +26,14 @@ _RESERVED = frozenset(
 )
 
 
+def short_id(session: str) -> str:
+    """How a session is named to people: enough of its id that it can be told from others of the same minute.
+
+    A UUID of version 7 (Codex) begins with the time: its first eight characters are those of every session of a minute.
+    """
+    return session[:13] if session[14:15] == "7" else session[:8]
+
+
 def is_uuid(text: str) -> bool:
     """True for a UUID as the client writes and compares it: lower case, with hyphens."""
     return _UUID.match(text) is not None

@@ -19,6 +19,7 @@ from recollect.model.conversation.conversation import Conversation, Messages, gr
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node
 from recollect.model.entry import System
+from recollect.model.ids import short_id
 from recollect.services.session import Session
 from recollect.storage.logs.log_graph import LogGraph
 
@@ -83,7 +84,7 @@ def before_compaction(session: Session, number: int) -> Conversation:
         there = f"it has {len(boundaries)}" if boundaries else "it has none"
         raise NotFound(
             f"session {session.id}: no compaction {number}, {there}",
-            hint=f"`recollect tree {session.id[:8]}` shows them",
+            hint=f"`recollect tree {short_id(session.id)}` shows them",
         )
     found = _before(session, boundaries[number - 1])
     if found is None:
@@ -173,7 +174,7 @@ def agent_talk(session: Session, name: str) -> AgentConversation:
     if len(chosen) > 1:
         raise Ambiguous("agent", name, tuple(chosen))
     if not chosen:
-        hint = f"`recollect agents {session.id[:8]}` lists them"
+        hint = f"`recollect agents {short_id(session.id)}` lists them"
         raise NotFound(f"agent {name!r}: session {session.id} has none of that name", hint=hint)
     if chosen[0] in files:
         log = LogGraph(files[chosen[0]].path)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.errors import NotFound, RecollectError
+from recollect.model.ids import short_id
 from recollect.model.titles import copy_note
 from recollect.services.projects import project_name
 from recollect.services.session import Session
@@ -24,7 +25,7 @@ def in_short(session: Session) -> str:
     return "  ".join(
         part
         for part in (
-            session.id[:8],
+            short_id(session.id),
             f"{at.astimezone():%Y-%m-%d %H:%M}",
             project,
             f"{session.title[:_TITLE]!r}",

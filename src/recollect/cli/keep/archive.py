@@ -41,6 +41,7 @@ from recollect.cli.terminal.homes import chosen_homes, open_home
 from recollect.cli.terminal.plans import command, own_data, undo_of
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import UsageError
+from recollect.model.ids import short_id
 from recollect.services.archive import archive as archive_service
 from recollect.services.documents.archive import (
     ArchiveAdditionDocument,
@@ -146,7 +147,7 @@ def _list(options: Namespace, archive: Archive) -> int:
         title = padded(shortened(visible(one.title) or "(no title)", _TITLE_COLUMNS), _TITLE_COLUMNS)
         when = ago(last, now) if last else ""
         output.say(
-            f"{output.styled(visible(one.session[:8]), 'cyan')}  {when:>13}  {size(one.raw_bytes):>8} in "
+            f"{output.styled(visible(short_id(one.session)), 'cyan')}  {when:>13}  {size(one.raw_bytes):>8} in "
             f"{size(one.stored_bytes):>8}  {title}  {visible(one.cwd)}"
         )
     if not manifests:
@@ -220,7 +221,7 @@ def _restore(options: Namespace, archive: Archive) -> int:
     elif options.apply:
         output.say(f"Undo with: {undo[0]}")
     elif not blocked:
-        names = ["--all"] if options.all else [one.session[:8] for one in chosen]
+        names = ["--all"] if options.all else [short_id(one.session) for one in chosen]
         target = ["--to", str(options.to)] if options.to else []
         again = command(options, "archive", "restore", *names, *target, "--apply")
         output.say(f"Nothing was changed. Do it with: {again}")
@@ -233,7 +234,7 @@ def _tell_restored(
     verb = "Restored" if options.apply else "Cannot restore" if plan.obstacles else "Would restore"
     files = counted(len(plan.files), "file")
     bytes_ = size(sum(file.stored.size for file in plan.files))
-    output.say(visible(f"{verb} {one.session[:8]} {one.title[:40]!r}: {files}, {bytes_}:"))
+    output.say(visible(f"{verb} {short_id(one.session)} {one.title[:40]!r}: {files}, {bytes_}:"))
     for file in plan.files:
         output.say(visible(f"  {row.to}/{file.path}"))
     for path in plan.there:
@@ -261,9 +262,9 @@ def _remove(options: Namespace, archive: Archive) -> int:
     for one in chosen.values():
         verb = "Removed" if options.apply else "Would remove"
         title = shortened(visible(one.title), _TITLE_COLUMNS)
-        output.say(f"{verb} {visible(one.session[:8])} {title} ({size(one.stored_bytes)})")
+        output.say(f"{verb} {visible(short_id(one.session))} {title} ({size(one.stored_bytes)})")
     if not undo:
-        again = command(options, "archive", "rm", *(one[:8] for one in chosen), "--apply")
+        again = command(options, "archive", "rm", *map(short_id, chosen), "--apply")
         output.say(f"Nothing was changed. Do it with: {again}")
         return 0
     output.say(f"Undo with: {undo[0]}")
@@ -320,7 +321,7 @@ def _tell(added: Sequence[ArchiveResult], failed: Sequence[archive_service.Archi
         if one.is_changed:
             output.say(
                 visible(
-                    f"archived {one.manifest.session[:8]} {one.manifest.title[:40]!r}: {size(one.new_bytes)}"
+                    f"archived {short_id(one.manifest.session)} {one.manifest.title[:40]!r}: {size(one.new_bytes)}"
                 )
             )
     for problem in failed:

@@ -27,6 +27,7 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import chosen_homes, open_home, settings_home
 from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
 from recollect.errors import UsageError
+from recollect.model.ids import short_id
 from recollect.services import undo
 from recollect.services.archive import archive
 from recollect.services.archive.cleanup import CleanupCandidate, CleanupResult, candidates, clean_up
@@ -136,7 +137,7 @@ def _tell(
             else output.styled(f"  stays: {visible(one.kept_because)}", "yellow")
         )
         output.say(
-            f"{output.styled(visible(one.session.id[:8]), 'cyan')}  {when:>10}  {size(one.bytes):>8}  {title}{fate}"
+            f"{output.styled(visible(short_id(one.session.id)), 'cyan')}  {when:>10}  {size(one.bytes):>8}  {title}{fate}"
         )
     if done is None:
         output.say(

@@ -19,6 +19,7 @@ from pathlib import Path
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, size, visible
+from recollect.model.ids import short_id
 from recollect.services.documents.export import convert_document
 from recollect.services.foreign import convert
 from recollect.services.foreign.convert import ConvertPlan
@@ -53,7 +54,7 @@ def run(options: Namespace) -> int:
 def _tell(plan: ConvertPlan, *, done: bool) -> None:
     verb = "Converted" if done else "Would convert"
     output.say(
-        f"{verb} {visible(plan.session[:8])} of {plan.from_agent} for {plan.to_agent}:"
+        f"{verb} {visible(short_id(plan.session))} of {plan.from_agent} for {plan.to_agent}:"
         f" {counted(len(plan.lines), 'line')}, {size(plan.bytes)}"
     )
     output.say(f"File: {visible(str(plan.path))}")

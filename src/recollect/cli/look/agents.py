@@ -18,6 +18,7 @@ from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.model.conversation.agents import SubAgent
+from recollect.model.ids import short_id
 from recollect.services.agents import agents_of
 from recollect.services.documents.parts import ListedAgentsDocument, listed_agent
 
@@ -41,7 +42,7 @@ def run(options: Namespace) -> int:
         output.print_json(ListedAgentsDocument(session.id, [listed_agent(agent) for agent in agents]))
         return 0
     output.say(
-        f"{counted(len(agents), 'sub-agent')} of {session.id[:8]}  {shortened(visible(session.title), 60)}"
+        f"{counted(len(agents), 'sub-agent')} of {short_id(session.id)}  {shortened(visible(session.title), 60)}"
     )
     for line in (line for agent in agents for line in _lines(agent)):
         output.say(line)

@@ -22,6 +22,7 @@ from recollect.cli.terminal.homes import chosen_homes, open_home
 from recollect.cli.terminal.plans import own_cache, own_data
 from recollect.cli.terminal.screen import Screen, whole_screen
 from recollect.cli.terminal.text import visible
+from recollect.model.ids import short_id
 
 if TYPE_CHECKING:
     from recollect.services.list import ListedSession
@@ -75,5 +76,7 @@ def _read(screen: Screen, options: Namespace, name: str) -> None:
     from recollect.cli.look.reader import Reader
 
     session = open_home(options.homes, options.data).session(name)
-    title = f"{visible(session.title) or '(no title)'}  {visible(session.cwd)}  {visible(session.id[:8])}"
+    title = (
+        f"{visible(session.title) or '(no title)'}  {visible(session.cwd)}  {visible(short_id(session.id))}"
+    )
     Reader(screen, title, session.conversation().messages).read()

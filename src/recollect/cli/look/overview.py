@@ -27,6 +27,7 @@ from recollect.cli.terminal.session_rows import session_rows
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.model.cost.money import dollars
 from recollect.model.findings import Finding, Severity
+from recollect.model.ids import short_id
 from recollect.services.cost.recent import RecentCosts, recent_costs
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import index_at_hand
@@ -190,7 +191,7 @@ def _next_step(options: Namespace, answer: Overview) -> tuple[str, str]:
         )
     if answer.damage.lines:
         first = visible(str(answer.damage.logs[0].stem))
-        return f"First damaged log: {first}", command(options, "check", answer.damage.logs[0].stem[:8])
+        return f"First damaged log: {first}", command(options, "check", short_id(answer.damage.logs[0].stem))
     if not answer.damage.complete:
         return "Not every byte was read.", command(options, "overview", "--full")
     if any(one.severity is not Severity.INFO for one in answer.findings):

@@ -41,6 +41,7 @@ from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import ago, shortened, visible
 from recollect.errors import Busy, UsageError
 from recollect.model import timespan
+from recollect.model.ids import short_id
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.search.search import SearchHit, SearchResult, SessionHits, search
@@ -185,7 +186,7 @@ def _print_sessions(found: SearchResult, now: dt.datetime) -> None:
     for number, one in enumerate(found.sessions, 1):
         hits = f"{one.count:,}{'' if found.is_complete else '+'} {'hit' if one.count == 1 else 'hits'}"
         title = shortened(visible(one.title or "(no title)"), _TITLE_COLUMNS)
-        name = output.styled(visible((one.session or "")[:8] or "-"), "cyan")
+        name = output.styled(visible(short_id(one.session or "") or "-"), "cyan")
         fit = "" if one.strength is None else f"strength {one.strength:.2f}, "
         output.say(f"{number:>{columns}}  {name}  {output.styled(title, 'bold')}  {fit}{hits}")
         indent = " " * (columns + 2)
@@ -258,7 +259,7 @@ def _remark(found: SearchResult, options: Namespace, *, has_homes: bool, is_numb
         )
         output.note(f"{read}. Try {'--seconds N with a larger N' if found.is_cut_short else hint}.")
     elif not options.flat:
-        number = 1 if is_numbered else (found.sessions[0].session or "ID")[:8]
+        number = 1 if is_numbered else short_id(found.sessions[0].session or "ID")
         ways = [plans.command(options, command, str(number)) for command in ("show", "resume")]
         more = (
             "; --limit N shows more sessions" if len(found.sessions) == (options.limit or _SESSIONS) else ""

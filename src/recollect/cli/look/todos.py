@@ -27,6 +27,7 @@ from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import UsageError
+from recollect.model.ids import short_id
 from recollect.services.documents.changes import TodoMoveDocument
 from recollect.services.documents.parts import TodosDocument
 from recollect.services.todos import SessionTodo, SessionTodoList, TodoMove, lists_of, move_item, to_do_lists
@@ -135,7 +136,7 @@ def _hidden(lists: list[SessionTodoList]) -> int:
 def _tell(one: SessionTodoList) -> None:
     agent = f", agent {visible(one.agent)}" if one.agent else ""
     orphan = output.styled("  session no longer exists", "yellow") if one.orphan else ""
-    identity = output.styled(visible(one.session[:8]) or "(no session)", "cyan")
+    identity = output.styled(visible(short_id(one.session)) or "(no session)", "cyan")
     output.say(f"{identity}  {one.kind}{agent}{orphan}")
     for item in one.items:
         output.say(f"  {_line(item)}")

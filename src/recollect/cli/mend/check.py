@@ -32,6 +32,7 @@ from recollect.cli.terminal.text import counted, shortened, size, visible, wrapp
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
+from recollect.model.ids import short_id
 from recollect.services.check.check import CheckSummary, check
 from recollect.services.documents.findings import CheckRuleDocument, CheckRulesDocument
 from recollect.services.homes import Home
@@ -134,7 +135,7 @@ def _say_findings(home: Home, findings: Sequence[Finding]) -> None:
         if finding.session != group:
             group = finding.session
             title = _title(titles.get(group or ""))
-            name = f"{visible(group[:8])}  {title}".rstrip() if group else "Homes"
+            name = f"{visible(short_id(group))}  {title}".rstrip() if group else "Homes"
             output.say(output.styled(name, "bold"))
         _say(finding)
 

@@ -24,6 +24,7 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.text import counted, shortened, visible, wrapped
 from recollect.errors import NotFound
+from recollect.model.ids import short_id
 from recollect.services.documents.changes import FixDocument
 from recollect.services.fix.fix import FixKind, FixOutcome, FixPlan, FixResult, FixStep, fixed, planned_fix
 from recollect.services.homes import Home
@@ -111,4 +112,4 @@ def _tell_left(step: FixStep) -> None:
 def _name(step: FixStep) -> str:
     if step.kind != "session":
         return visible(step.subject)
-    return f"{visible(step.subject[:8])}  {shortened(visible(step.title), _TITLE_COLUMNS)}".rstrip()
+    return f"{visible(short_id(step.subject))}  {shortened(visible(step.title), _TITLE_COLUMNS)}".rstrip()

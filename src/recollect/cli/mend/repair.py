@@ -25,6 +25,7 @@ from recollect.cli.terminal.findings import codes_of, finding_lines, place_of
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible, wrapped
 from recollect.errors import UsageError
+from recollect.model.ids import short_id
 from recollect.services import undo
 from recollect.services.documents.changes import ChangeStepDocument, RepairUndoDocument
 from recollect.services.documents.findings import RepairDocument, repair_members
@@ -94,7 +95,7 @@ def _document(options: Namespace, plan: RepairPlan, done: RepairResult | None) -
 
 
 def _tell(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> None:
-    name = output.styled(visible(plan.session[:8]), "cyan")
+    name = output.styled(visible(short_id(plan.session)), "cyan")
     if not plan.is_needed:
         _tell_nothing_to_do(plan, name)
         return

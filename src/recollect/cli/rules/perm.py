@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 from recollect.cli.terminal import output
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import NotFound, UsageError
+from recollect.model.ids import short_id
 
 if TYPE_CHECKING:
     from recollect.policy.decision import Decision, RuleSource, Verdict
@@ -293,7 +294,7 @@ def _tell_shifts(found: Replay) -> None:
 def _tell_examples(examples: Sequence[CallExample]) -> None:
     for one in examples:
         text = shortened(visible(f"{one.tool}: {one.text}"), 78)
-        output.say(output.styled(f"         {text}   recollect show {visible(one.session[:8])}", "dim"))
+        output.say(output.styled(f"         {text}   recollect show {visible(short_id(one.session))}", "dim"))
 
 
 def _suggest(options: Namespace) -> int:

@@ -32,6 +32,7 @@ from msgspec import structs
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, visible
+from recollect.model.ids import short_id
 from recollect.services.documents.secrets import RedactedFileDocument, RedactionDocument, unread_documents
 from recollect.services.secrets import redact as redact_service
 from recollect.services.secrets.redact import RedactionPlan
@@ -108,7 +109,7 @@ def _say_unread(unread: Sequence[tuple[str, str]]) -> int:
 
 def _tell_everywhere(options: Namespace, plan: EverywherePlan) -> None:
     verb = "Removed" if options.apply else "Would remove"
-    name = output.styled(visible(plan.home.session[:8]), "cyan")
+    name = output.styled(visible(short_id(plan.home.session)), "cyan")
     read = " that could be read" if plan.unread else ""
     if not plan.home.files and not plan.copies:
         output.say(f"No secrets found in {name} or in copies of it{read}: nothing to do")
@@ -147,7 +148,7 @@ def _document(options: Namespace, plan: RedactionPlan, applied: AppliedChange | 
 
 
 def _tell(options: Namespace, plan: RedactionPlan, applied: AppliedChange | None) -> None:
-    name = output.styled(visible(plan.session[:8]), "cyan")
+    name = output.styled(visible(short_id(plan.session)), "cyan")
     if not plan.files:
         read = " in what could be read of" if plan.unread else " in"
         output.say(f"No secrets found{read} {name}: nothing to do")

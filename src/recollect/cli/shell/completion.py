@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 
 from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal.text import shortened, visible
+from recollect.model.ids import short_id
 
 _SHELLS = ("bash", "zsh", "fish")
 _MOST, _TITLE_COLUMNS = 200, 60
@@ -84,6 +85,6 @@ def _known(options: Namespace, line: Sequence[str]) -> list[tuple[str, str]]:
         query = ListQuery(with_counts=False, with_usage=False)
         found = listed(roots, opened, query, data=own_data(options)).sessions
     return [
-        (visible(one.id[:8]), shortened(visible(one.title), _TITLE_COLUMNS).removesuffix("…"))
+        (visible(short_id(one.id)), shortened(visible(one.title), _TITLE_COLUMNS).removesuffix("…"))
         for one in found
     ]

@@ -57,6 +57,7 @@ from recollect.model.cost.report import (
     CostRow,
     UnpricedModel,
 )
+from recollect.model.ids import short_id
 from recollect.services.cost.report import costs, prompt_titles, zone_of
 
 _SHOWN = 30
@@ -254,7 +255,7 @@ def _heads(report: CostReport) -> list[str]:
 def _name(key: str, value: str, titles: Mapping[str, str]) -> str:
     """A key as people know it: a session with its title, a prompt by what was typed."""
     if key == "session":
-        return f"{value[:8]}  {titles[value]}" if value in titles else value[:8]
+        return f"{short_id(value)}  {titles[value]}" if value in titles else short_id(value)
     return titles.get(value, value) if key == "prompt" else value
 
 
