@@ -16,6 +16,7 @@ import msgspec
 # Brackets become steps up and down, quotes stay, the rest is removed.
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NOT_STRUCTURE = bytes(sorted(set(range(256)) - set(b'"[]{}')))
+_NOT_OPENING = bytes(sorted(set(range(256)) - set(b'{["\\')))
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)",
     re.DOTALL,
@@ -42,13 +43,13 @@ def _openings(text: bytes) -> int:
 def may_be_deep(line: bytes, depth: int) -> bool:
     """False where valid JSON is certainly not so deep: most of its braces are those of code inside strings.
 
-    Outside of strings a key follows every brace, or a blank; only an empty object at the bottom has none.
+    Outside of strings a key follows every brace; only an empty object, at the bottom, has none. Inside of strings
+    a quote has a backslash before it.
     """
     if _openings(line) <= depth:
         return False
-    if b"\t" in line or b"\n" in line or b"\r" in line:
-        return True
-    return 1 + line.count(b'{"') + line.count(b"{ ") + line.count(b"[") > depth
+    marks = line.translate(None, _NOT_OPENING)
+    return 1 + marks.count(b'{"') + marks.count(b"[") > depth
 
 
 def deeper_than(text: bytes, limit: int) -> bool:
