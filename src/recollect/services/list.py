@@ -25,7 +25,7 @@ from recollect.index import catalogue
 from recollect.index.catalogue import CatalogueRow
 from recollect.model.titles import title_of
 from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
-from recollect.services.foreign.unrecorded import is_unrecorded
+from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
 from recollect.system.locations import HomeRoot, agent_of
@@ -64,8 +64,10 @@ class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def agent(self) -> str:
-        """Whose session it is."""
-        return agent_of(self.home)
+        """Whose session it is. One that used a model of Claude is Claude's; others may be copies of another agent's."""
+        if self.used is not None and any("claude" in model for model in self.used.spent):
+            return agent_of(self.home)
+        return agent_of_log(self.home, self.path)
 
     @property
     def is_unrecorded(self) -> bool:

@@ -22,13 +22,14 @@ from pathlib import Path, PureWindowsPath
 
 from msgspec import Struct
 
-from recollect.errors import Ambiguous, NotFound, StorageError
+from recollect.errors import Ambiguous, NotFound, StorageError, UsageError
 from recollect.index import catalogue
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
 from recollect.model.line_views.links import line_links
 from recollect.model.project_key import project_key, same_long_prefix
 from recollect.model.prompts import typed_texts
+from recollect.services.foreign.unrecorded import agent_of_log
 from recollect.services.homes import Home
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import known_index
@@ -128,7 +129,12 @@ def has_prompts(log: Path, words: set[str]) -> bool:
 def resumption(session: Session, cwd: str | None = None) -> Resumption:
     """Where and how the client goes on with a session; ``cwd`` names another directory to go on in."""
     directory, at_home = _directory(session)
-    agent = agent_of(str(session.home.root))
+    agent = agent_of_log(str(session.home.root), str(session.path))
+    if agent != CLAUDE and agent_of(str(session.home.root)) == CLAUDE:
+        raise UsageError(
+            f"session {session.id}: a copy of a session of {agent}, whose client does not have it here",
+            hint=f"hand it over to one that is here: recollect convert {session.id} --to claude",
+        )
     if agent != CLAUDE:
         directory = str(Path(cwd).expanduser().absolute()) if cwd is not None else directory
         exists = bool(directory) and Path(directory).is_dir()

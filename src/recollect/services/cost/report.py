@@ -38,6 +38,7 @@ from recollect.model.cost.report import (
 from recollect.model.cost.response import PricedResponse
 from recollect.model.cost.usage import Tokens
 from recollect.services.cost.source import IndexUsageSource, UsageQuery, UsageSource, quarter_of
+from recollect.services.foreign.unrecorded import agent_of_log
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
 from recollect.system.locations import agent_of
@@ -291,6 +292,13 @@ class CostReportBuilder:
         if self._known is None:
             rows = self._source.log_rows()
             self._known = logs_of(rows)
+            if "client" in self._by:
+                self._known = {
+                    row.number: structs.replace(
+                        self._known[row.number], client=agent_of_log(row.home, row.path)
+                    )
+                    for row in rows
+                }
             if "repo" in self._by:
                 self._known = with_repositories(self._known, rows)
         return self._known

@@ -27,12 +27,11 @@ from recollect.services.archive.expiry import is_archived, retention_days
 from recollect.services.check.home_checks import WITHIN_DAYS
 from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
 from recollect.services.documents import sessions as documents
-from recollect.services.foreign.unrecorded import is_unrecorded
+from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
 from recollect.services.session import Session
-from recollect.system.locations import agent_of
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FACETS = 100
@@ -106,7 +105,7 @@ class SessionRow(Struct):
     @property
     def agent(self) -> str:
         """Whose session it is."""
-        return agent_of(str(self.session.home.root))
+        return agent_of_log(str(self.session.home.root), str(self.session.path))
 
     @property
     def is_unrecorded(self) -> bool:

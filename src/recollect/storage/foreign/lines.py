@@ -120,9 +120,9 @@ def record(voice: Voice, kind: str = RECORD, **more: object) -> Line:
     return {"type": kind, **{key: value for key, value in _place(voice).items() if key != "cwd"}, **more}
 
 
-def source(name: str, generation: int) -> Line:
-    """Whose bytes follow. A file that was rewritten is another generation."""
-    return {"type": SOURCE, "source": name, "generation": generation}
+def source(agent: str, name: str, generation: int) -> Line:
+    """Whose bytes follow. A file that was rewritten is another generation. The agent is for copies of the log elsewhere."""
+    return {"type": SOURCE, "agent": agent, "source": name, "generation": generation}
 
 
 def with_original(lines: list[Line], data: bytes) -> list[Line]:

@@ -255,7 +255,7 @@ class AgentMirror:
         """Lines for a log; written when the unit is done. ``origin`` is the source of their originals."""
         found = self._written.setdefault(log, [])
         if origin is not None and self._state.headers.get(log) != origin:
-            found.append(encode(source(*origin)) + b"\n")
+            found.append(encode(source(self.agent, *origin)) + b"\n")
             before = self._state.headers.get(log, ("", 0))  # as good as none: another one follows
             self._undo.append(lambda: self._state.headers.update({log: before}))
             self._state.headers[log] = origin
