@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.chromium import Chromium
-from tests.browser.home import EMPTY, LONG, RICH, SENT, WINDOWS
+from tests.browser.home import EMPTY, LONG, LONG_MESSAGES, RICH, SENT, WINDOWS
 
 ROW: dict[str, Any] = {
     "id": RICH,
@@ -100,7 +100,7 @@ def test_nothing_covers_text_or_is_cut_off(page: Chromium) -> None:
     for width in (1440, 1024):
         page.do("size", width=width, height=900)
         page.do("go", hash=f"#/s/{LONG}", wait=".panel .hide")
-        page.do("wait", selector=".status", text="20,000 messages")
+        page.do("wait", selector=".status", text=f"{LONG_MESSAGES:,} messages")
         messages, status = (page.do("box", selector=one) for one in (".messages", ".status"))
         assert messages["y"] + messages["height"] <= status["y"] + 0.5
         panel, cross = (page.do("box", selector=one) for one in (".panel", ".panel .hide"))

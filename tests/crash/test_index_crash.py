@@ -18,7 +18,7 @@ from tests.crash.index_loop import make
 from tests.index.world import World
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
-KILLS = 300 if TORTURE else 4
+KILLS = 300 if TORTURE else 2
 SEEDS = range(5) if TORTURE else range(1)
 ROOT = Path(__file__).resolve().parents[2]
 

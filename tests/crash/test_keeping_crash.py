@@ -49,7 +49,7 @@ from tests.storage.migrations.old_sessions import (
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
 # How many moments of each operation are tried on an ordinary day.
-DAILY = 6
+DAILY = 3
 THREE = "7c1d9c1e-0000-4000-8000-000000000003"
 NOW = dt.datetime(2026, 11, 15, 12, tzinfo=dt.UTC)
 TODOS = [{"content": "Write it", "status": "pending", "activeForm": "Writing it"}]

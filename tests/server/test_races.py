@@ -15,7 +15,7 @@ from recollect.sync.wire import START, Position
 from tests.server.conftest import Kind, kind_named
 from tests.server.world import new_org, prompt, reply
 
-RACES = 10_000 if os.environ.get("RECOLLECT_TORTURE") else 1_000
+RACES = 10_000 if os.environ.get("RECOLLECT_TORTURE") else 250
 AT_ONCE = 25
 
 

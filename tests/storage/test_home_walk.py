@@ -267,24 +267,21 @@ def test_a_linked_side_directory_is_said_and_not_walked(name: str, tmp_path: Pat
     assert ([], [(str(side / name), "a link or a file in the place of a directory")]) == (found, problems)
 
 
-def test_directories_a_thousand_deep_are_walked(tmp_path: Path) -> None:
+def test_directories_a_thousand_deep_are_walked() -> None:
     """Whoever nests directories does not stop the walk."""
-    top = tmp_path / "projects" / "-srv" / ONE / "subagents"
-    top.mkdir(parents=True)
-    # Not by pathlib and not left to pytest: both recurse, and this is deeper than they can.
-    places = [f"{top}/{'/'.join('d' * depth)}" for depth in range(1, 1_101)]
-    for place in places:
-        os.mkdir(place)
-    log = f"{places[-1]}/agent-deep.jsonl"
-    with open(log, "wb"):
-        pass
+    # Not in the runner's own directory: deeper than its clean-up can go, should this run be killed.
+    home = tempfile.mkdtemp()
+    top = f"{home}/projects/-srv/{ONE}/subagents"
+    try:
+        os.makedirs(top)
+        for depth in range(1, 1_101):
+            os.mkdir(f"{top}/{'/'.join('d' * depth)}")
+        with open(f"{top}/{'/'.join('d' * 1_100)}/agent-deep.jsonl", "wb"):
+            pass
 
-    found = scan_logs(tmp_path)
-
-    os.unlink(log)
-    for place in reversed(places):
-        os.rmdir(place)
-    assert ["deep"] == [log.agent for log in found]
+        assert ["deep"] == [log.agent for log in scan_logs(Path(home))]
+    finally:
+        subprocess.run(["rm", "-r", home], check=True)
 
 
 def test_a_name_that_is_no_text_is_kept_as_the_system_has_it(tmp_path: Path) -> None:

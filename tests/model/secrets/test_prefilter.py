@@ -98,15 +98,17 @@ def test_regions_that_meet_are_one() -> None:
     assert 1 == len(regions(f"{TOKEN} and {TOKEN} and {TOKEN}".encode()))
 
 
-@pytest.mark.parametrize("kind", sorted(SAMPLES))
-def test_no_sample_is_passed_over(kind: str) -> None:
+def test_no_sample_is_passed_over() -> None:
     """In a line of a log, at the start of a line of its text, and inside JSON that the text is."""
-    sample = SAMPLES[kind]
-    for seed in range(3):
-        secret = f"{sample.before}{sample.make(Dice((kind, seed)))}{sample.after}"
-        texts = [f"see {secret} there", f"out:\n{secret}\nnext", json.dumps({"stdout": f"a\n{secret}\n"})]
+    passed_over = []
+    for kind, sample in SAMPLES.items():
+        for seed in range(3):
+            secret = f"{sample.before}{sample.make(Dice((kind, seed)))}{sample.after}"
+            texts = [f"see {secret} there", f"out:\n{secret}\nnext", json.dumps({"stdout": f"a\n{secret}\n"})]
+            if [1, 1, 1] != [len(suspects(line_of(text))) for text in texts]:
+                passed_over.append((kind, seed))
 
-        assert [1, 1, 1] == [len(suspects(line_of(text))) for text in texts]
+    assert [] == passed_over
 
 
 def test_a_private_key_is_not_passed_over() -> None:
