@@ -157,7 +157,7 @@ class Server:
     def __init__(self, port: int, program: Path, environment: dict[str, str]) -> None:
         self._program = program
         self._environment = environment
-        self._url = f"http://127.0.0.1:{port}"
+        self.url = f"http://127.0.0.1:{port}"
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
     def search(self, query: str) -> tuple[float, bytes]:
@@ -185,7 +185,7 @@ class Server:
             "20",
             "--json",
         ]
-        return run([*command, "--server", self._url], self._environment)
+        return run([*command, "--server", self.url], self._environment)
 
 
 def _in_directory(directory: Path) -> Peers:

@@ -288,3 +288,26 @@ export const onScreen = ({ page }, { selector }) =>
     const list = document.querySelector('.messages').getBoundingClientRect()
     return all.filter((one) => one.getBoundingClientRect().top >= list.top && one.getBoundingClientRect().bottom <= list.bottom).length
   })
+
+/** Any other page, at its address. */
+export const visitAny = ({ page }, { url, wait }) => page.goto(url).then(() => page.waitForSelector(wait)).then(() => null)
+
+/** How many of these are whole on each screen of a list, from its top to its end. */
+export async function perScreen({ page }, { list, items, most }) {
+  const counts = []
+  for (let turn = 0; turn < most; turn++) {
+    await page.waitForTimeout(700)
+    const { seen, isEnd } = await page.evaluate(([where, wanted]) => {
+      const box = document.querySelector(where)
+      const around = box.getBoundingClientRect()
+      const isWhole = (one) => { const at = one.getBoundingClientRect(); return at.height > 0 && at.top >= around.top - 1 && at.bottom <= around.bottom + 1 }
+      const found = [...box.querySelectorAll(wanted)].filter(isWhole).length
+      const before = box.scrollTop
+      box.scrollTop += around.height
+      return { seen: found, isEnd: box.scrollTop === before }
+    }, [list, items])
+    counts.push(seen)
+    if (isEnd) break
+  }
+  return counts
+}

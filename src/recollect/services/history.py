@@ -54,6 +54,8 @@ def speaks(graph: Graph, node: Node) -> bool:
 
 def whole_nodes(session: Session, conversation: Conversation) -> list[Node]:
     """Every entry that led to a conversation, also across compactions that cut the chain."""
+    if not any(node.is_boundary for node in session.graph.nodes.values()):
+        return conversation.history  # nothing was cut: the graph need not be built a second time
     uncut = Graph(_uncut(session, node) for node in session.graph.nodes.values())
     return Conversation(uncut, uncut.nodes[conversation.leaf.uuid], session.load, whole=True).nodes
 

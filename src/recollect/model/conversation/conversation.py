@@ -10,6 +10,7 @@ another list, ``to_api()``.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
@@ -88,14 +89,25 @@ class Messages(Sequence[Message]):
 
 
 class Conversation:
-    """The entries from a root to one leaf, as client 2.1.325 would load them."""
+    """The entries from a root to one leaf, as client 2.1.325 would load them; followed when they are first needed."""
 
     def __init__(self, graph: Graph, leaf: Node, load: Load, *, whole: bool = False) -> None:
-        self.graph, self.leaf, self._load = graph, leaf, load
-        chain = chain_to(graph, leaf, load)
-        self.history = chain
-        self.nodes = chain if whole else after_compaction(chain)
-        self.messages = Messages(grouped(self.nodes), load)
+        self.graph, self.leaf, self._load, self._is_whole = graph, leaf, load, whole
+
+    @functools.cached_property
+    def history(self) -> list[Node]:
+        """All of them, also what the last compaction hides."""
+        return chain_to(self.graph, self.leaf, self._load)
+
+    @functools.cached_property
+    def nodes(self) -> list[Node]:
+        """Those that are loaded."""
+        return self.history if self._is_whole else after_compaction(self.history)
+
+    @functools.cached_property
+    def messages(self) -> Messages:
+        """The same as messages."""
+        return Messages(grouped(self.nodes), self._load)
 
     def __repr__(self) -> str:
         return f"<Conversation {len(self.messages)} messages to {self.leaf.uuid!a}>"
