@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -234,6 +237,97 @@ def test_a_worker_killed_between_any_two_steps_of_the_database(postgres: str, bu
             assert (await made.read(session)).content == whole
             known = await rows(database, "SELECT name FROM bodies WHERE state = 1 ORDER BY name")
             assert [name for (name,) in known] == bucket.names()
+
+    play(postgres, scene)
+
+
+_WORKER = """
+import asyncio, os, signal, sys
+from recollect.server.database import postgres
+from recollect.server.database.sql_base import now_ms
+from recollect.server.objects.mover import with_objects
+
+address, bucket, org, later, left = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])
+
+def counted(real):
+    async def call(*values, **named):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await real(*values, **named)
+    return call
+
+async def main():
+    database = postgres.PostgresDatabase(address)
+    mover = with_objects(database, bucket, os.environ)
+    every = database.movable_logs
+
+    async def own(before):
+        async for log in every(before):
+            if log.org == org:
+                yield log
+
+    database.movable_logs = own
+    await database.open()
+    # From here on every statement of a transaction, its end, and every call to the store may be the last.
+    postgres._PostgresTransaction.rows = counted(postgres._PostgresTransaction.rows)
+    database._write = counted(database._write)
+    for name in ("put", "get", "delete"):
+        setattr(mover._store, name, counted(getattr(mover._store, name)))
+    await mover.once(now_ms() + later)
+    await database.close()
+
+asyncio.run(main())
+"""
+# One log is moved with ten such steps; all of them where there is time.
+_STEPS = range(1, 16) if os.environ.get("RECOLLECT_TORTURE") else (2, 5, 7)
+
+
+def test_a_worker_that_is_killed_as_a_process_loses_nothing_and_doubles_nothing(
+    postgres: str, bucket: Bucket
+) -> None:
+    """With SIGKILL: also within the transaction that removes rows and records the object."""
+
+    async def scene(made: World) -> None:
+        whole = {}
+        killed = 0
+        for step in _STEPS:
+            session = f"k{step}"
+            whole[session] = await filled(made, session, parts=2)
+            command = [
+                sys.executable,
+                "-c",
+                _WORKER,
+                postgres,
+                bucket.address,
+                made.org.id,
+                str(LATER),
+                str(step),
+            ]
+            done = await asyncio.to_thread(
+                subprocess.run,
+                command,
+                env={**os.environ, **bucket.environment},
+                capture_output=True,
+                check=False,
+            )
+            assert done.returncode in (0, -9), done.stderr.decode()
+            killed += done.returncode == -9
+            made.database.objects = bucket.opened()  # type: ignore[attr-defined]
+            for name, data in whole.items():
+                assert (await made.read(name)).content == data
+        assert killed >= 3
+        await mover_of(made, bucket).once(now_ms() + 2 * LATER)
+        for name, data in whole.items():
+            assert (await made.read(name)).content == data
+        counts = await rows(
+            made.database, "SELECT sum(lines), count(*) FROM bodies WHERE org = $1 AND state = 1", made.org.id
+        )
+        assert counts == [(sum(data.count(b"\n") for data in whole.values()), len(bucket.names()))]
+        assert await rows(made.database, "SELECT count(*) FROM segments WHERE org = $1", made.org.id) == [
+            (0,)
+        ]
 
     play(postgres, scene)
 

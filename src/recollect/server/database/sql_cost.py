@@ -38,6 +38,7 @@ def usage_query(
     ``person``: only the usage of that member.
     """
     keys = (*_OF_SESSIONS, "session", "person", "branch") if by is None else tuple(by)
+    changes = _inside(changes, times)
     if not any(name in keys for name in ("session", "branch", *_OF_SESSIONS)):
         reader = None  # no session is named
     values = [*([] if reader is None else [reader.user]), *([] if person is None else [person])]
@@ -88,6 +89,16 @@ def unrecorded_query(times: Span, reader: SessionReader, person: str | None) -> 
         " LEFT JOIN users ON users.id = sessions.user_id"
     )
     return sql, values
+
+
+def _inside(changes: Sequence[int], times: Span) -> list[int]:
+    """The changes of prices that divide a span: each is compared with every row."""
+    since, until = times
+    return [
+        change
+        for change in changes
+        if (since is None or change * QUARTER_MS > since) and (until is None or change * QUARTER_MS < until)
+    ]
 
 
 def _names(keys: Sequence[str], reader: SessionReader | None) -> list[str]:
