@@ -53,6 +53,7 @@ from recollect.server.tenancy import (
     RefusedToken,
     token_prefix,
 )
+from recollect.server.tracing import RequestSpans
 from recollect.services.page.log_lines import problem_of
 from recollect.sync.wire import ORGANIZATION, REQUEST_ID
 
@@ -302,6 +303,7 @@ class _RequestMiddleware:
     def __init__(self, app: ASGIApp, service: Service, page: PageApp | None = None) -> None:
         self._app, self._service, self._page = app, service, page
         # Ids of this process: a random prefix and a number.
+        self._spans = RequestSpans()
         self._word, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -313,19 +315,33 @@ class _RequestMiddleware:
         gauges = self._service.metrics.gauges
         gauges["in_flight"] += 1
         try:
-            if session is None:
-                app = self._app if self._page is None or _is_ours(scope["path"]) else self._page
-                await app(scope, receive, note.marking(send))
+            if self._spans.is_on:
+                method = _method_name(scope["method"])
+                with self._spans.start(method, scope["headers"]) as span:
+                    try:
+                        await self._pass_on(scope, receive, send, session, note)
+                    finally:
+                        route = _route_name(scope) if session is None else _LOG
+                        self._spans.end(span, method, route, note.status)
             else:
-                note.route = _LOG
-                ask = ServerRequest(self._service, scope, receive, session)
-                response = await _answered(self._service, _APPEND, ask)
-                await note.send(response, send)
+                await self._pass_on(scope, receive, send, session, note)
         finally:
             gauges["in_flight"] -= 1
             if session is None:
                 note.route = _route_name(scope)
             self._tell(scope, note)
+
+    async def _pass_on(
+        self, scope: Scope, receive: Receive, send: Send, session: str | None, note: _RequestNote
+    ) -> None:
+        if session is None:
+            app = self._app if self._page is None or _is_ours(scope["path"]) else self._page
+            await app(scope, receive, note.marking(send))
+            return
+        note.route = _LOG
+        ask = ServerRequest(self._service, scope, receive, session)
+        response = await _answered(self._service, _APPEND, ask)
+        await note.send(response, send)
 
     def _tell(self, scope: Scope, note: _RequestNote) -> None:
         seconds = time.perf_counter() - note.started

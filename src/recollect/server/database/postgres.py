@@ -68,6 +68,8 @@ _LOCKS = (
     "SELECT pg_advisory_xact_lock_shared($1, -1)"
     " UNION ALL SELECT pg_advisory_xact_lock($1, place) FROM unnest($2::int[]) AS place"
 )
+# Sums of millions of rows are a few thousand: PostgreSQL expects more of them, and would sort the rows on disk.
+_FOR_SUMS = "SELECT set_config('enable_sort', 'off', true), set_config('work_mem', '64MB', true)"
 USAGE_OF = f"SELECT {USAGE} FROM usage WHERE org = $1 AND message = ANY($2::text[])"  # noqa: S608 - names of columns
 _encode = msgspec.json.Encoder().encode
 
@@ -267,30 +269,30 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
 
     # --- connections -----------------------------------------------------------------------------
 
-    async def _read(self, org: str, sql: str, *values: object, words: str | None = None) -> Sequence[Row]:
-        """``words``: those that row security compares with the table of words."""
+    async def _read(self, org: str, sql: str, *values: object, first: tuple[str, ...] = ()) -> Sequence[Row]:
+        """``first``: a statement, with its values, that makes settings for this query only."""
         if self._replica is not None:
             try:
-                return await self._fetched(self._replica, org, sql, values, words)
+                return await self._fetched(self._replica, org, sql, values, first)
             except _PASSING:  # an unavailable replica is no reason to fail
                 pass
-        return await self._retried(lambda: self._fetched(self._pool, org, sql, values, words))
+        return await self._retried(lambda: self._fetched(self._pool, org, sql, values, first))
 
     async def _read_now(self, org: str, sql: str, *values: object) -> Sequence[Row]:
         return await self._retried(lambda: self._fetched(self._pool, org, sql, values))
 
     @staticmethod
     async def _fetched(
-        pool: Any, org: str, sql: str, values: tuple[object, ...], words: str | None = None
+        pool: Any, org: str, sql: str, values: tuple[object, ...], first: tuple[str, ...] = ()
     ) -> Sequence[Row]:
         found: Sequence[Row]
         async with pool.acquire(timeout=10.0) as connection:
             await _as_org(connection, org)
-            if words is None:
+            if not first:
                 found = await connection.fetch(sql, *values)
                 return found
-            async with connection.transaction():  # the words are set for this query only
-                await connection.fetch(SETTINGS, words)
+            async with connection.transaction():
+                await connection.fetch(*first)
                 found = await connection.fetch(sql, *values)
                 return found
 
@@ -446,6 +448,9 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
     async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
 
+    async def _read_sums(self, org: str, sql: str, *values: object) -> Sequence[Row]:
+        return await self._read(org, sql, *values, first=(_FOR_SUMS,))
+
     async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
         more, values = conditions(
             2,
@@ -461,7 +466,7 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
 
         async def blocks(size: int, offset: int) -> AsyncIterator[Row]:
             sql = BLOCKS.format(more=more, limit=size, offset=offset)
-            for row in await self._read(org, sql, org, *values, words=words):
+            for row in await self._read(org, sql, org, *values, first=(SETTINGS, words)):
                 yield row
 
         found = BlockSearch(wanted, partial(self.segments, org))

@@ -464,7 +464,7 @@ class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
         person: str | None = None,
     ) -> Sequence[UsageSum]:
         sql, users = usage_query((since, until), by, changes, reader, person)
-        rows = await self._read(org, sql, org, *users)
+        rows = await self._read_sums(org, sql, org, *users)
         return await asyncio.to_thread(lambda: [_usage_sum(row) for row in rows])
 
     async def unrecorded(

@@ -34,6 +34,10 @@ class SqlRunner(ABC):
     async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
         """Rows of a query; may be slightly out of date."""
 
+    async def _read_sums(self, org: str, sql: str, *values: object) -> Sequence[Row]:
+        """The same for a query that sums many rows."""
+        return await self._read(org, sql, *values)
+
     @abstractmethod
     async def _read_now(self, org: str, sql: str, *values: object) -> Sequence[Row]:
         """Rows of a query, with everything that was acknowledged."""

@@ -56,8 +56,11 @@ def usage_query(
     inner_keys = ", ".join(name for name in (*kept, "model", "variant") if not name.startswith("NULL"))
     only = "" if person is None else f" AND {{}}person = ${len(values) + 1}"
     parts = " UNION ALL ".join(_parts(*times, only, is_coarse=is_coarse))
+    # Sums by session are summed again after the join: those of quarters first, of days only once.
     inner = (
-        f"SELECT min(quarter) AS quarter, {', '.join(kept)}, model, variant, {_SUMS} FROM ({parts}) AS every"  # noqa: S608 - constants
+        f"SELECT quarter, {', '.join(kept)}, model, variant, messages, {_COUNTS} FROM ({parts}) AS every"  # noqa: S608 - constants
+        if is_joined and is_coarse and " FROM rollup WHERE" not in parts
+        else f"SELECT min(quarter) AS quarter, {', '.join(kept)}, model, variant, {_SUMS} FROM ({parts}) AS every"  # noqa: S608 - constants
         f" GROUP BY {inner_keys}, {time}"
     )
     names = _names(keys, reader)
