@@ -47,6 +47,7 @@ ROUTED = (
         "person_audit",
         "forget_person",
         "usage",
+        "unrecorded",
         "search",
         "note_refusal",
         "audit",
