@@ -113,13 +113,6 @@ def test_r20_no_scope_takes_back_what_another_holds(held: str, held_scope: Scope
     assert held == verdict(_two(held, held_scope, given_scope), "Bash", "npm i")
 
 
-def test_r20_managed_settings_may_stand_alone() -> None:
-    """When the administrator forbids all other rules, only managed ones are left."""
-    made = _two("deny", Scope.USER, Scope.MANAGED)
-    alone = PolicyEngine(made.rules.managed_only(), made.workspace, Mode.DEFAULT, TableWorld())
-    assert "allow" == verdict(alone, "Bash", "npm i")
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments", "expected"),
     [

@@ -45,12 +45,6 @@ class RuleSet:
     rules: tuple[Rule, ...] = ()
     problems: tuple[RuleProblem, ...] = ()
 
-    def managed_only(self) -> RuleSet:
-        """Only the administrator's rules, for when all others are forbidden (R20)."""
-        return RuleSet(
-            tuple(rule for rule in self.rules if rule.source.scope is Scope.MANAGED), self.problems
-        )
-
     @cached_property
     def trusted(self) -> dict[Verdict, RuleIndex]:
         """The rules of a trusted workspace, indexed by verdict."""
