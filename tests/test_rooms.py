@@ -47,7 +47,7 @@ def test_only_two_modules_change_files() -> None:
     """Calls of the operating system that write, rename, sync or remove stand in two modules of ``system``."""
     elsewhere = {(file, name) for file, owner, name in calls() if owner == "os" and name in DURABLE_CALLS}
 
-    # openat.py walks by descriptors, which is how a link swapped in under a restore is refused (C07);
+    # openat.py walks by descriptors, which is how a link swapped in under a write of a tool is refused (C07);
     # so does protected.py, which puts back what a confined program changed.
     allowed = {"system/fsops.py", "system/openat.py", "execution/protected.py"}
     assert {file for file, _ in elsewhere} <= allowed
