@@ -31,8 +31,8 @@ SESSIONS, FRESH = 10_000, 3
 def run() -> list[Row]:
     """All rows."""
     rows = [_weight()] if STATIC.is_dir() else []
-    if missing() is not None:
-        return rows
+    if (reason := missing()) is not None:
+        return [*rows, Row(f"left out: {reason}", "", "", None)]
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as name:
         place = Path(name)
         put(place / "long", LONG, long(), cwd="/srv/long")
