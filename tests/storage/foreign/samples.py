@@ -90,7 +90,12 @@ def _call(call: dict[str, Any]) -> Call:
     used = call["usage"]
     output = used["output"] + used["reasoning"]
     return Call(
-        call["session"], call["model"], used["input"], used["cache_read"], used["cache_write"], output
+        call.get("session") or "",
+        call["model"],
+        used["input"],
+        used["cache_read"],
+        used["cache_write"],
+        output,
     )
 
 
