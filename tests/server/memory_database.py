@@ -692,21 +692,6 @@ class MemoryDatabase:
                     found.append(self._hidden(session, self._sum(session, row, author), reader))
         return found
 
-    async def unrecorded(
-        self, org: str, since: int | None, until: int | None, reader: SessionReader, person: str | None = None
-    ) -> Sequence[UsageSum]:
-        found = []
-        for session in self._sessions.values():
-            at = session.last_at if session.last_at is not None else session.changed
-            is_asked = (since is None or at >= since) and (until is None or at < until)
-            is_theirs = person is None or session.user == person
-            if session.org == org and session.state == LIVE and not session.usage and is_asked and is_theirs:
-                user = self._users.get(session.user)
-                names = (session.id, session.project, session.repository, session.machine)
-                told = (at // QUARTER_MS, *names, user.name if user else None, None, session.branch, 0)
-                found.append(self._hidden(session, UsageSum(*told, 0, 0, 0, 0, 0, 0, 0), reader))
-        return found
-
     def _hidden(self, session: _Session, told: UsageSum, reader: SessionReader | None) -> UsageSum:
         if reader is None:
             return told

@@ -46,23 +46,6 @@ def test_a_response_counts_once(kind: Kind) -> None:
     assert in_world(kind, scene) == [2, "0.0063", 20]
 
 
-def test_a_session_without_any_usage_has_a_row_that_says_unknown(kind: Kind) -> None:
-    """As mirrors of agents that record none have; never 0, and only in reports by session."""
-
-    async def scene(made: World) -> list[object]:
-        await made.put("s1", prompt("p-1") + reply("m-1"))
-        await made.put("s2", prompt("p-2"))
-        text = (await made.ask("GET", "/v1/cost", params={"by": "session", "format": "csv"})).text
-        by_session, by_person = await rows(made, "session"), await rows(made, "person")
-        nobody = await rows(made, "session", until="2001-01-01")
-        return [by_session, by_person, nobody, [row.split(",")[-2] for row in text.split()]]
-
-    by_session, by_person, nobody, cells = in_world(kind, scene)
-    assert by_session == [("s1", 1, "0.00315"), ("s2", 0, None)]
-    assert by_person == [("Ada", 1, "0.00315")]
-    assert (nobody, cells) == ([], ["usd", "0.00315", "unknown"])
-
-
 def test_money_is_told_by_person_repository_branch_and_model(kind: Kind) -> None:
     """Each key alone and all together; what was not said has a name of its own."""
     haiku = "claude-haiku-4-5-20251001"  # 1 and 5 dollars: 0.00105

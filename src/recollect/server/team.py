@@ -18,23 +18,20 @@ from recollect.server.database.records import UsageSum
 
 KEYS = ("person", "repository", "branch", "model", "project", "machine", "session", "day")
 ALIASES = {"repo": "repository", "user": "person"}
-_NOT_SAID, UNKNOWN = "(none)", "unknown"
+_NOT_SAID = "(none)"
 _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
 # A spreadsheet would treat such a cell as a formula, and branch names are untrusted.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class TeamCostRow(Struct, frozen=True):
-    """One line of the report. ``usd`` is exact; ``unpriced`` names models whose tokens are not in it.
-
-    Both amounts are null for a session without any usage: what it cost is unknown.
-    """
+    """One line of the report. ``usd`` is exact; ``unpriced`` names models whose tokens are not in it."""
 
     keys: dict[str, str]
     responses: int
     tokens: Tokens
-    pico_usd: int | None
-    usd: str | None
+    pico_usd: int
+    usd: str
     unpriced: list[str]
 
 
@@ -46,10 +43,7 @@ class TeamCostReport(Struct, frozen=True):
     total: TeamCostRow
 
 
-def cost_report(
-    sums: Iterable[UsageSum], by: Sequence[str], prices: PriceList, unrecorded: Iterable[UsageSum] = ()
-) -> TeamCostReport:
-    """``unrecorded``: sessions without any usage, which get rows of their own."""
+def cost_report(sums: Iterable[UsageSum], by: Sequence[str], prices: PriceList) -> TeamCostReport:
     found: dict[tuple[str, ...], tuple[int, Spending]] = {}
     for one in sums:
         spent = priced(Tokens(*one[10:16]), one.model, one.quarter, one.variant, prices)
@@ -61,9 +55,7 @@ def cost_report(
     everything = sum((spent for _, spent in found.values()), Spending())
     responses = sum(count for count, _ in found.values())
     rows = [_row(dict(zip(by, key, strict=True)), *value) for key, value in found.items()]
-    rows.sort(key=lambda row: (-(row.pico_usd or 0), -row.tokens.total, tuple(row.keys.values())))
-    unknown = sorted({tuple(_named(one, name) for name in by) for one in unrecorded} - found.keys())
-    rows += [TeamCostRow(dict(zip(by, key, strict=True)), 0, Tokens(), None, None, []) for key in unknown]
+    rows.sort(key=lambda row: (-row.pico_usd, -row.tokens.total, tuple(row.keys.values())))
     return TeamCostReport(list(by), rows, _row({}, responses, everything))
 
 
@@ -88,9 +80,7 @@ def as_csv(report: TeamCostReport) -> str:
     for row in report.rows:
         counts = [getattr(row.tokens, name) for name in _COUNTS]
         names = [_harmless(name) for name in row.keys.values()]
-        writer.writerow(
-            [*names, row.responses, *counts, row.usd or UNKNOWN, _harmless(" ".join(row.unpriced))]
-        )
+        writer.writerow([*names, row.responses, *counts, row.usd, _harmless(" ".join(row.unpriced))])
     return text.getvalue()
 
 

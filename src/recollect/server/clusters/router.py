@@ -47,7 +47,6 @@ ROUTED = (
         "person_audit",
         "forget_person",
         "usage",
-        "unrecorded",
         "search",
         "note_refusal",
         "audit",

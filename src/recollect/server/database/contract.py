@@ -295,12 +295,6 @@ class Database(Protocol):
         never over one of ``changes`` (quarters of an hour at which prices change); without keys by quarter. Names of sessions that ``reader`` may not
         see are hidden. ``person``: the usage of that member only."""
 
-    async def unrecorded(
-        self, org: str, since: int | None, until: int | None, reader: SessionReader, person: str | None = None
-    ) -> Sequence[UsageSum]:
-        """Sessions that ended within this time and have no usage at all, each as a sum of nothing: what they cost is
-        unknown."""
-
     async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
         """Lines that match, newest first."""
 

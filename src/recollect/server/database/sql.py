@@ -36,7 +36,7 @@ from recollect.server.database.records import (
 from recollect.server.database.sql_append import packed, unpacked
 from recollect.server.database.sql_base import EVERY_ORG, TOKEN, now_ms
 from recollect.server.database.sql_base import note as _note
-from recollect.server.database.sql_cost import unrecorded_query, usage_query
+from recollect.server.database.sql_cost import usage_query
 from recollect.server.database.sql_logs import SqlLogs, log_head
 from recollect.server.database.sql_person import PersonTables
 from recollect.server.database.sql_sign_in import SignInTables, stored_token
@@ -466,13 +466,6 @@ class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
         sql, users = usage_query((since, until), by, changes, reader, person)
         rows = await self._read_sums(org, sql, org, *users)
         return await asyncio.to_thread(lambda: [_usage_sum(row) for row in rows])
-
-    async def unrecorded(
-        self, org: str, since: int | None, until: int | None, reader: SessionReader, person: str | None = None
-    ) -> Sequence[UsageSum]:
-        sql, users = unrecorded_query((since, until), reader, person)
-        rows = await self._read(org, sql, org, *users)
-        return [_usage_sum(row) for row in rows]
 
     async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
         async def work(tx: Transaction) -> None:

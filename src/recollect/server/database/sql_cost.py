@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.copies import MAIN
-from recollect.server.database.records import LIVE, SessionReader
+from recollect.server.database.records import SessionReader
 from recollect.server.database.sql_tables import COUNTS
 from recollect.server.database.sql_visibility import named_to, seen_by
 
@@ -71,25 +71,6 @@ def usage_query(
     sql = (
         f"SELECT min(quarter), {', '.join(names)}, {_SUMS} FROM ({inner}) AS sums{joins}"  # noqa: S608 - constants
         f" GROUP BY {grouped}, {time}"
-    )
-    return sql, values
-
-
-def unrecorded_query(times: Span, reader: SessionReader, person: str | None) -> tuple[str, list[str]]:
-    """The query for sessions without any usage, as sums of nothing, and its values after ``$1``, the organisation."""
-    values = [reader.user, *([] if person is None else [person])]
-    ended = "coalesce(last_at, changed)"
-    only = "" if person is None else " AND user_id = $3"
-    found = (
-        f"SELECT id AS session, branch, {ended} / {QUARTER_MS} AS quarter, '' AS model, 0 AS variant FROM sessions"  # noqa: S608 - constants
-        f" WHERE org = $1 AND state = {LIVE}{_within(ended, times)}{only}"
-        " AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.org = $1 AND usage.session = sessions.id)"
-    )
-    names = ", ".join(_names(("session", *_OF_SESSIONS, "person", "branch"), reader))
-    sql = (
-        f"SELECT quarter, {names}, {', '.join('0' for _ in ('messages', *COUNTS))} FROM ({found}) AS sums"  # noqa: S608 - constants
-        " JOIN sessions ON sessions.org = $1 AND sessions.id = sums.session"
-        " LEFT JOIN users ON users.id = sessions.user_id"
     )
     return sql, values
 

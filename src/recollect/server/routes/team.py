@@ -43,14 +43,9 @@ async def cost(ask: ServerRequest) -> Response:
     sums = await ask.service.database.usage(
         ask.org, *ask.bounds(), by=by, changes=prices.changes(), reader=caller.reader, person=person
     )
-    unrecorded = (
-        await ask.service.database.unrecorded(ask.org, *ask.bounds(), caller.reader, person)
-        if "session" in by
-        else ()
-    )
     # A report by session may have many thousand rows: no part of it is built on the event loop.
     try:
-        body = await asyncio.to_thread(lambda: _FORMATS[kind](cost_report(sums, by, prices, unrecorded)))
+        body = await asyncio.to_thread(lambda: _FORMATS[kind](cost_report(sums, by, prices)))
     except ImportError:
         raise RequestRefused(
             406,
