@@ -28,7 +28,7 @@ def test_a_fork_is_planned_made_and_opened(opened: Place, page: Chromium) -> Non
     """The plan writes nothing; the fork is a new log, and the page goes there."""
     logs = set(opened.home.glob("projects/*/*.jsonl"))
     page.do("go", hash=f"#/s/{RICH}?m={uuid_of(8)}", wait=f'[data-uuid="{uuid_of(8)}"]')
-    page.do("click", selector=f'[data-uuid="{uuid_of(8)}"] > header button', text="Fork", force=True)
+    page.do("click", selector=f'[data-uuid="{uuid_of(8)}"] > header button', text="Fork", direct=True)
     page.do("wait", selector="dialog dl.plan", hidden=True)
     assert set(opened.home.glob("projects/*/*.jsonl")) == logs
     page.do("click", selector="dialog button.primary")

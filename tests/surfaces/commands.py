@@ -11,6 +11,7 @@ from typing import Any
 
 from recollect import DamageCode
 from recollect.cli.terminal.text import shortened, visible, width
+from recollect.model.ids import short_id
 from tests.surfaces.case import Case
 from tests.surfaces.record import (
     TOKENS,
@@ -132,10 +133,11 @@ def _checked(case: Case, names: Sequence[str]) -> Records:
 
 
 def _text_list(case: Case, names: Sequence[str], *options: str) -> Surface:
-    by_start = {visible(name[:8]): name for name in names}
+    by_start = {visible(short_id(name)): name for name in names}
+    longest = max((len(start) for start in by_start), default=8)
     found = {}
     for line in case.said("list", "--all", *options).splitlines():
-        start, rest = line[:8].rstrip(), line[_BEFORE_TITLE:]
+        start, rest = line[:longest].rstrip(), line[longest - 8 + _BEFORE_TITLE :]
         title, rest = _columns(rest, _TITLE_COLUMNS)
         place, *marks = rest.strip().split("  ")
         agents = next(
@@ -165,7 +167,7 @@ def _columns(text: str, columns: int) -> tuple[str, str]:
 
 def _text_costs(case: Case, names: Sequence[str], *options: str) -> Surface:
     head, *rows, _ = case.said("cost", "--by", "session", *options).splitlines() or [""]
-    by_start = {name[:8]: name for name in names}
+    by_start = {short_id(name): name for name in names}
     columns = re.split(r"\s{2,}", head.strip())
     found = {name: dict.fromkeys(columns[1:], "0") | {"cost": "$0.00"} for name in names}
     # Between the id and the figures stands the title, which may hold anything.

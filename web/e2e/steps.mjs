@@ -46,8 +46,10 @@ export const theme = ({ page }, { scheme }) => page.emulateMedia({ colorScheme: 
 export const shot = ({ page }, { path }) => page.screenshot({ path }).then(() => null)
 export const settle = ({ page }, { ms }) => page.waitForTimeout(ms)
 
-export async function click({ page }, { selector, text, force }) {
-  await page.locator(selector).filter(text ? { hasText: text } : {}).first().click({ force: force ?? false })
+export async function click({ page }, { selector, text, force, direct }) {
+  const found = page.locator(selector).filter(text ? { hasText: text } : {}).first()
+  // direct: what is shown only under the mouse, in rows that may still move, where a click at a place could miss it.
+  await (direct ? found.dispatchEvent('click') : found.click({ force: force ?? false }))
 }
 
 export async function clickAt({ page }, { selector, x, y }) {

@@ -7,11 +7,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from recollect.cli.look.picker import SessionChoice
+from recollect.cli.look.picker import Picker, SessionChoice
 from recollect.cli.main import main
+from recollect.cli.terminal.screen import Screen
 from recollect.services.list import ListedSession
 from tests.cli.terminal.terminals import InteractiveProgram, recollect
 from tests.small_home import TALK, prompt, put, reply, said
@@ -95,6 +97,23 @@ def test_ctrl_y_copies_the_command(picker: InteractiveProgram, client: Path, tmp
     assert b"\x1b]52;c;" + base64.b64encode(line.encode()) + b"\x07" in picker.written
     picker.send(ESC)
     assert (0, False) == (picker.end(), client.exists())
+
+
+def test_what_was_said_stays_until_a_key_is_pressed() -> None:
+    """Sessions that are found meanwhile, or another size of the window, do not take it away."""
+
+    class Still:
+        size = (80, 24)
+
+        def forget(self) -> None: ...
+
+    picker = Picker(cast("Screen", Still()), cast("Any", None), "resume", lambda _: "")
+    picker._said = "copied: cd /srv"
+    kept = []
+    for key in (Screen.WOKEN, Screen.RESIZED, "a"):
+        picker._take(key)
+        kept.append(picker._said)
+    assert kept == ["copied: cd /srv", "copied: cd /srv", ""]
 
 
 def test_what_fits_no_session_can_be_taken_back(picker: InteractiveProgram) -> None:

@@ -150,9 +150,11 @@ class Picker:
                 self.paint()
 
     def _take(self, key: str) -> None:
-        self._said = ""
+        is_pressed = key not in (Screen.RESIZED, Screen.WOKEN)
+        if is_pressed:
+            self._said = ""  # what was said stays until it could be read
         page = max(self._list_rows() - 1, 1)
-        if key in (Screen.RESIZED, Screen.WOKEN):
+        if not is_pressed:
             if key == Screen.RESIZED:
                 self._screen.forget()
             while self._news:
