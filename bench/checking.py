@@ -1,6 +1,6 @@
 """Check and scan of a home as fresh processes: for the first time, and again where nothing changed.
 
-Each first time starts without kept results; the index is there. The compiled scan engine is made anew too, as on
+Each first time starts without kept results; the index is there. The scan engine is compiled again too, as on
 a machine that never scanned.
 """
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from recollect.index.frame import KIND_CODES, Frame, MessageRow, id_text
 from recollect.services.indexing import extraction
-from recollect.services.indexing.extraction import frames, is_continued, short_id
+from recollect.services.indexing.extraction import frames, is_continued, packed_id
 from recollect.services.indexing.session_listing import ExtractionJob
 from tests.talk import assistant, encoded, mark, user
 
@@ -295,12 +295,12 @@ class TestCopies:
     )
     def test_an_id_comes_back_as_it_was(self, text: str) -> None:
         """Only a uuid in the usual spelling is shortened to its bytes."""
-        assert (text, text == UUID) == (id_text(short_id(text)), isinstance(short_id(text), bytes))
+        assert (text, text == UUID) == (id_text(packed_id(text)), isinstance(packed_id(text), bytes))
 
     @given(st.text(alphabet="0123456789abcdefABCDEF-_ ", min_size=30, max_size=40))
     def test_any_id_comes_back_as_it_was(self, text: str) -> None:
         """Whatever a writer took for a uuid."""
-        assert text == id_text(short_id(text))
+        assert text == id_text(packed_id(text))
 
 
 class TestContinuation:

@@ -252,7 +252,7 @@ class _FrameBuilder:
         if known is None:
             if len(self._ids) > _IDS_AT_HAND:
                 self._ids.clear()
-            known = self._ids[text] = short_id(text)
+            known = self._ids[text] = packed_id(text)
         return known
 
     def _take_usage(self, facts: LineFacts, response: ResponseUsage, asked: Id) -> None:
@@ -364,7 +364,7 @@ def _row_of(said: ResponseUsage, line: _UsageLine, asked: Id, tool: str | None, 
     )
 
 
-def short_id(text: str) -> Id:
+def packed_id(text: str) -> Id:
     """A uuid as 16 bytes, if they give back exactly this text."""
     if len(text) != 36:
         return text
