@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from recollect.errors import UsageError
-from recollect.policy.command_pattern import CommandPattern
 from recollect.policy.decision import Decision, DecisionPart, RuleSource, Scope, Verdict
 from recollect.policy.engine import (
     Explanation,
@@ -31,9 +30,10 @@ from recollect.policy.engine import (
     approval_rules,
     combine_hook,
 )
-from recollect.policy.host_rules import DomainPattern
-from recollect.policy.path_pattern import Anchor, PathPattern
-from recollect.policy.rules import ParameterPattern, Rule, RuleProblem, parse_rule
+from recollect.policy.paths.pattern import Anchor, PathPattern
+from recollect.policy.rules.command_pattern import CommandPattern
+from recollect.policy.rules.hosts import DomainPattern
+from recollect.policy.rules.rule import ParameterPattern, Rule, RuleProblem, parse_rule
 from recollect.services.permissions.engine import ProjectEngine, call_of, permit
 from recollect.services.permissions.file_world import FileWorld, hooks_of
 from recollect.storage.home import ClaudeHome

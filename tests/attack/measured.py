@@ -15,7 +15,7 @@ from pathlib import Path
 
 from recollect.policy.decision import RuleSource, Scope, Verdict
 from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
-from recollect.policy.rules import Rule, parse_rule
+from recollect.policy.rules.rule import Rule, parse_rule
 from recollect.services.permissions.file_world import FileWorld
 from tests.attack.generated import Attack, attacks
 from tests.attack.jail import CANARY, Jail, Outcome

@@ -12,7 +12,7 @@ import pytest
 from recollect.errors import StorageError
 from recollect.execution import protected
 from recollect.execution.trees import OpenTree, open_tree
-from recollect.policy.protected import DIRECTORIES, FILES, protected_name
+from recollect.policy.paths.protected import DIRECTORIES, FILES, protected_name
 
 
 @pytest.fixture

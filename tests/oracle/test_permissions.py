@@ -17,7 +17,7 @@ import pytest
 
 from recollect.policy.decision import RuleSource, Scope, Verdict
 from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
-from recollect.policy.rules import Rule, parse_rule
+from recollect.policy.rules.rule import Rule, parse_rule
 from recollect.services.permissions.file_world import FileWorld
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of

@@ -14,7 +14,7 @@ import pytest
 
 from recollect.policy.decision import RuleSource, Scope, Verdict
 from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace, combine_hook
-from recollect.policy.rules import Rule, parse_rule
+from recollect.policy.rules.rule import Rule, parse_rule
 from recollect.services.permissions.file_world import FileWorld
 
 DATA = Path(__file__).parent.parent / "attack"

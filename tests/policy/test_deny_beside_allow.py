@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.policy.command_pattern import CommandPattern
-from recollect.policy.host_rules import is_private_host, is_single_label
 from recollect.policy.modes import Mode
+from recollect.policy.rules.command_pattern import CommandPattern
+from recollect.policy.rules.hosts import is_private_host, is_single_label
 from tests.policy.worlds import engine, verdict
 
 VALUED = st.sampled_from(["--profile p", "-n ns", "--context=c", "-R o/r", "--debug", "-v"])

@@ -8,7 +8,7 @@ import pytest
 
 from recollect.execution.protected import PROTECTED
 from recollect.permissions import Engine
-from recollect.policy.protected import CONFIGURATION, FILES, protected_name
+from recollect.policy.paths.protected import CONFIGURATION, FILES, protected_name
 
 NAMES = [
     ".husky",

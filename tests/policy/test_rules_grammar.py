@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.policy.command_pattern import CommandPattern
 from recollect.policy.decision import Scope, Verdict
-from recollect.policy.rule_warnings import WarningKind, rule_warnings
-from recollect.policy.rules import Rule, RuleProblem
+from recollect.policy.rules.command_pattern import CommandPattern
+from recollect.policy.rules.rule import Rule, RuleProblem
+from recollect.policy.rules.warnings import WarningKind, rule_warnings
 from tests.policy.worlds import engine, rule, rule_set, verdict
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from recollect.policy.decision import RuleSource, Scope, Verdict
 from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace, approval_rules, combine_hook
-from recollect.policy.rules import Rule, parse_rule
+from recollect.policy.rules.rule import Rule, parse_rule
 from tests.policy.worlds import CWD, HOME, TableWorld, engine, verdict
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.policy.glob_meeting import globs_meet
 from recollect.policy.modes import Mode
-from recollect.policy.rules import RuleProblem
+from recollect.policy.paths.glob_meeting import globs_meet
+from recollect.policy.rules.rule import RuleProblem
 from tests.policy.worlds import CWD, HOME, TableWorld, engine, rule, verdict
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recollect.policy.engine import Mode
-from recollect.policy.rule_warnings import rule_warnings
+from recollect.policy.rules.warnings import rule_warnings
 from tests.policy.worlds import CWD, TableWorld, engine, rule_set, verdict
 
 PROGRAMS = (

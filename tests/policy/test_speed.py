@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from recollect.policy.command_pattern import CommandPattern
-from recollect.policy.path_pattern import PathPattern
+from recollect.policy.paths.pattern import PathPattern
+from recollect.policy.rules.command_pattern import CommandPattern
 from tests.policy.worlds import TableWorld, engine
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from recollect.policy.decision import RuleSource, Scope, Verdict
 from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
-from recollect.policy.rules import Rule, RuleProblem, parse_rule
+from recollect.policy.rules.rule import Rule, RuleProblem, parse_rule
 from recollect.services.permissions.file_world import FileWorld
 
 CWD, HOME = "/w/repo", "/home/me"

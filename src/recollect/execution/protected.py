@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from recollect.errors import StorageError
 from recollect.execution.trees import OpenTree
-from recollect.policy.protected import CONFIGURATION, hooks_directory, names_in_tree
+from recollect.policy.paths.protected import CONFIGURATION, hooks_directory, names_in_tree
 from recollect.system.beneath import descend
 
 PROTECTED = names_in_tree()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import anyio
 
-from recollect.policy.host_rules import is_private_address
+from recollect.policy.rules.hosts import is_private_address
 
 
 class AddressRefused(Exception):

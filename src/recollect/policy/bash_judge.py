@@ -15,21 +15,27 @@ from functools import lru_cache
 
 from recollect.policy import commands, shell
 from recollect.policy.analysis import Analysis, Command, Redirect, Word
-from recollect.policy.any_program import INTERPRETERS
 from recollect.policy.commands.environment import harmless_environment
 from recollect.policy.commands.unseen import SANDBOX, assembles, unreadable_name, unseen
-from recollect.policy.copy_gate import CopyGate
 from recollect.policy.decision import Verdict
 from recollect.policy.directory_tracking import Directories, runs_git
 from recollect.policy.file_commands import accepted_edit, removes_everything
 from recollect.policy.findings import PolicyFinding, by_nature, by_rule
-from recollect.policy.looked_at import fed_with_names, listed, names_unknown_file, swept, with_known_heredocs
 from recollect.policy.modes import Mode
-from recollect.policy.path_gate import PathGate, changes_files
-from recollect.policy.path_judge import PathJudge
+from recollect.policy.paths.copy_gate import CopyGate
+from recollect.policy.paths.gate import PathGate, changes_files
+from recollect.policy.paths.judge import PathJudge
+from recollect.policy.paths.looked_at import (
+    fed_with_names,
+    listed,
+    names_unknown_file,
+    swept,
+    with_known_heredocs,
+)
 from recollect.policy.raw_words import readings_of
-from recollect.policy.rule_index import CommandRule, RuleIndex
-from recollect.policy.rules import Rule
+from recollect.policy.rules.any_program import INTERPRETERS
+from recollect.policy.rules.index import CommandRule, RuleIndex
+from recollect.policy.rules.rule import Rule
 
 _LONGEST_CACHED = 10_000
 _STAYS = re.compile(r"\s*cd\s+[^\s;&|]+\s*&&[^|]*\Z")

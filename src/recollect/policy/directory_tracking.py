@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recollect.policy.analysis import Command
-from recollect.policy.path_judge import PathJudge
+from recollect.policy.paths.judge import PathJudge
 
 _CHANGERS = frozenset({"cd", "chdir", "pushd", "popd"})
 _MOST = 32

@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from recollect.policy.approvals import approval_rules
 from recollect.policy.binding import seal
 from recollect.policy.decision import Decision, DecisionPart, Scope, Verdict
 from recollect.policy.findings import by_nature, strictest
 from recollect.policy.glance import MemoizedWorld
 from recollect.policy.modes import Mode
-from recollect.policy.path_judge import PathJudge, Workspace
-from recollect.policy.paths import collapsed
-from recollect.policy.rule_index import RuleIndex
-from recollect.policy.rules import Rule, RuleProblem
+from recollect.policy.paths.judge import PathJudge, Workspace
+from recollect.policy.paths.spelling import collapsed
+from recollect.policy.rules.approvals import approval_rules
+from recollect.policy.rules.index import RuleIndex
+from recollect.policy.rules.rule import Rule, RuleProblem
 from recollect.policy.tool_judge import ToolJudge, ToolJudgement
 from recollect.policy.tool_names import covers
 from recollect.policy.world import World

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from recollect.policy.analysis import Command
-from recollect.policy.paths import PathBase, absolute, collapsed
+from recollect.policy.paths.spelling import PathBase, absolute, collapsed
 
 _ACCEPTED = frozenset({"mkdir", "touch", "cp", "mv", "rm", "rmdir", "sed"})
 _SED_OPTIONS = frozenset({"-i", "--in-place", "-E"})

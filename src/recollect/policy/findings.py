@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from recollect.policy.decision import RuleSource, Verdict
-from recollect.policy.rules import Rule
+from recollect.policy.rules.rule import Rule
 
 BUILT_IN = "built-in: "
 """Prefix for the name of a built-in rule, which no settings file can switch off."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from recollect.policy.paths import PathBase
+from recollect.policy.paths.spelling import PathBase
 
 _BORDER = re.compile(r"[\s;|&()<>{}`$,=\"']+")
 _EXPANSION = re.compile(r"\$\([^()]*\)|\$\{[^{}]*\}|`[^`]*`|\$\w+|\$[@*#?!-]")

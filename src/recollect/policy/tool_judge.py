@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.policy.bash_judge import BashJudge
 from recollect.policy.decision import Verdict
-from recollect.policy.documentation_hosts import is_documentation
 from recollect.policy.findings import BUILT_IN, PolicyFinding, by_nature, by_rule
-from recollect.policy.host_rules import host_of, hosts_suspected, is_private_host, is_single_label
 from recollect.policy.modes import Mode
-from recollect.policy.path_judge import PathJudge
-from recollect.policy.rule_index import RuleIndex
+from recollect.policy.paths.judge import PathJudge
+from recollect.policy.rules.documentation_hosts import is_documentation
+from recollect.policy.rules.hosts import host_of, hosts_suspected, is_private_host, is_single_label
+from recollect.policy.rules.index import RuleIndex
 from recollect.policy.tool_names import (
     HARMLESS_TOOLS,
     INTERACTIVE_TOOLS,

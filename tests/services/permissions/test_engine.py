@@ -11,7 +11,7 @@ import pytest
 from recollect.errors import UsageError
 from recollect.policy.decision import Verdict
 from recollect.policy.engine import Mode
-from recollect.policy.rule_warnings import WarningKind, rule_warnings
+from recollect.policy.rules.warnings import WarningKind, rule_warnings
 from recollect.services.permissions.engine import ProjectEngine, call_of, permit, rules_from
 from recollect.services.permissions.file_world import CachedFileWorld, FileWorld
 from tests.permission_home import NO_MANAGED, Place, place, rules
@@ -187,6 +187,8 @@ def test_rules_for_tools_that_do_not_exist_are_pointed_out(place: Place) -> None
         ("WebFetch(https://x.org)", "WebFetch", {"url": "https://x.org"}),
         ("TodoWrite", "TodoWrite", {}),
         ('mcp__a__b({"x": 1})', "mcp__a__b", {"x": 1}),
+        ("mcp__a__b", "mcp__a__b", {}),
+        ('NewTool({"x": 1})', "NewTool", {"x": 1}),
     ],
 )
 def test_calls_as_people_write_them(text: str, tool: str, arguments: dict[str, object]) -> None:
@@ -194,9 +196,9 @@ def test_calls_as_people_write_them(text: str, tool: str, arguments: dict[str, o
     assert (tool, arguments) == call_of(text)
 
 
-@pytest.mark.parametrize("text", ["", "(x)", "Bash(ls", "mcp__a__b(x)"])
+@pytest.mark.parametrize("text", ["", "(x)", "Bash(ls", "mcp__a__b(x)", "rm", "Bsh(ls)"])
 def test_calls_that_are_none_are_refused(text: str) -> None:
-    """A missing name or bracket, a tool without one argument."""
+    """A missing name or bracket, a tool without one argument, a name that no tool has."""
     with pytest.raises(UsageError):
         call_of(text)
 

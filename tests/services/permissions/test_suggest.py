@@ -8,7 +8,7 @@ import pytest
 
 from recollect.policy.decision import RuleSource, Scope, Verdict
 from recollect.policy.engine import RuleSet
-from recollect.policy.rules import Rule, parse_rule
+from recollect.policy.rules.rule import Rule, parse_rule
 from recollect.services.permissions.call_history import past_calls
 from recollect.services.permissions.replay import Replayer
 from recollect.services.permissions.suggest import RuleAdvice, _lets_danger_through, idle_rules, suggest

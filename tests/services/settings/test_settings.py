@@ -10,7 +10,7 @@ import pytest
 
 from recollect.errors import UsageError
 from recollect.policy.decision import Scope
-from recollect.policy.rules import Rule
+from recollect.policy.rules.rule import Rule
 from recollect.services.settings import settings
 from recollect.services.settings.settings import LoadedSettings
 from recollect.storage.changes.journal import ChangeJournal

@@ -22,7 +22,7 @@ import json
 from argparse import ArgumentParser, Namespace
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import directories
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import NotFound
 from recollect.model.settings.flag_values import looked_up
@@ -38,7 +38,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    homes = open_home(options.homes, options.data).homes
+    homes = directories(options.homes)
     if not homes:
         raise NotFound("flags: no Claude home was found", hint="name one with --home DIR")
     found = newest([flag_cache(home) for home in homes], dt.datetime.now(dt.UTC), user_hash=options.user)

@@ -36,9 +36,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
-
-# isort: split
 from msgspec import UNSET, UnsetType
 
 from recollect.cli.terminal import output

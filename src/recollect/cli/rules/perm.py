@@ -96,9 +96,9 @@ def run(options: Namespace) -> int:
 
 
 def _homes(options: Namespace) -> list[ClaudeHome]:
-    from recollect.cli.terminal.homes import open_home
+    from recollect.cli.terminal.homes import directories
 
-    homes = open_home(options.homes, options.data).homes
+    homes = directories(options.homes)
     if not homes:
         raise NotFound("perm: no Claude home was found", hint="name one with --home DIR")
     return homes
@@ -156,7 +156,7 @@ def _document(
 ) -> DecisionDocument:
     from msgspec.structs import replace
 
-    from recollect.policy.rule_warnings import rule_warnings
+    from recollect.policy.rules.warnings import rule_warnings
     from recollect.services.documents import permissions as documents
 
     document = documents.decision_document(
@@ -193,7 +193,7 @@ def _tell(decision: Decision) -> None:
 
 def _tell_problems(here: ProjectEngine, *, with_warnings: bool) -> None:
     """Print problems of the settings. A rule for an unknown tool is always printed: it protects nothing."""
-    from recollect.policy.rule_warnings import WarningKind, rule_warnings
+    from recollect.policy.rules.warnings import WarningKind, rule_warnings
 
     for problem in here.loaded.problems:
         output.note(visible(str(problem)))

@@ -65,7 +65,7 @@ def run(options: Namespace) -> int:
     undo = plans.command(options, "undo", applied.id, "--apply") if applied else None
     notes = [*found.left, *([] if options.remove or shutil.which("recollect") else [_NOT_ON_PATH])]
     if options.json:
-        from recollect.services.documents.changes import PluginDocument
+        from recollect.services.documents.changes.plugin import PluginDocument
 
         document = PluginDocument(
             file=found.file,
@@ -123,7 +123,7 @@ def _archive(options: Namespace) -> int:
     from recollect.services.plugin.hook import archive_session
 
     try:
-        home = open_home(options.homes, options.data)
+        home = open_home(options.homes)
         archive_session(home, sys.stdin.buffer.read(_LARGEST), plans.own_data(options))
     except RecollectError as problem:
         print(

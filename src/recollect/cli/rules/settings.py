@@ -36,13 +36,13 @@ from pathlib import Path
 from typing import cast
 
 from recollect.cli.terminal import output, plans
-from recollect.cli.terminal.homes import open_home, settings_home
+from recollect.cli.terminal.homes import directories, settings_home
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import NotFound, UsageError
 from recollect.model.settings.config_merge import is_secret
 from recollect.model.settings.settings import Setting, SettingOrigin
-from recollect.policy.rule_warnings import rule_warnings
-from recollect.policy.rules import RuleProblem
+from recollect.policy.rules.rule import RuleProblem
+from recollect.policy.rules.warnings import rule_warnings
 from recollect.services.documents.settings import (
     ImportedSettingDocument,
     SettingChangeDocument,
@@ -91,7 +91,7 @@ def run(options: Namespace) -> int:
 
 def only_home(options: Namespace) -> ClaudeHome:
     """The home whose user settings apply: the first."""
-    homes = open_home(options.homes, options.data).homes
+    homes = directories(options.homes)
     if not homes:
         raise NotFound("settings: no Claude home was found", hint="name one with --home DIR")
     return homes[0]

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterable
 
 from recollect.policy.analysis import Analysis, Command
-from recollect.policy.any_program import INTERPRETERS
-from recollect.policy.command_pattern import CommandPattern
 from recollect.policy.commands.executing import runs_unknown_text
 from recollect.policy.commands.options import names
+from recollect.policy.rules.any_program import INTERPRETERS
+from recollect.policy.rules.command_pattern import CommandPattern
 from recollect.policy.shell.scraps import plain
 
 SANDBOX = "what is decoded or assembled at run time only the sandbox can hold"

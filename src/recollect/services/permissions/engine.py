@@ -17,7 +17,8 @@ from recollect.model.json.places import BadJson, located
 from recollect.model.settings.settings import SettingsLayer, layer_of
 from recollect.policy.decision import Decision, Scope, Verdict
 from recollect.policy.engine import Explanation, Mode, PolicyEngine, RuleSet, Workspace
-from recollect.policy.rules import Rule, RuleProblem
+from recollect.policy.rules.rule import Rule, RuleProblem
+from recollect.policy.tool_names import KNOWN_TOOLS, is_mcp
 from recollect.policy.world import World
 from recollect.services.permissions.file_world import FileWorld, hooks_of
 from recollect.services.settings.settings import LoadedSettings, loaded, rules_of
@@ -152,6 +153,9 @@ def call_of(text: str) -> tuple[str, dict[str, object]]:
             found = None
         if isinstance(found, dict):
             return name, found
+    if name not in KNOWN_TOOLS and not is_mcp(name):
+        hint = f"for a command write 'Bash({text.strip()})'; for a tool that is not known here {name}({{…}}) with JSON"
+        raise UsageError(f"call {text!a}: there is no tool {name!a}", hint=hint)
     if not argument:
         return name, {}
     if name not in _PRIMARY:

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from recollect.policy.protected import hooks_directory
+from recollect.policy.paths.protected import hooks_directory
 
 _MOST_NAMES = 20_000
 _MOST_BYTES = 1_000_000

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from recollect.model.secrets.redaction import redacted
-from recollect.policy.approvals import approval_rules, exact_command
 from recollect.policy.commands import allow_view, deny_views
 from recollect.policy.decision import Decision, DecisionPart, RuleSource, Scope, Verdict
 from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
-from recollect.policy.rules import Rule, parse_rule
+from recollect.policy.rules.approvals import approval_rules, exact_command
+from recollect.policy.rules.rule import Rule, parse_rule
 from recollect.policy.shell import analyse
 from recollect.policy.tool_names import is_mcp
 from recollect.services.permissions.call_history import PastCall

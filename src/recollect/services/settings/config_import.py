@@ -21,7 +21,7 @@ from recollect.model.settings.config_merge import Document, parsed
 from recollect.model.settings.schema import kind_of
 from recollect.model.settings.settings import layer_of
 from recollect.policy.decision import RuleSource, Scope, Verdict
-from recollect.policy.rules import RuleProblem, parse_rule
+from recollect.policy.rules.rule import RuleProblem, parse_rule
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
 from recollect.storage.config import settings_files
 from recollect.storage.home import ClaudeHome

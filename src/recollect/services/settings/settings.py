@@ -32,7 +32,7 @@ from recollect.model.settings.settings import (
 )
 from recollect.policy.decision import RuleSource, Verdict
 from recollect.policy.decision import Scope as RuleScope
-from recollect.policy.rules import Rule, RuleProblem, parse_rule
+from recollect.policy.rules.rule import Rule, RuleProblem, parse_rule
 from recollect.services.settings.config_layer import config_layer
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
 from recollect.storage.config import settings_files

@@ -14,8 +14,8 @@ from recollect.policy.commands.copying import Copy, copy_of, restored, unpacks
 from recollect.policy.decision import Verdict
 from recollect.policy.directory_tracking import Directories
 from recollect.policy.findings import PolicyFinding, by_nature
-from recollect.policy.path_judge import PathJudge
-from recollect.policy.protected import protected_name
+from recollect.policy.paths.judge import PathJudge
+from recollect.policy.paths.protected import protected_name
 from recollect.policy.shell.scraps import tokens
 
 _GLOB = "*?["

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from recollect.policy.command_pattern import CommandPattern
-from recollect.policy.host_rules import DomainPattern
-from recollect.policy.path_pattern import PathPattern
-from recollect.policy.path_tails import PathRule, PathTails
-from recollect.policy.rules import ParameterPattern, Rule
+from recollect.policy.paths.pattern import PathPattern
+from recollect.policy.paths.tails import PathRule, PathTails
+from recollect.policy.rules.command_pattern import CommandPattern
+from recollect.policy.rules.hosts import DomainPattern
+from recollect.policy.rules.rule import ParameterPattern, Rule
 from recollect.policy.tool_names import covers, is_mcp
 
 CommandRule = tuple[int, Rule, CommandPattern]

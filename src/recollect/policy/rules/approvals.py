@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.policy.decision import Decision, Verdict
-from recollect.policy.host_rules import host_of
-from recollect.policy.path_pattern import escaped
+from recollect.policy.paths.pattern import escaped
+from recollect.policy.rules.hosts import host_of
 from recollect.policy.tool_names import PATH_ARGUMENTS, READING_TOOLS
 
 MOST_RULES = 5

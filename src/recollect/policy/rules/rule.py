@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from recollect.model.files.edit_tools import EDITING_TOOLS
-from recollect.policy.command_pattern import CommandPattern
 from recollect.policy.decision import RuleSource, Verdict
-from recollect.policy.host_rules import DomainPattern, canonical_host
-from recollect.policy.path_pattern import PathPattern, path_pattern
+from recollect.policy.paths.pattern import PathPattern, path_pattern
+from recollect.policy.rules.command_pattern import CommandPattern
+from recollect.policy.rules.hosts import DomainPattern, canonical_host
 from recollect.policy.tool_names import (
     NAMING_ARGUMENTS,
     PRIMARY_ARGUMENTS,

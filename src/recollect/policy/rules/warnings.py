@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from recollect.policy.any_program import more_than_it_seems
-from recollect.policy.command_pattern import CommandPattern
 from recollect.policy.decision import Verdict
-from recollect.policy.host_rules import DomainPattern
-from recollect.policy.path_pattern import Anchor, PathPattern
-from recollect.policy.rules import Rule
+from recollect.policy.paths.pattern import Anchor, PathPattern
+from recollect.policy.rules.any_program import more_than_it_seems
+from recollect.policy.rules.command_pattern import CommandPattern
+from recollect.policy.rules.hosts import DomainPattern
+from recollect.policy.rules.rule import Rule
 from recollect.policy.tool_names import KNOWN_TOOLS, covers
 
 _NEVER_BY_PREFIX = frozenset({"watch", "setsid", "ionice", "flock"})

@@ -6,9 +6,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from recollect.policy.glob_meeting import agree, ends, parts_meet
-from recollect.policy.path_pattern import PathPattern
-from recollect.policy.rules import Rule
+from recollect.policy.paths.glob_meeting import agree, ends, parts_meet
+from recollect.policy.paths.pattern import PathPattern
+from recollect.policy.rules.rule import Rule
 
 PathRule = tuple[int, Rule, PathPattern]
 _REMEMBERED = 4096

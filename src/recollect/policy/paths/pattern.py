@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from recollect.policy.glob_meeting import agree, ends, globs_meet, parts_meet
-from recollect.policy.paths import folded
+from recollect.policy.paths.glob_meeting import agree, ends, globs_meet, parts_meet
+from recollect.policy.paths.spelling import folded
 
 
 class Anchor(enum.StrEnum):

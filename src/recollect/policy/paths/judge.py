@@ -10,9 +10,9 @@ from functools import lru_cache
 from recollect.policy.decision import Verdict
 from recollect.policy.findings import PolicyFinding, by_nature, by_rule
 from recollect.policy.glance import MemoizedWorld
-from recollect.policy.path_pattern import Anchor, PathPattern, escaped
-from recollect.policy.path_tails import PathRule
-from recollect.policy.paths import (
+from recollect.policy.paths.pattern import Anchor, PathPattern, escaped
+from recollect.policy.paths.protected import protected_name
+from recollect.policy.paths.spelling import (
     NamedFile,
     PathBase,
     absolute,
@@ -23,9 +23,9 @@ from recollect.policy.paths import (
     path_forms,
     relative_to,
 )
-from recollect.policy.protected import protected_name
-from recollect.policy.rule_index import RuleIndex
-from recollect.policy.rules import Rule
+from recollect.policy.paths.tails import PathRule
+from recollect.policy.rules.index import RuleIndex
+from recollect.policy.rules.rule import Rule
 from recollect.policy.world import World
 
 _WORKTREE = re.compile(r".*/\.claude/worktrees/[^/]+/")

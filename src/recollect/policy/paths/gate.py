@@ -17,7 +17,7 @@ from recollect.policy.commands.options import names
 from recollect.policy.decision import Verdict
 from recollect.policy.directory_tracking import Directories
 from recollect.policy.findings import PolicyFinding, by_nature
-from recollect.policy.path_judge import PathJudge
+from recollect.policy.paths.judge import PathJudge
 
 _READING = names(
     "cat head tail tac ls grep egrep fgrep rg find wc sort awk diff stat file jq base64 cut md5sum"

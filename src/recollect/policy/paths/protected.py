@@ -6,7 +6,7 @@ sandbox share this list.
 
 from __future__ import annotations
 
-from recollect.policy.paths import folded
+from recollect.policy.paths.spelling import folded
 
 # Directories with the parts that are executed or trusted; no parts means all of it. The permission engine
 # protects whole directories; the sandbox only these parts, because a commit writes to the rest of .git.
