@@ -227,8 +227,9 @@ def _json(command: list[str | Path], environment: dict[str, str]) -> dict[str, A
 
 
 def _rows(agent: str, homes: list[Counted]) -> list[str]:
-    versions = sorted({home.version for home in homes}, key=_sorted_as)
-    lines = [_row(f"{agent}, {len(versions)} versions", homes)]
+    versions = sorted({home.version for home in homes}, key=lambda name: (_sorted_as(name), name))
+    count = sum(re.fullmatch(r"[\d.]+", name) is not None for name in versions)  # others are mixed or special
+    lines = [_row(f"{agent}, {count} version{'s' if count > 1 else ''}", homes)]
     if len(versions) > 1:
         lines += [_row(f"  {name}", [home for home in homes if home.version == name]) for name in versions]
     return ["", _row_of_heads(), *lines] if agent == "codex" else lines
@@ -288,7 +289,8 @@ def _peer(homes: list[Counted]) -> str:
 def _write(text: str) -> None:
     page = PAGE.read_text(encoding="utf-8")
     about = "Written by `python -m bench.bills --homes DIR --write`, see `bench/bills.py` for what the columns mean."
-    section = f"{HEAD}\n{about}\n\n```\n{text.strip()}\n```\n{TAIL}"
+    table = text.strip("\n")  # the row of heads begins with spaces
+    section = f"{HEAD}\n{about}\n\n```\n{table}\n```\n{TAIL}"
     before, _, rest = page.partition(HEAD)
     after = rest.partition(TAIL)[2]
     PAGE.write_text(f"{before.rstrip()}\n\n{section}{after}", encoding="utf-8")

@@ -21,6 +21,7 @@ fetch() { # directory package@version
     rm -rf "$scratch"
 }
 fetch codex @openai/codex@0.166.0-linux-x64
+fetch codex-0.20.0 @openai/codex@0.20.0 # the last that reads sessions of its time
 fetch opencode opencode-linux-x64@1.18.33
 fetch gemini @google/gemini-cli@0.61.0
 fetch qwen @qwen-code/qwen-code@0.24.4

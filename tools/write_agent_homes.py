@@ -23,7 +23,8 @@ ORACLE = SHARED / "dialects" / "oracle"
 # Clients that the other tests use too are fetched without a version in their name.
 NEWEST = {"codex": "0.166.0", "opencode": "1.18.33", "gemini": "0.61.0", "qwen": "0.24.4"}
 PROGRAMS = {
-    "codex": ("**/codex-x86_64-unknown-linux-musl", "**/codex"),
+    # Some packages hold the programs of every platform.
+    "codex": ("**/codex-x86_64-unknown-linux-musl", "**/x86_64-unknown-linux-musl/**/codex"),
     "opencode": ("bin/opencode",),
     "gemini": ("bundle/gemini.js", "node_modules/@google/gemini-cli/dist/index.js"),
     "qwen": ("cli.js",),

@@ -234,4 +234,6 @@ def environment(home: Path, address: str) -> dict[str, str]:
         "DISABLE_TELEMETRY": "1",
         "DISABLE_ERROR_REPORTING": "1",
         "DISABLE_AUTOUPDATER": "1",
+        # A run is over before collecting its garbage pays: a seventh of its time.
+        "BUN_JSC_useGC": "0",
     }

@@ -12,8 +12,8 @@ from recollect.model import draft
 from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.redaction import mark
 from recollect.services.homes import Home
+from recollect.services.secrets.fingerprints import Fingerprints
 from recollect.services.secrets.redact import redact
-from recollect.services.secrets.scan import Fingerprints
 from recollect.storage.changes.journal import ChangeJournal
 from tests.model.secrets.samples import SAMPLES, Dice, private_key
 from tests.oracle.client_runner import ANSWER, Client

@@ -32,7 +32,7 @@ def main() -> None:
         _loopback_up()
     sys.path.insert(0, wish["oracle"])
     with contextlib.redirect_stdout(sys.stderr):
-        told = _ROOMS[wish["agent"]](wish)
+        told = _ROOMS[wish["agent"].partition("-")[0]](wish)
     json.dump(told, sys.stdout)
 
 
@@ -51,7 +51,9 @@ def _codex(wish: Turn) -> Turn:
         asked = len(client.stub.requests)
         words = turn["prompt"] + (script(*turn["steps"]) if turn.get("steps") else "")
         session = turn.get("session") or (client.last_id() if turn.get("resume") else None)
-        code, out, err = client.exec(words, sub=("resume", session) if session else ())
+        # Before there was a command for it, a setting named the file to go on from.
+        setting = ("-c", f'experimental_resume="{turn["rollout"]}"') if "rollout" in turn else ()
+        code, out, err = client.exec(words, *setting, sub=("resume", session) if session else ())
         sent = [one["body"] for one in client.stub.requests[asked:] if one["path"].endswith("/responses")]
         turns.append(_told(code, out + err, client.last_id(), sent))
     bill = [_codex_bill(one) for one in client.stub.bills]

@@ -18,6 +18,7 @@ _ROOT = Path(__file__).resolve().parents[3]
 # Where the program lies in what ``tools/fetch_agents.sh`` fetches, and the stub that answers it.
 PROGRAMS = {
     "codex": ("codex/vendor/x86_64-unknown-linux-musl/bin/codex", "codex"),
+    "codex-0.20.0": ("codex-0.20.0/bin/codex-x86_64-unknown-linux-musl", "codex"),
     "opencode": ("opencode/bin/opencode", "opencode-gemini-qwen"),
     "gemini": ("gemini/bundle/gemini.js", "opencode-gemini-qwen"),
     "qwen": ("qwen/cli.js", "opencode-gemini-qwen"),

@@ -17,9 +17,16 @@ from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.clients.runner import program_of, ran
 from tests.oracle.clients.sketch import Said, before, sketch
 from tests.oracle.conftest import VERSIONS, command_of
-from tests.storage.foreign.samples import codex_samples
+from tests.storage.foreign.samples import codex_samples, other_samples
 
 pytestmark = pytest.mark.slow
+
+SAMPLES = {
+    "codex": "0.166.0/tools",
+    "opencode": "opencode-1.18.33",
+    "gemini": "gemini-0.61.0",
+    "qwen": "qwen-0.24.4",
+}
 
 
 def carried(session: recollect.Session) -> list[Said]:
@@ -43,11 +50,12 @@ def test_codex_resumes_a_converted_session_of_claude(shared: Path, tmp_path: Pat
         assert before("Go on.", sketch(turn["sent"][0])) == carried(session)
 
 
-def test_claude_resumes_a_converted_session_of_codex(shared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("agent", SAMPLES)
+def test_claude_resumes_a_converted_session_of_another_agent(
+    shared: Path, tmp_path: Path, agent: str
+) -> None:
     command = command_of(VERSIONS[-1])
-    sample = next(one for one in codex_samples(shared) if one.name == "0.166.0/tools")
-    home = recollect.Home(sample.home, data=tmp_path / "data", index=False)
-    session = max(home.sessions(), key=lambda one: len(one.conversation().messages))
+    session = longest(shared, agent, tmp_path / "data")
     plan = convert.planned(session, "claude", tmp_path / "to")
     with running_stub() as stub:
         client = Client(VERSIONS[-1], command, tmp_path / "room", stub)
@@ -56,4 +64,28 @@ def test_claude_resumes_a_converted_session_of_codex(shared: Path, tmp_path: Pat
         assert run.returncode == 0, run.stderr
         (sent,) = stub.conversations()
     assert before("Go on.", sketch({"messages": sent})) == carried(session)
-    assert {loss.code for loss in plan.losses} >= {LossCode.CONTEXT, LossCode.THINKING}
+    assert len(carried(session)) >= 8
+    assert LossCode.THINKING in {loss.code for loss in plan.losses}
+
+
+def test_codex_resumes_converted_sessions_of_the_others(shared: Path, tmp_path: Path) -> None:
+    program_of("codex")
+    sessions = [longest(shared, agent, tmp_path / agent) for agent in SAMPLES if agent != "codex"]
+    plans = [convert.planned(session, "codex", tmp_path / "room/home/.codex") for session in sessions]
+    for plan in plans:
+        convert.apply(plan)
+    done = ran(
+        "codex", shared, tmp_path / "room", [{"session": one.new, "prompt": "Go on."} for one in plans]
+    )
+    for session, turn in zip(sessions, done.turns, strict=True):
+        assert before("Go on.", sketch(turn["sent"][0])) == carried(session), session.id
+    assert len(plans) == 3
+
+
+def longest(shared: Path, agent: str, data: Path) -> recollect.Session:
+    """The session of a sample home in which most was said and called."""
+    found = codex_samples(shared) if agent == "codex" else other_samples(shared, agent)
+    sample = next(one for one in found if one.name == SAMPLES[agent])
+    home = recollect.Home(sample.home, data=data, index=False)
+    spoken = (session for session in home.sessions() if session.graph.active_leaf is not None)
+    return max(spoken, key=lambda one: len(one.conversation().messages))

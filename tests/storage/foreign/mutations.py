@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 MARK = "zz-mutant"
@@ -117,3 +118,98 @@ def _nested(depth: int) -> object:
 
 def _line(value: object) -> bytes:
     return json.dumps(value).encode() + b"\n"
+
+
+# ---- several at once: what a client with another format would write -----------------------------------------
+
+
+def wild(data: bytes, chance: random.Random, *, is_document: bool) -> bytes:
+    """Records that were dropped, repeated, swapped, wrapped, joined, renamed and changed within, up to five of them."""
+    if is_document:
+        value = _rewritten(json.loads(data), chance)
+        return _line(chance.choice([value, value, [value], {"schema": 2, "session": value}]))
+    lines = data.splitlines(keepends=True)
+    for _ in range(chance.choice([1, 2, 3, 5])):
+        number = chance.randrange(len(lines))
+        lines[number : number + 1] = _instead(lines, number, chance)
+        if not lines:
+            break
+    return b"".join(lines)
+
+
+def _instead(lines: Sequence[bytes], number: int, chance: random.Random) -> list[bytes]:
+    """What stands in the place of one line."""
+    raw = lines[number]
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        return [raw]
+    kinds = ["new_kind", "session_meta", "compacted", "event_msg", "system", "user", "$set", 7, None]
+    retyped = {**value, "type": chance.choice(kinds)} if isinstance(value, dict) else value
+    found: list[list[bytes]] = [
+        [],
+        [raw, raw],
+        [chance.choice(lines), raw],
+        [_line({"schema": 2, "record": value})],
+        [_line([value])],
+        [raw.rstrip(b"\n") + b"\r\n"],
+        [raw.rstrip(b"\n") + raw],
+        [raw[: chance.randrange(len(raw))] + b"\n"],
+        [raw, _line(retyped)],
+        *([_line(_rewritten(value, chance))] for _ in range(6)),
+    ]
+    return chance.choice(found)
+
+
+def _rewritten(value: Any, chance: random.Random) -> Any:
+    """A record in which some fields went, moved deeper, became texts or lists, or have other names."""
+    new = copy.deepcopy(value)
+    for _ in range(chance.choice([1, 2, 3, 6])):
+        found = list(places(new))
+        if not found:
+            break
+        *above, key = chance.choice(found)
+        holder = _at(new, tuple(above))
+        old = holder[key]
+        if isinstance(key, str) and chance.random() < 0.3:
+            del holder[key]
+            if chance.random() < 0.5:
+                holder[key.upper()] = old
+        else:
+            others = [*VALUES.values(), "", [], {}, [[]], {"": ""}, "2026-13-45T99:00:00Z"]
+            other = copy.deepcopy(chance.choice(others))
+            holder[key] = chance.choice([[old], {"v2": old}, json.dumps(old), other, other])
+    return new
+
+
+def rebuilt(tables: Mapping[str, Sequence[str]], chance: random.Random) -> list[str]:
+    """Up to four statements of a migration, each of which may fail after the ones before it."""
+    found = []
+    for _ in range(chance.choice([1, 2, 3, 4])):
+        table = chance.choice(list(tables))
+        name = chance.choice(tables[table])
+        wrapped = f"'{{\"v\":2,\"data\":' || {name} || '}}'"
+        values = [
+            "NULL",
+            "x'00ff28'",
+            "12345",
+            f"CAST({name} AS BLOB)",
+            f"'[' || {name} || ']'",
+            wrapped,
+            f"substr({name}, 1, 20)",
+        ]
+        found.append(
+            chance.choice(
+                [
+                    f"ALTER TABLE {table} RENAME COLUMN {name} TO {name}_v2",
+                    f"ALTER TABLE {table} DROP COLUMN {name}",
+                    f"ALTER TABLE {table} ADD COLUMN extra TEXT DEFAULT 'x'",
+                    f"ALTER TABLE {table} RENAME TO {table}_v2",
+                    f"ALTER TABLE {table} RENAME TO {table}_base; CREATE VIEW {table} AS SELECT * FROM {table}_base",
+                    f"CREATE TABLE {table}_next AS SELECT * FROM {table}",
+                    f"DROP TABLE {table}",
+                    *(f"UPDATE {table} SET {name} = {value}" for value in values),
+                ]
+            )
+        )
+    return found

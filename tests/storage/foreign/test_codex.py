@@ -37,6 +37,9 @@ DAILY = {
 }
 
 
+Payloads = list[tuple[str, dict[str, object]]]
+
+
 @pytest.fixture(scope="module")
 def samples(shared: Path) -> dict[str, Sample]:
     return {one.name: one for one in codex_samples(shared) if ALL or one.name in DAILY}
@@ -144,6 +147,8 @@ def test_sub_agents_are_tied_to_their_calls(samples: dict[str, Sample], tmp_path
         found = [agent for session in home.sessions() for agent in agents_of(session)]
         assert found
         assert all(agent.spawned_by for agent in found), name
+        # One of 0.166 began with a copy of the conversation, the other's call in it: that is no call of its own.
+        assert {agent.parent_agent for agent in found} == {None}, name
 
 
 def test_a_session_has_the_name_its_user_gave_it(samples: dict[str, Sample], tmp_path: Path) -> None:
@@ -199,6 +204,88 @@ def test_a_rewritten_rollout_adds_its_bytes_and_no_second_copy(
     for unit in codex.units(home):
         if unit.key != codex.NAMES:
             assert b"".join(back[unit.source]) == unit.path.read_bytes()
+
+
+ALPHA, BETA, GAMMA = (f"01a1e97c-{part}-7113-ae4a-616306ff5c35" for part in ("214f", "4f25", "6a4c"))
+
+
+def rollout(home: Path, thread: str, second: int, payloads: Payloads) -> None:
+    """A file as the client names it, begun so many seconds after nine."""
+    path = home / f"sessions/2026/11/16/rollout-2026-11-16T09-00-{second:02}-{thread}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    at = f"2026-11-16T09:00:{second:02}.000Z"
+    lines = [{"timestamp": at, "type": kind, "payload": payload} for kind, payload in payloads]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def turn(words: str, total: int, last: int) -> Payloads:
+    """A prompt, its answer and what the call used, as 0.98 wrote them: no ids of turns."""
+
+    def message(role: str, kind: str, text: str) -> tuple[str, dict[str, object]]:
+        return "response_item", {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+    counts = {name: {"input_tokens": value} for name, value in (("total", total), ("last", last))}
+    info = {f"{name}_token_usage": value for name, value in counts.items()}
+    return [
+        message("user", "input_text", words),
+        ("turn_context", {"cwd": "/w", "model": "gpt-5"}),
+        message("assistant", "output_text", f"{words}!"),
+        ("event_msg", {"type": "token_count", "info": info}),
+    ]
+
+
+def meta(thread: str, above: str | None = None) -> tuple[str, dict[str, object]]:
+    return "session_meta", {"id": thread, "forked_from_id": above, "cwd": "/w", "cli_version": "0.98.0"}
+
+
+@pytest.mark.parametrize("index", [False, True])
+@pytest.mark.parametrize("backtrack", [False, True])
+def test_a_call_belongs_to_the_fork_that_made_it_also_where_that_was_forked_again(
+    tmp_path: Path, index: bool, backtrack: bool
+) -> None:
+    """Before 0.100 nothing in a file says where the copy ends. The first clients did not even name the original."""
+    home = tmp_path / "home"
+    first, second, third = turn("one", 100, 100), turn("two", 230, 130), turn("three", 370, 140)
+    above = [None, None] if backtrack else [ALPHA, BETA]
+    rollout(home, ALPHA, 1, [meta(ALPHA), *first])
+    rollout(home, BETA, 2, [meta(BETA, above[0]), meta(ALPHA), *first, *second])
+    copied = [meta(BETA, above[0]), meta(ALPHA), *first, *second]
+    rollout(home, GAMMA, 3, [meta(GAMMA, above[1]), *copied, *third])
+    found = recollect.Home(home, data=tmp_path / "data", index=index)
+    used = {call.thread: call.input for call in counted(found)}
+    assert used == {ALPHA: 100, BETA: 130, GAMMA: 140}
+    own = [
+        line["uuid"] for line in lines_of(mirror_of(home, tmp_path / "data"))[log_of(BETA)] if is_own(line)
+    ]
+    assert len(own) == 2
+
+
+def log_of(thread: str) -> Path:
+    return Path("projects", "-w", f"{thread}.jsonl")
+
+
+def is_own(line: dict[str, object]) -> bool:
+    return "uuid" in line and "forkedFrom" not in line
+
+
+def test_a_fork_whose_original_is_gone_still_counts_its_calls(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    both = [*turn("one", 100, 100), *turn("two", 230, 130)]
+    rollout(home, BETA, 2, [meta(BETA, ALPHA), meta(ALPHA), *both])
+    found = recollect.Home(home, data=tmp_path / "data", index=False)
+    assert {(call.thread, call.input) for call in counted(found)} == {(BETA, 100), (BETA, 130)}
+
+
+def test_services_may_give_two_responses_one_name(tmp_path: Path) -> None:
+    """A local service that counts from 1 at each start."""
+    home = tmp_path / "home"
+    for second, thread in enumerate((ALPHA, BETA)):
+        usage = {"input_tokens": 100 + second}
+        said: dict[str, object] = {"turn_id": thread, "response_id": "resp_1", "usage": usage}
+        context: dict[str, object] = {"turn_id": thread, "model": "gpt-5", "cwd": "/w"}
+        rollout(home, thread, second, [meta(thread), ("turn_context", context), ("token_usage_record", said)])
+    found = recollect.Home(home, data=tmp_path / "data", index=False)
+    assert {(call.thread, call.input) for call in counted(found)} == {(ALPHA, 100), (BETA, 101)}
 
 
 def test_an_unknown_record_is_kept_shown_as_unknown_and_hides_nothing(tmp_path: Path) -> None:

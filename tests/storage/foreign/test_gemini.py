@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -128,6 +129,23 @@ def test_what_is_replaced_rewound_and_checkpointed_is_folded(tmp_path: Path) -> 
     write(file, {"brand": "new"})
     report = recollect.Home(home, data=tmp_path / "data", index=False).check()
     assert report.summary.by_code == {"unknown-type": 1}
+
+
+def test_a_line_that_was_torn_for_long_is_folded_when_its_rest_comes(tmp_path: Path) -> None:
+    """Half a line that nobody finished for a minute is taken as it is; the fold reads the whole line all the same."""
+    home = tmp_path / ".gemini"
+    file = home / "tmp" / "proj" / "chats" / "session-2026-11-16T09-00-0e48df2f.jsonl"
+    meta = {"sessionId": "0e48df2f-82dd-4e38-99ce-1e24bcfef5d7", "projectHash": "x"}
+    write(file, meta, said("q1", "user", "one"))
+    torn = json.dumps(said("a1", "gemini", "first")).encode()
+    with file.open("ab") as log:
+        log.write(torn[:40])
+    os.utime(file, (1, 1))
+    assert texts(home, tmp_path / "data")[0] == ["one"]
+    with file.open("ab") as log:
+        log.write(torn[40:] + b"\n" + json.dumps(said("q2", "user", "two")).encode() + b"\r")
+        log.write(json.dumps(said("q3", "user", "three")).encode() + b"\n")
+    assert texts(home, tmp_path / "data")[0] == ["one", "first", "two", "three"]
 
 
 def test_an_unknown_rewind_drops_everything(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -22,7 +23,7 @@ from recollect.services.overview import overview
 from recollect.storage.foreign.mirror import AgentMirror, originals
 from tests.storage.foreign import mutations, tiny_homes
 from tests.storage.foreign.mutations import MARK, NUMBER, Mutation
-from tests.storage.foreign.samples import ALL
+from tests.storage.foreign.samples import ALL, tree_state
 
 SETTLED = 1_700_000_000  # no one is still writing
 Build = Callable[[Path], Path]
@@ -103,15 +104,50 @@ def judged(now: Mirrored, before: Mirrored, path: Path, change: Mutation, *, is_
         assert str(path) in {problem.path for problem in now.problems}
         return
     assert len(now.logs) >= len(before.logs)
-    source = path.relative_to(now.mirror.home).as_posix()
-    kept = [originals(map(json.loads, log.splitlines())).get(source, []) for log in now.logs.values()]
-    assert change.data in map(b"".join, kept)
+    assert change.data in kept_of(now, path)
     if is_grown:
         for name, log in before.logs.items():
             assert now.logs[name].startswith(log)
     is_free = any(place in change.name for place in FREE)
     if change.is_told and not is_grown and not is_free and now.said() != before.said():
         assert now.unknown or MARK in now.said() or str(NUMBER) in now.said()
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_file_in_another_format_hides_nothing(case: str, tmp_path: Path) -> None:
+    """Several changes at once, also for a pass that knows the file as it was. A second pass finds nothing to do."""
+    agent, build = FILES[case]
+    home, own = tmp_path / "home", tmp_path / "data"
+    path, is_document = build(home), case == "gemini-json"
+    data = path.read_bytes()
+    before = Mirrored(agent, home, tmp_path / "before")
+    chance = random.Random(case)
+    for number in range(600 if ALL else 12):
+        new = mutations.wild(data, chance, is_document=is_document)
+        path.write_bytes(new)
+        os.utime(path, (SETTLED, SETTLED))
+        if number % 3 == 0:
+            shutil.copytree(tmp_path / "before", own)
+        now = Mirrored(agent, home, own)
+        where = f"{case} {number}: {new!r}"
+        assert now.untouched(tiny_homes.UNTOUCHED) == before.untouched(tiny_homes.UNTOUCHED), where
+        if now.problems:
+            assert str(path) in {problem.path for problem in now.problems}, where
+        else:
+            assert len(now.logs) >= len(before.logs), where
+            assert new in kept_of(now, path), where
+        assert Mirrored(agent, home, own).logs == now.logs, where
+        if number % 5 == 0:
+            counts = recollect.Home(home, data=own, index=False).check().summary.by_code
+            assert counts.get("unknown-type", 0) == len(now.unknown), where
+        shutil.rmtree(own)
+
+
+def kept_of(now: Mirrored, path: Path) -> list[bytes]:
+    """What each log has kept of a file."""
+    source = path.relative_to(now.mirror.home).as_posix()
+    logs = (originals(map(json.loads, log.splitlines())) for log in now.logs.values())
+    return [b"".join(log.get(source, [])) for log in logs]
 
 
 @pytest.mark.parametrize("case", FILES)
@@ -291,13 +327,6 @@ def test_a_changed_record_of_opencode_hides_nothing(tmp_path: Path) -> None:
 
 def database_changes() -> Iterator[tuple[str, str]]:
     """Statements that a newer client, or a bad hand, may have run."""
-    columns = {
-        "session": ("id", "directory", "title", "version", "time_created", "parent_id"),
-        "message": ("id", "session_id", "time_created", "data"),
-        "part": ("id", "message_id", "session_id", "time_created", "data"),
-        "todo": ("session_id", "content", "position"),
-        "event": ("aggregate_id", "seq", "type", "data"),
-    }
     mine = {
         "session": "id",
         "message": "session_id",
@@ -305,7 +334,7 @@ def database_changes() -> Iterator[tuple[str, str]]:
         "todo": "session_id",
         "event": "aggregate_id",
     }
-    for table, names in columns.items():
+    for table, names in COLUMNS.items():
         yield "table", f"DROP TABLE {table}"
         yield "table", f"ALTER TABLE {table} RENAME TO {table}_v2"
         yield "new", f"CREATE TABLE {table}_more (id TEXT)"
@@ -353,6 +382,46 @@ def test_a_changed_database_hides_nothing(tmp_path: Path) -> None:
         if kind == "new" and ("_more" in statement or not any(one in statement for one in ("todo", "event"))):
             assert [problem.is_unknown for problem in now.mirror.problems] == [True], statement
         shutil.rmtree(tmp_path / "data")
+
+
+COLUMNS = {
+    "session": ("id", "directory", "title", "version", "time_created", "parent_id"),
+    "message": ("id", "session_id", "time_created", "data"),
+    "part": ("id", "message_id", "session_id", "time_created", "data"),
+    "todo": ("session_id", "content", "position"),
+    "event": ("aggregate_id", "seq", "type", "data"),
+}
+
+
+def test_a_database_after_another_migration_hides_nothing_in_silence(tmp_path: Path) -> None:
+    """With and without a write-ahead log, closed, open and locked; of a mirror that knew it before nothing goes."""
+    home, own = tmp_path / "home", tmp_path / "data"
+    chance = random.Random(23)
+    for number in range(400 if ALL else 20):
+        shutil.rmtree(home, ignore_errors=True)
+        path = tiny_homes.opencode_database(home)
+        before = Mirrored("opencode", home, own)
+        if number % 2:
+            shutil.rmtree(own)
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.execute(f"PRAGMA journal_mode = {chance.choice(['WAL', 'DELETE'])}")
+            done = []
+            for statement in mutations.rebuilt(COLUMNS, chance):
+                with contextlib.suppress(sqlite3.Error):
+                    database.executescript(statement)
+                    done.append(statement)
+            if chance.random() < 0.3:
+                database.execute("BEGIN EXCLUSIVE")
+            state = tree_state(home)
+            now = Mirrored("opencode", home, own)
+            assert tree_state(home) == state, done
+        is_whole = all(f"ask {name}" in now.said() for name in ("ses_0a", "ses_0b"))
+        assert (len(now.logs) >= 2 and is_whole) or now.mirror.problems or now.unknown, done
+        if number % 2 == 0:
+            assert all(now.logs[name].startswith(log) for name, log in before.logs.items()), done
+        if number % 5 == 0:
+            recollect.Home(home, data=own, index=False).check()
+        shutil.rmtree(own)
 
 
 def test_a_locked_database_is_read(tmp_path: Path) -> None:

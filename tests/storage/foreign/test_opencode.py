@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 import sqlite3
@@ -77,6 +78,27 @@ def test_sub_agents_are_tied_to_their_calls(samples: dict[str, Sample], tmp_path
         assert all(agent.spawned_by for agent in found), name
 
 
+@pytest.mark.parametrize("name", ["opencode-1.1.34", "opencode-1.18.33"])
+def test_a_fork_names_the_session_it_was_made_from(
+    samples: dict[str, Sample], tmp_path: Path, name: str
+) -> None:
+    """No record does: the time of a copied message tells."""
+    home = recollect.Home(samples[name].home, data=tmp_path, index=False)
+    forks = {session: origins for session in home.sessions() if (origins := forked_from(session))}
+    assert forks
+    for fork, origins in forks.items():
+        (name_of_origin,) = origins
+        origin = home.session(name_of_origin)
+        first = next(message.text for message in fork.conversation().messages)
+        assert first in [message.text for message in origin.messages(branches="all")]
+
+
+def forked_from(session: recollect.Session) -> set[str]:
+    """The sessions that the lines of a session say they were copied from."""
+    lines = [json.loads(line) for line in session.path.read_bytes().splitlines()]
+    return {line["forkedFrom"]["sessionId"] for line in lines if "forkedFrom" in line}
+
+
 # ---- a database of our own -------------------------------------------------------------------------------
 
 
@@ -130,6 +152,7 @@ class Database:
     def forget(self, number: int) -> None:
         self._db.execute("DELETE FROM part WHERE time_created >= ?", (number * 1000,))
         self._db.execute("DELETE FROM message WHERE time_created >= ?", (number * 1000,))
+        self._db.execute("UPDATE session SET time_updated = time_updated + 1")
 
 
 def text(said: str) -> dict[str, object]:
@@ -173,6 +196,24 @@ def test_tokens_and_share_links_are_never_copied(home: Path, tmp_path: Path) -> 
     files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
     assert files
     assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
+
+
+def test_a_session_in_which_nothing_was_said_yet_has_its_own_time_and_directory(
+    home: Path, tmp_path: Path
+) -> None:
+    database = Database(home)
+    (listed,) = recollect.Home(home, data=tmp_path / "data", index=False).listed()
+    assert (listed.cwd, listed.last_at) == ("/srv/app", dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC))
+    assert said_in(home, tmp_path / "data") == ([], [])
+    database.say(2, "user", text("hello"))
+    assert said_in(home, tmp_path / "data") == (["hello"], ["hello"])
+    database.forget(1)
+    assert said_in(home, tmp_path / "data") == (["hello"], ["hello"])
+    (log,) = AgentMirror("opencode", home, tmp_path / "data").root.rglob("*.jsonl")
+    assert [json.loads(line)["type"] for line in log.read_bytes().splitlines() if b'"uuid"' in line] == [
+        "system",
+        "user",
+    ]
 
 
 def test_what_a_revert_destroys_is_kept_as_a_branch(home: Path, tmp_path: Path) -> None:

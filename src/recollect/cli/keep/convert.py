@@ -1,10 +1,10 @@
-"""Make a session of another client out of a session: Claude Code or Codex.
+"""Rewrite a session so that another client can continue it: Claude Code or Codex.
 
-Carries prompts, answers, tool calls and their results, as the session's own
-client would load them, and lists what cannot be carried. Writes into
-recollect's data directory, or with --into into a directory you name, laid out
-as the other client's home; never into a client's home. Prints the plan; --apply
-writes the file.
+Takes over prompts, answers, tool calls and their results, as the session's own
+client would load them, and lists what the other client cannot hold. The new
+session goes into recollect's data directory, or into the directory that --into
+names, laid out like a home of the other client; never into a client's home.
+Prints the plan; --apply writes the file.
 
 Example:
   recollect convert @last --to codex

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from recollect.storage.foreign.codex import fitted_line, is_injected, rollout_of
+from recollect.storage.foreign.codex_items import is_injected
+from recollect.storage.foreign.codex_shapes import fitted_line, rollout_of
 from recollect.storage.foreign.loose import parsed
 from recollect.storage.foreign.resumed import Item, Sources
 

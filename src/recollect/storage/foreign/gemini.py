@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from recollect.storage.foreign.lines import Line, Voice
 from recollect.storage.foreign.loose import (
     COUNT,
     MOMENT,
+    FittedRecord,
     Shape,
     fitted,
     parsed,
@@ -51,6 +52,7 @@ from recollect.system.peek import ReadProblems
 
 Message = dict[str, Any]
 
+TRANSLATION = 1
 _CONTEXT = "<session_context>"
 _SPILLED = "tool-outputs"
 _KINDS = {"chats": (".json", ".jsonl"), _SPILLED: (".txt",)}
@@ -161,10 +163,20 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
             OSError(0, "half written, or no session"),
             hint="it is read again when it changes",
         )
-    raws = new if is_document else _lines(unit, state)
-    said = [fitted(parsed(raw), _RECORD).fields for raw in raws]
-    _FoldedFile(unit, into, said).write(new, state.growth.generation)
+    fits = [_fitted(raw) for raw in new]
+    before = b"" if is_document else _before(unit, state.growth, new)
+    is_cut_otherwise = before[-1:] not in (b"", b"\n") or any(b"\r" in raw[:-2] for raw in new)
+    if is_cut_otherwise and not is_document:
+        # A line that was taken before its newline came goes on in the first of the new ones; some end without one.
+        said = [_fitted(raw).fields for raw in (before + b"".join(new)).splitlines()]
+    else:
+        said = [_fitted(raw).fields for raw in before.splitlines()] + [one.fields for one in fits]
+    _FoldedFile(unit, into, said).write(zip(new, fits, strict=True), state.growth.generation)
     return msgspec.msgpack.encode(state)
+
+
+def _fitted(raw: bytes) -> FittedRecord:
+    return fitted(parsed(raw), _RECORD)
 
 
 def _kept_result(unit: Unit, into: AgentMirror) -> bytes:
@@ -176,8 +188,10 @@ def _kept_result(unit: Unit, into: AgentMirror) -> bytes:
     return b""
 
 
-def _lines(unit: Unit, state: _FoldState) -> list[bytes]:
-    return content(unit.path)[: state.growth.consumed].splitlines()
+def _before(unit: Unit, growth: Growth, new: list[bytes]) -> bytes:
+    """What was mirrored before the new lines."""
+    end = growth.consumed - sum(map(len, new))
+    return content(unit.path)[:end] if end else b""
 
 
 class _FoldedFile:
@@ -207,12 +221,11 @@ class _FoldedFile:
         session = name if isinstance(name, str) and is_uuid(name) else path.stem
         return into.place(session, cwd, project=chats.parent.name)
 
-    def write(self, raws: Iterable[bytes], generation: int) -> None:
+    def write(self, new: Iterable[tuple[bytes, FittedRecord]], generation: int) -> None:
         """New records, model calls, and the entries that the log lacks."""
         into, voice = self._into, self._voice()
         kept = []
-        for raw in raws:
-            said, odd = fitted(parsed(raw), _RECORD)
+        for raw, (said, odd) in new:
             kind = _record_kind(said)
             line = made.record(voice, recordType=kind) if kind else made.record(voice, "gemini:unknown")
             kept += made.with_original([line, *self._remarks(said, odd)], raw)
@@ -233,19 +246,24 @@ class _FoldedFile:
             for one in _dicts(holder.get("messages")):
                 odd += [] if "id" in one else ["messages[].id (missing)"]
                 odd += [] if one.get("type") in _SPOKEN else [f"messages[].type ({one.get('type')})"]
+        if not odd:
+            return
         line = unexpected("gemini", self._voice(), odd)
-        if odd and line["about"] not in self._known:
+        if line["about"] not in self._known:
             self._known.add(line["about"])
             yield line
 
+    @cached_property
+    def _directory(self) -> str:
+        # Not where its records are read from: in a renewal that is a copy, without what stands beside it.
+        project = (self._into.home / self._unit.source).parents[1 if self._place.agent is None else 2]
+        return _project_root(project, self._into.home)
+
     def _voice(self) -> Voice:
-        directory = _project_root(
-            self._unit.path.parents[1 if self._place.agent is None else 2], self._into.home
-        )
         return Voice(
             session=self._place.session,
             agent=self._place.agent,
-            cwd=directory,
+            cwd=self._directory,
             at=self._meta.get("startTime") or made.moment(self._unit.stamp[1] / 1e6),
             seed=self._seed,
         )

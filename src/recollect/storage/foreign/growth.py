@@ -123,6 +123,11 @@ def new_lines(unit: Unit, growth: Growth) -> NewLines:
     return NewLines(lines, not was_read)
 
 
+def was_read(growth: Growth, data: bytes) -> bool:
+    """Whether a file with these bytes is the one that was read so far."""
+    return _marks(io.BytesIO(data), growth.consumed) == (growth.head, growth.tail)
+
+
 def whole_document(unit: Unit, growth: Growth) -> list[bytes]:
     """A file that is rewritten at every change, as one record; nothing where it is the same as before."""
     data = content(unit.path)

@@ -134,10 +134,15 @@ def with_original(lines: list[Line], data: bytes) -> list[Line]:
     return lines
 
 
+def id_of(line: Line) -> str | None:
+    """The id of a link or a model call; None for other lines."""
+    name: str | None = line.get("uuid") or (line["message"]["id"] if line.get("type") == USAGE else None)
+    return name
+
+
 def only_new(line: Line, known: set[str]) -> Line:
     """A line of a source that is read again: what the log has already is kept as bytes alone."""
-    name = line.get("uuid") or (line["message"]["id"] if line.get("type") == USAGE else None)
-    if name not in known:
+    if id_of(line) not in known:
         return line
     kept = ("sessionId", "timestamp", "isSidechain", "agentId", "ordinal", "original", "originalBase64")
     return {"type": RECORD, **{key: line[key] for key in kept if key in line}}

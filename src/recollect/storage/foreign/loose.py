@@ -8,14 +8,15 @@ translated, so that translators meet the expected type or nothing; what was take
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from recollect.model.json.text import deeper_than, loose_value
+from recollect.model.json.text import deeper_than, loose_value, may_be_deep
 from recollect.storage.foreign.lines import Line, Voice, key_of, record
 
 Fields = dict[str, Any]
-Shape: TypeAlias = "type | range | re.Pattern[str] | tuple[Shape, ...] | list[Shape] | Mapping[str, Shape]"
+# Only dicts: every field of every record is asked, and a check for any mapping takes longer.
+Shape: TypeAlias = "type | range | re.Pattern[str] | tuple[Shape, ...] | list[Shape] | dict[str, Shape]"
 
 # Tokens, turns and places in a file: beyond this, JSON does not carry them exactly.
 COUNT = range(1 << 53)
@@ -36,10 +37,10 @@ class FittedRecord(NamedTuple):
 
 def parsed(raw: bytes) -> object:
     """A record as plain values; None where it is no JSON, or nested too deep for any reader."""
-    return None if deeper_than(raw, _DEPTH) else loose_value(raw)
+    return None if may_be_deep(raw, _DEPTH) and deeper_than(raw, _DEPTH) else loose_value(raw)
 
 
-def fitted(value: object, shape: Mapping[str, Shape]) -> FittedRecord:
+def fitted(value: object, shape: dict[str, Shape]) -> FittedRecord:
     """A record in the shape a dialect expects; empty where it is no object."""
     odd: list[str] = []
     return FittedRecord(_fit_object(value, shape, "", odd) if isinstance(value, dict) else {}, odd)
@@ -71,12 +72,14 @@ def unexpected(agent: str, voice: Voice, odd: list[str]) -> Line:
 
 
 def _fit(value: object, shape: Shape, where: str, odd: list[str]) -> object:
+    if shape is str and type(value) is str:
+        return value  # most fields
     if isinstance(shape, tuple):
         shape = next((one for one in shape if _is_of(value, one)), shape[0])
     if not _is_of(value, shape):
         odd.append(where)
         return _NO_FIT
-    if isinstance(shape, Mapping) and isinstance(value, dict):
+    if isinstance(shape, dict) and isinstance(value, dict):
         return _fit_object(value, shape, where, odd)
     if isinstance(shape, list) and isinstance(value, list):
         kept = [_fit(one, shape[0], f"{where}[]", odd) for one in value]
@@ -84,11 +87,11 @@ def _fit(value: object, shape: Shape, where: str, odd: list[str]) -> object:
     return value
 
 
-def _fit_object(value: Fields, shape: Mapping[str, Shape], where: str, odd: list[str]) -> Fields:
+def _fit_object(value: Fields, shape: dict[str, Shape], where: str, odd: list[str]) -> Fields:
     found = value
-    for name, inner in shape.items():
-        given = value.get(name)
-        if given is None:
+    for name, given in value.items():
+        inner = shape.get(name)
+        if inner is None or given is None:
             continue
         fit = _fit(given, inner, f"{where}.{name}" if where else name, odd)
         if fit is given:
@@ -102,12 +105,12 @@ def _fit_object(value: Fields, shape: Mapping[str, Shape], where: str, odd: list
 
 
 def _is_of(value: object, shape: Shape) -> bool:
-    if isinstance(shape, Mapping):
+    if isinstance(shape, type):
+        return isinstance(value, shape) and (shape is bool or type(value) is not bool)
+    if isinstance(shape, dict):
         return isinstance(value, dict)
     if isinstance(shape, list):
         return isinstance(value, list)
-    if isinstance(shape, re.Pattern):
-        return isinstance(value, str) and shape.match(value) is not None
     if isinstance(shape, range):
         return type(value) is int and value in shape
-    return isinstance(shape, type) and isinstance(value, shape) and (shape is bool or type(value) is not bool)
+    return isinstance(shape, re.Pattern) and isinstance(value, str) and shape.match(value) is not None

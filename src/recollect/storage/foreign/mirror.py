@@ -15,6 +15,7 @@ import contextlib
 import importlib
 import os
 import re
+import shutil
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -41,6 +42,7 @@ from recollect.system.lock import FileLock
 from recollect.system.peek import ReadProblems
 
 _STAMPS, _STATE, _LOCK, _PROBLEMS = "stamps.json", "state.msgpack", "mirror.lock", "problems.json"
+_RENEWAL = "renewal"  # where a mirror is translated again
 _WHOLE_HOME, _UNSEEN = "", "."  # what concerns no unit; directories that could not be looked at
 _AGENT_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}\Z")
 _REWOUND = "rewound"
@@ -49,7 +51,12 @@ _MOST_SYNCED = 64
 
 
 class AgentDialect(Protocol):
-    """One agent: how its files are found and translated."""
+    """One agent: how its files are found and translated.
+
+    ``TRANSLATION`` is raised where ids or keys of lines change: mirrors of another one are translated again (``renewal``).
+    """
+
+    TRANSLATION: int
 
     def units(self, home: Path, problems: ReadProblems | None = None) -> list[Unit]:
         """What may have changed, oldest first. Directories that could not be looked at are noted in ``problems``."""
@@ -78,6 +85,7 @@ class MirrorFacts(Struct, frozen=True):
 
     agent: str
     source: str
+    translation: int = 1  # by which version of the agent's module; the first ones did not say
 
 
 class MirrorProblem(Struct, frozen=True):
@@ -129,8 +137,8 @@ class AgentMirror:
         dialect, unseen = dialect_of(self.agent), ReadProblems()
         units = dialect.units(self.home, unseen)
         lost = [MirrorProblem(str(one.path), one.reason) for one in unseen]
-        is_known = _saved_problems(self.root).get(_UNSEEN, []) == lost
-        if is_known and self._stamps() == {unit.key: unit.stamp for unit in units}:
+        is_known = _saved_problems(self.root).get(_UNSEEN, []) == lost and not self._is_outdated(dialect)
+        if is_known and self.stamps() == {unit.key: unit.stamp for unit in units}:
             return
         fsops.make_directories(self.root / PROJECTS)
         is_first = not (self.root / MIRROR_FACTS).exists()
@@ -139,9 +147,11 @@ class AgentMirror:
             self._run(dialect, units, lost)
 
     def _run(self, dialect: AgentDialect, units: list[Unit], lost: list[MirrorProblem]) -> None:
-        stamps = self._stamps()
+        stamps = self.stamps()
         self._state = _saved(self.root)
         self._problems = _saved_problems(self.root)
+        if self._is_outdated(dialect):
+            self._renew(dialect)
         for unit in units:
             if stamps.get(unit.key) == unit.stamp:
                 continue
@@ -160,7 +170,21 @@ class AgentMirror:
         self._problems = {key: one for key, one in self._problems.items() if key in here | {_WHOLE_HOME}}
         if lost:
             self._problems[_UNSEEN] = lost
-        self._save({key: stamp for key, stamp in stamps.items() if key in here})
+        self._save(dialect, {key: stamp for key, stamp in stamps.items() if key in here})
+
+    def _is_outdated(self, dialect: AgentDialect) -> bool:
+        facts = facts_of_mirror(self.root)
+        return facts is not None and facts.translation != dialect.TRANSLATION
+
+    def _renew(self, dialect: AgentDialect) -> None:
+        from recollect.storage.foreign.renewal import MirrorRenewal
+
+        scratch = self.root / _RENEWAL
+        shutil.rmtree(scratch, ignore_errors=True)
+        fresh = AgentMirror(self.agent, self.home, scratch)
+        fresh._state.placed = self._state.placed  # decided once
+        MirrorRenewal(self, fresh, dialect).run()
+        shutil.rmtree(scratch, ignore_errors=True)
 
     def _begin(self, unit: str) -> None:
         """What was wrong with a unit is found again, or is no more."""
@@ -332,6 +356,43 @@ class AgentMirror:
         voice.epoch = sum(line.get("subtype") == _REWOUND for line in self.lines(log)) + 1
         return [*found, note(voice, _REWOUND, "Earlier messages were taken back")]
 
+    # ---- for a renewal -----------------------------------------------------------------------------------
+
+    def carry(self, log: str, lines: list[bytes]) -> None:
+        """Lines that no translation made, where they stood. What a translation just made again is not repeated."""
+        found = self._written.setdefault(log, [])
+        if found[-len(lines) :] != lines:
+            found += lines
+
+    def take_log(self, log: str) -> bytes:
+        """All that was appended to one log since the last call, instead of writing it; nothing if others were too."""
+        found = self._written.pop(log, []) if set(self._written) == {log} else []
+        self._written.clear()
+        self._todos.clear()
+        self._undo.clear()
+        return b"".join(found)
+
+    def write_log(self, log: str, data: bytes) -> None:
+        """A log as a whole, where there is none yet. It is not synced: only a renewal reads it."""
+        fsops.make_directories((self.root / log).parent, synced=False)
+        opened = fsops.open_append(self.root / log)
+        try:
+            fsops.write_all(opened.fd, data)
+        finally:
+            fsops.close(opened.fd)
+
+    def state_of(self, unit: str) -> bytes | None:
+        """What a unit goes on from."""
+        return self._state.units.get(unit)
+
+    def go_on(self, log: str, fresh: AgentMirror, units: dict[str, bytes]) -> None:
+        """A log was translated again, in ``fresh``, and put in place."""
+        state, made = self._state, fresh._state
+        state.units |= units
+        state.aliases |= made.aliases
+        state.headers[log] = made.headers[log]
+        state.logs[log] = (self.root / log).stat().st_size
+
     # ---- files -------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
@@ -344,8 +405,8 @@ class AgentMirror:
                 size = fsops.size_of(opened.fd)
                 known = self._state.logs.get(log, 0)
                 start = known if known <= size else 0
-                behind = Counter(fsops.pread(opened.fd, size - start, start).split(b"\n"))
-                fsops.write_all(opened.fd, b"".join(_not_behind(lines, behind)))
+                behind = fsops.pread(opened.fd, size - start, start)
+                fsops.write_all(opened.fd, b"".join(_not_behind(lines, behind) if behind else lines))
                 if is_few:
                     fsops.sync_data(opened.fd)
                 self._state.logs[log] = fsops.size_of(opened.fd)
@@ -358,15 +419,15 @@ class AgentMirror:
         self._written.clear()
         self._todos.clear()
 
-    def _stamps(self) -> dict[str, tuple[int, ...]]:
+    def stamps(self) -> dict[str, tuple[int, ...]]:
         try:
             return msgspec.json.decode((self.root / _STAMPS).read_bytes(), type=dict[str, tuple[int, ...]])
         except (OSError, msgspec.DecodeError):
             return {}
 
-    def _save(self, stamps: dict[str, tuple[int, ...]]) -> None:
+    def _save(self, dialect: AgentDialect, stamps: dict[str, tuple[int, ...]]) -> None:
         fsops.replace_file(self.root / _STATE, msgspec.msgpack.encode(self._state))
-        facts = MirrorFacts(self.agent, str(self.home))
+        facts = MirrorFacts(self.agent, str(self.home), dialect.TRANSLATION)
         fsops.replace_file(self.root / MIRROR_FACTS, encode(facts))
         if self._problems or (self.root / _PROBLEMS).exists():
             fsops.replace_file(self.root / _PROBLEMS, encode(self._problems))
@@ -374,11 +435,12 @@ class AgentMirror:
         fsops.replace_file(self.root / _STAMPS, encode(stamps))
 
 
-def _not_behind(lines: list[bytes], behind: Counter[bytes]) -> Iterator[bytes]:
+def _not_behind(lines: list[bytes], behind: bytes) -> Iterator[bytes]:
     """The lines that a pass which did not come to its end has not written yet."""
+    written = Counter(behind.split(b"\n"))
     for line in lines:
-        if behind[line[:-1]] > 0:
-            behind[line[:-1]] -= 1
+        if written[line[:-1]] > 0:
+            written[line[:-1]] -= 1
         else:
             yield line
 

@@ -27,8 +27,9 @@ from recollect.storage.foreign.opencode_store import Fields, OpenCodeRecord, Ope
 from recollect.storage.foreign.parts import thinking, tool_use
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 
-__all__ = ["deletion_warning", "finish", "mirror", "resumed", "units"]
+__all__ = ["TRANSLATION", "deletion_warning", "finish", "mirror", "resumed", "units"]
 
+TRANSLATION = 1
 _UNTITLED = "New session - "
 _WRAP = 1 << 36  # ids hold the time modulo so many milliseconds
 _ID_TIME = re.compile(r"[a-z]+_([0-9a-f]{12})")
@@ -109,6 +110,13 @@ class _OpenCodeSessions:
         for messages in self.spoken.values():
             messages.sort(key=lambda one: (_created(one.fields), one.id))
         self._orphans = self._orphan_keys()
+        self._firsts: dict[
+            tuple[object, ...], str
+        ] = {}  # where a message was said that forks may have copied
+        for session in sorted(self.spoken, key=self.began):
+            for message in self.spoken[session]:
+                if not _is_copied(message):
+                    self._firsts.setdefault(_told_when(message), session)
 
     def session_of(self, record: OpenCodeRecord) -> str:
         """The session a record belongs to."""
@@ -139,6 +147,8 @@ class _OpenCodeSessions:
         if odd:
             kept.append(unexpected("opencode", voice, odd))
         branches = list(self._entries(session, place))
+        if session not in self.spoken and not known:  # lists take time and directory from entries
+            branches = [[made.note(voice, "opened", "Opened, nothing said yet")]]
         found = _once(line for branch in branches for line in branch if line["uuid"] not in known)
         voice.leaf = branches[-1][-1]["uuid"] if branches[-1] else None
         found = into.ended(log, found, voice)
@@ -215,16 +225,24 @@ class _OpenCodeSessions:
         yield list(self._chain(session, place, kept))
 
     def _chain(self, session: str, place: Placed, messages: Iterable[OpenCodeRecord]) -> Iterator[Line]:
-        voice = self._voice(session, place)
+        voice, origin = self._voice(session, place), self._origin(session)
         for message in messages:
             voice.at = made.moment(_created(message.fields)) or voice.at
             parts = [part.fields for part in self._parts.get(message.id, ())]
-            copied = is_copy(message.id, _created(message.fields))
-            voice.copied_from = "unknown" if copied else None
+            voice.copied_from = origin if _is_copied(message) else None
             if message.fields.get("role") == "user":
                 yield from _asked(parts, voice)
             else:
                 yield from self._answered(message.fields, parts, voice)
+
+    def _origin(self, session: str) -> str:
+        """The session that a fork was made of: no record names it, but copied messages keep their times.
+
+        The last of them tells, since the first may have been copied twice.
+        """
+        copies = (message for message in reversed(self.spoken.get(session, ())) if _is_copied(message))
+        found = next((self._firsts[key] for one in copies if (key := _told_when(one)) in self._firsts), None)
+        return "unknown" if found is None else self._place(found).session
 
     def _answered(self, message: Fields, parts: list[Fields], voice: Voice) -> Iterator[Line]:
         model = message.get("modelID")
@@ -276,11 +294,11 @@ class _OpenCodeSessions:
     # ---- usage -----------------------------------------------------------------------------------------------
 
     def _calls(self, session: str, place: Placed) -> Iterator[Line]:
-        voice = self._voice(session, place)
+        voice, origin = self._voice(session, place), self._origin(session)
         version = _version(self._fields(session).get("version"))
         for message in self.spoken.get(session, ()):
             voice.at = made.moment(_created(message.fields)) or voice.at
-            voice.copied_from = "unknown" if is_copy(message.id, _created(message.fields)) else None
+            voice.copied_from = origin if _is_copied(message) else None
             for key, counts, cost in _steps(message, self._parts.get(message.id, ()), version):
                 yield self._call(voice, key, message.fields.get("modelID"), counts, cost)
         voice.copied_from = None
@@ -395,6 +413,15 @@ def _count(value: object) -> int:
 def _version(text: object) -> tuple[int, ...] | None:
     found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text) if isinstance(text, str) else None
     return None if found is None else tuple(int(part) for part in found.groups())
+
+
+def _is_copied(message: OpenCodeRecord) -> bool:
+    return is_copy(message.id, _created(message.fields))
+
+
+def _told_when(message: OpenCodeRecord) -> tuple[object, ...]:
+    fields = message.fields
+    return _created(fields), fields.get("role"), fields.get("modelID")
 
 
 def is_copy(message: str, created: float) -> bool:

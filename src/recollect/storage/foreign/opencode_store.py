@@ -349,8 +349,9 @@ def _unknown_columns(path: Path, connection: Any) -> Iterator[StoreProblem]:
 
 def _table(connection: Any, table: str) -> Iterator[OpenCodeRecord]:
     cursor = connection.cursor()
+    names: list[str] = []
     for number, row in enumerate(cursor.execute(f"SELECT * FROM {table}")):  # noqa: S608 - one of a few constants
-        names = [column[0] for column in cursor.getdescription()]
+        names = names or [column[0] for column in cursor.getdescription()]
         given = {name: value for name, value in zip(names, row, strict=True) if name not in _LEFT_OUT}
         columns = {name: value for name, value in given.items() if not isinstance(value, bytes)}
         said = parsed(str(columns["data"]).encode()) if "data" in columns else None

@@ -22,6 +22,7 @@ from recollect.storage.foreign.mirror import AgentMirror
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 from recollect.system.peek import ReadProblems
 
+TRANSLATION = 1
 _COMPRESSED, _TELEMETRY, _TITLE = "chat_compression", "ui_telemetry", "custom_title"
 _CALL = "qwen-code.api_response"
 _COUNTS = ("input", "cached_content", "output", "thoughts")

@@ -1,0 +1,156 @@
+"""What commands do with sessions of other agents: every command leaves the homes of their clients as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recollect.cli.main import main
+from tests.cli.session_logs import SessionLog
+from tests.storage.foreign.samples import codex_samples, other_samples, tree_state
+
+# A session with tools in each sample: its agent, id and a start of the id that people type.
+SESSIONS = {
+    "codex": "01a1e394-fe4b-76d3-b40a-90bd3af77600",
+    "gemini": "139b23b9-882a-4bea-8cf4-48981d85c0e3",
+    "qwen": "d501abe0-f3b7-4e15-8c8f-959973b6f466",
+    "opencode": "33844d26-bea5-4b97-b4bc-154e5820ebe3",
+}
+EVERYTHING = (
+    *("overview", "list --all", "cost", "cost --by client", "cost --explain", "stats", "check", "scan"),
+    *("todos", "history", "plans", "index status", "protect", "protect --run", "fix", "search echo"),
+    *("cleanup --days 0 --apply", "mv /home/dev/proj /srv/new --apply", "migrate --to flat --all --apply"),
+    "archive add --all",
+    "archive verify",
+)
+ABOUT_ONE = (
+    *("show S", "show S --api", "tree S", "agents S", "files S", "todos S", "resume S --print"),
+    *("export S --format md", "export S --format html -o OUT.html", "export S --format json"),
+    *("export S --format jsonl", "export S --format flat", "export S --format original --no-redact -o OUT"),
+    *("convert S --to claude --apply", "redact S --apply", "redact S --everywhere --apply", "check S"),
+    *("rename S Other --apply", "tag S hold --apply", "fork S --apply", "repair S --in-place --apply"),
+    *("archive add S", "archive restore S --to OUT.back --apply", "rm S --apply"),
+)
+
+
+@pytest.fixture
+def homes(own_home: Path, shared: Path) -> dict[str, Path]:
+    """One home of each other agent beside Claude's, where their clients keep them; a credential in one."""
+    SessionLog().prompt("k1", "Why is it red?").write(own_home / ".claude")
+    names = {"gemini": "gemini-0.61.0", "qwen": "qwen-0.24.4", "opencode": "opencode-1.18.33"}
+    codex = next(one for one in codex_samples(shared) if one.name == "0.166.0/tools")
+    found = {"codex": (codex.home, own_home / ".codex")}
+    for agent, name in names.items():
+        sample = next(one for one in other_samples(shared, agent) if one.name == name)
+        place = Path(os.environ["XDG_DATA_HOME"], agent) if agent == "opencode" else own_home / f".{agent}"
+        found[agent] = (sample.home, place)
+    for source, place in found.values():
+        shutil.copytree(source, place)
+    (log,) = found["codex"][1].rglob(f"*{SESSIONS['codex']}.jsonl")
+    said = [{"type": "input_text", "text": f"my token is ghp_{'aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5'}"}]
+    item = {"type": "message", "role": "user", "content": said}
+    line = {"timestamp": "2026-11-16T10:00:00.000Z", "ordinal": 99, "type": "response_item", "payload": item}
+    with log.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    return {agent: place for agent, (_, place) in found.items()}
+
+
+def seen(homes: dict[str, Path]) -> dict[str, object]:
+    """All that could change, content included."""
+    content = {
+        str(path): hashlib.blake2b(path.read_bytes()).hexdigest()
+        for home in homes.values()
+        for path in home.rglob("*")
+        if path.is_file()
+    }
+    return {agent: tree_state(home) for agent, home in homes.items()} | {"content": content}
+
+
+def test_no_command_changes_the_home_of_another_agent(
+    homes: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of them, those that change something with --apply, on a session of each agent."""
+    before = seen(homes)
+    for number, (agent, session) in enumerate(SESSIONS.items()):
+        for command in ABOUT_ONE:
+            words = command.replace("OUT", str(tmp_path / f"{agent}{number}")).split()
+            main([session if word == "S" else word for word in words])
+            assert seen(homes) == before, (agent, command, capsys.readouterr())
+    for command in EVERYTHING:
+        main(command.split())
+        assert seen(homes) == before, (command, capsys.readouterr())
+
+
+@pytest.mark.parametrize("command", ["fork", "repair", "migrate --to flat"])
+@pytest.mark.parametrize("agent", SESSIONS)
+def test_what_no_client_would_see_is_refused_with_the_way_to_it(
+    homes: dict[str, Path], capsys: pytest.CaptureFixture[str], command: str, agent: str
+) -> None:
+    """A fork in a mirror could not be resumed: its client does not know it."""
+    assert main([*command.split(), SESSIONS[agent], "--apply"]) == 2
+    said = capsys.readouterr().err
+    assert f"it belongs to {agent}, whose sessions recollect only reads" in said
+    assert f"recollect convert {SESSIONS[agent]} --to claude --apply" in said
+
+
+def test_moving_cleaning_up_and_migrating_all_mean_the_homes_of_claude(
+    homes: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mirror follows the home it mirrors: a log that was moved away would be written again."""
+    assert main(["mv", "/home/dev/proj", "/srv/new", "--json"]) in (0, 3)
+    assert SESSIONS["codex"] not in capsys.readouterr().out
+    assert main(["cleanup", "--days", "0", "--json"]) == 0
+    assert not {one for one in SESSIONS.values() if one in capsys.readouterr().out}
+    assert main(["migrate", "--to", "flat", "--all", "--json"]) in (0, 1)
+    assert not {one for one in SESSIONS.values() if one in capsys.readouterr().out}
+
+
+def test_sessions_are_imported_into_the_home_of_claude(
+    homes: dict[str, Path], own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Homes of other agents are no choice: with one of Claude there is nothing to ask."""
+    other = tmp_path / "other"
+    SessionLog().prompt("k1", "From elsewhere").write(other)
+    assert main(["import", str(other), "--json"]) in (0, 1)
+    assert json.loads(capsys.readouterr().out)["to"] == str(own_home / ".claude")
+
+
+def test_only_our_copy_of_a_session_is_redacted_or_removed_and_that_is_said(
+    homes: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("redact", "rm"):
+        assert main([command, SESSIONS["codex"]]) == 0
+        assert "the files of codex itself stay as they are" in capsys.readouterr().err
+    assert main(["redact", SESSIONS["gemini"]]) == 0
+    assert "stay as they are" not in capsys.readouterr().err  # nothing to redact
+
+
+@pytest.mark.parametrize(
+    ("agent", "line"),
+    [
+        ("codex", "→ exec_command  echo alpha; exit 3"),
+        ("opencode", "→ read  /home/user/proj/src/a.txt"),
+        ("gemini", "→ run_shell_command  echo out; echo err >&2"),
+        ("qwen", "→ read_file  /home/user/My Proj.x/src/a.txt"),
+    ],
+)
+def test_a_call_is_shown_by_what_it_is_about(
+    homes: dict[str, Path], capsys: pytest.CaptureFixture[str], agent: str, line: str
+) -> None:
+    """Every agent has names of its own for a command and a path."""
+    assert main(["show", SESSIONS[agent]]) == 0
+    assert line in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("agent", "edits"), [("opencode", 3), ("gemini", 2), ("qwen", 2)])
+def test_changes_of_files_are_counted_whatever_the_tool_is_called(
+    homes: dict[str, Path], capsys: pytest.CaptureFixture[str], agent: str, edits: int
+) -> None:
+    assert main(["stats", "--agent", agent, "--json"]) == 0
+    periods = json.loads(capsys.readouterr().out)["periods"]
+    assert {one["name"]: one["edits"] for one in periods}["all_time"] == edits
