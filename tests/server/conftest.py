@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from recollect.server.database.contract import Database
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.sqlite import SqliteDatabase
+from tests.server.kept_connections import KeptConnections, KeptPostgres
 from tests.server.memory_database import MemoryDatabase
 
 if TYPE_CHECKING:
     from tests.server.object_store import TestStore
 
 KINDS = ("memory", "sqlite", "postgres")
+Result = TypeVar("Result")
+# By address: the databases that live as long as the run.
+_KEPT: dict[str, KeptConnections] = {}
 
 
 class Kind:
@@ -32,7 +37,13 @@ class Kind:
             return MemoryDatabase()
         if self.name == "sqlite":
             return SqliteDatabase(self.address)
-        return PostgresDatabase(self.address, patience=10.0)
+        kept = _KEPT.get(self.address)
+        return KeptPostgres(kept, patience=10.0) if kept else PostgresDatabase(self.address, patience=10.0)
+
+    def run(self, scene: Coroutine[Any, Any, Result]) -> Result:
+        """Play a scene that uses databases of this kind."""
+        kept = _KEPT.get(self.address)
+        return kept.run(scene) if kept else asyncio.run(scene)
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +52,8 @@ def postgres() -> Iterator[str]:
     named = os.environ.get("RECOLLECT_TEST_POSTGRES")
     if named:
         asyncio.run(PostgresDatabase(named).migrate())
-        yield named
+        with _kept(named):
+            yield named
         return
     from tests.server.postgres_cluster import Cluster
 
@@ -49,9 +61,20 @@ def postgres() -> Iterator[str]:
     try:
         cluster.make()
         asyncio.run(PostgresDatabase(cluster.dsn()).migrate())
-        yield cluster.dsn()
+        with _kept(cluster.dsn()):
+            yield cluster.dsn()
     finally:
         cluster.stop()
+
+
+@contextlib.contextmanager
+def _kept(address: str) -> Iterator[None]:
+    kept = _KEPT[address] = KeptConnections(address)
+    try:
+        yield
+    finally:
+        del _KEPT[address]
+        kept.end()
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ trying things out.
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
@@ -43,6 +44,7 @@ from recollect.server.database.records import (
     PersonCounts,
     PersonFile,
     PersonLog,
+    Retention,
     Segment,
     SessionAccess,
     SessionChanges,
@@ -52,6 +54,7 @@ from recollect.server.database.records import (
     SweepResult,
     TextRow,
     UsageSum,
+    UsageTaker,
 )
 from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sql_logs import place_in
@@ -112,6 +115,9 @@ class MemoryDatabase:
         self._audit: list[tuple[str, AuditRow]] = []
         self._numbers = itertools.count(1)
         self.batches = (0, 0)
+        # Responses of months that were dropped, and the first month that was not, by organisation.
+        self._settled: set[tuple[str, str | None]] = set()
+        self._usage_from: dict[str, int] = {}
 
     async def open(self) -> None:
         """Nothing to open."""
@@ -215,10 +221,14 @@ class MemoryDatabase:
         """All tenants."""
         return sorted(self._orgs.values(), key=lambda org: org.name)
 
-    async def set_retention(self, org: str, days: int | None, audit_days: int | None, author: Author) -> None:
+    async def set_retention(self, org: str, kept: Retention, author: Author) -> None:
         """How long sessions are kept."""
-        self._orgs[org] = replace(self._orgs[org], retention_days=days, audit_days=audit_days)
-        self._note(org, author, "org.retention", org, f"{days} audit {audit_days}")
+        self._orgs[org] = replace(
+            self._orgs[org], retention_days=kept.days, audit_days=kept.audit_days, usage_days=kept.usage_days
+        )
+        self._note(
+            org, author, "org.retention", org, f"{kept.days} audit {kept.audit_days} usage {kept.usage_days}"
+        )
 
     async def set_visibility(self, org: str, visibility: str, author: Author) -> None:
         """Who sees sessions for which no one chose."""
@@ -270,7 +280,7 @@ class MemoryDatabase:
         known = self._sessions.get((org, session))
         if known is None or known.state == PURGED:
             return None
-        return SessionAccess(known.user, self._is_seen(known, reader))
+        return SessionAccess(known.user, self._is_seen(known, reader), known.state == DELETED)
 
     async def add_user(self, user: OrgUser, author: Author) -> None:
         """A new member."""
@@ -420,6 +430,8 @@ class MemoryDatabase:
         log.changed = now_ms()
         self._describe(session, ask)
         for row in new.usage:
+            if (ask.org, row.message) in self._settled:
+                continue
             place_of_row = (row.message or "", ask.key, row.request, row.speaker)
             said = session.usage.get(place_of_row)
             if said is None or replaces(row, said[0]):
@@ -607,7 +619,22 @@ class MemoryDatabase:
             for org, row in self._audit
             if (days := self._orgs[org].audit_days) is None or row.at >= now - days * 86_400_000
         ]
+        for org in self._orgs.values():
+            self._settle(org, now)
         return SweepResult(done[0], done[1], before - len(self._audit))
+
+    def _settle(self, org: Org, now: int) -> None:
+        """Responses of old months stay as they are counted. Nothing is dropped here: there is no disk to give back."""
+        if org.usage_days is None:
+            return
+        cut = dt.datetime.fromtimestamp(now / 1000, dt.UTC) - dt.timedelta(days=org.usage_days)
+        month = cut.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        self._usage_from[org.id] = max(self._usage_from.get(org.id, 0), int(month.timestamp()) * 1000)
+        for session in self._sessions.values():
+            if session.org == org.id:
+                for (message, *_), (row, _) in session.usage.items():
+                    if row.at is not None and row.at < self._usage_from[org.id]:
+                        self._settled.add((org.id, message))
 
     async def put_file(
         self,
@@ -667,10 +694,17 @@ class MemoryDatabase:
         *,
         by: Sequence[str] | None = None,
         changes: Sequence[int] = (),
+        other_changes: Sequence[int] = (),
         reader: SessionReader | None = None,
         person: str | None = None,
+        models: Sequence[str] = (),
+        into: UsageTaker | None = None,
     ) -> Sequence[UsageSum]:
-        """One sum for every counted response."""
+        """One sum for every counted response. What is settled is told by the quarter of an hour."""
+        held = self._usage_from.get(org, -(1 << 62))
+        since, until = (
+            time - time % QUARTER_MS if time is not None and time < held else time for time in (since, until)
+        )
         by_message: dict[str, list[tuple[_Session, str, UsageRow, str]]] = {}
         for session in self._sessions.values():
             if session.org == org:
@@ -684,13 +718,19 @@ class MemoryDatabase:
                 if person is not None and author != person:
                     continue
                 row = _with_amounts(row, copies[amounts][2])
+                if models and row.model not in models:
+                    continue
                 is_timed = row.at is not None and row.at // QUARTER_MS != 0
                 at = row.at or 0
                 if (since is not None or until is not None) and not is_timed:
                     continue
                 if (since is None or at >= since) and (until is None or at < until):
                     found.append(self._hidden(session, self._sum(session, row, author), reader))
-        return found
+        if into is None:
+            return found
+        into.begin()
+        into.take(found)
+        return []
 
     def _hidden(self, session: _Session, told: UsageSum, reader: SessionReader | None) -> UsageSum:
         if reader is None:

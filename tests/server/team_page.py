@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import httpx
 from recollect.cli.look.web import exports
 from recollect.server.app import make_app
 from recollect.server.page_access import TokenAuthenticator
-from recollect.services.page.members import Member, MirrorBackend, MirrorBackends
+from recollect.services.page.members import MirrorBackends
 from recollect.web.built_files import BuiltFiles
 from recollect.web.members import MembersApp, address_of
 from tests.server.live import LiveServer
@@ -36,21 +35,14 @@ class PageServer(LiveServer):
 
 
 class TeamPage:
-    """The page of a world's server. ``desks`` are those that were opened, by organisation."""
+    """The page of a world's server."""
 
-    def __init__(self, made: World, place: Path, origin: str = ORIGIN) -> None:
+    def __init__(self, made: World, place: Path, origin: str = ORIGIN, rest: float = 0) -> None:
         self.world, self.place = made, place
-        self.desks: dict[str, MirrorBackend] = {}
-        door, kept = TokenAuthenticator(made.service), self.desks
-
-        class Noted(MirrorBackends):
-            def desk(self, member: Member) -> MirrorBackend:
-                kept[member.organization] = super().desk(member)
-                return kept[member.organization]
-
+        door = TokenAuthenticator(made.service)
         self.page = MembersApp(
             door,
-            Noted(place, door.sessions_of, rest=0, patience=60),
+            MirrorBackends(place, door.copies_of, door.seen_by, rest=rest),
             address_of(origin),
             version="0.0.0",
             exports=exports(),
@@ -61,11 +53,8 @@ class TeamPage:
         self.cookie = self.token = ""
 
     async def close(self) -> None:
-        """End it; whatever still asks the database has asked it when this returns."""
+        """End it."""
         self.page.stop()
-        for desk in self.desks.values():
-            await asyncio.to_thread(desk.mirror.wait, 60)
-            await asyncio.to_thread(desk.index.wait, 60)
 
     async def ask(
         self, method: str, path: str, *, body: object = None, cookie: str | None = None, **headers: str
@@ -93,11 +82,9 @@ class TeamPage:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    async def indexed(self) -> None:
-        """Wait until the index has all that the mirror has."""
-        for desk in self.desks.values():
-            await asyncio.to_thread(desk.mirror.look, 600)
-            await asyncio.to_thread(desk.index.clear)  # type: ignore[attr-defined]
+    def copies(self) -> list[str]:
+        """The logs that were copied."""
+        return sorted(path.name for path in self.place.rglob("*.jsonl"))
 
     async def ids(self) -> list[str]:
         return sorted(row["id"] for row in (await self.get("/api/sessions"))["sessions"])

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.cli.main import main
+from recollect.model.cost.money import PICO, exact
+from recollect.model.cost.prices import PriceList
 from recollect.sample import sample_home
+from recollect.server.service import Service
 from recollect.sync.wire import ENCRYPTED, PROJECT, REPOSITORY, START
-from tests.server.conftest import Kind
-from tests.server.world import World, after, in_world, line, prompt, reply
+from tests.server.conftest import Kind, kind_named
+from tests.server.world import PLENTY, World, after, in_world, line, prompt, reply
 
 # Sonnet 4.5: 3 dollars a million of input, 15 of output; so a reply of 1,000 and 10 costs 0.00315.
 
@@ -226,6 +232,28 @@ def test_search_finds_lines_as_locally(kind: Kind) -> None:
     }
 
 
+def test_search_goes_back_through_all_of_time(kind: Kind) -> None:
+    """Newest first from the last minutes to lines without a time, whatever the limit; and what is dated ahead comes first."""
+    now = dt.datetime.now(dt.UTC)
+    ages = [
+        dt.timedelta(minutes=-5),
+        *(dt.timedelta(hours=one) for one in (0.5, 1, 2, 15.9, 16, 17, 239, 240, 241, 9_000)),
+    ]
+    named = {f"s{n}": (now - age).strftime("%Y-%m-%dT%H:%M:%S.000Z") for n, age in enumerate(ages)}
+
+    async def scene(made: World) -> list[list[str]]:
+        for session, at in sorted(named.items(), key=lambda one: hash(one[0]) % 7):
+            await made.put(session, prompt("needle", at=at))
+        found = []
+        for limit in (1, 3, 6, 9, 50):
+            answer = await made.ask("GET", "/v1/search", params={"q": "needle", "limit": str(limit)})
+            found.append([hit["session"] for hit in answer.json()["hits"]])
+        return found
+
+    order = list(named)
+    assert in_world(kind, scene) == [order[:limit] for limit in (1, 3, 6, 9, 50)]
+
+
 def test_search_is_narrowed(kind: Kind) -> None:
     """By session, project and time, with a limit that says when there was more."""
 
@@ -324,7 +352,6 @@ def test_rollups_are_what_a_recount_of_all_lines_gives(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Whatever is repeated, replayed and forked in whatever order: kept sums and a recount agree, key by key."""
-    from tests.server.conftest import kind_named
 
     async def scene(made: World) -> list[object]:
         logs: dict[tuple[str, str], bytes] = {}
@@ -366,3 +393,208 @@ def test_unpriced_models_are_named(kind: Kind) -> None:
         return [total["responses"], total["usd"], total["unpriced"]]
 
     assert in_world(kind, scene) == [1, "0", ["nobody-9"]]
+
+
+OTHERS_PRICES = [
+    # Days in one week, with a change of prices between them; and days weeks away.
+    ("gpt-5.6-sol", "2026-08-20T23:59:59.999Z"),
+    ("gpt-5.6-sol", "2026-08-21T00:00:00.000Z"),
+    ("gpt-5.6-sol", "2026-02-03T10:00:00.000Z"),
+    ("gpt-5.6-sol", "nonsense"),
+    ("openai/gpt-5.6-luna", "2026-07-29T12:00:00.000Z"),
+    ("openai/gpt-5.6-luna", "2026-07-30T12:00:00.000Z"),
+    ("mistral-small-latest", "2026-03-15T12:00:00.000Z"),
+    ("mistral-small-latest", "2026-03-16T12:00:00.000Z"),
+    ("claude-sonnet-4-6", "2026-03-12T12:00:00.000Z"),
+    ("claude-sonnet-4-6", "2026-03-13T12:00:00.000Z"),
+    ("claude-sonnet-4-6", "2026-08-22T12:00:00.000Z"),
+]
+
+
+def _local(home: Path, lines: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    """Responses and money by model, as ``recollect cost`` has them of the same logs; the total under no name."""
+    (home / "projects/p").mkdir(parents=True)
+    for session, data in lines.items():
+        (home / f"projects/p/{session}.jsonl").write_bytes(data)
+    assert main(["--home", str(home), "cost", "--json", "--no-index", "--by", "model"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    found = {row["model"]: (row["messages"], row["cost_usd"]) for row in report["rows"]}
+    return {**found, "": (report["totals"]["messages"], report["totals"]["cost_usd"])}
+
+
+def _summed(report: dict[str, object]) -> dict[str, object]:
+    """The same of a report of the server by any keys; by model where that is one of them."""
+    found: dict[str, list[int]] = {}
+    for row in report["rows"]:  # type: ignore[attr-defined]
+        one = found.setdefault(row["keys"].get("model", ""), [0, 0])
+        one[0] += row["responses"]
+        one[1] += row["pico_usd"]
+    total: dict[str, Any] = report["total"]  # type: ignore[assignment]
+    assert sum(pico for _, pico in found.values()) == total["pico_usd"]
+    told = {model: (count, exact(pico)) for model, (count, pico) in found.items()}
+    return {**told, "": (total["responses"], total["usd"])}
+
+
+def _used(message: str, model: str, at: str, **usage: int) -> bytes:
+    """A response with these counts."""
+    said = json.loads(reply(message, f"r-{message}", model=model, at=at, uuid=f"a-{message}"))
+    said["message"]["usage"] |= usage
+    return line(**said)
+
+
+# Prices with a gap: none for what is read from a cache, none for writing to one, none at all.
+_NOON = "2026-03-02T12:00:00.000Z"
+GAPS = {
+    "s1": _used("m-1", "mistral-small-latest", _NOON)
+    + _used("m-2", "mistral-small-latest", _NOON, cache_read_input_tokens=5)
+    + _used("m-3", "gpt-5", "2026-05-01T12:00:00.000Z", cache_creation_input_tokens=7),
+    "s2": _used("m-4", "mistral-small-latest", "2026-03-02T12:07:00.000Z")
+    + _used("m-4", "mistral-small-latest", "2026-03-02T12:07:00.000Z", output_tokens=99)
+    + _used("m-5", "gpt-5", "2026-05-01T12:00:01.000Z", cache_read_input_tokens=11)
+    + _used("m-6", "claude-sonnet-4-5", _NOON, cache_read_input_tokens=13)
+    + _used("m-7", "nobody-9", _NOON)
+    + _used("m-8", "mistral-small-latest", "nonsense"),
+    "s3": _used("m-5", "gpt-5", "2026-05-01T12:00:01.000Z", cache_read_input_tokens=11),
+}
+
+
+@pytest.mark.parametrize("span", [{}, {"since": "2026-03-02T12:05:00Z", "until": "2026-05-01T12:00:01.001Z"}])
+def test_a_price_with_a_gap_is_told_apart_as_locally(
+    kind: Kind, span: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What of a model has a price is in the sum, and the rest is said to be without, by any keys."""
+
+    async def scene(made: World) -> list[object]:
+        for session, data in GAPS.items():
+            assert (await made.put(session, data)).status_code == 200
+        reports = [
+            await cost(made, by=by, **span) for by in ("model", "person", "session,model", "day,model")
+        ]
+        models = {tuple(row["keys"].values())[-1]: row["unpriced"] for row in reports[0]["rows"]}  # type: ignore[attr-defined]
+        return [*map(_summed, reports), models, reports[1]["total"]["unpriced"]]  # type: ignore[index]
+
+    home = tmp_path / "home"
+    (home / "projects/p").mkdir(parents=True)
+    for session, data in GAPS.items():
+        (home / f"projects/p/{session}.jsonl").write_bytes(data)
+    more = [word for name, time in span.items() for word in (f"--{name}", time)]
+    assert main(["--home", str(home), "cost", "--json", "--no-index", "--by", "model", *more]) == 0
+    report = json.loads(capsys.readouterr().out)
+    local = {row["model"]: (row["messages"], row["cost_usd"] or "0") for row in report["rows"]}
+    total = {"": (report["totals"]["messages"], report["totals"]["cost_usd"])}
+    unpriced = sorted(row["model"] for row in report["rows"] if row["unpriced_responses"])
+    found: list[Any] = in_world(kind, scene)
+    *told, models, all_unpriced = found
+    assert told == [local | total, total, local | total, local | total]
+    assert sorted(model for model, names in models.items() if names) == unpriced == all_unpriced
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_a_price_with_a_gap_over_a_dropped_month(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Sums are left of it, and one without a price is so as a whole; months that are held, and what has no time, are told apart."""
+
+    async def scene(made: World) -> object:
+        for session, data in GAPS.items():
+            await made.put(session, data)
+        await made.ask("PATCH", "/v1/org", json={"usage_days": 62})
+        await made.database.sweep(1_781_481_600_000, 604_800_000)  # 2026-06-15: March is dropped
+        report = await cost(made, by="model")
+        return {row["keys"]["model"]: (row["responses"], row["usd"]) for row in report["rows"]}  # type: ignore[attr-defined]
+
+    assert in_world(kind_named(name, request, tmp_path), scene) == {
+        "claude-sonnet-4-5": (1, "0.0031539"),
+        "gpt-5": (2, "0.001351375"),
+        "mistral-small-latest": (4, "0.000103"),
+        "nobody-9": (1, "0"),
+    }
+
+
+@pytest.mark.parametrize("by", ["person", "model", "session,model", "day", "branch,model,day", "repository"])
+def test_other_vendors_changes_of_prices_divide_sums(
+    kind: Kind, by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every response costs what its model cost at its time, to the pico-dollar; also for a server that was asked while there were only
+    models of Claude, and one that never was."""
+    replies = [
+        reply(f"m-{n}", f"r-{n}", model=model, at=at, output=10 + n, uuid=f"a-{n}")
+        for n, (model, at) in enumerate(OTHERS_PRICES)
+    ]
+    names = [f"00000000-0000-4000-8000-00000000000{n}" for n in range(2)]
+    lines = {names[0]: b"".join(replies[:7]), names[1]: b"".join(replies[7:])}
+    local = _local(tmp_path / "home", lines, capsys)
+    span = {"since": "2026-08-20", "until": "2026-08-23"}
+
+    async def scene(made: World) -> list[dict[str, object]]:
+        await made.put("s0", reply("m-99", at="2026-01-31T12:00:01.000Z"))
+        first = await cost(made, by=by)
+        await made.ask("DELETE", "/v1/sessions/s0")
+        for session, data in lines.items():
+            await made.put(session, data)
+        asked = [await cost(made, by=by), await cost(made, by=by)]
+        anew = World(made.database, Service(made.database, limits=PLENTY), made.org)
+        anew.token = made.token
+        async with anew.client:
+            asked += [await cost(anew, by=by, **span), await cost(anew, by=by)]
+        return [first, *asked]
+
+    before, again, more, part, anew = (_summed(report) for report in in_world(kind, scene))
+    early = exact(3_150_000_000)
+    assert before[""] == (1, early)
+    local_total: Any = local[""]
+    expected = (local_total[0] + 1, exact(round(Decimal(local_total[1]) * PICO) + 3_150_000_000))
+    assert again[""] == more[""] == anew[""] == expected
+    # Sol at 5 and 30 dollars, then at 4 and 20; Sonnet at 3 and 15.
+    sol = 1000 * 5_000_000 + 10 * 30_000_000, 1000 * 4_000_000 + 11 * 20_000_000
+    assert part[""] == (3, exact(sum(sol) + 1000 * 3_000_000 + 20 * 15_000_000))
+    if "model" in by:
+        assert {name: one for name, one in again.items() if name in local and name} == {
+            name: one for name, one in local.items() if name
+        }
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_other_vendors_changes_of_prices_do_not_divide_sums_of_claude(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A report by model has a row for each price that a model had, and not for each that any model had."""
+    prices, days = PriceList(), ("2026-01-01", "2026-02-01", "2026-07-01", "2026-08-05", "2026-10-13")
+    models = ("claude-sonnet-4-6", "gpt-5.6-sol")
+
+    async def scene(made: World) -> list[tuple[str | None, int]]:
+        at = [(model, f"{day}T12:00:00.000Z") for model in models for day in days]
+        await made.put("s1", b"".join(reply(f"m-{n}", model=one, at=day) for n, (one, day) in enumerate(at)))
+        sums = await made.database.usage(
+            made.org.id,
+            None,
+            None,
+            by=["model"],
+            changes=prices.changes(),
+            other_changes=prices.other_changes,
+        )
+        return [(one.model, one.messages) for one in sums]
+
+    found = in_world(kind_named(name, request, tmp_path), scene)
+    assert sorted(found) == [(models[0], 2), (models[0], 3), *((models[1], 1) for _ in days)]
+
+
+def test_sums_are_taken_twice_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never where there are only models of Claude, and once in a server's life where there are others."""
+
+    async def scene(made: World) -> list[int]:
+        asked: list[int] = []
+        usage = made.database.usage
+
+        async def counted(*values: Any, **named: Any) -> Any:
+            asked[-1] += 1
+            return await usage(*values, **named)
+
+        monkeypatch.setattr(made.database, "usage", counted)
+        for number, model in enumerate(("claude-opus-4-5", "<synthetic>", "gpt-5.6-sol", "gpt-5.6-sol")):
+            asked.append(0)
+            await made.put(f"s{number}", reply(f"m-{number}", model=model))
+            await cost(made)
+        return asked
+
+    assert in_world(Kind("memory"), scene) == [1, 1, 2, 1]

@@ -109,20 +109,27 @@ class Two:
         }
 
 
-def test_nothing_of_a_person_is_found_afterwards(sql_kind: Kind) -> None:
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_nothing_of_a_person_is_found_afterwards(sql_kind: Kind, is_dropped: bool) -> None:
     """In no row of any table; the colleague's session, cost and right to write stay, and so does the organisation's total.
-    A response of both is not counted again when the colleague sends it once more."""
+    A response of both is not counted again when the colleague sends it once more. Also where the month of the responses was
+    dropped before, and only their sums are left."""
 
     async def scene(made: World) -> None:
         two = Two(made)
         await two.settle()
+        if is_dropped:
+            await made.ask("PATCH", "/v1/org", json={"usage_days": 62})
+            await made.database.sweep(1_776_211_200_000, 604_800_000)  # 2026-04-15
         before, rows = await two.costs(), await every_row(made)
         named = {
             table
             for table, texts in rows.items()
             if any(word in text for text in texts for word in two.words)
         }
-        assert {"sessions", "users", "tokens", "usage", "rollup", "audit", "identities"} <= named
+        held = set() if is_dropped else {"usage"}
+        assert {"sessions", "users", "tokens", "rollup", "audit", "identities"} | held <= named
+        assert not is_dropped or "usage" not in named
         path = f"/v1/users/{two.ada.id}/erasure"
         plan = (await made.ask("GET", path)).json()
         assert await two.costs() == before

@@ -126,3 +126,41 @@ def test_a_body_that_comes_behind_its_head_is_no_header(monkeypatch: pytest.Monk
         return [*found, (await reader.readuntil(b"\r\n\r\n"))[:12]]
 
     assert talked(scene) == [b"200000", b"10", b"HTTP/1.1 200"]
+
+
+def written(*messages: bytes | None) -> list[bytes]:
+    """What reaches the system of an answer that is written in these pieces; None: the loop goes on in between."""
+    reached: list[bytes] = []
+
+    class Written:
+        def write(self, data: bytes) -> None:
+            reached.append(data)
+
+        def close(self) -> None:
+            reached.append(b"closed")
+
+    async def play() -> None:
+        joined = protocol._JoinedWrites(Written(), asyncio.get_running_loop())
+        for one in messages:
+            if one is None:
+                await asyncio.sleep(0)
+            elif one == b"close":
+                joined.close()
+            else:
+                joined.write(one)
+        await asyncio.sleep(0)
+
+    asyncio.run(play())
+    return reached
+
+
+def test_an_answer_is_one_write_unless_it_is_long_or_late() -> None:
+    """The order stays, and nothing waits for a body that has not come when the loop goes on."""
+    head, long = b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 70_000
+
+    assert [head + b"body", b"more"] == written(head, b"body", b"more")
+    assert [head, b"late"] == written(head, None, b"late")
+    assert [head] == written(head)
+    assert [head, long] == written(head, long)
+    assert [head, b"closed"] == written(head, b"close")
+    assert [head + head] == written(head, head)

@@ -14,6 +14,7 @@ import pytest
 from recollect.cli.main import main
 from recollect.errors import UsageError
 from recollect.sample import sample_home
+from recollect.server.database.records import Retention
 from recollect.server.database.sql_base import now_ms
 from recollect.server.limits import ServerLimits
 from recollect.server.tenancy import SKEW_MS
@@ -24,7 +25,7 @@ from recollect.web.gate import LOGIN
 from recollect.web.members import OFFERED, REFUSED, address_of
 from tests.documents import require_fit
 from tests.server.conftest import Kind
-from tests.server.team_page import COOKIE, ORIGIN, OTHER, TALKED, TeamPage, two_sessions
+from tests.server.team_page import COOKIE, ORIGIN, TALKED, TeamPage, two_sessions
 from tests.server.world import OPERATOR, PLENTY, World, after, in_world, new_org
 from tests.small_home import ONE, TWO, lines, prompt
 
@@ -264,12 +265,16 @@ def test_nothing_can_be_changed_from_the_page(kind: Kind, tmp_path: Path) -> Non
 
 
 def test_what_is_refused_is_all_that_changes_something() -> None:
-    """And what is about one person's machine: health, stars and pins, directories; what is left are questions, an export and a look."""
+    """And what is about one person's machine (health, stars and pins, directories) or needs every transcript; what is left are
+    questions, an export and a look."""
     assert {one.path for one in OFFERED if one.method == "POST"} == {
         "/api/sessions/{session}/export",
         "/api/index/refresh",
     }
     assert [one.path for one in REFUSED if one.method == "GET"] == [
+        "/api/stats",
+        "/api/stats/sessions",
+        "/api/edits",
         "/api/directories",
         "/api/health",
         "/api/marks",
@@ -306,7 +311,7 @@ def test_the_command_refuses_a_page_without_a_good_address(words: list[str]) -> 
 
 
 def test_organisations_see_nothing_of_each_other(kind: Kind, tmp_path: Path) -> None:
-    """Not in the list, not by id, not in search and cost, not in the files of the other's mirror."""
+    """Not in the list, not by id, not in search and cost, not in the copies of the other's sessions."""
 
     async def scene(made: World, page: TeamPage) -> list[object]:
         org = await new_org(made.database)
@@ -314,10 +319,10 @@ def test_organisations_see_nothing_of_each_other(kind: Kind, tmp_path: Path) -> 
         hers = lines([prompt(1, None, "hers alone")])
         await made.put("eves", hers, token=stranger)
         assert await page.ids() == [ONE, TWO]
-        await page.indexed()
+        await page.get(f"/api/sessions/{ONE}")
         await page.sign_in(stranger)
         seen = await page.ids()
-        await page.indexed()
+        await page.get("/api/sessions/eves")
         found = await page.get("/api/search?q=Q1")
         cost = await page.get("/api/cost?by=session")
         statuses = [
@@ -328,20 +333,19 @@ def test_organisations_see_nothing_of_each_other(kind: Kind, tmp_path: Path) -> 
             name: sorted(path.name for path in (tmp_path / name).rglob("*.jsonl"))
             for name in (org.id, made.org.id)
         }
-        assert mirrors == {org.id: ["eves.jsonl"], made.org.id: [f"{ONE}.jsonl", f"{TWO}.jsonl"]}
+        assert mirrors == {org.id: ["eves.jsonl"], made.org.id: [f"{ONE}.jsonl"]}
         return [seen, found["groups"], cost["rows"], statuses]
 
     assert on_page(kind, tmp_path, scene) == [["eves"], [], [], [404] * 8]
 
 
 def test_the_page_shows_what_was_sent(kind: Kind, tmp_path: Path) -> None:
-    """The list, a conversation, a search, and the mirror's bytes; where it lies is not told."""
+    """The list, a conversation, a search, and the bytes of the copy; where it lies is not told."""
 
     async def scene(made: World, page: TeamPage) -> list[object]:
         ids = await page.ids()
         head = await page.get(f"/api/sessions/{ONE}")
         window = await page.get(f"/api/sessions/{ONE}/messages")
-        await page.indexed()
         found = await page.get("/api/search?q=Q2")
         agents = await page.get(f"/api/sessions/{ONE}/agents")
         me = await page.get("/api/me")
@@ -359,7 +363,7 @@ def test_the_page_shows_what_was_sent(kind: Kind, tmp_path: Path) -> None:
         [ONE, TWO],
         ["Q1", "A1", "Q2", "A2"],
         [ONE, TWO],
-        [TALKED, OTHER],
+        [TALKED],
         (True, [], "Ada", "Ada"),
     ]
 
@@ -381,10 +385,9 @@ def test_deleted_sessions_are_gone_from_everything(kind: Kind, tmp_path: Path) -
     """From list, search, address and disk. What they cost stays counted, as in `team cost`."""
 
     async def scene(made: World, page: TeamPage) -> list[object]:
-        await page.ids()
-        await page.indexed()
+        for session in (ONE, TWO):
+            await page.get(f"/api/sessions/{session}")
         before = (await page.get("/api/cost?by="))["totals"]["cost_usd"]
-        await page.indexed()  # a look under way would be the last one, and not know of what follows
         await made.ask("DELETE", f"/v1/sessions/{ONE}")
         ids = await page.ids()
         found = await page.get("/api/search?q=Q1")
@@ -394,7 +397,7 @@ def test_deleted_sessions_are_gone_from_everything(kind: Kind, tmp_path: Path) -
             ids,
             [group["session"] for group in found["groups"]],
             status,
-            [path.name for path in tmp_path.rglob("*.jsonl")],
+            page.copies(),
             cost["totals"]["cost_usd"] == before,
         ]
 
@@ -402,27 +405,32 @@ def test_deleted_sessions_are_gone_from_everything(kind: Kind, tmp_path: Path) -
 
 
 def test_a_session_that_is_opened_again_after_its_deletion_is_gone(kind: Kind, tmp_path: Path) -> None:
-    """Without a look at the list in between."""
+    """Without a look at the list in between, and also while its copy is not compared with the server again."""
 
     async def scene(made: World, page: TeamPage) -> list[int]:
-        first = await page.ask("GET", f"/api/sessions/{ONE}/map")
+        patient = TeamPage(made, tmp_path / "patient", rest=600)
+        patient.page.start()
+        await patient.sign_in()
+        found = [await one.ask("GET", f"/api/sessions/{ONE}/map") for one in (page, patient)]
         await made.ask("DELETE", f"/v1/sessions/{ONE}")
-        return [first.status_code, (await page.ask("GET", f"/api/sessions/{ONE}/map")).status_code]
+        found += [await one.ask("GET", f"/api/sessions/{ONE}/map") for one in (page, patient)]
+        await patient.close()
+        return [one.status_code for one in found]
 
-    assert on_page(kind, tmp_path, scene) == [200, 404]
+    assert on_page(kind, tmp_path, scene) == [200, 200, 404, 404]
 
 
 def test_copies_of_what_was_deleted_go_though_nobody_looks(kind: Kind, tmp_path: Path) -> None:
     """By the hourly sweep of any server at that place; what is still kept stays."""
 
     async def scene(made: World, page: TeamPage) -> list[str]:
-        await page.ids()
-        await page.indexed()
+        for session in (ONE, TWO):
+            await page.get(f"/api/sessions/{session}")
         await made.ask("DELETE", f"/v1/sessions/{ONE}")
         other = TeamPage(made, tmp_path)
         other.page.start()
         await other.page.tidy()
-        return [path.name for path in tmp_path.rglob("*.jsonl")]
+        return page.copies()
 
     assert on_page(kind, tmp_path, scene) == [f"{TWO}.jsonl"]
 
@@ -433,7 +441,6 @@ def test_sealed_sessions_are_counted_and_not_shown(kind: Kind, tmp_path: Path) -
     async def scene(made: World, page: TeamPage) -> list[object]:
         await made.put("sealed", b'{"sealed":1,"x":"AAAA"}\n', headers={ENCRYPTED: "1"})
         await page.ids()
-        await page.indexed()
         ids = await page.ids()
         return [ids, (await page.get("/api/me"))["member"]["sealed"]]
 
@@ -446,7 +453,7 @@ def test_retention_is_that_of_the_organisation(kind: Kind, tmp_path: Path) -> No
     async def scene(made: World, page: TeamPage) -> list[int]:
         days = []
         for limit in (None, 45):
-            await made.database.set_retention(made.org.id, limit, None, OPERATOR)
+            await made.database.set_retention(made.org.id, Retention(limit), OPERATOR)
             row = (await page.get("/api/sessions"))["sessions"][0]
             stored = (await made.ask("GET", f"/v1/sessions/{row['id']}")).json()["session"]["changed"]
             at = dt.datetime.fromisoformat(row["expires_at"]) - dt.datetime.fromtimestamp(
@@ -553,7 +560,6 @@ def test_costs_are_those_of_the_team_and_of_the_home_they_came_from(
         page = TeamPage(made, tmp_path / "mirrors")
         await page.sign_in()
         await page.ids()
-        await page.indexed()
         shown = await page.get("/api/cost?by=session,model&timezone=UTC")
         listed = (await page.get("/api/sessions"))["total_cost_usd"]
         team = (await made.ask("GET", "/v1/cost", params={"by": "session,model"})).json()

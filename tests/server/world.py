@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -101,7 +100,7 @@ def in_world(
         async with world(kind, limits) as made:
             return await scene(made)
 
-    return asyncio.run(play())
+    return kind.run(play())
 
 
 def after(data: bytes, at: Position = START) -> Position:

@@ -47,6 +47,7 @@ class Metrics:
         self.count("swept_deleted_sessions", done.deleted)
         self.count("swept_purged_sessions", done.purged)
         self.count("swept_audit_rows", done.audit_rows)
+        self.count("swept_usage_rows", done.usage_rows)
         self.count("dropped_months", done.months)
         self.gauges |= {"sweep_backlog": done.backlog, "sweep_milliseconds": int(seconds * 1_000)}
 

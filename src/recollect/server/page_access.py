@@ -11,18 +11,21 @@ import asyncio
 import concurrent.futures
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from recollect.errors import Busy
+from recollect.errors import Busy, NoAnswer
 from recollect.server.app import admitted
-from recollect.server.database.contract import BodyLost, Database, Unavailable
-from recollect.server.database.records import EVERYONE, Author, FileBytes, Segment, SessionFilter
+from recollect.server.database.contract import BodyLost, Unavailable
+from recollect.server.database.records import Author, LineSearch, Segment, SessionFilter, SessionReader
 from recollect.server.facts import lines_of
 from recollect.server.refusals import RequestRefused, not_found, too_many
+from recollect.server.routes.team import found_lines, team_costs
 from recollect.server.service import Service
+from recollect.server.team import TeamCostReport, cost_report
 from recollect.server.tenancy import PAGE_SCHEME, READ, Caller, end_of, opened_page
 from recollect.services.page.members import AccessDenial, Member
+from recollect.services.page.team.source import FoundLine, LineQuestion
 from recollect.sync.remote import PositionConflict, SessionGone
 from recollect.sync.wire import Position, RemoteSession, SessionDetail, SignInOffer
 
@@ -47,11 +50,18 @@ class TokenAuthenticator:
         """Remember the event loop; called on it."""
         self._loop = asyncio.get_running_loop()
 
-    def sessions_of(self, org: str) -> OrganizationSource:
-        """The sessions of an admitted member's organisation."""
+    def copies_of(self, org: str) -> OrganizationSource:
+        """The bytes of an organisation's sessions, for copies that its members share."""
+        return OrganizationSource(self._service, org, self._running())
+
+    def seen_by(self, member: Member) -> MemberSource:
+        """What an admitted member may ask."""
+        return MemberSource(self._service, member, self._running())
+
+    def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             raise _no_answer()
-        return OrganizationSource(self._service.database, org, self._loop)
+        return self._loop
 
     async def admitted(self, secret: str, address: str) -> Member | AccessDenial:
         """The member, looked up each time."""
@@ -143,7 +153,7 @@ def _reading_all(caller: Caller) -> Caller:
         raise RequestRefused(
             403,
             "forbidden",
-            "the page shows what every member may read; this token reads less",
+            "the page shows the sessions of the team; this token does not read them",
             "use `recollect team`",
         )
     return caller
@@ -164,66 +174,12 @@ def _member(caller: Caller) -> Member:
     )
 
 
-class OrganizationSource:
-    """The sessions of one organisation that every member may see, for threads other than the event loop's: all members
-    share one copy."""
+class _LoopCaller:
+    """Asks the database from threads other than the event loop's."""
 
-    def __init__(self, database: Database, org: str, loop: asyncio.AbstractEventLoop) -> None:
-        self._database, self._org, self._loop = database, org, loop
-
-    def sessions(self) -> Iterator[RemoteSession]:
-        """Newest change first."""
-        page = self._page(None)
-        while page:
-            yield from page
-            page = self._page((page[-1].changed, page[-1].id)) if len(page) == _AT_ONCE else []
-
-    def _page(self, before: tuple[int, str] | None) -> list[RemoteSession]:
-        return self._on_loop(
-            lambda: self._database.sessions(self._org, SessionFilter(), before, _AT_ONCE, EVERYONE)
-        )
-
-    def session(self, session: str) -> SessionDetail | None:
-        return self._on_loop(lambda: self._shown(session))
-
-    async def _shown(self, session: str) -> SessionDetail | None:
-        access = await self._database.access(self._org, session, EVERYONE)
-        if access is None or not access.is_visible:
-            return None
-        return await self._database.session(self._org, session)
-
-    def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-        """Whole lines after a position, some megabytes at a time."""
-        segments, data = self._on_loop(lambda: self._begun(session, key, after))
-        while data:
-            yield data
-            data = self._on_loop(lambda: _next_megabytes(segments))
-
-    async def _begun(self, session: str, key: str, after: Position) -> tuple[AsyncIterator[bytes], bytes]:
-        """The first lines after a former position of the log, and the rest: each query is a round trip."""
-        head = await self._database.head(self._org, session, key)
-        if head is None or await self._shown(session) is None:
-            raise SessionGone
-        place = None
-        if after.lines <= head.lines:
-            place = await self._database.place(self._org, session, key, after.lines)
-        if place is None or place.position != after:
-            raise PositionConflict(head)
-        segments = self._lines(session, key, after.lines, head.lines)
-        return segments, await _next_megabytes(segments)
-
-    async def _lines(self, session: str, key: str, after: int, until: int) -> AsyncIterator[bytes]:
-        async for segment in self._database.segments(self._org, session, key, after, until):
-            yield _cut(segment, after, until)
-
-    def file(self, session: str, key: str) -> bytes | None:
-        found = self._on_loop(lambda: self._side_file(session, key))
-        return None if found is None else found.data
-
-    async def _side_file(self, session: str, key: str) -> FileBytes | None:
-        if await self._shown(session) is None:
-            return None
-        return await self._database.file(self._org, session, key)
+    def __init__(self, service: Service, org: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._service, self._database = service, service.database
+        self._org, self._loop = org, loop
 
     def _on_loop(self, question: Callable[[], Awaitable[_T]]) -> _T:
         """A result from the event loop, which may end at any time; then the query is cancelled."""
@@ -245,6 +201,83 @@ class OrganizationSource:
             ) from None
         except (Unavailable, TimeoutError, concurrent.futures.CancelledError):
             raise _no_answer() from None
+
+
+class MemberSource(_LoopCaller):
+    """What one member may see of an organisation: the answers of /v1 to that member."""
+
+    def __init__(self, service: Service, member: Member, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(service, member.organization, loop)
+        self._reader = SessionReader(member.id)
+
+    def sessions(self) -> list[RemoteSession]:
+        """Newest change first."""
+        found = page = self._page(None)
+        while len(page) == _AT_ONCE:
+            page = self._page((page[-1].changed, page[-1].id))
+            found = found + page
+        return found
+
+    def _page(self, before: tuple[int, str] | None) -> list[RemoteSession]:
+        return self._on_loop(
+            lambda: self._database.sessions(self._org, SessionFilter(), before, _AT_ONCE, self._reader)
+        )
+
+    def may_read(self, session: str) -> bool:
+        access = self._on_loop(lambda: self._database.access(self._org, session, self._reader))
+        return access is not None and access.is_visible and not access.is_deleted
+
+    def cost(self, by: Sequence[str], since: int | None = None, until: int | None = None) -> TeamCostReport:
+        costs = self._on_loop(
+            lambda: team_costs(self._service, self._org, by, (since, until), reader=self._reader)
+        )
+        return cost_report(costs)
+
+    def search(self, question: LineQuestion) -> tuple[list[FoundLine], bool]:
+        wanted = LineSearch(
+            question.query,
+            question.limit,
+            since=question.since,
+            until=question.until,
+            reader=self._reader,
+        )
+        found, more = self._on_loop(lambda: found_lines(self._service, self._org, wanted, question.width))
+        return [FoundLine(*one[:5], shown) for one, shown in found], more
+
+
+class OrganizationSource(_LoopCaller):
+    """The bytes of an organisation's sessions; who reads the copies asks first whether the member may."""
+
+    def session(self, session: str) -> SessionDetail | None:
+        return self._on_loop(lambda: self._database.session(self._org, session))
+
+    def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
+        """Whole lines after a position, some megabytes at a time."""
+        segments, data = self._on_loop(lambda: self._begun(session, key, after))
+        while data:
+            yield data
+            data = self._on_loop(lambda: _next_megabytes(segments))
+
+    async def _begun(self, session: str, key: str, after: Position) -> tuple[AsyncIterator[bytes], bytes]:
+        """The first lines after a former position of the log, and the rest: each query is a round trip."""
+        head = await self._database.head(self._org, session, key)
+        if head is None or await self._database.session(self._org, session) is None:
+            raise SessionGone
+        place = None
+        if after.lines <= head.lines:
+            place = await self._database.place(self._org, session, key, after.lines)
+        if place is None or place.position != after:
+            raise PositionConflict(head)
+        segments = self._lines(session, key, after.lines, head.lines)
+        return segments, await _next_megabytes(segments)
+
+    async def _lines(self, session: str, key: str, after: int, until: int) -> AsyncIterator[bytes]:
+        async for segment in self._database.segments(self._org, session, key, after, until):
+            yield _cut(segment, after, until)
+
+    def file(self, session: str, key: str) -> bytes | None:
+        found = self._on_loop(lambda: self._database.file(self._org, session, key))
+        return None if found is None else found.data
 
 
 async def _next_megabytes(pieces: AsyncIterator[bytes]) -> bytes:
@@ -272,8 +305,8 @@ def _settle(asked: asyncio.Future[_T], answer: concurrent.futures.Future[_T]) ->
         answer.set_result(asked.result())
 
 
-def _no_answer() -> Busy:
-    return Busy("the database is not available", hint="try again in a moment")
+def _no_answer() -> NoAnswer:
+    return NoAnswer("the database is not available", hint="try again in a moment")
 
 
 def _cut(segment: Segment, after: int, until: int) -> bytes:

@@ -7,6 +7,7 @@ It also parses database addresses.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -188,6 +189,8 @@ def run(
     server = TeamServer(config)
     # uvicorn raises the signal again after shutdown; that must not turn an orderly end into a kill.
     before = signal.signal(signal.SIGTERM, lambda *_: None)
+    # What is here now stays: a collection of cycles need not look at it again while requests wait.
+    gc.freeze()
     try:
         server.run()
     finally:

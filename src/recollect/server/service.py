@@ -106,6 +106,8 @@ class Service:
         # Set at shutdown: followers are disconnected and reconnect to another server.
         self.closing = asyncio.Event()
         self.large = asyncio.Semaphore(1)
+        # Organisations of which usage of another model than Claude's was seen (routes/team.py).
+        self.other_models: set[str] = set()
         # Who created a session, of those that were appended to by their creator.
         self.creators: OrderedDict[tuple[str, str], str] = OrderedDict()
 

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import heapq
 import io
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib import import_module
+from itertools import islice
+from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.json import encode
 
 from recollect.index.schema import QUARTER_MS
-from recollect.model.cost.money import NO_MODEL, Spending, exact, priced
+from recollect.model.cost.money import NO_MODEL, exact, priced
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.usage import Tokens
 from recollect.server.database.records import UsageSum
 
+Item = TypeVar("Item")
 KEYS = ("person", "repository", "branch", "model", "project", "machine", "session", "day")
 ALIASES = {"repo": "repository", "user": "person"}
 _NOT_SAID = "(none)"
+_AT_ONCE, _WRITTEN_AT_ONCE = 1_024, 256
+_NO_COUNTS = bytes(6 * 8)
 _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
 # A spreadsheet would treat such a cell as a formula, and branch names are untrusted.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -43,26 +51,117 @@ class TeamCostReport(Struct, frozen=True):
     total: TeamCostRow
 
 
-def cost_report(sums: Iterable[UsageSum], by: Sequence[str], prices: PriceList) -> TeamCostReport:
-    found: dict[tuple[str, ...], tuple[int, Spending]] = {}
-    for one in sums:
-        spent = priced(Tokens(*one[10:16]), one.model, one.quarter, one.variant, prices)
-        key = tuple([_named(one, name) for name in by])
-        before = found.get(key)
-        found[key] = (
-            (one.messages, spent) if before is None else (before[0] + one.messages, before[1] + spent)
-        )
-    everything = sum((spent for _, spent in found.values()), Spending())
-    responses = sum(count for count, _ in found.values())
-    rows = [_row(dict(zip(by, key, strict=True)), *value) for key, value in found.items()]
-    rows.sort(key=lambda row: (-row.pico_usd, -row.tokens.total, tuple(row.keys.values())))
-    return TeamCostReport(list(by), rows, _row({}, responses, everything))
+class _TeamTally:
+    """The sums of one row; as small as they can be, because a report may have many thousands. Counts are those of the database,
+    of 64 bits; money may be more."""
+
+    __slots__ = ("counts", "pico_usd", "responses", "unpriced")
+
+    def __init__(self) -> None:
+        self.responses = self.pico_usd = 0
+        self.counts = array("q", _NO_COUNTS)
+        self.unpriced: frozenset[str] = frozenset()
+
+    def add(self, responses: int, pico_usd: int, counts: Iterable[int], unpriced: frozenset[str]) -> None:
+        self.responses += responses
+        self.pico_usd += pico_usd
+        for place, count in enumerate(counts):
+            self.counts[place] += count
+        if unpriced:
+            self.unpriced |= unpriced
+
+    def row(self, keys: dict[str, str]) -> TeamCostRow:
+        tokens, unpriced = Tokens(*self.counts), sorted(self.unpriced)
+        return TeamCostRow(keys, self.responses, tokens, self.pico_usd, exact(self.pico_usd), unpriced)
 
 
-def _row(keys: dict[str, str], responses: int, spent: Spending) -> TeamCostRow:
-    return TeamCostRow(
-        keys, responses, spent.tokens, spent.pico_usd, exact(spent.pico_usd), sorted(spent.unpriced)
-    )
+class TeamCosts:
+    """Sums as they come, by the keys of a report, priced. It takes them from a database (``UsageTaker``).
+
+    ``models``: those that were seen. ``unclear``: those with a price that lacks a class of tokens of a sum: some of its responses may
+    have one all the same. ``without``: models that are passed over.
+    """
+
+    def __init__(self, by: Sequence[str], prices: PriceList, without: Collection[str] = ()) -> None:
+        self.by, self._prices, self._without = list(by), prices, without
+        self.models: set[str] = set()
+        self.unclear: set[str] = set()
+        self._found: dict[tuple[str, ...], _TeamTally] = {}
+        # The same text once: names of people and places recur in thousands of rows.
+        self._names: dict[str, str] = {}
+
+    def begin(self) -> None:
+        for known in (self.models, self.unclear, self._found):
+            known.clear()
+
+    def take(self, sums: Iterable[UsageSum]) -> None:
+        find, names = self._prices.find, self._names
+        for one in sums:
+            if one.model in self._without:
+                continue
+            spent = priced(Tokens(*one[10:16]), one.model, one.quarter, one.variant, self._prices)
+            if one.model:
+                self.models.add(one.model)
+                if spent.unpriced and find(one.model, one.quarter, one.variant) is not None:
+                    self.unclear.add(one.model)
+            key = tuple([names.setdefault(name, name) for name in [_named(one, key) for key in self.by]])
+            self._tally(key).add(one.messages, spent.pico_usd, one[10:16], spent.unpriced)
+
+    def _tally(self, key: tuple[str, ...]) -> _TeamTally:
+        tally = self._found.get(key)
+        if tally is None:
+            tally = self._found[key] = _TeamTally()
+        return tally
+
+    def add(self, other: TeamCosts) -> None:
+        """What was summed apart, by the same keys."""
+        for key, one in other._found.items():
+            self._tally(key).add(one.responses, one.pico_usd, one.counts, one.unpriced)
+
+    def total(self) -> TeamCostRow:
+        everything = _TeamTally()
+        for one in self._found.values():
+            everything.add(one.responses, one.pico_usd, one.counts, one.unpriced)
+        return everything.row({})
+
+    def rows(self) -> Iterator[TeamCostRow]:
+        """The most expensive first; each is given up when it was told. Sorted some at a time: sorting takes the interpreter for
+        itself, and requests wait."""
+        keys = list(self._found)
+        parts = [
+            sorted(keys[place : place + _AT_ONCE], key=self._order, reverse=True)
+            for place in range(0, len(keys), _AT_ONCE)
+        ]
+        del keys
+        for key in heapq.merge(*map(_drained, parts), key=self._order):
+            yield self._found.pop(key).row(dict(zip(self.by, key, strict=True)))
+
+    def _order(self, key: tuple[str, ...]) -> tuple[int, int, tuple[str, ...]]:
+        one = self._found[key]
+        return -one.pico_usd, -sum(one.counts[:5]), key
+
+
+def _drained(items: list[Item]) -> Iterator[Item]:
+    """From the end, and gone as they are told."""
+    while items:
+        yield items.pop()
+
+
+def cost_report(costs: TeamCosts) -> TeamCostReport:
+    """All of it at once."""
+    total = costs.total()
+    return TeamCostReport(costs.by, list(costs.rows()), total)
+
+
+def as_json(costs: TeamCosts) -> list[bytes]:
+    """The report as its encoder writes it, in pieces: neither its rows nor its bytes are held twice."""
+    total, rows = encode(costs.total()), costs.rows()
+    pieces = [b'{"by":', encode(costs.by), b',"rows":[']
+    while some := list(islice(rows, _WRITTEN_AT_ONCE)):
+        pieces += (encode(some)[1:-1], b",")
+    if pieces[-1] == b",":
+        pieces.pop()
+    return [*pieces, b'],"total":', total, b"}"]
 
 
 def _named(one: UsageSum, name: str) -> str:
@@ -73,25 +172,25 @@ def _named(one: UsageSum, name: str) -> str:
     return value or (NO_MODEL if name == "model" else _NOT_SAID)
 
 
-def as_csv(report: TeamCostReport) -> str:
+def as_csv(costs: TeamCosts) -> list[bytes]:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*report.by, "responses", *_COUNTS, "usd", "unpriced"])
-    for row in report.rows:
+    writer.writerow([*costs.by, "responses", *_COUNTS, "usd", "unpriced"])
+    for row in costs.rows():
         counts = [getattr(row.tokens, name) for name in _COUNTS]
         names = [_harmless(name) for name in row.keys.values()]
         writer.writerow([*names, row.responses, *counts, row.usd, _harmless(" ".join(row.unpriced))])
-    return text.getvalue()
+    return [text.getvalue().encode()]
 
 
 def _harmless(cell: str) -> str:
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
-def as_parquet(report: TeamCostReport) -> bytes:
+def as_parquet(costs: TeamCosts) -> list[bytes]:
     """Parquet; ``ImportError`` where pyarrow is not installed."""
     pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")
-
+    report = cost_report(costs)
     columns = {name: pa.array([row.keys[name] for row in report.rows], pa.string()) for name in report.by}
     columns["responses"] = pa.array([row.responses for row in report.rows], pa.int64())
     for name in _COUNTS:
@@ -100,4 +199,4 @@ def as_parquet(report: TeamCostReport) -> bytes:
     columns["unpriced"] = pa.array([row.unpriced for row in report.rows], pa.list_(pa.string()))
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink)
-    return sink.getvalue()
+    return [sink.getvalue()]

@@ -134,6 +134,19 @@ class MirrorFiles:
                     found = True
         return found
 
+    def sizes(self, sessions: Iterable[tuple[str, Path]]) -> dict[str, int]:
+        """The bytes of sessions, each with its parent directory; that whose log changed first comes first."""
+        found = [(self._modified(project / f"{name}{_LOG}"), name, project) for name, project in sessions]
+        return {
+            name: sum(mark.size for path in self._files(name, project) if (mark := self.mark(path)))
+            for _, name, project in sorted(found)
+        }
+
+    def _modified(self, path: Path) -> int:
+        with contextlib.suppress(OSError):
+            return path.lstat().st_mtime_ns
+        return 0
+
     def _files(self, session: str, project: Path) -> Iterator[Path]:
         log = project / f"{session}{_LOG}"
         if log.is_file():

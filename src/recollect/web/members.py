@@ -1,5 +1,7 @@
 """The page for members of a team: the same page and routes, read-only, authenticated by the server.
 
+Each member has a page of their own, because the server decides what each may see (``services/page/members.py``).
+
 A member signs in with a token, or at the organisation's identity provider. The browser gets a session of its own, in a
 cookie that scripts cannot read, that other sites' requests do not carry, and that is sent only below /api/. It is
 checked again with every request and every few seconds of a stream, and determines the organisation: no route takes its
@@ -17,6 +19,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
+from functools import cache, partial
 from hashlib import sha256
 from html import escape
 from typing import Any, NamedTuple, Protocol
@@ -33,9 +36,10 @@ from starlette.routing import Route
 from recollect.errors import RecollectError, UsageError
 from recollect.services.documents import page as documents
 from recollect.services.documents.conversation import SessionHeadDocument
+from recollect.services.documents.cost.report import CostDocument
 from recollect.services.documents.encoding import encoded
 from recollect.services.documents.parts import PageResumeDocument
-from recollect.services.documents.sessions import SessionListDocument
+from recollect.services.documents.search import PageSearchDocument
 from recollect.services.page.members import (
     PULL,
     AccessDenial,
@@ -44,7 +48,11 @@ from recollect.services.page.members import (
     MirrorBackends,
     resume_line,
 )
+from recollect.services.page.session import head_document
+from recollect.services.page.sessions import SessionQuery
 from recollect.services.page.stream_slots import StreamSlots
+from recollect.services.page.team.listing import TeamSessionList
+from recollect.services.page.team.reports import TeamCostQuery, TeamSearch, cost_document, search_document
 from recollect.sync.wire import SignInOffer, ends_soon
 from recollect.web import answers
 from recollect.web.app import PROBLEMS, RouteRunner, body_of, built_file
@@ -62,7 +70,7 @@ from recollect.web.gate import (
     method_refusal,
 )
 from recollect.web.operations import Operation, from_body, openapi, text
-from recollect.web.page import ExportFormat, Page, Values
+from recollect.web.page import ExportFormat, Page, Values, bounds_of
 from recollect.web.routes import OPERATIONS
 
 LOGOUT, DESCRIPTION, OFFER = "/api/logout", "/api/openapi.json", "/api/sign-in"
@@ -72,16 +80,19 @@ _OPEN = frozenset(
     ((LOGIN, "POST"), (DESCRIPTION, "GET"), (DESCRIPTION, "HEAD"), (OFFER, "GET"), (OFFER, "HEAD"))
 )
 _PENDING_SECONDS = 600
-# Other routes change something or concern one person's machine.
-_NOT_FOR_MEMBERS = frozenset(("/api/health", "/api/marks", "/api/directories"))
+# Other routes change something or concern one person's machine, or would need every transcript.
+_OF_ONE_MACHINE = frozenset(("/api/health", "/api/marks", "/api/directories"))
+_OF_TRANSCRIPTS = frozenset(("/api/stats", "/api/stats/sessions", "/api/edits"))
 _POSTED = frozenset(("/api/sessions/{session}/export", "/api/index/refresh"))
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MEMBER, _SECRET = "recollect.member", "recollect.secret"
-_MOST_ORGANIZATIONS = 32
+_MOST_PAGES, _MOST_MEMBERS = 128, 4_096
 _THREADS, _SEARCHES = 12, 4
 _STREAMS, _STREAMS_EACH = 256, 16
 _ASK_AGAIN_SECONDS = 5.0
 _LONGEST_SECRET = 200
+# A database that does not answer: how long a member is still one, and for how long it is not asked again.
+_NO_ANSWER, _GRACE_SECONDS, _SILENT_SECONDS = 503, 900.0, 5.0
 
 
 class MemberAuthenticator(Protocol):
@@ -160,30 +171,56 @@ def address_of(url: str) -> PublicAddress:
 
 
 class MemberPage(Page):
-    """The page of one organisation, without information about the server's machine."""
+    """The page of one member, without information about the server's machine."""
 
     backend: MirrorBackend
+    listed: TeamSessionList
 
     def __init__(self, backend: MirrorBackend, version: str, exports: Mapping[str, ExportFormat]) -> None:
         super().__init__(backend, "", version, exports)
-        self.backend = backend
+        self.backend, self.listed = backend, TeamSessionList(backend)
 
-    def stop(self) -> None:
-        """End streams and stop fetching."""
-        self.stopping.set()
-        self.backend.mirror.stop()
+    def search(self, values: Values) -> PageSearchDocument:
+        """The server's own search, by session; of one session that of its copy."""
+        if values["session"]:
+            self.backend.session(values["session"])
+            return super().search(values)
+        since, until = bounds_of(values)
+        query = SessionQuery(project=values["project"], branch=values["branch"], model=values["model"])
+        asked = TeamSearch(
+            text=values["q"],
+            how=values["how"],
+            kinds=values["kinds"],
+            repository=values["repository"],
+            among=None if query == SessionQuery() else self.listed.ids(query),
+            since=since,
+            until=until,
+            rank=bool(values["rank"]),
+            limit=values["limit"],
+            width=values["width"],
+        )
+        return search_document(self.backend.team, asked, resume_line)
 
-    def sessions(self, values: Values) -> SessionListDocument:
-        """A page of the list, with the owner of each session."""
-        document = super().sessions(values)
-        people = self.backend.mirror.people
-        rows = [replace(row, person=people.get(row.id)) for row in document.sessions]
-        return replace(document, sessions=rows)
+    def cost(self, values: Values) -> CostDocument:
+        """The server's own report."""
+        by = tuple(key for key in values["by"].split(",") if key)
+        more = {
+            name: values[name] for name in TeamCostQuery.__struct_fields__ if name not in ("by", "explain")
+        }
+        return cost_document(self.backend.team, TeamCostQuery(by=by, explain=bool(values["explain"]), **more))
 
     def head(self, values: Values) -> SessionHeadDocument:
-        """The summary of a session, with its owner."""
-        document = super().head(values)
-        return replace(document, person=self.backend.mirror.people.get(document.id))
+        """The summary of a session, with its owner; what it cost is what the server says."""
+        listed = self.backend.team.listed()
+        document = head_document(self.backend, self.listed, values["session"], self.listed.spending)
+        remote = listed.sessions.get(document.id)
+        damaged = len(self.backend.reading(document.id).log.damage())
+        return replace(document, person=None if remote is None else remote.person, damaged=damaged)
+
+    def refresh_index(self, _: Values) -> documents.IndexStateDocument:
+        """Read the list again."""
+        self.backend.team.forget()
+        return documents.IndexStateDocument(self.backend.index.state)
 
     def resume(self, values: Values) -> PageResumeDocument:
         """How to continue it on the member's machine; nothing is looked up on this one."""
@@ -201,16 +238,15 @@ class MemberPage(Page):
 
     def about(self, member: Member, token: str, token_end: int | None) -> documents.MeDocument:
         """Token, version and rights, for the page's first request."""
-        mirror = self.backend.mirror
-        mirror.look(0)
-        filling = documents.ProgressDocument(mirror.done, mirror.total) if mirror.is_filling else None
+        team = self.backend.team
+        listed = team.listed()
         about = documents.MemberDocument(
             name=member.name,
             role=member.role,
             organization=member.organization_name,
-            sealed=mirror.sealed,
-            left_out=len(mirror.left_out),
-            filling=filling,
+            sealed=listed.sealed,
+            left_out=listed.left_out + len(self.backend.mirror.left_out),
+            not_current_since=team.not_current_since,
             ends=member.ends,
             token_ends=token_end,
         )
@@ -256,7 +292,7 @@ LOGOUT_OPERATION = Operation(
 OFFERED = tuple(
     one
     for one in OPERATIONS
-    if (one.method == "GET" and one.path not in _NOT_FOR_MEMBERS) or one.path in _POSTED
+    if (one.method == "GET" and one.path not in _OF_ONE_MACHINE | _OF_TRANSCRIPTS) or one.path in _POSTED
 )
 REFUSED = tuple(one for one in OPERATIONS if one not in OFFERED)
 
@@ -277,9 +313,13 @@ class MembersApp:
         self._authenticator, self._backends, self._address = authenticator, backends, address
         self._version, self._exports, self._built = version, exports, built
         self._lock = threading.Lock()
-        self._pages: OrderedDict[str, tuple[int | None, MemberPage]] = OrderedDict()
+        # By organisation and member, with the retention it was made for.
+        self._pages: OrderedDict[tuple[str, str], tuple[int | None, MemberPage]] = OrderedDict()
+        # Who was admitted, and when; by a hash of the cookie.
+        self._members: OrderedDict[str, tuple[float, Member]] = OrderedDict()
+        self._silent_until = 0.0
         self._answering = RouteRunner(_THREADS, _SEARCHES, StreamSlots(_STREAMS, _STREAMS_EACH))
-        self._is_stopped = False
+        self._stopping = threading.Event()
         described = (
             LOGIN_OPERATION,
             OFFER_OPERATION,
@@ -289,8 +329,10 @@ class MembersApp:
             ),
             *OFFERED,
         )
-        self._description = openapi(
-            described, version, title="recollect, the page for members", cookie=address.cookie
+        self._description = cache(  # made when it is asked for, as the local page's
+            partial(
+                openapi, described, version, title="recollect, the page for members", cookie=address.cookie
+            )
         )
         self._app = self._application()
 
@@ -304,9 +346,8 @@ class MembersApp:
 
     def stop(self) -> None:
         """End streams and background work."""
-        self._is_stopped = True
-        for _, page in list(self._pages.values()):
-            page.stop()
+        self._stopping.set()
+        self._backends.stop()
 
     # ---- the gate ----------------------------------------------------------------------------------------
 
@@ -350,7 +391,7 @@ class MembersApp:
         secrets = headers.cookies(self._address.cookie)
         if len(secrets) != 1 or not secrets[0]:
             return _sign_in(AccessDenial(401, "not signed in", "sign in with a token that may read"))
-        found = await self._authenticator.admitted(secrets[0][:_LONGEST_SECRET], _client(scope))
+        found = await self._member(secrets[0][:_LONGEST_SECRET], _client(scope))
         if isinstance(found, AccessDenial):
             return _sign_in(found)
         if method == "POST" and not _is_same(headers.only(TOKEN_HEADER), form_token(secrets[0])):
@@ -360,6 +401,28 @@ class MembersApp:
         scope[_MEMBER], scope[_SECRET] = found, secrets[0]
         scope[TOKEN_NAME] = found.opened_by or found.token
         return None
+
+    async def _member(self, secret: str, address: str) -> Member | AccessDenial:
+        """The member of a session. While the database cannot be asked, those who were members a short while ago still read what
+        was read before."""
+        place, now = form_token(secret), time.monotonic()
+        known = self._members.get(place)
+        is_recent = known is not None and now - known[0] < _GRACE_SECONDS and not _is_over(known[1])
+        if known is not None and is_recent and now < self._silent_until:
+            return known[1]
+        found = await self._authenticator.admitted(secret, address)
+        if isinstance(found, Member):
+            self._silent_until = 0.0
+            self._members[place] = now, found
+            self._members.move_to_end(place)
+            while len(self._members) > _MOST_MEMBERS:
+                self._members.popitem(last=False)
+        elif found.status == _NO_ANSWER and known is not None and is_recent:
+            self._silent_until = time.monotonic() + _SILENT_SECONDS
+            return known[1]
+        elif found.status != _NO_ANSWER:
+            self._members.pop(place, None)
+        return found
 
     # ---- routes ------------------------------------------------------------------------------------------
 
@@ -377,7 +440,14 @@ class MembersApp:
                 for one in OFFERED
                 if one.path != "/api/me"
             ),
-            *(Route(one.path, _not_offered, methods=[one.method]) for one in REFUSED),
+            *(
+                Route(
+                    one.path,
+                    _not_known if one.path in _OF_TRANSCRIPTS else _not_offered,
+                    methods=[one.method],
+                )
+                for one in REFUSED
+            ),
             Route("/{path:path}", self._file, methods=["GET"]),
         ]
         return Starlette(routes=routes, exception_handlers=PROBLEMS)
@@ -385,7 +455,7 @@ class MembersApp:
     def _endpoint(self, one: Operation) -> Any:
         async def endpoint(request: Request) -> Response:
             page = await self._page(request)
-            # An override in the page of an organisation has the same name.
+            # An override in the page of a member has the same name.
             own = one._replace(run=getattr(MemberPage, one.run.__name__, one.run))
             try:
                 answered = await self._answering.answered(page, own, request)
@@ -406,7 +476,7 @@ class MembersApp:
             async for piece in events:
                 if time.monotonic() - values > _ASK_AGAIN_SECONDS:
                     values = time.monotonic()
-                    found = await self._authenticator.admitted(request.scope[_SECRET], _client(request.scope))
+                    found = await self._member(request.scope[_SECRET], _client(request.scope))
                     if isinstance(found, AccessDenial):
                         return
                 yield piece
@@ -431,6 +501,7 @@ class MembersApp:
         return response
 
     async def _logout(self, request: Request) -> Response:
+        self._members.pop(form_token(request.scope[_SECRET]), None)
         await self._authenticator.closed(request.scope[_MEMBER])
         response = answers.answer(documents.SignedOutDocument(signed_out=True))
         self._set_cookie(response, "", max_age=0)
@@ -490,43 +561,45 @@ class MembersApp:
         )
 
     async def _described(self, _: Request) -> Response:
-        return answers.answer(self._description)
+        return answers.answer(self._description())
 
     async def _file(self, request: Request) -> Response:
         return built_file(self._built, request.path_params["path"])
 
-    # ---- organisations -----------------------------------------------------------------------------------
+    # ---- members -----------------------------------------------------------------------------------------
 
     async def _page(self, request: Request) -> MemberPage:
         member: Member = request.scope[_MEMBER]
         with self._lock:
-            known = self._pages.get(member.organization)
+            known = self._pages.get((member.organization, member.id))
             if known is not None:
-                self._pages.move_to_end(member.organization)
+                self._pages.move_to_end((member.organization, member.id))
         if known is not None and known[0] == member.retention_days:
             return known[1]
         return await anyio.to_thread.run_sync(self._opened, member)
 
     def _opened(self, member: Member) -> MemberPage:
+        place = member.organization, member.id
+        # Not under the lock, which the event loop takes too: a copy that is being fetched waits for the event loop.
+        page = MemberPage(self._backends.desk(member), self._version, self._exports)
+        page.stopping = self._stopping
         with self._lock:
-            known = self._pages.get(member.organization)
+            known = self._pages.get(place)
             if known is not None and known[0] == member.retention_days:
                 return known[1]
-            page = MemberPage(self._backends.desk(member), self._version, self._exports)
-            if known is not None:
-                known[1].stop()
-            self._pages[member.organization] = (member.retention_days, page)
-            while len(self._pages) > _MOST_ORGANIZATIONS:
-                self._pages.popitem(last=False)[1][1].stop()
-        if self._is_stopped:
-            page.stop()
-        threading.Thread(target=page.look_ahead, name="recollect-look", daemon=True).start()
+            self._pages[place] = (member.retention_days, page)
+            while len(self._pages) > _MOST_PAGES:  # streams of that member go on with what they have
+                self._pages.popitem(last=False)
         return page
 
 
 def form_token(secret: str) -> str:
     """The token for every POST, derived from the cookie's secret; the same on every server."""
     return sha256(b"recollect page\0" + secret.encode("utf-8", "replace")).hexdigest()
+
+
+def _is_over(member: Member) -> bool:
+    return member.ends is not None and time.time_ns() // 1_000_000 >= member.ends
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -573,6 +646,14 @@ async def _not_offered(_: Request) -> Response:
         403,
         "this page is read-only",
         "pull the session and change it on your own machine: recollect sync pull",
+    )
+
+
+async def _not_known(_: Request) -> Response:
+    return answers.refusal(
+        403,
+        "this needs every transcript, and the team's page reads only those that are opened",
+        "pull the sessions and ask your own machine: recollect sync pull",
     )
 
 

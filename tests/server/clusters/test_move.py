@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ import asyncpg  # type: ignore[import-untyped]  # it has no types
 import httpx
 import pytest
 
+from recollect.cli.main import main
 from recollect.errors import Busy, NotFound, StorageError, UsageError
 from recollect.server.clusters.move import KEYS, OrgMove
 from recollect.server.clusters.router import ROUTED, ClusterDatabase
@@ -21,7 +24,7 @@ from recollect.server.clusters.settings import load_clusters
 from recollect.server.database import contract
 from recollect.server.database.contract import OrgElsewhere, Unavailable
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.sql_tables import TENANT_TABLES
+from recollect.server.database.tables.steps import DERIVED_TABLES, TENANT_TABLES
 from recollect.server.limits import ServerLimits
 from recollect.server.service import Service
 from recollect.sync.wire import START, Position
@@ -194,7 +197,10 @@ def test_every_row_is_equal_and_what_was_left_is_removed(addresses: tuple[str, s
             await pair.clusters.named("main").users(pair.org)
         with pytest.raises(UsageError, match="still has rows"):
             await pair.move("main").run()
+        would = await pair.move("main").remove_left(apply=False)
+        assert any((await rows_of(addresses[0], pair.org)).values())
         removed = await pair.move("main").remove_left()
+        assert would == removed
         assert sum(removed.rows.values()) == sum(map(len, before.values()))
         assert not any((await rows_of(addresses[0], pair.org)).values())
         await writer.write(6)
@@ -273,7 +279,10 @@ def test_a_move_is_given_up(addresses: tuple[str, str]) -> None:
         with pytest.raises(Interrupted):
             await pair.move(step=stop).run()
         await writer.write(1)
-        assert sum((await pair.move().back()).rows.values()) > 0
+        would = await pair.move().back(apply=False)
+        assert any((await rows_of(addresses[1], pair.org)).values())
+        assert would == await pair.move().back()
+        assert sum(would.rows.values()) > 0
         assert not any((await rows_of(addresses[1], pair.org)).values())
         await writer.write(2)
         assert (await pair.first.read("s")).content == writer.sent
@@ -330,7 +339,7 @@ def test_every_method_of_the_contract_is_sent_to_a_cluster() -> None:
     own = {name for name in vars(contract.Database) if not name.startswith("_")}
     assert own - set(ROUTED) == {name for name in own if name in vars(ClusterDatabase)}
     assert not own.isdisjoint(ROUTED)
-    assert set(KEYS) == set(TENANT_TABLES)
+    assert {*KEYS, *DERIVED_TABLES} == set(TENANT_TABLES)
 
 
 @pytest.mark.parametrize(
@@ -367,3 +376,41 @@ def test_a_server_without_the_file_says_what_is_missing(addresses: tuple[str, st
             await alone.close()
 
     played(addresses, scene)
+
+
+@pytest.mark.parametrize("words", [["--back"], ["--remove-left"], []], ids=["back", "remove left", "move"])
+def test_the_command_tells_the_plan_of_what_was_asked(
+    words: list[str], addresses: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not that of a move; and what it says to do next can be pasted as it is."""
+    found: list[str] = []
+    file = tmp_path / "clusters.toml"
+    file.write_text(f'[clusters.east]\naddress = "{addresses[1]}"\n')
+    places = ["--clusters", str(file), "--database", addresses[0]]
+
+    async def scene(pair: Pair) -> None:
+        await Writer(pair, "s").write(0)
+        found.append(pair.org)
+        if words == ["--remove-left"]:
+            await pair.move().run()
+        elif words:
+            with contextlib.suppress(InterruptedError):
+                await pair.move(step=_stop).run()
+
+    played(addresses, scene)
+    where = "main" if words == ["--remove-left"] else "east"
+    asked = ["admin", "org", "move", found[0], where, *places, *words]
+    assert 0 == main(asked)
+    told = capsys.readouterr().out
+    assert ("Moving it to" in told, "Would remove" in told) == (not words, bool(words))
+    assert 0 == main([*asked, "--apply"])
+    told = capsys.readouterr().out
+    again = f"recollect admin org move {found[0]} main --clusters {file}"
+    assert words or {f"{again} --remove-left --apply", f"{again} --apply"} == set(
+        re.findall("recollect .*apply", told)
+    )
+
+
+def _stop(name: str) -> None:
+    if name == "caught up":
+        raise InterruptedError

@@ -14,12 +14,12 @@ import pytest
 from recollect.errors import UsageError
 from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import Unavailable
-from recollect.server.database.postgres import USAGE_OF, PostgresDatabase
+from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.postgres_bodies import MovableLog
 from recollect.server.database.postgres_search import BLOCKS, SETTINGS, tsquery
-from recollect.server.database.records import AppendRequest, Author, StoredAppend
+from recollect.server.database.records import AppendRequest, Author, Retention, StoredAppend
 from recollect.server.database.sql_base import now_ms
-from recollect.server.database.sql_tables import (
+from recollect.server.database.tables.steps import (
     PARTITIONED,
     PARTITIONS,
     TENANT_TABLES,
@@ -284,27 +284,6 @@ def test_a_database_of_an_earlier_version_goes_on_where_it_was(cluster: Cluster)
     assert asyncio.run(play()) == [True, len(postgres_steps()) - 2, True, True, 1]
 
 
-def test_responses_are_looked_up_by_their_message_from_the_first_one_on(cluster: Cluster) -> None:
-    """Planned once while the table is empty, as a server's connection does: not through the index by time."""
-    cluster.psql("CREATE DATABASE unplanned OWNER recollect")
-    dsn = cluster.dsn(database="unplanned")
-
-    async def play() -> str:
-        await PostgresDatabase(dsn).migrate()
-        connection = await asyncpg.connect(dsn)
-        try:
-            await connection.execute("SET plan_cache_mode = force_generic_plan")
-            await connection.execute(f"PREPARE found(text, text[]) AS {USAGE_OF}")
-            rows = await connection.fetch("EXPLAIN EXECUTE found('o', ARRAY['m'])")
-            return "\n".join(row[0] for row in rows)
-        finally:
-            await connection.close()
-
-    plan = asyncio.run(play())
-    assert "usage_pkey" in plan
-    assert "message = ANY" in plan.partition("Index Cond:")[2].splitlines()[0]
-
-
 def test_tables_of_another_version_are_refused(cluster: Cluster) -> None:
     """A server does not run on tables it does not know, and says what to do."""
     cluster.psql("CREATE DATABASE empty OWNER recollect")
@@ -487,6 +466,44 @@ def test_search_uses_its_index_under_row_level_security(cluster: Cluster) -> Non
     assert "Bitmap" not in plan
 
 
+def test_search_uses_its_index_while_new_words_arrive(cluster: Cluster) -> None:
+    """One organisation, vectors as large as those of real blocks, just stored and not vacuumed: the list of new words
+    stays so short that the index is still the cheapest way to a rare word."""
+    cluster.psql("CREATE DATABASE arriving OWNER recollect")
+    dsn = cluster.dsn(database="arriving")
+
+    async def play() -> list[str]:
+        database = PostgresDatabase(dsn)
+        await database.migrate()
+        await database.open()
+        try:
+            async with database._pool.acquire() as connection:
+                await connection.execute("SET recollect.org = '*'")
+                now = now_ms()
+                await connection.execute(
+                    "INSERT INTO sessions(ref, org, id, created, changed) VALUES('\\x01', 'o', 's', 0, 0)"
+                )
+                for number in range(700):
+                    await connection.execute(
+                        "INSERT INTO texts SELECT '\\x01', '', $1::int, 1, 'o', $2::bigint, $2::bigint, array_to_tsvector("
+                        "ARRAY(SELECT md5((k * ($1::int % 37 + 1))::text) FROM generate_series(1, 800) AS k))",
+                        number,
+                        now,
+                    )
+                    if number == 350:
+                        await connection.execute("ANALYZE texts")
+                async with connection.transaction():
+                    await connection.fetch(SETTINGS, "'absent'")
+                    sql = BLOCKS.format(more="", limit=64, offset=0)
+                    return [row[0] for row in await connection.fetch(f"EXPLAIN (COSTS OFF) {sql}", "o")]
+        finally:
+            await database.close()
+
+    plan = asyncio.run(play())
+    month = f"texts_y{dt.datetime.now(dt.UTC):%Ym%m}"
+    assert any(f"Bitmap Index Scan on {month}_words_idx" in line for line in plan), "\n".join(plan)
+
+
 def test_words_that_are_asked_for_never_show_another_organisations_rows(cluster: Cluster) -> None:
     """The policy compares words besides the organisation, never instead of it: whatever the setting, in every
     partition, by name too."""
@@ -530,7 +547,7 @@ def test_a_month_without_rows_gives_its_disk_back(cluster: Cluster) -> None:
         await database.open()
         try:
             org = (await new_org(database)).id
-            await database.set_retention(org, 30, 30, Author("a", "t"))
+            await database.set_retention(org, Retention(30, 30), Author("a", "t"))
             data = b"".join(prompt(f"word {n}", f"u-{n}", "2026-01-31T12:00:00.000Z") for n in range(50))
             await database.append(AppendRequest(org, "s1", "", START, prepare(data, START), Author("a", "t")))
             now = now_ms()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import apsw
 
-from recollect.server.database.sql_tables import session_ref, sqlite_steps
 from recollect.server.database.sqlite import SqliteDatabase
+from recollect.server.database.tables.steps import session_ref, sqlite_steps
 
 _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 

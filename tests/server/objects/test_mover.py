@@ -18,7 +18,7 @@ from recollect.model.search.query import WordQuery
 from recollect.server.database.contract import BodyUnavailable, Database
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.postgres_bodies import MovableLog
-from recollect.server.database.records import LineSearch
+from recollect.server.database.records import LineSearch, Retention
 from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.objects.mover import NEWEST_MS, BodyMover, with_objects
@@ -416,7 +416,7 @@ def test_what_removes_a_session_removes_its_objects_and_it_may_begin_again(
         if how == "purge":
             assert (await made.ask("DELETE", "/v1/sessions/s1", params={"purge": "true"})).status_code == 204
         else:
-            await made.database.set_retention(made.org.id, 1, None, AUTHOR)
+            await made.database.set_retention(made.org.id, Retention(1), AUTHOR)
             await rows(
                 made.database, "UPDATE sessions SET changed = changed - $1 WHERE id = 's1'", 40 * 86_400_000
             )

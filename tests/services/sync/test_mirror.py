@@ -14,7 +14,7 @@ import pytest
 from recollect.errors import Busy
 from recollect.services.sync.mirror import Mirror
 from recollect.sync.remote import SessionDescription
-from recollect.sync.wire import START, Position, RemoteSession, SessionDetail
+from recollect.sync.wire import START, Position, SessionDetail
 from tests.small_home import ONE, TALK, TWO, lines, prompt
 from tests.sync.memory_remote import MemoryRemote
 
@@ -49,9 +49,16 @@ def kept(
     remote.append(session, key, remote.head(session, key) or START, data, told)
 
 
+def look(mirror: Mirror, remote: MemoryRemote) -> None:
+    """Look at every session, and for those that are gone."""
+    mirror.remove_gone()
+    for one in list(remote.sessions()):
+        mirror.look_at(one.id)
+
+
 def mirrored(remote: MemoryRemote, place: Path) -> Mirror:
     made = Mirror(place, remote, rest=0)
-    made.look(60)
+    look(made, remote)
     return made
 
 
@@ -83,18 +90,17 @@ def test_a_mirror_is_a_home_with_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_only_new_lines_are_fetched(tmp_path: Path) -> None:
-    """A session that did not change is not asked for; one that did is read from where the mirror ends."""
+    """Of a session that did not change no line is read; one that did is read from where the mirror ends."""
     remote = Noting()
     kept(remote)
     kept(remote, TWO)
     mirror = mirrored(remote, tmp_path)
     before = (tmp_path / "home/projects/-srv-shop" / f"{ONE}.jsonl").stat().st_ino
-    remote.asked.clear()
     remote.read_from.clear()
     kept(remote, data=FIFTH)
-    mirror.look(60)
+    look(mirror, remote)
     log = tmp_path / "home/projects/-srv-shop" / f"{ONE}.jsonl"
-    assert (remote.asked, remote.read_from) == ([ONE], [(ONE, "", 4)])
+    assert remote.read_from == [(ONE, "", 4)]
     assert (log.read_bytes(), log.stat().st_ino) == (FOUR + FIFTH, before)
 
 
@@ -139,12 +145,12 @@ def test_a_log_that_began_anew_is_replaced(tmp_path: Path) -> None:
     remote.delete(ONE)
     remote._deleted.clear()
     kept(remote, data=FOUR.replace(b"Q1", b"R1"))
-    mirror.look(60)
+    look(mirror, remote)
     assert list(files(mirror).values()) == [FOUR.replace(b"Q1", b"R1")]
 
 
 def test_what_was_deleted_disappears_with_all_it_had(tmp_path: Path) -> None:
-    """The other session stays; whoever keeps an index is told before the look ends."""
+    """By name where the list has it no more, and when it is looked at; the other session stays."""
     remote = MemoryRemote()
     kept(remote)
     kept(remote, TWO)
@@ -152,13 +158,13 @@ def test_what_was_deleted_disappears_with_all_it_had(tmp_path: Path) -> None:
     todos = (f"todos/{ONE}-agent-{ONE}.json", f"todos/{ONE}.json")
     for key in ("file-history/0a_40v1", *todos, "tasks/1.json"):
         remote.put_file(ONE, key, b"x", None)
-    mirror = mirrored(remote, tmp_path)
-    told: list[list[str]] = []
-    mirror.removed = lambda: told.append(sorted(files(mirror)))
+    mirror, other = mirrored(remote, tmp_path / "one"), mirrored(remote, tmp_path / "other")
     remote.delete(ONE)
-    mirror.look(60)
-    assert told == [[f"projects/-srv-shop/{TWO}.jsonl"]]
-    assert sorted(files(mirror)) == [f"projects/-srv-shop/{TWO}.jsonl"]
+    mirror.remove_gone({TWO})
+    other.look_at(ONE)
+    for one in (mirror, other):
+        assert sorted(files(one)) == [f"projects/-srv-shop/{TWO}.jsonl"]
+        assert one.log_of(ONE) is None
 
 
 def test_a_side_file_that_was_deleted_or_changed_follows(tmp_path: Path) -> None:
@@ -170,20 +176,20 @@ def test_a_side_file_that_was_deleted_or_changed_follows(tmp_path: Path) -> None
     mirror = mirrored(remote, tmp_path)
     remote._sessions[ONE].files.pop("tool-results/a.txt")
     remote.put_file(ONE, "tool-results/b.txt", b"two", first.sha256)
-    mirror.look(60)
+    look(mirror, remote)
     found = {name: data for name, data in files(mirror).items() if "tool-results" in name}
     assert found == {f"projects/-srv-shop/{ONE}/tool-results/b.txt": b"two"}
 
 
-def test_sealed_sessions_are_counted_and_not_there(tmp_path: Path) -> None:
+def test_sealed_sessions_are_not_there(tmp_path: Path) -> None:
     """Also one that became sealed when it was pushed anew."""
     remote = MemoryRemote()
     kept(remote)
     kept(remote, TWO)
     mirror = mirrored(remote, tmp_path)
     kept(remote, data=b'{"sealed":1}\n', told=SessionDescription(encrypted=True))
-    mirror.look(60)
-    assert (mirror.sealed, sorted(files(mirror))) == (1, [f"projects/-srv-shop/{TWO}.jsonl"])
+    look(mirror, remote)
+    assert sorted(files(mirror)) == [f"projects/-srv-shop/{TWO}.jsonl"]
 
 
 def test_names_that_no_home_has_a_place_for_are_left_out(tmp_path: Path) -> None:
@@ -230,79 +236,52 @@ def test_no_name_leads_out_of_the_mirror(tmp_path: Path) -> None:
     assert sorted(path.name for path in place.iterdir()) == ["home", "lock"]
 
 
-def test_one_that_is_on_no_page_of_the_list_is_asked_for_by_name(tmp_path: Path) -> None:
-    """A list read in pages can miss a session that changes meanwhile; that one is not removed."""
-
-    class Paging(MemoryRemote):
-        is_missing = False
-
-        def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
-            return (one for one in super().sessions(since) if not (self.is_missing and one.id == ONE))
-
-    remote = Paging()
+def test_one_that_is_not_listed_is_asked_for_by_name(tmp_path: Path) -> None:
+    """A list read in pages can miss a session that changes meanwhile, and a member does not see all: it is not removed, nor
+    asked for again at once."""
+    remote = Noting()
     kept(remote)
+    kept(remote, TWO)
     mirror = mirrored(remote, tmp_path)
-    remote.is_missing = True
-    mirror.look(60)
-    assert sorted(files(mirror)) == [f"projects/-srv-shop/{ONE}.jsonl"]
+    remote.asked.clear()
+    mirror.remove_gone({TWO}, every=60)
+    mirror.remove_gone({TWO}, every=60)
+    assert (remote.asked, len(files(mirror))) == ([ONE], 2)
 
 
-def test_names_are_waited_for_and_content_is_not(tmp_path: Path) -> None:
-    """While a large one is fetched, others are there, and whoever comes later does not wait again."""
-    release = threading.Event()
+@pytest.mark.parametrize("is_new", [False, True])
+def test_the_copies_that_were_looked_at_longest_ago_go_first(tmp_path: Path, is_new: bool) -> None:
+    """Beyond the bound, with all they have, and never the one that is looked at; of an earlier process those that changed first."""
+    remote, third = Noting(), "third"
+    for session in (ONE, TWO):
+        kept(remote, session)
+        kept(remote, session, data=b"{}\n", key="subagents/agent-1")
+    kept(remote, third, FOUR * 2)
+    mirror = Mirror(tmp_path, remote, rest=0, most_bytes=2 * len(FOUR) + 6)
+    for session in (ONE, TWO, ONE):
+        mirror.look_at(session)
+    before = len(files(mirror))
+    if is_new:
+        mirror = Mirror(tmp_path, remote, rest=0, most_bytes=3 * len(FOUR) + 6)
+    mirror.look_at(third)
+    left = {name.partition("/")[2].split("/")[1].removesuffix(".jsonl") for name in files(mirror)}
+    remote.read_from.clear()
+    mirror.look_at(TWO)
+    assert (before, left) == (4, {TWO, third} if is_new else {third})
+    assert remote.read_from == ([] if is_new else [(TWO, "", 0), (TWO, "subagents/agent-1", 0)])
 
-    class Slow(Noting):
-        def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-            if session == ONE:
-                release.wait(60)
-            return super().read(session, key, after)
 
-    remote = Slow()
+def test_what_is_looked_at_is_asked_for_again_after_a_rest(tmp_path: Path) -> None:
+    remote = Noting()
     kept(remote)
-    kept(remote, TWO)
-    mirror = Mirror(tmp_path, remote, rest=0)
-    mirror.look(0.2)
-    mirror.look(0.2)
-    first = mirror.is_filling, sorted(files(mirror))
-    release.set()
-    mirror.wait(60)
-    assert first == (True, [f"projects/-srv-shop/{TWO}.jsonl"])
-    assert len(files(mirror)) == 2
-
-
-def test_a_change_during_a_refresh_is_there_with_the_next_one(tmp_path: Path) -> None:
-    """A refresh that listed the sessions before the change does not answer for one asked after it."""
-    release, is_listed = threading.Event(), threading.Event()
-
-    class Held(MemoryRemote):
-        def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
-            found = list(super().sessions(since, **filters))
-            is_listed.set()
-            release.wait(60)
-            return iter(found)
-
-    remote = Held()
-    kept(remote)
-    mirror = Mirror(tmp_path, remote, rest=0)
-    first = threading.Thread(target=mirror.look, args=(60,))
-    first.start()
-    is_listed.wait(60)
-    kept(remote, TWO)
-    threading.Timer(0.2, release.set).start()
-    mirror.look(60)
-    first.join()
-    assert len(files(mirror)) == 2
-
-
-def test_without_names_nothing_is_answered(tmp_path: Path) -> None:
-    """What lies here from before may have been deleted since: it is not shown until that is known."""
-
-    class Silent(MemoryRemote):
-        def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
-            raise Busy("no answer", hint="later")
-
+    mirror = Mirror(tmp_path, remote, rest=60)
+    mirror.look_at(ONE)
+    mirror.look_at(ONE)
+    mirror.stop()
+    mirror.look_at(ONE)
+    assert remote.asked == [ONE]
     with pytest.raises(Busy):
-        Mirror(tmp_path, Silent(), rest=0).look(1)
+        mirror.look_at(TWO)
 
 
 def _fill(place: Path, remote: MemoryRemote) -> None:
@@ -310,7 +289,6 @@ def _fill(place: Path, remote: MemoryRemote) -> None:
     for number in range(40):
         kept(remote, data=lines([prompt(100 + number, 4, f"Q{number}")]), told=SessionDescription())
         mirror.look_at(ONE)
-        mirror.look(60)
 
 
 def test_several_who_fill_one_mirror_do_not_disturb_each_other(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
   org list
   org retention ORG DAYS|forever
   org audit-retention ORG DAYS|forever
+  org usage-retention ORG DAYS|forever
   org visibility ORG private|team|organisation
   org move ORG CLUSTER [--apply] [--back|--remove-left]
   team add ORG NAME
@@ -69,7 +70,7 @@ from recollect.services.documents.sync import (
 
 if TYPE_CHECKING:
     from recollect.server.database.contract import Database
-    from recollect.server.database.records import Author, Org, OrgTeam, OrgUser
+    from recollect.server.database.records import Author, Org, OrgTeam, OrgUser, Retention
 
 _DAY_MS = 86_400_000
 _ACTS = 100
@@ -199,12 +200,23 @@ def _kept(org: Org) -> str:
 
 async def _retention(options: Namespace, database: Database, names: list[str]) -> None:
     org = await _org(database, names[0])
-    await _set_retention(options, database, org, _days(names[1]), org.audit_days)
+    await _set_retention(options, database, org, org.retention._replace(days=_days(names[1])))
 
 
 async def _audit_retention(options: Namespace, database: Database, names: list[str]) -> None:
     org = await _org(database, names[0])
-    await _set_retention(options, database, org, org.retention_days, _days(names[1]))
+    await _set_retention(options, database, org, org.retention._replace(audit_days=_days(names[1])))
+
+
+async def _usage_retention(options: Namespace, database: Database, names: list[str]) -> None:
+    from recollect.server.database.records import LEAST_USAGE_DAYS
+
+    org, days = await _org(database, names[0]), _days(names[1])
+    if days is not None and days < LEAST_USAGE_DAYS:
+        raise UsageError(
+            f"retention {names[1]!a}: too short for responses", hint=f"write {LEAST_USAGE_DAYS} days or more"
+        )
+    await _set_retention(options, database, org, org.retention._replace(usage_days=days))
 
 
 def _days(text: str) -> int | None:
@@ -213,15 +225,13 @@ def _days(text: str) -> int | None:
     return None if text == "forever" else int(text)
 
 
-async def _set_retention(
-    options: Namespace, database: Database, org: Org, days: int | None, audit_days: int | None
-) -> None:
-    await database.set_retention(org.id, days, audit_days, _author())
-    shown = [f"{number} days" if number else "forever" for number in (days, audit_days)]
+async def _set_retention(options: Namespace, database: Database, org: Org, kept: Retention) -> None:
+    await database.set_retention(org.id, kept, _author())
+    shown = [f"{number} days" if number else "forever" for number in kept]
     _tell(
         options,
-        RetentionDocument(org.id, days, audit_days),
-        f"{visible(org.name)}: sessions are kept {shown[0]}, the audit log {shown[1]}",
+        RetentionDocument(org.id, *kept),
+        f"{visible(org.name)}: sessions are kept {shown[0]}, the audit log {shown[1]}, each response {shown[2]}",
     )
 
 
@@ -432,6 +442,7 @@ _ACTIONS: dict[tuple[str, str], tuple[_Act, int]] = {
     ("org", "list"): (_list_orgs, 0),
     ("org", "retention"): (_retention, 2),
     ("org", "audit-retention"): (_audit_retention, 2),
+    ("org", "usage-retention"): (_usage_retention, 2),
     ("org", "visibility"): (_visibility, 2),
     ("org", "move"): (_move, 2),
     ("team", "add"): (_add_team, 2),

@@ -33,7 +33,6 @@ from recollect.errors import Busy, DamagedData, MissingExtra, NotFound, UsageErr
 
 if TYPE_CHECKING:
     from recollect.server.clusters.router import ClusterDatabase
-    from recollect.server.database.postgres import PostgresDatabase
     from recollect.server.lake.job import LakeJobReport
 
 
@@ -60,13 +59,18 @@ def run(options: Namespace) -> int:
     database = asked_database(options)
     try:
         from recollect.server.clusters.router import ClusterDatabase
+        from recollect.server.clusters.settings import MAIN
         from recollect.server.database.contract import BodyLost, Unavailable
         from recollect.server.database.postgres import PostgresDatabase
     except ImportError as missing:
         raise MissingExtra(
             "a lake of the team server", missing.name or "asyncpg", "server", "pg", "lake"
         ) from None
-    if not isinstance(database, PostgresDatabase | ClusterDatabase):
+    if isinstance(database, PostgresDatabase):
+        clusters = ClusterDatabase({MAIN: database})
+    elif isinstance(database, ClusterDatabase):
+        clusters = database
+    else:
         raise UsageError(
             "lake: needs the server's PostgreSQL",
             hint="give --database postgresql://…; for one machine: recollect export --format parquet",
@@ -75,7 +79,7 @@ def run(options: Namespace) -> int:
     if parts.scheme not in ("s3", "file") or not (parts.netloc or parts.scheme == "file"):
         raise UsageError(f"--to {options.to!a}: the address is not valid", hint="write s3://BUCKET/PREFIX")
     try:
-        report = asyncio.run(_written(options, database))
+        report = asyncio.run(_written(options, clusters))
     except BodyLost as lost:
         raise DamagedData(str(lost), hint="restore it in the object store") from None
     except (Unavailable, OSError) as problem:
@@ -93,21 +97,19 @@ def run(options: Namespace) -> int:
     return 0
 
 
-async def _written(options: Namespace, database: PostgresDatabase | ClusterDatabase) -> LakeJobReport:
-    from recollect.server.clusters.router import ClusterDatabase
+async def _written(options: Namespace, clusters: ClusterDatabase) -> LakeJobReport:
     from recollect.server.lake.iceberg import IcebergLake, LakePlace, drop_texts_setting
     from recollect.server.lake.job import LakeJob
     from recollect.server.objects.store import open_store
     from recollect.storage.config.our_config import price_list
 
     objects = options.objects or os.environ.get(OBJECTS)
-    every = list(database.clusters.values()) if isinstance(database, ClusterDatabase) else [database]
     if objects:
-        for one in every:
+        for one in clusters.clusters.values():
             one.objects = open_store(objects, os.environ)
-    await database.open()
+    await clusters.open()
     try:
-        found = [org for org in await database.orgs() if options.organization in (org.id, org.name)]
+        found = [org for org in await clusters.orgs() if options.organization in (org.id, org.name)]
         if not found:
             raise NotFound(
                 f"organisation {options.organization!a}: not found",
@@ -121,10 +123,7 @@ async def _written(options: Namespace, database: PostgresDatabase | ClusterDatab
         if options.rebuild:
             await asyncio.to_thread(lake.clear)
         data: Path | None = own_data(options).absolute() if options.text else None
-        if isinstance(database, ClusterDatabase):
-            own = database.named(await database.home_of(org))
-        else:
-            own = database
+        own = clusters.named(await clusters.home_of(org))
         return await LakeJob(own, org, lake, price_list(), data).run()
     finally:
-        await database.close()
+        await clusters.close()

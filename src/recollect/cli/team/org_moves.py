@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.plans import command, option
 from recollect.cli.terminal.text import padded, visible
 from recollect.errors import UsageError
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from recollect.server.clusters.move import MoveReport
     from recollect.server.database.contract import Database
     from recollect.server.database.records import Org
+
+_NOTHING = "Nothing was changed. Repeat with --apply to do it."
 
 
 def add_move_options(parser: ArgumentParser) -> None:
@@ -33,14 +36,12 @@ async def move_org(options: Namespace, database: Database, org: Org, cluster: st
     if options.back and options.remove_left:
         raise UsageError("--back and --remove-left exclude each other", hint="leave one out")
     move = OrgMove(database, org.id, cluster)
-    if not options.apply:
-        report = await move.plan()
-    elif options.back:
-        report = await move.back()
+    if options.back:
+        report = await move.back(apply=options.apply)
     elif options.remove_left:
-        report = await move.remove_left()
+        report = await move.remove_left(apply=options.apply)
     else:
-        report = await move.run()
+        report = await (move.run() if options.apply else move.plan())
     if options.json:
         output.print_json(report)
         return
@@ -50,21 +51,24 @@ async def move_org(options: Namespace, database: Database, org: Org, cluster: st
 
 def _lines(options: Namespace, org: Org, report: MoveReport) -> list[str]:
     name, rows = visible(org.name), sum(report.rows.values())
-    remove = f"recollect admin org move {org.id} {report.source} --remove-left --apply"
+    clusters = option("--clusters", options.clusters) if options.clusters else []
+    again = command(options, "admin", "org", "move", org.id, report.source, *clusters)
     if report.is_moved:
         moved = f"{name} is in {report.target} now: {rows:,} rows, {report.changes:,} changes meanwhile"
         return [
             f"{moved}; writes waited {report.paused_seconds:.2f} s.",
-            f"{report.source} still has the old rows, unseen. To remove them: {remove}",
-            f"To move it back, remove them, then: recollect admin org move {org.id} {report.source} --apply",
+            f"{report.source} still has the old rows, unseen. To remove them: {again} --remove-left --apply",
+            f"To move it back, remove them, then: {again} --apply",
         ]
-    if options.apply:
+    if options.back or options.remove_left:
         place = report.source if options.remove_left else report.target
-        return [f"Removed {rows:,} rows of {name} from {place}."]
+        verb = "Removed" if options.apply else "Would remove"
+        done = f"{verb} {rows:,} rows of {name} from {place}."
+        return [done] if options.apply else [done, _NOTHING]
     counts = [f"  {padded(table, 14)} {count:>12,} rows" for table, count in report.rows.items() if count]
     return [
         f"{name} is in {report.source}. Moving it to {report.target} copies:",
         *counts,
         "Members go on working; writes wait for at most 2 seconds at the end.",
-        "Nothing was changed. Repeat with --apply to do it.",
+        _NOTHING,
     ]

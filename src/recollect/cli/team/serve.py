@@ -12,8 +12,8 @@ SIGTERM, open requests finish first. Each request is logged as one JSON line on
 stderr, without content.
 
 --objects s3://BUCKET moves lines older than an hour out of PostgreSQL into
-objects, and reads them from there; `recollect serve worker` does only that,
-and leaves it to the worker where the servers have --no-worker.
+objects, and reads them from there. `recollect serve worker` only moves lines;
+with --no-worker a server leaves that to it.
 
 --clusters FILE names more PostgreSQL clusters: each organisation is in one of
 them, and `recollect admin org move` moves it while its members work.
@@ -261,7 +261,7 @@ def _page_of(options: Namespace) -> Callable[[Service], PageApp] | None:
 
     def page_of(service: Service) -> PageApp:
         door = TokenAuthenticator(service)
-        desks = MirrorBackends(place.absolute(), door.sessions_of)
+        desks = MirrorBackends(place.absolute(), door.copies_of, door.seen_by)
         return MembersApp(door, desks, address, version=__version__, exports=exports(), built=BuiltFiles())
 
     return page_of

@@ -158,7 +158,7 @@ def _push(options: Namespace) -> int:
     if options.words:
         from recollect.cli.terminal.homes import open_home
 
-        home = open_home(options.homes, options.data)
+        home = open_home(options.homes)
         only = [home.own_session(word).id for word in options.words]
     push = exchange.push(
         _homes(options),

@@ -24,7 +24,8 @@ from msgspec import Struct
 
 from recollect.errors import Busy, DamagedData, UsageError
 from recollect.server.clusters.router import ClusterDatabase
-from recollect.server.database.postgres_moves import ARRIVING, AWAY, CLOCK_MS, COPYING, EXCLUSIVE, LEAVING
+from recollect.server.database.tables.moves import ARRIVING, AWAY, CLOCK_MS, COPYING, EXCLUSIVE, LEAVING
+from recollect.server.database.tables.steps import DERIVED_TABLES
 
 FENCE_MS = 2_000
 # A few changes are copied within the time of the fence; with more, another round comes first.
@@ -49,6 +50,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "files": ("ref", "key"),
     "texts": ("ref", "key", "line"),
     "usage": ("message", "session", "key", "request", "speaker"),
+    "responses": ("ref", "said"),
     "rollup": ("quarter", "session", "person", "model", "branch", "variant"),
     "rollup_day": ("day", "session", "person", "model", "branch", "variant"),
     "audit": ("id",),
@@ -98,8 +100,9 @@ class OrgMove:
     async def plan(self) -> MoveReport:
         """How many rows a move would copy; changes nothing."""
         async with self._ends() as (source, target):
-            rows = {table: await _count(source.connection, table, self._org) for table in KEYS}
-            return MoveReport(self._org, source.name, target.name, rows)
+            return MoveReport(
+                self._org, source.name, target.name, await _counts(source.connection, self._org)
+            )
 
     async def run(self) -> MoveReport:
         """Move it; goes on where an earlier run ended."""
@@ -121,8 +124,8 @@ class OrgMove:
                 self._org, source.name, target.name, rows, changes + last, round(paused, 3), is_moved=True
             )
 
-    async def back(self) -> MoveReport:
-        """Give up a move that was not decided: the organisation stays, its copy is removed."""
+    async def back(self, *, apply: bool = True) -> MoveReport:
+        """Give up a move that was not decided: the organisation stays, its copy is removed. Else: what would be removed."""
         async with self._ends() as (source, target):
             role = await _role(source.connection, self._org)
             if role is None or role[1] != target.name:
@@ -130,6 +133,9 @@ class OrgMove:
                     f"no move to {target.name!a} is under way",
                     hint="a finished one is moved back like any other",
                 )
+            if not apply:
+                rows = await _counts(target.connection, self._org)
+                return MoveReport(self._org, source.name, target.name, rows)
             async with source.connection.transaction():
                 await source.connection.execute(EXCLUSIVE, self._org)
                 await source.connection.execute("DELETE FROM org_moves WHERE org = $1", self._org)
@@ -138,8 +144,8 @@ class OrgMove:
             await target.connection.execute("DELETE FROM org_moves WHERE org = $1", self._org)
             return MoveReport(self._org, source.name, target.name, rows)
 
-    async def remove_left(self) -> MoveReport:
-        """Remove the rows that a finished move left in the cluster ``target``, once every log was compared."""
+    async def remove_left(self, *, apply: bool = True) -> MoveReport:
+        """Remove the rows that a finished move left in the cluster ``target``, once every log was compared; else count them."""
         async with self._ends() as (here, old):
             role = await _role(old.connection, self._org)
             if role is None or role != (AWAY, here.name):
@@ -149,6 +155,8 @@ class OrgMove:
                 )
             for part in range(_PARTS):
                 await _compare_logs(here, old, self._org, part)
+            if not apply:
+                return MoveReport(self._org, old.name, here.name, await _counts(old.connection, self._org))
             await self._untrace(old)
             return MoveReport(self._org, old.name, here.name, await _removed(old.connection, self._org))
 
@@ -248,7 +256,7 @@ class OrgMove:
                 if name not in copied:
                     await self._copy_part(source, target, table, part, name)
                     self._step(f"copied {name}")
-        return {table: await _count(target.connection, table, self._org) for table in KEYS}
+        return await _counts(target.connection, self._org)
 
     async def _copy_part(self, source: _End, target: _End, table: str, part: int | None, name: str) -> None:
         condition = f"{_ORG_COLUMN.get(table, 'org')} = $1"
@@ -415,6 +423,11 @@ async def _role(connection: Any, org: str) -> tuple[str, str] | None:
     return None if row is None else (row[0], row[1])
 
 
+async def _counts(connection: Any, org: str) -> dict[str, int]:
+    """How many rows each table has of an organisation."""
+    return {table: await _count(connection, table, org) for table in KEYS}
+
+
 async def _count(connection: Any, table: str, org: str) -> int:
     sql = f"SELECT count(*) FROM {table} WHERE {_ORG_COLUMN.get(table, 'org')} = $1"  # noqa: S608 - names of tables
     return int(await connection.fetchval(sql, org))
@@ -464,6 +477,8 @@ async def _removed(connection: Any, org: str) -> dict[str, int]:
         )
         while done := int((await connection.execute(sql, org)).rpartition(" ")[2]):
             removed[table] += done
+    for table in DERIVED_TABLES:
+        await connection.execute(f"DELETE FROM {table} WHERE org = $1", org)  # noqa: S608 - names of tables
     return removed
 
 

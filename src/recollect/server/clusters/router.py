@@ -182,7 +182,7 @@ class ClusterDatabase:
 
     async def sweep(self, now: int, grace_ms: int) -> SweepResult:
         """Cluster by cluster; one that does not answer is swept another time, and said so at the end."""
-        total, problem = SweepResult(0, 0, 0, 0, 0), None
+        total, problem = SweepResult(), None
         for name, one in self.clusters.items():
             try:
                 done = await one.sweep(now, grace_ms)

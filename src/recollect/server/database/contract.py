@@ -29,6 +29,7 @@ from recollect.server.database.records import (
     PersonCounts,
     PersonFile,
     PersonLog,
+    Retention,
     Segment,
     SessionAccess,
     SessionChanges,
@@ -36,6 +37,7 @@ from recollect.server.database.records import (
     SessionReader,
     SweepResult,
     UsageSum,
+    UsageTaker,
 )
 from recollect.sync.wire import Head, LogHead, RemoteSession, SessionDetail, SideFile
 
@@ -103,8 +105,8 @@ class Database(Protocol):
     async def orgs(self) -> list[Org]:
         """All tenants. For the operator only; no route uses this."""
 
-    async def set_retention(self, org: str, days: int | None, audit_days: int | None, author: Author) -> None:
-        """How long sessions are kept after their last change, and rows of the audit log."""
+    async def set_retention(self, org: str, kept: Retention, author: Author) -> None:
+        """How long sessions, the audit log and the rows of responses are kept."""
 
     async def set_visibility(self, org: str, visibility: str, author: Author) -> None:
         """Who sees sessions for which no one chose otherwise."""
@@ -218,7 +220,7 @@ class Database(Protocol):
 
     async def sweep(self, now: int, grace_ms: int) -> SweepResult:
         """Purge what was deleted more than ``grace_ms`` ago, delete by retention and remove old rows of the audit
-        log, until nothing is left to do."""
+        log and old months of responses, whose sums stay, until nothing is left to do."""
 
     async def put_file(
         self,
@@ -288,12 +290,16 @@ class Database(Protocol):
         *,
         by: Sequence[str] | None = None,
         changes: Sequence[int] = (),
+        other_changes: Sequence[int] = (),
         reader: SessionReader | None = None,
         person: str | None = None,
+        models: Sequence[str] = (),
+        into: UsageTaker | None = None,
     ) -> Sequence[UsageSum]:
         """Usage from ``since`` up to ``until`` (milliseconds), summed as far as a report by these keys needs it, but
-        never over one of ``changes`` (quarters of an hour at which prices change); without keys by quarter. Names of sessions that ``reader`` may not
-        see are hidden. ``person``: the usage of that member only."""
+        never over one of ``changes`` (quarters of an hour at which prices change), and only of Claude models over one of
+        ``other_changes``; without keys by quarter. Names of sessions that ``reader`` may not see are hidden. ``person``: the usage of that
+        member only. ``models``: of these only, in sums of responses that use the same classes of tokens, where those are held. ``into``: takes the sums, some at a time; none are returned then."""
 
     async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
         """Lines that match, newest first."""

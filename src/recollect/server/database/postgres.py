@@ -29,20 +29,29 @@ from recollect.server.database.postgres_append import move
 from recollect.server.database.postgres_bodies import PostgresBodies
 from recollect.server.database.postgres_directory import PostgresDirectory
 from recollect.server.database.postgres_lake import PostgresLake
-from recollect.server.database.postgres_months import CREATE_MONTHS, EMPTY_MONTHS
-from recollect.server.database.postgres_moves import ENTER, FENCE_OF, FENCED, LEAVING, NOT_HERE
-from recollect.server.database.postgres_search import BLOCKS, SETTINGS, BlockSearch, tsquery
+from recollect.server.database.postgres_search import (
+    BLOCKS,
+    SETTINGS,
+    SHORT_LIST,
+    BlockSearch,
+    Window,
+    tsquery,
+)
 from recollect.server.database.records import AppendRequest, LineMatch, LineSearch, Moved, SessionAppend
 from recollect.server.database.sql import SqlDatabase, conditions, elsewhere
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
 from recollect.server.database.sql_base import EVERY_ORG, now_ms
-from recollect.server.database.sql_tables import postgres_steps, session_ref
-from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, Transaction
+from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, ToldResponse, Transaction
 from recollect.server.database.sql_visibility import seen_by
+from recollect.server.database.tables.months import CREATE_MONTHS, EMPTY_MONTHS
+from recollect.server.database.tables.moves import AWAY, ENTER, FENCE_OF, FENCED, LEAVING, NOT_HERE
+from recollect.server.database.tables.named_sums import DROP_EMPTY_SUMS
+from recollect.server.database.tables.steps import postgres_steps, session_ref
 
 Result = TypeVar("Result")
 _log = logging.getLogger("recollect.server")
 _MOST_AT_ONCE = 256
+_ROWS_AT_ONCE = 500
 _RETRY_FIRST, _RETRY_MOST = 0.05, 1.0
 _MIGRATION_LOCK = 0x7265636F6C6C
 # Above this many responses one lock for the organisation is cheaper than one each.
@@ -68,9 +77,13 @@ _LOCKS = (
     "SELECT pg_advisory_xact_lock_shared($1, -1)"
     " UNION ALL SELECT pg_advisory_xact_lock($1, place) FROM unnest($2::int[]) AS place"
 )
-# Sums of millions of rows are a few thousand: PostgreSQL expects more of them, and would sort the rows on disk.
-_FOR_SUMS = "SELECT set_config('enable_sort', 'off', true), set_config('work_mem', '64MB', true)"
-USAGE_OF = f"SELECT {USAGE} FROM usage WHERE org = $1 AND message = ANY($2::text[])"  # noqa: S608 - names of columns
+# Sums of millions of rows are a few thousand: PostgreSQL expects more of them, and would sort the rows on disk. The sessions
+# of a day are looked up one by one: reading all there are, to join them, takes longer.
+_FOR_SUMS = (
+    "SELECT set_config('enable_sort', 'off', true), set_config('work_mem', '64MB', true),"
+    " set_config('random_page_cost', '1.1', true)"
+)
+_USAGE_OF = f"SELECT {USAGE} FROM recollect_usage($1, $2, $3, $4)"  # noqa: S608 - names of columns
 _encode = msgspec.json.Encoder().encode
 
 
@@ -104,14 +117,14 @@ class _PostgresTransaction:
             names = _names(put)
             await self.rows(_put(put), _encode([dict(zip(names, row, strict=True)) for row in rows]).decode())
 
-    async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
-        return await self.rows(USAGE_OF, org, messages)
+    async def usage(self, org: str, asked: Sequence[ToldResponse]) -> Sequence[Row]:
+        return await self.rows(_USAGE_OF, org, *zip(*asked, strict=True))
 
-    async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
+    async def lock_responses(self, org: str, messages: Iterable[str] | None) -> None:
         """With few responses a shared lock plus one each; with many an exclusive lock."""
         own = crc32(org.encode()) & 0x7FFFFFFF
-        places = sorted({crc32(message.encode()) % _RESPONSE_LOCKS for message in messages})
-        if len(places) > _MANY_RESPONSES:
+        places = sorted({crc32(message.encode()) % _RESPONSE_LOCKS for message in messages or ()})
+        if messages is None or len(places) > _MANY_RESPONSES:
             await self.rows("SELECT pg_advisory_xact_lock($1, -1)", own)
             return
         await self.rows(_LOCKS, own, places)
@@ -231,6 +244,8 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
                         f"the database was made by a newer recollect (tables {version}, this version knows {len(steps)})",
                         hint="use that version",
                     )
+                if version < len(steps):
+                    await _check_moves(connection)
                 for number, step in enumerate(steps[version:], version + 1):
                     await connection.execute(step)
                     await connection.execute("INSERT INTO recollect_version VALUES($1, $2)", number, now_ms())
@@ -441,36 +456,75 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
 
     # --- words and months ------------------------------------------------------------------------
 
-    async def _tidy_months(self, now: int, audit_before: int | None) -> int:
+    async def _tidy_months(self, now: int, audit_before: int = 0, usage_before: int = 0) -> int:
         await self._read_now(EVERY_ORG, CREATE_MONTHS, now)
-        return int((await self._read_now(EVERY_ORG, EMPTY_MONTHS, audit_before or 0))[0][0])
+        await self._read_now(EVERY_ORG, DROP_EMPTY_SUMS)
+        return int((await self._read_now(EVERY_ORG, EMPTY_MONTHS, audit_before, usage_before))[0][0])
+
+    async def _forget_derived(self, tx: Transaction) -> None:
+        await tx.rows(DROP_EMPTY_SUMS)
 
     async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
 
-    async def _read_sums(self, org: str, sql: str, *values: object) -> Sequence[Row]:
-        return await self._read(org, sql, *values, first=(_FOR_SUMS,))
+    async def _read_sums(
+        self,
+        org: str,
+        sql: str,
+        values: tuple[object, ...],
+        begin: Callable[[], None],
+        take: Callable[[Sequence[Row]], None],
+    ) -> None:
+        async def once(pool: Any) -> None:
+            begin()
+            async with pool.acquire(timeout=10.0) as connection:
+                await _as_org(connection, org)
+                async with connection.transaction():
+                    await connection.fetch(_FOR_SUMS)
+                    cursor = await connection.cursor(sql, *values)
+                    # Decoded on the event loop: few enough that no request waits long for it.
+                    while rows := await cursor.fetch(_ROWS_AT_ONCE):
+                        await asyncio.to_thread(take, rows)
+
+        if self._replica is not None:
+            with contextlib.suppress(*_PASSING):  # an unavailable replica is no reason to fail
+                await once(self._replica)
+                return
+        await self._retried(lambda: once(self._pool))
 
     async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
-        more, values = conditions(
-            2,
-            ("texts.ref =", None if wanted.session is None else session_ref(org, wanted.session)),
-            ("sessions.project =", wanted.project),
-            ("texts.newest >=", wanted.since),
-            ("texts.oldest <", wanted.until),
-        )
-        if wanted.reader is not None:
-            more += f" AND {seen_by(wanted.reader, f'${len(values) + 2}')}"
-            values.append(wanted.reader.user)
         words = tsquery(wanted.query)
 
-        async def blocks(size: int, offset: int) -> AsyncIterator[Row]:
+        async def blocks(window: Window, size: int, offset: int) -> AsyncIterator[Row]:
+            more, values = conditions(
+                2,
+                ("texts.ref =", None if wanted.session is None else session_ref(org, wanted.session)),
+                ("sessions.project =", wanted.project),
+                ("texts.newest >=", wanted.since),
+                ("texts.oldest <", wanted.until),
+                ("texts.newest >=", window[0]),
+                ("texts.newest <", window[1]),
+            )
+            if wanted.reader is not None:
+                more += f" AND {seen_by(wanted.reader, f'${len(values) + 2}')}"
+                values.append(wanted.reader.user)
             sql = BLOCKS.format(more=more, limit=size, offset=offset)
             for row in await self._read(org, sql, org, *values, first=(SETTINGS, words)):
                 yield row
 
         found = BlockSearch(wanted, partial(self.segments, org))
-        return await found.run(blocks)
+        return await found.run(blocks, now_ms())
+
+
+async def _check_moves(connection: Any) -> None:
+    """A table that is replaced would lose the triggers by which a move knows what changed."""
+    if await connection.fetchval("SELECT to_regclass('org_moves') IS NOT NULL") and (
+        moving := await connection.fetchrow("SELECT org, other FROM org_moves WHERE role <> $1 LIMIT 1", AWAY)
+    ):
+        raise UsageError(
+            f"organisation {moving[0]} is being moved, from or to {moving[1]}: its tables cannot be changed now",
+            hint="finish the move with the version before, or give it up: recollect admin org move ORG CLUSTER --back",
+        )
 
 
 async def _prepared(connection: Any) -> None:
@@ -478,6 +532,7 @@ async def _prepared(connection: Any) -> None:
     await connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
     )
+    await connection.execute(SHORT_LIST)
 
 
 async def _as_org(connection: Any, org: str, *, is_write: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Appends on PostgreSQL: a batch is one call of ``recollect_append`` (postgres_function.py)."""
+"""Appends on PostgreSQL: a batch is one call of ``recollect_append`` (tables/append_function.py)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from recollect.model.search.terms import folded, indexed_text
-from recollect.server.database.postgres_function import CALL
 from recollect.server.database.records import AppendRequest, Moved, SessionAppend, TextRow
 from recollect.server.database.sql_append import is_fresh, packed, session_update
+from recollect.server.database.tables.append_function import CALL
 
 # A block is read again where it may match: small enough to be quick, large enough to share words.
 _MOST_LINES, _MOST_CHARACTERS = 64, 64_000

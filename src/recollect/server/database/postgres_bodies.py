@@ -15,11 +15,11 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from recollect.server.database.contract import BodyUnavailable
-from recollect.server.database.postgres_moves import NOT_HERE
 from recollect.server.database.records import LogPlace, Segment
 from recollect.server.database.sql_append import unpacked
 from recollect.server.database.sql_base import EVERY_ORG, SqlRunner
 from recollect.server.database.sql_usage import Row, Transaction
+from recollect.server.database.tables.moves import NOT_HERE
 from recollect.server.facts import lines_of
 from recollect.server.objects.store import BlobStore, packed_object, unpacked_object
 from recollect.sync.wire import Position

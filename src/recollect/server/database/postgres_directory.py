@@ -1,10 +1,10 @@
-"""The directory of organisations in a cluster, and what says that one is valid there (postgres_moves.py)."""
+"""The directory of organisations in a cluster, and what says that one is valid there (tables/moves.py)."""
 
 from __future__ import annotations
 
-from recollect.server.database.postgres_moves import ARRIVING
 from recollect.server.database.sql_base import EVERY_ORG, SqlRunner
 from recollect.server.database.sql_usage import Transaction
+from recollect.server.database.tables.moves import ARRIVING
 
 
 class PostgresDirectory(SqlRunner):

@@ -11,8 +11,9 @@ from zlib import crc32
 from recollect.model.titles import TITLE_PARTS
 from recollect.server.database.records import BY_REQUEST, LIVE
 from recollect.server.database.sql_base import SqlRunner
-from recollect.server.database.sql_tables import session_ref
+from recollect.server.database.sql_sweep import DAY_MS
 from recollect.server.database.sql_usage import USAGE, UsageTableRow, told_rows
+from recollect.server.database.tables.steps import COUNTS, session_ref
 
 _TITLES = ", ".join(f"nullif({part}, '')" for part in TITLE_PARTS)
 _LAKE_LOCK = 0x6C616B65
@@ -38,6 +39,29 @@ class LakeUsage(NamedTuple):
     row: UsageTableRow
     said: UsageTableRow
     is_counted: bool
+
+
+class DroppedSum(NamedTuple):
+    """Responses of a session on a day (since 1970) of a month that was dropped (tables/usage_months.py)."""
+
+    session: str
+    day: int
+    model: str
+    variant: int
+    messages: int
+    input: int
+    output: int
+    cache_write_5m: int
+    cache_write_1h: int
+    cache_read: int
+    web_searches: int
+
+
+class DroppedMonths(NamedTuple):
+    """The first month of which rows are held, and the sums before it."""
+
+    until: int
+    sums: list[DroppedSum]
 
 
 _SESSION = (
@@ -95,11 +119,26 @@ class PostgresLake(SqlRunner):
         rows = await self._read_now(
             org,
             f"SELECT {USAGE} FROM usage WHERE org = $1 AND message IN"  # noqa: S608 - names of columns
-            " (SELECT message FROM usage WHERE org = $1 AND session = ANY($2::text[])) ORDER BY message",
+            " (SELECT message FROM usage WHERE org = $1 AND session = ANY($2::text[]) AND session <> '') ORDER BY message",
             org,
             list(sessions),
         )
         return list(_told([UsageTableRow(*row) for row in rows]))
+
+    async def lake_dropped(self, org: str, sessions: Collection[str]) -> DroppedMonths:
+        """What is left of responses of these sessions that were dropped; those without a time never are."""
+        (held,) = await self._read_now(org, "SELECT coalesce(usage_from, 0) FROM orgs WHERE id = $1", org)
+        if not held[0]:
+            return DroppedMonths(0, [])
+        rows = await self._read_now(
+            org,
+            f"SELECT session, day, model, variant, messages, {', '.join(COUNTS)} FROM rollup_day"  # noqa: S608 - names of columns
+            " WHERE org = $1 AND session = ANY($2::text[]) AND day <> 0 AND day < $3",
+            org,
+            list(sessions),
+            held[0] // DAY_MS,
+        )
+        return DroppedMonths(held[0], [DroppedSum(*row) for row in rows])
 
 
 def _told(rows: Sequence[UsageTableRow]) -> Iterator[LakeUsage]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
+from itertools import pairwise
 
 from recollect.model.search.query import AllOf, Node, WordQuery
 from recollect.model.search.terms import Term
@@ -19,17 +21,31 @@ from recollect.server.facts import texts_of
 
 # Blocks that are asked for at first; then twice as many, up to the most that one search reads.
 _AT_ONCE, _MOST_BLOCKS = 64, 4_096
+# Spans back from now that are asked one after another: all blocks with a frequent word are many, those of the last hours are not.
+_SPANS_MS = tuple(hours * 3_600_000 for hours in (1, 16, 240))
+Window = tuple[int | None, int | None]
 BLOCKS = (
     "SELECT sessions.id, texts.key, texts.line, texts.lines, texts.newest FROM texts"
     " JOIN sessions ON sessions.ref = texts.ref WHERE texts.org = $1 AND sessions.state = 0{more}"
     " ORDER BY texts.newest DESC, texts.ref, texts.key, texts.line DESC LIMIT {limit} OFFSET {offset}"
 )
-# One plan for each search: a plan for a frequent word would read everything for a rare one. By an index in any case:
-# the planner does not know what it costs to unpack a vector.
+# One plan for each search: a plan for a frequent word would read everything for a rare one. The planner does not know
+# what it costs to unpack a vector: no scan of a whole table, and a higher price for looking at a row.
 SETTINGS = (
     "SELECT set_config('recollect.words', $1, true), set_config('plan_cache_mode', 'force_custom_plan', true),"
-    " set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
+    " set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),"
+    " set_config('max_parallel_workers_per_gather', '0', true), set_config('cpu_tuple_cost', '0.5', true),"
+    " set_config('random_page_cost', '1.1', true)"
 )
+# New words wait in a list that every search reads as a whole. With PostgreSQL's 4 MB for each month that list costs more
+# than the index saves, and the planner passes the index by; with 256 kB there is a third more WAL. For connections that append.
+SHORT_LIST = "SELECT set_config('gin_pending_list_limit', '1MB', false)"
+
+
+def windows(now: int) -> list[Window]:
+    """All of time, cut; the newest first, which is as open at its end as the last at its beginning."""
+    cuts = [None, *(now - span for span in _SPANS_MS), None]
+    return [(since, until) for until, since in pairwise(cuts)]
 
 
 def tsquery(query: WordQuery) -> str:
@@ -65,19 +81,32 @@ class BlockSearch:
         # The last segment that was read: blocks of one append follow one another.
         self._last: tuple[str, str, Segment] | None = None
 
-    async def run(self, blocks: Callable[[int, int], AsyncIterator[Row]]) -> list[LineMatch]:
+    async def run(
+        self, blocks: Callable[[Window, int, int], AsyncIterator[Row]], now: int
+    ) -> list[LineMatch]:
+        """``blocks``: those of a window of time, newest first, so many after so many."""
+        left = _MOST_BLOCKS
+        for window in windows(now):
+            left = await self._look(partial(blocks, window), left)
+            if not left:
+                break
+        return self._newest()
+
+    async def _look(self, blocks: Callable[[int, int], AsyncIterator[Row]], most: int) -> int:
+        """Read the blocks of one window; how many more may be read, 0 when enough was found."""
         offset, size = 0, _AT_ONCE
-        while offset < _MOST_BLOCKS:
+        while offset < most:
             count = 0
             async for session, key, line, lines, newest in blocks(size, offset):
                 count += 1
                 if self._is_enough(newest):
-                    return self._newest()
+                    return 0
                 await self._read(session, key, line, lines)
+            offset += count
             if count < size:
                 break
-            offset, size = offset + size, size * 2
-        return self._newest()
+            size *= 2
+        return max(most - offset, 0)
 
     def _is_enough(self, newest: int) -> bool:
         """Whether enough lines are at least as new as everything that is left."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -21,9 +22,22 @@ VISIBILITIES = (PRIVATE, TEAM, ORGANISATION)
 REFUSED = "refused"
 
 
+class Retention(NamedTuple):
+    """For how many days an organisation keeps sessions after their last change, rows of the audit log, and, by the month,
+    what is known of each response; None: forever."""
+
+    days: int | None = None
+    audit_days: int | None = None
+    usage_days: int | None = None
+
+
+# A month of responses goes as a whole, and what comes later than that is counted with less certainty.
+LEAST_USAGE_DAYS = 62
+
+
 class Org(Struct, frozen=True):
-    """A tenant. ``retention_days``: None keeps everything; ``audit_days`` the same of the audit log. ``visibility``:
-    that of sessions for which no one chose another."""
+    """A tenant. ``retention_days``: None keeps everything; ``audit_days`` the same of the audit log, ``usage_days`` of what
+    is known of each response. ``visibility``: that of sessions for which no one chose another."""
 
     id: str
     name: str
@@ -31,6 +45,11 @@ class Org(Struct, frozen=True):
     retention_days: int | None = None
     audit_days: int | None = None
     visibility: str = ORGANISATION
+    usage_days: int | None = None
+
+    @property
+    def retention(self) -> Retention:
+        return Retention(self.retention_days, self.audit_days, self.usage_days)
 
 
 class OrgTeam(Struct, frozen=True):
@@ -50,15 +69,12 @@ class SessionReader(NamedTuple):
     others: bool = True
 
 
-EVERYONE = SessionReader("")
-"""Sees what every member of the organisation may see."""
-
-
 class SessionAccess(NamedTuple):
-    """Who created a session, and whether the one who asks may see it."""
+    """Who created a session, whether the one who asks may see it, and whether it was deleted (its bytes are still there)."""
 
     creator: str | None
     is_visible: bool
+    is_deleted: bool
 
 
 class OrgUser(Struct, frozen=True):
@@ -265,6 +281,16 @@ class UsageSum(NamedTuple):
     web_searches: int
 
 
+class UsageTaker(Protocol):
+    """Takes sums as they come, so that never all of them are held. Called from threads, one after the other."""
+
+    def begin(self) -> None:
+        """Forget what was taken: everything comes, perhaps once more."""
+
+    def take(self, sums: Sequence[UsageSum]) -> None:
+        """Some sums."""
+
+
 class LineSearch(NamedTuple):
     """What is searched for, and where. With ``reader`` in the sessions that are visible to them."""
 
@@ -296,6 +322,7 @@ class SweepResult(NamedTuple):
     audit_rows: int = 0
     months: int = 0
     backlog: int = 0
+    usage_rows: int = 0
 
 
 class AuditRow(Struct, frozen=True):

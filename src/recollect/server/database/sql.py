@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
+from msgspec.structs import astuple
+
+from recollect.index.schema import QUARTER_MS
 from recollect.model.titles import TITLE_PARTS
 from recollect.server.database.contract import Forbidden, Held, OrgElsewhere, Taken
-from recollect.server.database.postgres_moves import ARRIVING
 from recollect.server.database.records import (
     BY_REQUEST,
     DELETED,
@@ -28,23 +30,27 @@ from recollect.server.database.records import (
     Org,
     OrgTeam,
     OrgUser,
+    Retention,
     SessionChanges,
     SessionFilter,
     SessionReader,
     UsageSum,
+    UsageTaker,
 )
 from recollect.server.database.sql_append import packed, unpacked
 from recollect.server.database.sql_base import EVERY_ORG, TOKEN, now_ms
 from recollect.server.database.sql_base import note as _note
-from recollect.server.database.sql_cost import usage_query
+from recollect.server.database.sql_cost import UsageQuestion, usage_query
 from recollect.server.database.sql_logs import SqlLogs, log_head
 from recollect.server.database.sql_person import PersonTables
 from recollect.server.database.sql_sign_in import SignInTables, stored_token
 from recollect.server.database.sql_sweep import SqlSweeps
-from recollect.server.database.sql_tables import session_ref
 from recollect.server.database.sql_usage import Row, Transaction
 from recollect.server.database.sql_visibility import seen_by
+from recollect.server.database.tables.moves import ARRIVING
+from recollect.server.database.tables.steps import session_ref
 from recollect.sync.wire import RemoteSession, SessionDetail, SideFile
+from recollect.system.unwatched import unwatched
 
 _TITLE_PARTS_SAID = ", ".join(f"nullif({part}, '')" for part in TITLE_PARTS)
 _SESSION = (
@@ -56,7 +62,7 @@ _SESSION = (
     " sessions.visibility FROM sessions LEFT JOIN users ON users.id = sessions.user_id"
 )
 _ORG, _USER = (
-    "id, name, created, retention_days, audit_days, visibility",
+    "id, name, created, retention_days, audit_days, visibility, usage_days",
     "id, org, name, role, disabled, created",
 )
 
@@ -73,10 +79,8 @@ class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
         async def work(tx: Transaction) -> None:
             if await tx.rows("SELECT 1 FROM orgs WHERE name = $1", org.name):
                 raise Taken(f"an organisation {org.name!a} already exists")
-            sql = f"INSERT INTO orgs({_ORG}) VALUES($1,$2,$3,$4,$5,$6)"
-            await tx.rows(
-                sql, org.id, org.name, org.created, org.retention_days, org.audit_days, org.visibility
-            )
+            sql = f"INSERT INTO orgs({_ORG}) VALUES($1,$2,$3,$4,$5,$6,$7)"
+            await tx.rows(sql, *astuple(org))
             await _note(tx, org.id, author, "org.add", org.id)
 
         await self._write(EVERY_ORG, work)
@@ -88,11 +92,12 @@ class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
         rows = await self._read_now(EVERY_ORG, f"SELECT {_ORG}, {self._HERE} FROM orgs ORDER BY name")  # noqa: S608 - names of columns
         return [(_org(row[:-1]), bool(row[-1])) for row in map(tuple, rows)]
 
-    async def set_retention(self, org: str, days: int | None, audit_days: int | None, author: Author) -> None:
+    async def set_retention(self, org: str, kept: Retention, author: Author) -> None:
         async def work(tx: Transaction) -> None:
-            sql = "UPDATE orgs SET retention_days = $2, audit_days = $3 WHERE id = $1"
-            await tx.rows(sql, org, days, audit_days)
-            await _note(tx, org, author, "org.retention", org, f"{days} audit {audit_days}")
+            sql = "UPDATE orgs SET retention_days = $2, audit_days = $3, usage_days = $4 WHERE id = $1"
+            await tx.rows(sql, org, *kept)
+            said = f"{kept.days} audit {kept.audit_days} usage {kept.usage_days}"
+            await _note(tx, org, author, "org.retention", org, said)
 
         await self._write(org, work)
 
@@ -460,12 +465,28 @@ class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
         *,
         by: Sequence[str] | None = None,
         changes: Sequence[int] = (),
+        other_changes: Sequence[int] = (),
         reader: SessionReader | None = None,
         person: str | None = None,
+        models: Sequence[str] = (),
+        into: UsageTaker | None = None,
     ) -> Sequence[UsageSum]:
-        sql, users = usage_query((since, until), by, changes, reader, person)
-        rows = await self._read_sums(org, sql, org, *users)
-        return await asyncio.to_thread(lambda: [_usage_sum(row) for row in rows])
+        held = 0
+        if models or any((time or 0) % QUARTER_MS for time in (since, until)):
+            rows = await self._read_now(org, "SELECT coalesce(usage_from, 0) FROM orgs WHERE id = $1", org)
+            held = int(rows[0][0]) if rows else 0
+        times = _countable(since, held), _countable(until, held)
+        asked = UsageQuestion(times, by, changes, other_changes, reader, person, models, held)
+        sql, values = usage_query(asked)
+        taken = _TakenSums()
+        taker = into or taken
+
+        def take(some: Sequence[Row]) -> None:
+            with unwatched():
+                taker.take([_usage_sum(row) for row in some])
+
+        await self._read_sums(org, sql, (org, *values), taker.begin, take)
+        return taken.sums
 
     async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
         async def work(tx: Transaction) -> None:
@@ -492,8 +513,26 @@ def conditions(first: int, *asked: tuple[str, object]) -> tuple[str, list[object
     return "".join(f" AND {text} ${number}" for number, text in enumerate(texts, first)), values
 
 
+class _TakenSums:
+    """All sums, for those who want them at once."""
+
+    def __init__(self) -> None:
+        self.sums: list[UsageSum] = []
+
+    def begin(self) -> None:
+        self.sums.clear()
+
+    def take(self, sums: Sequence[UsageSum]) -> None:
+        self.sums += sums
+
+
+def _countable(time: int | None, held: int) -> int | None:
+    """The end of a span; in months whose responses were dropped by the quarter of an hour, as their sums are."""
+    return time - time % QUARTER_MS if time is not None and held and time < held else time
+
+
 def elsewhere(fence: str) -> OrgElsewhere:
-    """What a database says of an organisation that is not in it (postgres_moves.py), as an error."""
+    """What a database says of an organisation that is not in it (tables/moves.py), as an error."""
     role, other, org = fence.split(" ", 2)
     return OrgElsewhere(org, other, is_arriving=role == ARRIVING)
 

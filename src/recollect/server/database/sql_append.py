@@ -14,8 +14,8 @@ from typing import NamedTuple
 import zstandard
 
 from recollect.server.database.records import AppendRequest, Moved, SessionAppend
-from recollect.server.database.sql_tables import session_ref
 from recollect.server.database.sql_usage import Transaction, count_usage
+from recollect.server.database.tables.steps import session_ref
 
 RAW, ZSTD = 0, 1
 # A kilobyte of JSON compresses badly, and most appends are that small.
@@ -40,7 +40,7 @@ async def commit_appends(
     order, asks = in_order(appends)
     moved = await tx.move(org, asks, now)
     stored = [asked.ask for asked, one in zip(asks, moved, strict=True) if one is not None]
-    await count_usage(tx, org, [ask for ask in stored if ask.prepared.usage])
+    await count_usage(tx, org, [ask for ask in stored if ask.prepared.usage], now)
     return unordered(order, moved)
 
 

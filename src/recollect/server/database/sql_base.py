@@ -34,9 +34,18 @@ class SqlRunner(ABC):
     async def _read(self, org: str, sql: str, *values: object) -> Sequence[Row]:
         """Rows of a query; may be slightly out of date."""
 
-    async def _read_sums(self, org: str, sql: str, *values: object) -> Sequence[Row]:
-        """The same for a query that sums many rows."""
-        return await self._read(org, sql, *values)
+    async def _read_sums(
+        self,
+        org: str,
+        sql: str,
+        values: tuple[object, ...],
+        begin: Callable[[], None],
+        take: Callable[[Sequence[Row]], None],
+    ) -> None:
+        """The same for a query that sums many rows: some at a time, in threads, after ``begin``."""
+        rows = await self._read(org, sql, *values)
+        begin()
+        await asyncio.to_thread(take, rows)
 
     @abstractmethod
     async def _read_now(self, org: str, sql: str, *values: object) -> Sequence[Row]:
@@ -59,9 +68,9 @@ class SqlRunner(ABC):
         """Remove the words of a session from the search index."""
 
     @abstractmethod
-    async def _tidy_months(self, now: int, audit_before: int | None) -> int:
+    async def _tidy_months(self, now: int, audit_before: int = 0, usage_before: int = 0) -> int:
         """Create partitions that are needed soon and return the space of empty ones, and of months of the audit log
-        before ``audit_before`` whatever they hold; how many."""
+        and of responses before these times whatever they hold; how many."""
 
     async def _moved_lines(self, org: str, ref: bytes, key: str, line: int) -> Segment | None:
         """The lines around this one (counted from 0) from the object store; None where they are not there."""
@@ -74,8 +83,8 @@ class SqlRunner(ABC):
     async def _drop_bodies(self, tx: Transaction, ref: bytes) -> None:  # noqa: B027 - only PostgreSQL has objects
         """Give up the objects of a session; a worker removes them."""
 
-    async def _forget_words(self, tx: Transaction) -> None:  # noqa: B027 - PostgreSQL keeps none
-        """Remove words of deleted texts from the search index, where it keeps them for a while."""
+    async def _forget_derived(self, tx: Transaction) -> None:  # noqa: B027 - not every database has to
+        """Remove what is left of rows that are gone in what is made from them: words, and sums that are empty."""
 
     async def _written_for_tokens(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
         """A write that may change what tokens mean: lookups begun before it are not used after it."""

@@ -20,9 +20,9 @@ from recollect.server.database.records import (
 )
 from recollect.server.database.sql_append import unpacked
 from recollect.server.database.sql_base import SqlRunner
-from recollect.server.database.sql_tables import session_ref
 from recollect.server.database.sql_usage import Row
 from recollect.server.database.sql_visibility import seen_by
+from recollect.server.database.tables.steps import session_ref
 from recollect.server.facts import lines_of
 from recollect.sync.wire import START, Head, LogHead, Position
 
@@ -159,11 +159,12 @@ class SqlLogs(SqlRunner):
     async def access(self, org: str, session: str, reader: SessionReader) -> SessionAccess | None:
         rows = await self._read_now(
             org,
-            f"SELECT user_id, {seen_by(reader, '$2')} FROM sessions WHERE ref = $1 AND state <> {PURGED}",  # noqa: S608 - constants
+            f"SELECT user_id, {seen_by(reader, '$2')}, state <> {LIVE} FROM sessions"  # noqa: S608 - constants
+            f" WHERE ref = $1 AND state <> {PURGED}",
             session_ref(org, session),
             reader.user,
         )
-        return SessionAccess(rows[0][0], bool(rows[0][1])) if rows else None
+        return SessionAccess(rows[0][0], bool(rows[0][1]), bool(rows[0][2])) if rows else None
 
     async def heads(
         self, org: str, after: tuple[str, str], limit: int, reader: SessionReader | None = None

@@ -23,8 +23,8 @@ from recollect.server.database.records import (
 from recollect.server.database.sql_append import unpacked
 from recollect.server.database.sql_base import TOKEN, SqlRunner, note
 from recollect.server.database.sql_sign_in import stored_token
-from recollect.server.database.sql_tables import COUNTS, session_ref
 from recollect.server.database.sql_usage import USAGE, Transaction
+from recollect.server.database.tables.steps import COUNTS, session_ref
 
 ERASED = "erased"
 _ROWS_AT_ONCE = 5_000
@@ -108,8 +108,8 @@ class PersonTables(SqlRunner):
         )
 
     async def person_usage(self, org: str, user: str) -> list[dict[str, object]]:
-        names = USAGE.split(", ")
-        sql = f"SELECT {USAGE} FROM usage WHERE org = $1 AND person = $2 ORDER BY at, message, session, key, request"  # noqa: S608 - names of columns
+        names = USAGE.split(", ")[:-1]
+        sql = f"SELECT {', '.join(names)} FROM usage WHERE org = $1 AND person = $2 ORDER BY at, message, session, key, request"  # noqa: S608 - names of columns
         return [dict(zip(names, row, strict=True)) for row in await self._read_now(org, sql, org, user)]
 
     async def person_audit(self, org: str, user: str) -> list[AuditRow]:
@@ -140,7 +140,7 @@ class PersonTables(SqlRunner):
                 org,
                 user,
             )
-            await self._forget_words(tx)
+            await self._forget_derived(tx)
             await tx.rows("DELETE FROM identities WHERE org = $1 AND user_id = $2", org, user)
             await tx.rows("DELETE FROM team_members WHERE org = $1 AND user_id = $2", org, user)
             if not is_held:
@@ -205,7 +205,9 @@ async def _rename_usage(tx: Transaction, org: str, user: str) -> None:
         user,
     )
     found = await tx.rows(
-        f"SELECT DISTINCT session, key FROM usage WHERE org = $1 AND session IN ({_MY_IDS}) AND {free}",  # noqa: S608 - constants
+        f"SELECT session, key FROM usage WHERE org = $1 AND session IN ({_MY_IDS}) AND {free}"  # noqa: S608 - constants
+        # Of months that were dropped sums are left.
+        f" UNION SELECT session, '' FROM rollup_day WHERE org = $1 AND session IN ({_MY_IDS}) AND {free}",
         org,
         user,
     )

@@ -1,4 +1,4 @@
-"""What expires: sessions past their retention, bytes past their grace, old rows of the audit log."""
+"""What expires: sessions past their retention, bytes past their grace, old rows of the audit log, old months of responses."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from abc import abstractmethod
 
 from recollect.server.database.contract import Held, OrgElsewhere
 from recollect.server.database.records import DELETED, LIVE, Author, Org, SweepResult
-from recollect.server.database.sql_base import EVERY_ORG, SqlRunner
+from recollect.server.database.sql_base import EVERY_ORG, SqlRunner, note
 from recollect.server.database.sql_usage import Transaction
+from recollect.server.database.tables.usage_months import month_start
 
 DAY_MS = 86_400_000
+_AT_ONCE = 20_000
+_RETENTION = Author("retention", "retention")
 # Sessions past their retention, and deleted ones past their grace; ``$1`` is the time.
 _OLD = (
     "FROM sessions JOIN orgs ON orgs.id = sessions.org"
@@ -31,11 +34,11 @@ class SqlSweeps(SqlRunner):
         """As the contract says."""
 
     async def sweep(self, now: int, grace_ms: int) -> SweepResult:
-        """Each session in its own transaction, until none is left; then old rows of the audit log, in batches."""
+        """Each session in its own transaction, until none is left; then old months."""
         purged = await self._sweep_all(_GONE, now - grace_ms, purge=True)
         deleted = await self._sweep_all(_OLD, now, purge=False)
-        audit = await self._sweep_audit(now)
-        return SweepResult(deleted, purged, *audit, await self._backlog(now, grace_ms))
+        audit, months, usage = await self._sweep_months(now)
+        return SweepResult(deleted, purged, audit, months, await self._backlog(now, grace_ms), usage)
 
     async def _sweep_all(self, question: str, at: int, *, purge: bool) -> int:
         done, after = 0, ("", "")
@@ -56,17 +59,65 @@ class SqlSweeps(SqlRunner):
         ]
         return int(sum(counts))
 
-    async def _sweep_audit(self, now: int) -> tuple[int, int]:
-        """Rows of the audit log that were removed one by one, and months whose space was returned."""
+    async def _sweep_months(self, now: int) -> tuple[int, int, int]:
+        """Rows of the audit log and of responses that were removed one by one, and months whose space was returned.
+
+        Months go as a whole where no organisation keeps anything of them."""
         orgs = await self._all_orgs()
-        kept = [org.audit_days for org, _ in orgs]
-        longest = None if not kept or None in kept else max(days for days in kept if days is not None)
-        months = await self._tidy_months(now, None if longest is None else now - longest * DAY_MS)
+        usage_from = [await self._drop_usage(org, now, is_here=is_here) for org, is_here in orgs]
+        audit_from = [0 if org.audit_days is None else now - org.audit_days * DAY_MS for org, _ in orgs]
+        months = await self._tidy_months(now, min(audit_from, default=0), min(usage_from, default=0))
+        audit = usage = 0
+        for (org, is_here), before, dropped in zip(orgs, audit_from, usage_from, strict=True):
+            if is_here and before:
+                audit += await self._remove_audit(org.id, before)
+            if is_here and dropped:
+                usage += await self._remove_usage(org.id, dropped)
+        return audit, months + (await self._tidy_months(now) if audit or usage else 0), usage
+
+    async def _drop_usage(self, org: Org, now: int, *, is_here: bool) -> int:
+        """Say from which month on responses of an organisation are kept; later appends and reports know it."""
+
+        async def work(tx: Transaction) -> int:
+            rows = await tx.rows("SELECT coalesce(usage_from, 0) FROM orgs WHERE id = $1", org.id)
+            known = int(rows[0][0]) if rows else 0
+            if org.usage_days is None or not is_here:
+                return known
+            month = month_start(now // DAY_MS - org.usage_days)
+            if month > known:
+                # What is being counted now has read rows of that month.
+                await tx.lock_responses(org.id, None)
+                await tx.rows("UPDATE orgs SET usage_from = $2 WHERE id = $1", org.id, month)
+                await note(tx, org.id, _RETENTION, "usage.drop", org.id, str(month))
+            return max(month, known)
+
+        try:
+            return await self._write(org.id if is_here else EVERY_ORG, work)
+        except OrgElsewhere:  # moved since the query
+            return 0
+
+    async def _remove_usage(self, org: str, before: int) -> int:
+        """Some responses at a time, each with all its rows of these months."""
+        old = "FROM usage WHERE org = $1 AND said < $2"
         removed = 0
-        for org, is_here in orgs:
-            if org.audit_days is not None and is_here:
-                removed += await self._remove_audit(org.id, now - org.audit_days * DAY_MS)
-        return removed, months + (await self._tidy_months(now, None) if removed else 0)
+        while True:
+
+            async def work(tx: Transaction) -> int:
+                last = await tx.rows(
+                    f"SELECT max(message) FROM (SELECT message {old} ORDER BY message LIMIT {_AT_ONCE}) AS oldest",  # noqa: S608 - constants
+                    org,
+                    before,
+                )
+                if last[0][0] is None:
+                    return 0
+                await tx.lock_responses(org, None)
+                sql = f"DELETE {old} AND message <= $3 RETURNING 1"
+                return len(await tx.rows(sql, org, before, last[0][0]))
+
+            some = await self._write(org, work)
+            removed += some
+            if not some:
+                return removed
 
     async def _remove_audit(self, org: str, before: int) -> int:
         """A day at a time: one transaction for a year would hold back everything else."""
@@ -86,8 +137,7 @@ class SqlSweeps(SqlRunner):
             removed += await self._write(org, work)
 
     async def _swept(self, org: str, session: str, *, purge: bool) -> bool:
-        author = Author("retention", "retention")
         try:
-            return await self.delete(org, session, purge=purge, only_own=False, author=author)
+            return await self.delete(org, session, purge=purge, only_own=False, author=_RETENTION)
         except (Held, OrgElsewhere):  # put under hold since the query, or moved to another cluster
             return False

@@ -8,14 +8,15 @@ receive one response at the same time, the second sees what the first wrote.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from recollect.index.frame import UsageRow
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.copies import AMOUNTS, BELONGS, BOTH, MAIN, ResponseCopy, line_rank, marks
 from recollect.server.database.records import AppendRequest, Moved, SessionAppend
-from recollect.server.database.sql_tables import COUNTS
+from recollect.server.database.tables.steps import COUNTS
+from recollect.server.database.tables.usage_months import month_of, response_ref
 
 Row = Sequence[Any]
 
@@ -25,6 +26,14 @@ class BulkStatement(NamedTuple):
 
     sql: str
     columns: tuple[str, ...]
+
+
+class ToldResponse(NamedTuple):
+    """A response of which a row comes, its id in ``responses``, and the month of that row."""
+
+    message: str
+    ref: str
+    said: int
 
 
 class Transaction(Protocol):
@@ -38,11 +47,12 @@ class Transaction(Protocol):
     async def put(self, put: BulkStatement, rows: Sequence[tuple[object, ...]]) -> None:
         """Many rows in few statements; in this order."""
 
-    async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
-        """The rows of ``usage`` about these responses, with the columns ``USAGE``."""
+    async def usage(self, org: str, asked: Sequence[ToldResponse]) -> Sequence[Row]:
+        """The rows of ``usage`` about these responses, with the columns ``USAGE``; and one without a session for each month
+        in which there were some. Responses that were not known are from now on."""
 
-    async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
-        """Keep others from deciding about these responses until this transaction ends."""
+    async def lock_responses(self, org: str, messages: Iterable[str] | None) -> None:
+        """Keep others from deciding about these responses until this transaction ends; None: about any."""
 
     async def move(self, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
         """Make appends to different logs of one organisation, ordered by log, without their usage.
@@ -76,6 +86,7 @@ class UsageTableRow(NamedTuple):
     cache_write_1h: int
     cache_read: int
     web_searches: int
+    said: int
 
     @property
     def place(self) -> _Place:
@@ -94,7 +105,7 @@ class UsageTableRow(NamedTuple):
 
 
 USAGE = ", ".join(UsageTableRow._fields)
-_UPDATES = ", ".join(f"{name} = excluded.{name}" for name in UsageTableRow._fields[4:])
+_UPDATES = ", ".join(f"{name} = excluded.{name}" for name in UsageTableRow._fields[4:-1])
 _TEXTS = ("org", "message", "session", "key", "request", "person", "model", "branch")
 
 
@@ -104,9 +115,12 @@ def _typed(*names: str) -> tuple[str, ...]:
 
 _UPSERT = BulkStatement(
     f"INSERT INTO usage(org, {USAGE}) {{rows}}"
-    f" ON CONFLICT (org, message, session, key, request, speaker) DO UPDATE SET {_UPDATES}",
+    f" ON CONFLICT (org, message, session, key, request, speaker, said) DO UPDATE SET {_UPDATES}",
     _typed("org", *UsageTableRow._fields),
 )
+_REMOVE = "DELETE FROM usage WHERE org = $1 AND message = $2 AND session = $3 AND key = $4 AND request = $5 AND speaker = $6 AND said = $7"
+_KNOW = "INSERT INTO responses(ref, said, org) VALUES($1, $2, $3)"
+_UNKNOW = "DELETE FROM responses WHERE ref = $1 AND said = $2"
 _KEYS = ("session", "person", "model", "branch", "variant")
 _SUMS = ("messages", *COUNTS)
 
@@ -133,29 +147,65 @@ _DROP, _DROP_DAY = (
 _RollupKey = tuple[int, str, str, str, str, int]
 
 
-async def count_usage(tx: Transaction, org: str, appends: Iterable[AppendRequest]) -> None:
+async def count_usage(tx: Transaction, org: str, appends: Iterable[AppendRequest], now: int) -> None:
     """Add the usage in these appends; the sums are right when this returns."""
     new: dict[str, list[UsageTableRow]] = defaultdict(list)
     for ask in appends:
         for row in ask.prepared.usage:
-            new[row.message or ""].append(_known(ask, row))
+            new[row.message or ""].append(_known(ask, row, now))
     if not new:
         return
-    messages = sorted(new)
-    await tx.lock_responses(org, messages)
+    await tx.lock_responses(org, new)
+    refs = {message: response_ref(org, message) for message in sorted(new)}
+    asked = [ToldResponse(message, ref, row.said) for message, ref in refs.items() for row in new[message]]
     found: dict[str, dict[_Place, UsageTableRow]] = defaultdict(dict)
-    for values in await tx.usage(org, messages):
+    months: set[tuple[str, int]] = set()
+    for values in await tx.usage(org, asked):
+        if values[1] is None:
+            months.add((values[0], values[-1]))
+            continue
         known = UsageTableRow(*values)
         found[known.message][known.place] = known
+    dropped = {
+        message for message, month in months if not any(row.said == month for row in found[message].values())
+    }
     changed: list[UsageTableRow] = []
     sums: dict[_RollupKey, list[int]] = {}
-    for message in messages:
-        _settle(found[message], new[message], changed, sums)
+    for message in refs:
+        if message not in dropped:  # otherwise it was counted, and what decided it is gone
+            _settle(found[message], new[message], changed, sums)
+    await _move_months(tx, org, refs, found, changed)
     await tx.put(_UPSERT, [(org, *row) for row in sorted(changed, key=lambda row: (row.message, row.place))])
     await _write_sums(tx, org, sums)
 
 
-def _known(ask: AppendRequest, row: UsageRow) -> UsageTableRow:
+async def _move_months(
+    tx: Transaction,
+    org: str,
+    refs: Mapping[str, str],
+    found: Mapping[str, Mapping[_Place, UsageTableRow]],
+    changed: Sequence[UsageTableRow],
+) -> None:
+    """Responses of which rows are in other months than before: a later line of a log may be of the next month."""
+    now: dict[str, dict[_Place, UsageTableRow]] = {}
+    for row in changed:
+        if found.get(row.message):
+            now.setdefault(row.message, dict(found[row.message]))[row.place] = row
+    left, come, gone = list[tuple[object, ...]](), list[tuple[object, ...]](), list[tuple[object, ...]]()
+    for message, rows in now.items():
+        before = found[message]
+        left += [
+            (org, message, *place, row.said) for place, row in before.items() if rows[place].said != row.said
+        ]
+        old, new = ({row.said for row in some.values()} for some in (before, rows))
+        come += [(refs[message], month, org) for month in sorted(new - old)]
+        gone += [(refs[message], month) for month in sorted(old - new)]
+    for sql, values in ((_REMOVE, left), (_KNOW, come), (_UNKNOW, gone)):
+        if values:
+            await tx.many(sql, values)
+
+
+def _known(ask: AppendRequest, row: UsageRow, now: int) -> UsageTableRow:
     return UsageTableRow(
         row.message or "",
         ask.session,
@@ -171,6 +221,7 @@ def _known(ask: AppendRequest, row: UsageRow) -> UsageTableRow:
         row.branch or "",
         row.variant,
         *row[11:17],
+        month_of(row.at, now),
     )
 
 

@@ -36,17 +36,30 @@ from recollect.server.database.records import (
 from recollect.server.database.sql import SqlDatabase, conditions
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends
 from recollect.server.database.sql_base import now_ms
-from recollect.server.database.sql_tables import sqlite_steps
-from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, Transaction
+from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, ToldResponse, Transaction
 from recollect.server.database.sql_visibility import seen_by
 from recollect.server.database.sqlite_append import all_rows, move
+from recollect.server.database.tables.steps import sqlite_steps
+from recollect.server.database.tables.usage_months import response_ref
 
 Result = TypeVar("Result")
 _BUSY_MS = 30_000
 _MOST_AT_ONCE = 512
 _READERS = 4
 _MARK = re.compile(r"\$(\d+)")
-_USAGE = f"SELECT {USAGE} FROM usage WHERE org = ?1 AND message IN (SELECT value FROM json_each(?2))"  # noqa: S608 - names of columns
+_KNOWN = (
+    "FROM (SELECT DISTINCT value ->> 0 AS message, value ->> 1 AS ref FROM json_each(?2)) AS asked"
+    " CROSS JOIN responses AS known ON known.ref = asked.ref"
+)
+_USAGE = (
+    f"SELECT asked.message{', NULL' * (USAGE.count(', ') - 1)}, known.said {_KNOWN}"
+    f" UNION ALL SELECT {', '.join(f'usage.{name}' for name in USAGE.split(', '))} {_KNOWN} CROSS JOIN usage"
+    " ON usage.org = ?1 AND usage.message = asked.message AND usage.said = known.said"
+)
+_KNOW = (
+    "INSERT INTO responses(ref, said, org) SELECT DISTINCT value ->> 1, value ->> 2, ?1 FROM json_each(?2)"
+    " WHERE NOT EXISTS (SELECT 1 FROM responses AS known WHERE known.ref = value ->> 1)"
+)
 
 
 @lru_cache(maxsize=512)
@@ -80,10 +93,13 @@ class _SqliteTransaction:
     async def put(self, put: BulkStatement, rows: Sequence[tuple[object, ...]]) -> None:
         list(all_rows(self._connection, put.sql.replace("{rows}", "VALUES {rows}"), rows))
 
-    async def usage(self, org: str, messages: Sequence[str]) -> Sequence[Row]:
-        return list(self._run(_USAGE, (org, msgspec.json.encode(messages).decode())))
+    async def usage(self, org: str, asked: Sequence[ToldResponse]) -> Sequence[Row]:
+        values = org, msgspec.json.encode(asked).decode()
+        found = list(self._run(_USAGE, values))
+        list(self._run(_KNOW, values))
+        return found
 
-    async def lock_responses(self, org: str, messages: Iterable[str]) -> None:
+    async def lock_responses(self, org: str, messages: Iterable[str] | None) -> None:
         """Not needed: there is one writer."""
 
     async def move(self, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
@@ -328,7 +344,7 @@ class SqliteDatabase(SqlDatabase):
     async def _confirm(self, org: str) -> None:
         """Not needed: visible data is already synced."""
 
-    async def _forget_words(self, tx: Transaction) -> None:
+    async def _forget_derived(self, tx: Transaction) -> None:
         # A deleted row is only marked in the index: its words are gone when it is written again.
         await tx.rows("INSERT INTO words(words) VALUES('optimize')")
 
@@ -359,7 +375,7 @@ class SqliteDatabase(SqlDatabase):
         )
         return [LineMatch(*row) for row in rows]
 
-    async def _tidy_months(self, now: int, audit_before: int | None) -> int:
+    async def _tidy_months(self, now: int, audit_before: int = 0, usage_before: int = 0) -> int:
         """Not needed: SQLite uses the space of deleted rows again."""
         return 0
 
@@ -389,6 +405,11 @@ def _version(path: str) -> int:
         connection.close()
 
 
+def _response_ref(*values: object) -> str:
+    org, message = map(str, values)
+    return response_ref(org, message)
+
+
 def _migrate(path: str) -> int:
     # The file will hold everyone's conversations; create it with our own mode before SQLite would.
     Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -404,6 +425,7 @@ def _migrate(path: str) -> int:
                 f"{path}: made by a newer recollect (tables {version}, this version knows {len(steps)})",
                 hint="use that version",
             )
+        connection.create_scalar_function("response_ref", _response_ref, 2)
         for step in steps[version:]:
             connection.execute(step)
         connection.pragma("user_version", len(steps))

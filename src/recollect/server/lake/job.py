@@ -21,8 +21,9 @@ from recollect.errors import Busy
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.prices import UNCERTAIN, PriceList
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.postgres_lake import LakeSession, LakeUsage
+from recollect.server.database.postgres_lake import DroppedMonths, LakeSession, LakeUsage
 from recollect.server.database.records import LIVE
+from recollect.server.database.sql_sweep import DAY_MS
 from recollect.server.lake.iceberg import IcebergLake, ReplacedRows
 from recollect.services.lake.log_rows import LakeTask, LogRows, lake_job
 from recollect.services.lake.rows import RowsBuilder, call_rows, message_rows
@@ -132,7 +133,10 @@ class LakeJob:
             old = ReplacedRows("session", ids, days)
             await asyncio.to_thread(lake.replace, table.name, now, old if is_replacing else None)
         await self._write_responses(usage, states, is_unsure=is_unsure, was_there=was_there)
-        summed = self._session_rows(read, [*usage, *more], states, await self._agents(others & set(known)))
+        agents = await self._agents(others & set(known))
+        agents |= {one.session.id: sum(rows.agents for _, rows in one.logs) for one in read}
+        dropped = await self._database.lake_dropped(self._org, agents)
+        summed = self._session_rows([*usage, *more], states, agents, dropped)
         built = RowsBuilder(SESSIONS, with_text=self._with_text)
         built.add(iter(summed))
         until = max((one.changed for one in batch), default=0)
@@ -201,20 +205,23 @@ class LakeJob:
     def _cost(self, one: LakeUsage) -> int | None:
         if not one.is_counted:
             return None
-        price = self._prices.find(one.said.model, max((one.row.at or 0) // QUARTER_MS, 0), one.said.variant)
-        return None if price is None else price.cost(*one.said[13:19])
+        return self._price(one.said.model, one.row.at or 0, one.said.variant, one.said[13:19])
+
+    def _price(self, model: str, at: int, variant: int, counts: Sequence[Any]) -> int | None:
+        price = self._prices.find(model, max(at // QUARTER_MS, 0), variant)
+        return None if price is None else price.cost(*counts)
 
     def _session_rows(
         self,
-        read: Sequence[_ReadSession],
         usage: Iterable[LakeUsage],
         states: dict[str, LakeSession],
         agents: dict[str, int],
+        dropped: DroppedMonths,
     ) -> list[tuple[Any, ...]]:
-        agents = agents | {one.session.id: sum(rows.agents for _, rows in one.logs) for one in read}
         counted: dict[str, dict[tuple[Any, ...], LakeUsage]] = defaultdict(dict)
         for one in usage:
-            if one.is_counted:
+            # A late row of a dropped month is in its sums.
+            if one.is_counted and one.row.said >= dropped.until:
                 row = one.row
                 counted[row.session][row.message, row.key, row.request, row.speaker] = one
         redacted = self._titles()
@@ -223,10 +230,13 @@ class LakeJob:
             session = states.get(name)
             if session is None or session.state != LIVE:
                 continue
-            found = list(counted[name].values())
-            costs = [self._cost(one) for one in found]
-            amounts: list[Sequence[Any]] = [one.said[13:19] for one in found]
-            sums = [sum(row[place] for row in amounts) for place in range(6)]
+            found = [(1, self._cost(one), one.said[13:19]) for one in counted[name].values()]
+            found += [
+                (one.messages, self._price(one.model, one.day * DAY_MS, one.variant, one[5:]), one[5:])
+                for one in dropped.sums
+                if one.session == name
+            ]
+            sums = [sum(counts[place] for _, _, counts in found) for place in range(6)]
             rows.append(
                 (
                     name,
@@ -237,11 +247,11 @@ class LakeJob:
                     _us(session.last_at),
                     session.bytes,
                     count,
-                    len(found),
+                    sum(count for count, _, _ in found),
                     *sums,
-                    sum(cost for cost in costs if cost is not None),
+                    sum(cost for _, cost, _ in found if cost is not None),
                     None,
-                    costs.count(None),
+                    sum(count for count, cost, _ in found if cost is None),
                     name,
                 )
             )

@@ -10,7 +10,15 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from recollect.server.database.contract import Forbidden, Taken
-from recollect.server.database.records import VISIBILITIES, ApiToken, AuditRow, OrgTeam, OrgUser
+from recollect.server.database.records import (
+    LEAST_USAGE_DAYS,
+    VISIBILITIES,
+    ApiToken,
+    AuditRow,
+    OrgTeam,
+    OrgUser,
+    Retention,
+)
 from recollect.server.database.sql_base import now_ms
 from recollect.server.refusals import RequestRefused, invalid, not_found
 from recollect.server.service import ServerRequest, answer, cursor_of, parts_of
@@ -27,6 +35,7 @@ Days = Annotated[int, Meta(ge=1, le=36_500)]
 class _OrgChange(Struct, forbid_unknown_fields=True):
     retention_days: Days | UnsetType | None = UNSET
     audit_days: Days | UnsetType | None = UNSET
+    usage_days: Annotated[int, Meta(ge=LEAST_USAGE_DAYS, le=36_500)] | UnsetType | None = UNSET
     visibility: Annotated[str, Meta(extra_json_schema={"enum": list(VISIBILITIES)})] | UnsetType = UNSET
 
 
@@ -101,16 +110,19 @@ async def change_org(ask: ServerRequest) -> Response:
     ask.only()
     body = await ask.document(_OrgChange)
     known = ask.caller.org
-    days = known.retention_days if isinstance(body.retention_days, UnsetType) else body.retention_days
-    audit_days = known.audit_days if isinstance(body.audit_days, UnsetType) else body.audit_days
+    asked = body.retention_days, body.audit_days, body.usage_days
+    kept = Retention(
+        *(old if isinstance(new, UnsetType) else new for old, new in zip(known.retention, asked, strict=True))
+    )
     visibility = known.visibility if isinstance(body.visibility, UnsetType) else body.visibility
     if visibility not in VISIBILITIES:
         raise invalid("visibility: not valid", f"write one of {', '.join(VISIBILITIES)}")
-    await ask.service.database.set_retention(ask.org, days, audit_days, ask.caller.author)
+    await ask.service.database.set_retention(ask.org, kept, ask.caller.author)
     if visibility != known.visibility:
         await ask.service.database.set_visibility(ask.org, visibility, ask.caller.author)
     ask.service.doorkeeper.forget()
-    return answer(replace(known, retention_days=days, audit_days=audit_days, visibility=visibility))
+    changed = {"retention_days": kept.days, "audit_days": kept.audit_days, "usage_days": kept.usage_days}
+    return answer(replace(known, **changed, visibility=visibility))
 
 
 async def teams(ask: ServerRequest) -> Response:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 
-import msgspec
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from recollect.errors import UsageError
 from recollect.model.search.query import WordQuery
-from recollect.model.search.snippet import snippet
-from recollect.server.database.records import LineMatch, LineSearch
+from recollect.model.search.snippet import Snippet, snippet
+from recollect.server.database.records import LineMatch, LineSearch, SessionReader
 from recollect.server.facts import texts_of
 from recollect.server.refusals import RequestRefused, invalid
-from recollect.server.service import ServerRequest, answer
-from recollect.server.team import ALIASES, KEYS, TeamCostReport, as_csv, as_parquet, cost_report
+from recollect.server.service import ServerRequest, Service, answer
+from recollect.server.team import ALIASES, KEYS, TeamCosts, as_csv, as_json, as_parquet
 from recollect.server.tenancy import COST, end_of
 from recollect.sync.wire import LineHit, LineHits, WhoAmI
+from recollect.system.unwatched import unwatched
 
 _MOST_HITS = 200
-_FORMATS: dict[str, Callable[[TeamCostReport], bytes]] = {
-    "json": msgspec.json.encode,
-    "csv": lambda report: as_csv(report).encode(),
+_FORMATS: dict[str, Callable[[TeamCosts], list[bytes]]] = {
+    "json": as_json,
+    "csv": as_csv,
     "parquet": as_parquet,
 }
 _MEDIA_TYPES = {"json": "application/json", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
@@ -36,16 +37,17 @@ async def cost(ask: ServerRequest) -> Response:
     kind = ask.one("format") or "json"
     if kind not in _FORMATS:
         raise invalid("format: write json, csv or parquet")
-    prices = ask.service.prices
-    caller = ask.caller
     # Without the scope for all, a caller's own usage.
-    person = None if COST in caller.scopes else caller.user.id
-    sums = await ask.service.database.usage(
-        ask.org, *ask.bounds(), by=by, changes=prices.changes(), reader=caller.reader, person=person
-    )
+    person = None if COST in ask.caller.scopes else ask.caller.user.id
+    costs = await team_costs(ask.service, ask.org, by, ask.bounds(), reader=ask.caller.reader, person=person)
+
+    def written() -> list[bytes]:
+        with unwatched():
+            return _FORMATS[kind](costs)
+
     # A report by session may have many thousand rows: no part of it is built on the event loop.
     try:
-        body = await asyncio.to_thread(lambda: _FORMATS[kind](cost_report(sums, by, prices)))
+        pieces = await asyncio.to_thread(written)
     except ImportError:
         raise RequestRefused(
             406,
@@ -53,7 +55,50 @@ async def cost(ask: ServerRequest) -> Response:
             "this server cannot write Parquet",
             "ask for csv or json, or install pyarrow on the server",
         ) from None
-    return Response(body, media_type=_MEDIA_TYPES[kind])
+    headers = {"Content-Length": str(sum(map(len, pieces)))}
+    return StreamingResponse(_drained(pieces), headers=headers, media_type=_MEDIA_TYPES[kind])
+
+
+async def _drained(pieces: list[bytes]) -> AsyncIterator[bytes]:
+    """Each is gone when it was sent."""
+    pieces.reverse()
+    while pieces:
+        yield pieces.pop()
+
+
+async def team_costs(
+    service: Service,
+    org: str,
+    by: Sequence[str],
+    span: tuple[int | None, int | None],
+    *,
+    reader: SessionReader,
+    person: str | None = None,
+) -> TeamCosts:
+    """What the reader may know of, priced.
+
+    Prices of Claude models hardly change, those of all others often, and then days are read where else weeks would do. Whether
+    an organisation uses others is seen in its sums, which are then asked for again, and remembered. Where a price has a gap, what it does
+    not cover is told apart from what it does, as in the library: by the responses.
+    """
+    prices = service.prices
+    claude = prices.changes()
+    usage = partial(service.database.usage, org, *span, by=by, changes=claude, reader=reader, person=person)
+    others = prices.other_changes if org in service.other_models else ()
+    costs = TeamCosts(by, prices)
+    await usage(other_changes=others, into=costs)
+    if not others and await asyncio.to_thread(prices.changes, costs.models) != claude:
+        service.other_models.add(org)
+        others = prices.other_changes
+        await usage(other_changes=others, into=costs)
+    if not costs.unclear:
+        return costs
+    unclear = sorted(costs.unclear)
+    costs, apart = TeamCosts(by, prices, without=unclear), TeamCosts(by, prices)
+    await usage(other_changes=others, into=costs)
+    await usage(other_changes=others, models=unclear, into=apart)
+    await asyncio.to_thread(costs.add, apart)
+    return costs
 
 
 def _keys(ask: ServerRequest) -> list[str]:
@@ -74,28 +119,30 @@ async def search(ask: ServerRequest) -> Response:
         raise invalid(problem.message, problem.hint) from None
     limit = ask.number("limit", 50, 1, _MOST_HITS)
     since, until = ask.bounds()
-    wanted = LineSearch(
-        query, limit + 1, ask.one("session"), ask.one("project"), since, until, ask.caller.reader
-    )
-    found = await ask.service.database.search(ask.org, wanted)
-    hits = [await _hit(ask, one, query) for one in found[:limit]]
-    return answer(LineHits([hit for hit in hits if hit is not None], len(found) > limit))
+    wanted = LineSearch(query, limit, ask.one("session"), ask.one("project"), since, until, ask.caller.reader)
+    found, more = await found_lines(ask.service, ask.org, wanted, _WIDTH)
+    return answer(LineHits([LineHit(*one[:5], shown.text) for one, shown in found], more))
 
 
-async def _hit(ask: ServerRequest, found: LineMatch, query: WordQuery) -> LineHit | None:
-    """A match with the words around it; None where it was removed meanwhile."""
-    text = found.text if found.text is not None else await _read_text(ask, found)
-    if text is None:
-        return None
-    return LineHit(*found[:5], snippet(text, query, _WIDTH).text)
+async def found_lines(
+    service: Service, org: str, wanted: LineSearch, width: int
+) -> tuple[list[tuple[LineMatch, Snippet]], bool]:
+    """The lines that match, each with the words around, and whether there are more."""
+    found = await service.database.search(org, wanted._replace(limit=wanted.limit + 1))
+    lines = []
+    for one in found[: wanted.limit]:
+        text = one.text if one.text is not None else await _read_text(service, org, one)
+        if text is not None:  # else it was removed meanwhile
+            lines.append((one, snippet(text, wanted.query, width)))
+    return lines, len(found) > wanted.limit
 
 
-async def _read_text(ask: ServerRequest, found: LineMatch) -> str | None:
+async def _read_text(service: Service, org: str, found: LineMatch) -> str | None:
     """The text of a line, from the line itself."""
     place = range(found.line, found.line + 1)
-    async with ask.service.budget.fetching:
-        async for segment in ask.service.database.segments(
-            ask.org, found.session, found.key, found.line - 1, found.line
+    async with service.budget.fetching:
+        async for segment in service.database.segments(
+            org, found.session, found.key, found.line - 1, found.line
         ):
             for row in texts_of(segment.data, segment.first_line, place):
                 return row.text

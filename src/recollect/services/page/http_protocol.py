@@ -13,10 +13,43 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_BYTES = 64 * 1024
 HEADER_SECONDS = 10.0
+_JOINED_BYTES = 64 * 1024  # a larger body would be copied for nothing
 _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"content-length: 26\r\nconnection: close\r\n\r\nThe headers are too large."
 )
+
+
+class _JoinedWrites:
+    """A transport that writes the head of an answer together with its body: each write is a call of the system.
+
+    A head waits for the body only until the loop goes on, so a stream whose first event is late has its head at once.
+    """
+
+    def __init__(self, transport: Any, loop: Any) -> None:
+        self._transport, self._loop, self._head = transport, loop, b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._head and data.startswith(b"HTTP/1.1 ") and data.endswith(b"\r\n\r\n"):
+            self._head = data
+            self._loop.call_soon(self._flush)
+            return
+        if self._head and len(data) <= _JOINED_BYTES:
+            data, self._head = self._head + data, b""
+        self._flush()
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -28,7 +61,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._late: Any = None  # a timer of the loop
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(_JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
         self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,31 +1,42 @@
-"""The page for members of an organisation: sign-in results, and a backend over the team's sessions.
+"""The page for members of an organisation: sign-in results, and where the documents of a page come from.
 
-The backend is that of the local page, over a mirror. A list waits briefly for new sessions; opening a
-session waits until it is up to date. Deleted sessions leave the search before the list says they are gone.
+The server answers for what is about all sessions (``team``). A session that is opened is copied, with its sub-agents
+and side files, and read as the local page reads one; the copy is brought up to date while it is looked at. Before every look the
+server is asked whether this member may see the session: members share copies, not rights. What needs all transcripts is
+not offered.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import shlex
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec import Struct
 
-from recollect.errors import Busy, RecollectError
+from recollect.errors import NoAnswer, NotFound, RecollectError
 from recollect.services.documents.page import IndexState
 from recollect.services.homes import Home
-from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.index import IndexKeeper
+from recollect.services.page.listing import WalkedSession
+from recollect.services.page.team.listing import TeamSession
+from recollect.services.page.team.source import ListTurn, TeamList, TeamSource, TeamView
 from recollect.services.session import Session
-from recollect.services.sync.mirror import Mirror, MirrorSource
+from recollect.services.sync.mirror import Mirror, MirrorSource, has_place
+from recollect.storage.home_walk import FoundLog
+from recollect.sync.wire import RemoteSession
+from recollect.system import fsops
 
-_CLEARING_SECONDS = 60.0
 PULL = "recollect sync pull --into-home --apply"
+_MOST_ORGANIZATIONS, _MOST_NAMED = 32, 200_000
+# How much longer than a list it takes until copies of deleted sessions are looked for: no member is shown them meanwhile.
+_GONE_RESTS = 30
 
 
 class Member(Struct, frozen=True):
@@ -52,120 +63,134 @@ class AccessDenial(Struct, frozen=True):
     retry_after: str | None = None
 
 
-class _MirrorIndexKeeper(IndexKeeper):
-    """An index over a mirror. It answers nothing before the mirror was refreshed, and is not ready before it holds all
-    that the first fill brought.
-    """
-
-    def __init__(self, homes: Sequence[Path], cache: Path, mirror: Mirror, patience: float) -> None:
-        super().__init__(homes, cache)
-        self._mirror, self._patience = mirror, patience
-        self._is_clear = threading.Event()
-        self._is_clear.set()
-        self._is_whole = False
+class _NoIndex(IndexKeeper):
+    """Copies have no index: lists, sums and search are the server's, and one session is searched by reading it."""
 
     @property
     def state(self) -> IndexState:
-        found = super().state
-        if found != "ready" or self._is_whole:
-            return found
-        self.refresh()
-        return "building"
+        return "ready"
 
-    def check_whole(self) -> None:
-        """``Busy`` while sessions are being fetched or read for the first time."""
-        if self.state == "building":
-            raise Busy("the team's sessions are still being read", hint="sums follow when all are here")
 
-    def refresh(self) -> None:
-        if self._mirror.is_filled and not self._is_whole:
-            self.hurry()
-        super().refresh()
+class OrganizationCopies:
+    """The copies of an organisation's sessions, and what was read of them: for all its members."""
 
-    def _refresh(self) -> None:
-        is_filled = self._mirror.is_filled
-        super()._refresh()
-        self._is_whole |= is_filled and not self.notes
+    def __init__(self, place: Path, source: MirrorSource, rest: float) -> None:
+        self.mirror = Mirror(place, source, rest=rest)
+        self.cache = place / "cache"
+        self.read = PageBackend(
+            Home(self.mirror.files.home, data=place / "data"), data=place / "data", cache=self.cache
+        )
+        # An earlier version had an index of all copies, with the words of sessions that may be gone since.
+        for leftover in self.cache.glob("index-v*"):
+            fsops.unlink(leftover)
+        self.turn = ListTurn(rest)
+        self._named: dict[str, TeamSession] = {}
 
-    @contextlib.contextmanager
-    def opened(self, wait: float = 0.25) -> Iterator[OpenIndex]:
-        """The index; never one that still holds deleted sessions."""
-        self._mirror.look(self._patience)
-        self._is_clear.wait(_CLEARING_SECONDS)
-        with super().opened(wait) as opened:
-            yield opened
-
-    def clear(self) -> None:
-        """Remove deleted sessions from the index before the next query."""
-        self._is_clear.clear()
-        try:
-            self.wait(_CLEARING_SECONDS)  # a running refresh may have started before the deletion
-            self._rests_until, self._is_held = 0.0, False
-            self.refresh()
-            self.wait(_CLEARING_SECONDS)
-        finally:
-            self._is_clear.set()
+    def named(self, remote: RemoteSession) -> TeamSession:
+        """A session of a list, with the place of its copy; the same object in all lists."""
+        known = self._named.get(remote.id)
+        if known is None or known.remote is not remote:
+            if len(self._named) > _MOST_NAMED:
+                self._named.clear()
+            known = TeamSession(self.read.home.homes[0], remote, self.mirror.place(remote))
+            self._named[remote.id] = known
+        return known
 
 
 class MirrorBackend(PageBackend):
-    """The sessions of an organisation, for as long as its members use the page.
+    """The sessions of an organisation as one member may see them: listed by the server, copied when they are opened."""
 
-    A list waits ``patience`` seconds for what is new; the rest of it is there with a later request.
-    """
+    def __init__(self, copies: OrganizationCopies, source: TeamSource) -> None:
+        shared = copies.read
+        super().__init__(shared.home, data=shared.data, cache=copies.cache)
+        self.cache, self.open_sessions = shared.cache, shared.open_sessions
+        self.kept, self.lock = shared.kept, shared.lock
+        self.index = _NoIndex((), copies.cache)
+        self.mirror, self._gone_rest = copies.mirror, _GONE_RESTS * copies.turn.rest
+        self.team = TeamView(source, copies.turn)
+        self._copies = copies
+        self._named: tuple[TeamList, dict[str, TeamSession], list[Session]] | None = None
 
-    def __init__(self, place: Path, source: MirrorSource, *, rest: float, patience: float) -> None:
-        self.mirror, self._patience = Mirror(place, source, rest=rest), patience
-        home = self.mirror.files.home
-        super().__init__(Home(home, data=place / "data"), data=place / "data", cache=place / "cache")
-        index = _MirrorIndexKeeper(self.roots, place / "cache", self.mirror, patience)
-        self.index = index
-        self.mirror.removed = self._removed
-        self._clear = index.clear
-        self._listed_changes = 0
-
-    def _removed(self) -> None:
-        self.changed()
-        self._clear()
+    @property
+    def not_current_since(self) -> dt.datetime | None:
+        """When the server last answered, while it does not."""
+        return self.team.not_current_since
 
     def sessions(self, *, fresh: bool = False, any_age: bool = False) -> list[Session]:
-        """Every session, after refreshing the mirror."""
-        if not any_age:
-            self.mirror.look(self._patience)
-            changes = self.mirror.changes
-            if changes != self._listed_changes:
-                self.changed()
-                self._listed_changes = changes
-        return super().sessions(fresh=fresh, any_age=any_age)
+        """Every session that the member may see, newest change first; the same list as long as nothing changed."""
+        if fresh:
+            self.team.forget()
+        listed = self.team.listed(any_age=any_age)
+        if not any_age and self.team.not_current_since is None:
+            with contextlib.suppress(NoAnswer):  # then nothing can be said of what is gone
+                self.mirror.remove_gone(listed.sessions, every=self._gone_rest)
+        return self._named_of(listed)[2]
+
+    def listed_sessions(self) -> Iterable[TeamSession]:
+        """Those of the last list."""
+        return self._named_of(self.team.listed(any_age=True))[1].values()
+
+    def listed_session(self, name: str) -> TeamSession | None:
+        """A session of the last list."""
+        return self._named_of(self.team.listed(any_age=True))[1].get(name)
+
+    def _named_of(self, listed: TeamList) -> tuple[TeamList, dict[str, TeamSession], list[Session]]:
+        known = self._named
+        if known is None or known[0] is not listed:
+            named = {name: self._copies.named(one) for name, one in listed.sessions.items()}
+            known = self._named = listed, named, list(named.values())
+        return known
+
+    def archived_only(self, sessions: list[Session]) -> list[Session]:
+        """None: an archive is one person's."""
+        return []
 
     def repository(self, cwd: str) -> str:
-        """The directory itself: it is on another machine, and a path from elsewhere is not looked up here."""
-        return cwd
+        """Not known: the directory is on another machine, and a path from elsewhere is not looked up here."""
+        return ""
 
     def session(self, name: str) -> Session:
-        """A session as it is on the server now."""
-        self.mirror.look_at(name)
-        return super().session(name)
+        """A session as it is on the server now, if the member may see it; its copy, while the server does not answer."""
+        if has_place(name) and self.team.may_read(name):
+            is_copied = self.mirror.log_of(name) is not None
+            try:
+                if not (is_copied and self.team.is_silent):
+                    self.mirror.look_at(name)
+            except NoAnswer:
+                if not is_copied:
+                    raise
+                self.team.lost()
+            path = self.mirror.log_of(name)
+            if path is not None:
+                copy = FoundLog(str(path), "session", name, None, 0, 0, 0, 0)
+                found = self._as_it_is(WalkedSession(self.home.homes[0], copy))
+                if found is not None:
+                    return found
+        raise NotFound(
+            f"session {name!r}: not found, or without a line to show", hint="choose one from the list"
+        )
 
 
 class MirrorBackends:
-    """The backends of all organisations of a server, each in its own directory."""
+    """The backends of all members of a server; the copies of each organisation have a directory."""
 
     def __init__(
         self,
         place: Path,
-        source_of: Callable[[str], MirrorSource],
+        copies_of: Callable[[str], MirrorSource],
+        seen_by: Callable[[Member], TeamSource],
         *,
         rest: float = 1.0,
-        patience: float = 1.0,
     ) -> None:
-        self._place, self._source_of = place, source_of
-        self._rest, self._patience = rest, patience
+        self._place, self._copies_of, self._seen_by, self._rest = place, copies_of, seen_by, rest
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, OrganizationCopies] = OrderedDict()
 
     def desk(self, member: Member) -> MirrorBackend:
-        """The backend of a member's organisation."""
-        made = self._opened(member.organization)
-        made.mirror.keep_days(member.retention_days)
-        return made
+        """The backend of a member."""
+        copies = self._opened(member.organization)
+        copies.mirror.keep_days(member.retention_days)
+        return MirrorBackend(copies, self._seen_by(member))
 
     def tidy(self) -> None:
         """Remove what was deleted, also for organisations without recent requests."""
@@ -173,10 +198,23 @@ class MirrorBackends:
             with contextlib.suppress(RecollectError, ValueError, OSError):
                 self._opened(directory.name).mirror.remove_gone()
 
-    def _opened(self, organization: str) -> MirrorBackend:
+    def stop(self) -> None:
+        """Fetch nothing more."""
+        with self._lock:
+            for copies in self._kept.values():
+                copies.mirror.stop()
+
+    def _opened(self, organization: str) -> OrganizationCopies:
         name = str(uuid.UUID(organization))
-        source = self._source_of(name)
-        return MirrorBackend(self._place / name, source, rest=self._rest, patience=self._patience)
+        with self._lock:
+            found = self._kept.get(name)
+            if found is None:
+                found = OrganizationCopies(self._place / name, self._copies_of(name), self._rest)
+                self._kept[name] = found
+            self._kept.move_to_end(name)
+            while len(self._kept) > _MOST_ORGANIZATIONS:
+                self._kept.popitem(last=False)
+            return found
 
 
 def resume_line(session: str) -> str:

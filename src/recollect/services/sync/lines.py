@@ -13,7 +13,7 @@ from recollect.model.path_mapping import PathMapping
 from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import redacted_bytes, redacted_line
 from recollect.model.secrets.signed_thoughts import with_plain_thoughts
-from recollect.services.secrets.scan import Fingerprints
+from recollect.services.secrets.fingerprints import Fingerprints
 from recollect.storage.config.secret_settings import ignored_secrets
 from recollect.storage.sync_state import ValueMapping
 from recollect.sync.remote import lines_of

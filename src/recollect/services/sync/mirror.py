@@ -1,26 +1,26 @@
-"""A copy of a remote's sessions as a Claude home, for code that can only read homes.
+"""Copies of a remote's sessions as a Claude home, for code that can only read homes: of those that were opened.
 
 The files are the whole state. The contents of a log are verified by a running hash over its lines, computed
 once when the mirror is first used and updated from then on; a file that is missing, truncated or wrong is
 fetched again. So a mirror may be deleted, left half-written or filled by several processes at once.
 
-Sessions that the remote no longer lists are removed, and so are unreadable ones: encrypted sessions are only
-counted. Answers need only the session names at first: the first refresh waits for those, and content follows
-while it is requested.
+A session is fetched when it is looked at, and from then on only its new lines. What the remote has no more, or has
+encrypted, is removed. Copies are bounded: beyond that the ones go that were looked at longest ago; after a start those
+whose logs changed first.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Container, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from msgspec import Struct, json
 
-from recollect.errors import Busy, InvalidId, RecollectError
+from recollect.errors import Busy, InvalidId
 from recollect.model.ids import SessionId
 from recollect.model.project_key import project_key
 from recollect.services.sync.selection import FLAT, place_of
@@ -33,16 +33,13 @@ from recollect.sync.wire import START, LogHead, Position, RemoteSession, Session
 _NO_PROJECT = "-unknown"
 _AGENT = "agent-"
 _FOR_EVER_DAYS = 36_500
-_NAMES_SECONDS = 30.0
-_LONGEST_REST = 5.0
 _MOST_REMEMBERED = 10_000
+_MOST_BYTES = 2 << 30
 _Kept = TypeVar("_Kept", LogHead, SideFile)
 
 
 class MirrorSource(Protocol):
     """What a mirror needs from a remote; ``sync.remote.Remote`` has all of it."""
-
-    def sessions(self) -> Iterator[RemoteSession]: ...
 
     def session(self, session: str) -> SessionDetail | None:
         """One session with its logs and files; None where there is none."""
@@ -69,46 +66,25 @@ class _FileProof(Struct, frozen=True):
 
 
 class Mirror:
-    """One mirror, updated on demand. Threads may share it.
+    """One mirror. Threads may share it.
 
-    ``rest`` is how many seconds a refresh stays valid, longer if refreshing takes long. ``removed`` is called
-    after sessions were removed, before any caller sees it. ``is_filled``: every session was here once.
+    ``rest`` is for how many seconds a session that was looked at is not asked for again. ``most_bytes``: beyond that the
+    copies that were looked at longest ago are removed, but never the last one.
     """
 
     def __init__(
-        self,
-        root: Path,
-        source: MirrorSource,
-        *,
-        rest: float = 1.0,
-        removed: Callable[[], None] | None = None,
+        self, root: Path, source: MirrorSource, *, rest: float = 1.0, most_bytes: int = _MOST_BYTES
     ) -> None:
         self.files, self._source, self._rest = MirrorFiles(root), source, rest
-        self.removed = removed or (lambda: None)
-        self._starting, self._named = threading.Lock(), threading.Event()
-        self._thread: threading.Thread | None = None
-        self._begun = self._good_until = 0.0
-        self._is_stopped = self.is_filled = False
-        self._problem: RecollectError | None = None
+        self._most_bytes = most_bytes
+        self._is_stopped = False
         self._proved: dict[Path, _FileProof] = {}
-        self._seen: dict[str, tuple[int, int, int]] = {}
         self._looked: dict[str, float] = {}
-        self._projects: dict[str, Path] = {}
-        self._sealed: set[str] = set()
+        self._sizes: OrderedDict[str, int] = OrderedDict()
+        self._unlisted_until, self._fetches = 0.0, 0
         self.left_out: set[tuple[str, str]] = set()
-        self.people: dict[str, str] = {}
-        self.done = self.total = self.changes = 0
         self.files.make()
-
-    @property
-    def sealed(self) -> int:
-        """How many encrypted sessions only their own machines can read."""
-        return len(self._sealed)
-
-    @property
-    def is_filling(self) -> bool:
-        """Whether a refresh is running."""
-        return self._thread is not None and self._thread.is_alive()
+        self._projects = self.files.sessions()
 
     def keep_days(self, days: int | None) -> None:
         """Store how long the remote keeps a session, where a home stores it; None means for ever."""
@@ -122,128 +98,78 @@ class Mirror:
         """Start no more requests; a running fetch completes."""
         self._is_stopped = True
 
-    def wait(self, seconds: float) -> None:
-        """Wait for a running refresh."""
-        thread = self._thread
-        if thread is not None:
-            thread.join(seconds)
-
-    # --- refreshing -----------------------------------------------------------------------------
-
-    def look(self, patience: float) -> None:
-        """Refresh everything, and wait until this many seconds after the start: later callers wait less.
-
-        ``Busy`` if not even the names are known.
-        """
-        asked = time.monotonic()
-        self._start_refresh()
-        self._wait_for_names()
-        self._wait_until(patience)
-        if self._begun < asked:  # it was running already, and may have listed the sessions before a change
-            self._start_refresh()
-            self._wait_until(patience)
-
-    def _start_refresh(self) -> None:
-        """Start a refresh, unless one is running or the last one is still valid."""
-        with self._starting:
-            if not self._is_stopped and not self.is_filling and time.monotonic() >= self._good_until:
-                thread = threading.Thread(target=self._look, name="recollect-mirror", daemon=True)
-                self._begun = time.monotonic()
-                thread.start()
-                self._thread = thread
-
-    def _wait_for_names(self) -> None:
-        deadline = time.monotonic() + _NAMES_SECONDS
-        while not self._named.wait(0.02):
-            if self._problem is not None and not self.is_filling:
-                raise self._problem
-            if self._is_stopped or time.monotonic() > deadline:
-                raise Busy("the list of sessions is still being fetched", hint="ask again in a moment")
-
-    def _wait_until(self, patience: float) -> None:
-        self.wait(max(0.0, self._begun + patience - time.monotonic()))
-
     def look_at(self, session: str) -> None:
-        """Refresh one session, and wait for it."""
-        now = time.monotonic()
-        if not _is_mirrored(session) or now < self._looked.get(session, 0.0):
+        """Fetch a session, or what is new of it; remove it where the remote has none to show."""
+        if not has_place(session) or time.monotonic() < self._looked.get(session, 0.0):
             return
-        if self._top_up(session):
-            self.removed()
-        if len(self._looked) > _MOST_REMEMBERED:
-            self._looked.clear()
-        self._looked[session] = time.monotonic() + self._rest
-
-    def _look(self) -> None:
-        try:
-            self._bring_up_to_date()
-            self._problem = None
-        except RecollectError as problem:
-            self._problem = problem
-        except OSError as cause:
-            self._problem = Busy(
-                f"the mirror cannot be filled: {cause.strerror}", hint="check the disk and its permissions"
-            )
-        finally:
-            now = time.monotonic()
-            self._good_until = now + (
-                self._rest and max(self._rest, min(10 * (now - self._begun), _LONGEST_REST))
-            )
-
-    def remove_gone(self) -> None:
-        """Remove deleted sessions, and fetch nothing."""
-        self._listed()
-
-    def _listed(self) -> list[RemoteSession]:
-        """All sessions that can be shown; others are removed."""
-        listed = {one.id: one for one in self._source.sessions() if _is_mirrored(one.id)}
-        hidden = {name for name, one in listed.items() if one.encrypted}
-        self._sealed = hidden
-        self.people = {name: one.person for name, one in listed.items() if one.person}
-        # A session that changes while the list is read in pages may be on none of them: each is requested by
-        # name.
-        self._projects = self.files.sessions()
-        gone = [name for name in self._projects if name not in listed or name in hidden]
-        taken = [name for name in gone if self._top_up(name)]
-        if taken:
-            self.removed()
-        return [one for one in listed.values() if not one.encrypted]
-
-    def _bring_up_to_date(self) -> None:
-        listed = self._listed()
-        # An earlier process filled it, if every session has its place here.
-        self.is_filled |= all(one.id in self._projects for one in listed)
-        self._named.set()
-        waiting = [one for one in listed if self._seen.get(one.id) != _mark(one)]
-        self.done, self.total = 0, len(waiting)
-        for one in waiting:
-            self._top_up(one.id)
-            self.done += 1
-        self.is_filled = True
-
-    def _top_up(self, session: str) -> bool:
-        """Update one session; True if it was removed here."""
         if self._is_stopped:
             raise Busy("the page is being closed", hint="ask again in a moment")
         with self.files.lock:
             detail = self._source.session(session)
             if detail is None or detail.session.encrypted:
-                self._seen.pop(session, None)
-                is_removed = self.files.remove(session)
-                self.changes += is_removed
-                return is_removed
-            project = self._project(detail.session)
-            logs = self._placed(detail.logs, project, session, is_log=True)
-            files = self._placed(detail.files, project, session, is_log=False) if logs else {}
-            changed = detail.session.changed
-            behind = [path for path, log in logs.items() if not self._log(session, log, path, changed)]
-            for path, file in files.items():
-                self._file(session, file, path)
-            self.files.keep_only(session, project, {*logs, *files})
-            self._projects[session] = project
-            if not behind:
-                self._seen[session] = _mark(detail.session)
-        return False
+                self._remove(session)
+            else:
+                before = self._fetches
+                self._top_up(session, detail)
+                self._bound(session, is_known=self._fetches == before)
+        if len(self._looked) > _MOST_REMEMBERED:
+            self._looked.clear()
+        self._looked[session] = time.monotonic() + self._rest
+
+    def log_of(self, session: str) -> Path | None:
+        """The copy of a session's own log; None where there is none."""
+        project = self._projects.get(session)
+        path = None if project is None else project / f"{session}.jsonl"
+        return None if path is None or self.files.mark(path) is None else path
+
+    def place(self, session: RemoteSession) -> Path:
+        """Where the log of a session is, or would be."""
+        return (self._projects.get(session.id) or self._new_project(session)) / f"{session.id}.jsonl"
+
+    def remove_gone(self, listed: Container[str] = (), *, every: float = 0.0) -> None:
+        """Remove what the remote has no more, and fetch nothing. Not asked for: what it lists; nor anything if that was done
+        less than ``every`` seconds ago."""
+        now = time.monotonic()
+        if now < self._unlisted_until:
+            return
+        self._unlisted_until = now + every
+        for name in self.files.sessions():
+            if name in listed:
+                continue
+            detail = self._source.session(name)
+            if detail is None or detail.session.encrypted:
+                with self.files.lock:
+                    self._remove(name)
+
+    def _remove(self, session: str) -> None:
+        self.files.remove(session)
+        self._projects.pop(session, None)
+        self._looked.pop(session, None)
+        self._sizes.pop(session, None)
+
+    def _top_up(self, session: str, detail: SessionDetail) -> None:
+        """Bring one session up to date."""
+        project = self._project(detail.session)
+        logs = self._placed(detail.logs, project, session, is_log=True)
+        files = self._placed(detail.files, project, session, is_log=False) if logs else {}
+        for path, log in logs.items():
+            self._log(session, log, path, detail.session.changed)
+        for path, file in files.items():
+            self._file(session, file, path)
+        self.files.keep_only(session, project, {*logs, *files})
+        self._projects[session] = project
+
+    def _bound(self, session: str, *, is_known: bool) -> None:
+        """Remove the copies that were looked at longest ago, as far as all are too large. Those of another process, or of an
+        earlier one, come first. ``is_known``: nothing was fetched."""
+        if not is_known or session not in self._sizes:
+            here = self.files.sessions()
+            others = [(name, project) for name, project in here.items() if name not in self._sizes]
+            own = self.files.sizes([(session, self._projects[session])])
+            self._sizes = OrderedDict({**self.files.sizes(others), **self._sizes, **own})
+        self._sizes.move_to_end(session)
+        while sum(self._sizes.values()) > self._most_bytes and len(self._sizes) > 1:
+            self._remove(next(iter(self._sizes)))
 
     # --- paths ----------------------------------------------------------------------------------
 
@@ -253,9 +179,12 @@ class Mirror:
         known = self._projects.get(session.id)
         if known is not None or self.files.mark(nowhere / f"{session.id}.jsonl") is not None:
             return known or nowhere
+        return self._new_project(session)
+
+    def _new_project(self, session: RemoteSession) -> Path:
         directory = session.cwd or session.project or ""
         is_path = directory.startswith("/") or ":" in directory
-        return self.files.projects / project_key(directory) if is_path else nowhere
+        return self.files.projects / project_key(directory) if is_path else self.files.projects / _NO_PROJECT
 
     def _placed(
         self, heads: Sequence[_Kept], project: Path, session: str, *, is_log: bool
@@ -279,34 +208,32 @@ class Mirror:
 
     # --- bytes ----------------------------------------------------------------------------------
 
-    def _log(self, session: str, head: LogHead, path: Path, changed: int) -> bool:
-        """Update a log; False if not all of it was available yet."""
+    def _log(self, session: str, head: LogHead, path: Path, changed: int) -> None:
+        """Bring a log up to date, as far as it is available."""
         known = self._proved_log(path)
         if known is not None and known.position == head.position:
-            return True
-        self.changes += 1
+            return
+        self._fetches += 1
         try:
             if known is None or known.position.lines > head.lines:
-                at = self._fetched(session, head.key, path)
+                self._fetched(session, head.key, path)
             else:
-                at = self._grown(session, head.key, path, known)
+                self._grown(session, head.key, path, known)
         except PositionConflict:
-            at = self._fetched(session, head.key, path)
+            self._fetched(session, head.key, path)
         except SessionGone:
-            return False
+            return
         if not head.key:
             self.files.date(path, changed)
-        return at.lines >= head.lines
 
-    def _grown(self, session: str, key: str, path: Path, known: _FileProof) -> Position:
+    def _grown(self, session: str, key: str, path: Path, known: _FileProof) -> None:
         at, size = known.position, known.file.size
         for piece in self._source.read(session, key, at):
             self.files.append(path, piece)
             at, size = at.after(lines_of(piece)), size + len(piece)
             self._proved[path] = _FileProof(FileMark(known.file.inode, size), at)
-        return at
 
-    def _fetched(self, session: str, key: str, path: Path) -> Position:
+    def _fetched(self, session: str, key: str, path: Path) -> None:
         """Fetch a whole log, replacing the existing file."""
         at = START
 
@@ -320,7 +247,6 @@ class Mirror:
         mark = self.files.mark(path)
         if mark is not None:
             self._proved[path] = _FileProof(mark, at)
-        return at
 
     def _proved_log(self, path: Path) -> _FileProof | None:
         """The verified contents of a local log; half a line counts as one, which the remote never had.
@@ -351,6 +277,7 @@ class Mirror:
             data = self._source.file(session, file.key)
             if data is None:
                 return
+            self._fetches += 1
             self.files.put(path, [data])
             mark = self.files.mark(path)
             known = None if mark is None else _FileProof(mark, sha256=sha256(data).hexdigest())
@@ -358,13 +285,8 @@ class Mirror:
             self._proved[path] = known
 
 
-def _mark(session: RemoteSession) -> tuple[int, int, int]:
-    """Values that change when a session does."""
-    return session.changed, session.lines, session.bytes
-
-
-def _is_mirrored(session: str) -> bool:
-    """Whether the name is a valid file name and distinct from that of a sub-agent."""
+def has_place(session: str) -> bool:
+    """Whether a mirror can hold it: the name is a valid file name and distinct from that of a sub-agent."""
     try:
         SessionId(session)
     except InvalidId:

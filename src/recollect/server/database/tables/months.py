@@ -1,8 +1,8 @@
 """Tables of PostgreSQL that are divided by month: emptying a month returns its disk space at once.
 
 ``texts`` has one row per block of lines: the words of all of them, without positions. It is divided by the
-time of the newest line (a line dated after its arrival counts as of its arrival); ``audit`` by the time of the act.
-What belongs to no existing month is in a default partition.
+time of the newest line (a line dated after its arrival counts as of its arrival); ``audit`` by the time of the act;
+``usage`` by ``said``, the month of the response (usage_months.py). What belongs to no existing month is in a default partition.
 
 ``@@`` is not leakproof: under a policy, PostgreSQL would test the organisation of every row before the words, and
 use no index. So the policy of ``texts`` makes the comparison itself, with the words of ``recollect.words``;
@@ -11,14 +11,15 @@ where none are set, every row of the organisation matches. A search can only nar
 
 from __future__ import annotations
 
-_FIRST_MONTH_MS = 1_735_689_600_000  # 2025-01-01: older lines are rare and share one partition
+FIRST_MONTH_MS = 1_735_689_600_000  # 2025-01-01: older lines are rare and share one partition
 _NAMED = "current_setting('recollect.org', true)"
 _TENANT = f"(org = {_NAMED} OR {_NAMED} = '*')"
 # Within a quoted text. Where no words are set, the last text matches every vector: the tokenizer drops that character.
 _MATCHES = "words @@ coalesce(nullif(current_setting('recollect.words', true), ''), '!''-''')::TSQUERY"
+IS_MONTH = "one.name ~ '_y[0-9]{4}m[0-9]{2}$'"
 _TENANT_QUOTED, _MATCHES_QUOTED = (text.replace("'", "''") for text in (_TENANT, _MATCHES))
 
-_FUNCTIONS = f"""
+_GUARD = f"""
 CREATE FUNCTION recollect_guard(given TEXT, parent TEXT) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
   EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', given);
@@ -27,8 +28,14 @@ BEGIN
     CASE parent WHEN 'texts' THEN ' AND {_MATCHES_QUOTED}' ELSE '' END);
 END $$;
 
+"""
+
+
+def months_function(parents: str, create: str = "CREATE") -> str:
+    """The function that creates months of these tables."""
+    return f"""\
 -- Creates the months of both times and those between, where they are missing; returns how many.
-CREATE FUNCTION recollect_months(given_from BIGINT, given_until BIGINT) RETURNS INTEGER LANGUAGE plpgsql AS $$
+{create} FUNCTION recollect_months(given_from BIGINT, given_until BIGINT) RETURNS INTEGER LANGUAGE plpgsql AS $$
 DECLARE
   month TIMESTAMP := date_trunc('month', to_timestamp(given_from / 1000) AT TIME ZONE 'UTC');
   parent TEXT;
@@ -38,7 +45,7 @@ BEGIN
   PERFORM pg_advisory_xact_lock(hashtext('recollect_months'));
   PERFORM set_config('lock_timeout', '2s', true);
   WHILE month <= to_timestamp(given_until / 1000) AT TIME ZONE 'UTC' LOOP
-    FOREACH parent IN ARRAY ARRAY['texts', 'audit'] LOOP
+    FOREACH parent IN ARRAY ARRAY[{parents}] LOOP
       name := parent || to_char(month, '"_y"YYYY"m"MM');
       IF to_regclass(quote_ident(name)) IS NULL THEN
         BEGIN
@@ -58,9 +65,14 @@ BEGIN
   RETURN made;
 END $$;
 
--- Returns the disk space of partitions without rows, and of months of ``audit`` that ended before ``given_audit``
--- whatever they hold; returns how many. The partitions stay: lines of an old month may still come.
-CREATE FUNCTION recollect_empty_months(given_audit BIGINT) RETURNS INTEGER LANGUAGE plpgsql AS $$
+"""
+
+
+def empty_function(given: str, ends: str, parents: str, comment: str = "") -> str:
+    """The function that returns the disk space of partitions without rows, and of months that ended before ``ends``
+    whatever they hold; it returns how many. The partitions stay: lines of an old month may still come."""
+    return f"""\
+{comment}CREATE FUNCTION recollect_empty_months({given}) RETURNS INTEGER LANGUAGE plpgsql AS $$
 DECLARE
   one RECORD;
   is_over BOOLEAN;
@@ -70,9 +82,9 @@ BEGIN
   PERFORM set_config('lock_timeout', '2s', true);
   FOR one IN SELECT c.oid AS number, c.relname AS name, p.relname AS parent FROM pg_inherits
       JOIN pg_class c ON c.oid = inhrelid JOIN pg_class p ON p.oid = inhparent
-      WHERE inhparent IN ('texts'::regclass, 'audit'::regclass) ORDER BY c.relname LOOP
+      WHERE inhparent IN ({parents}) ORDER BY c.relname LOOP
     CONTINUE WHEN pg_relation_size(one.number) = 0 AND pg_total_relation_size(one.number) < 262144;
-    is_over := one.parent = 'audit' AND one.name ~ '_y[0-9]{{4}}m[0-9]{{2}}$' AND given_audit >= (extract(epoch FROM
+    is_over := {ends} >= (extract(epoch FROM
       to_date(right(one.name, 7), 'YYYY"m"MM')::TIMESTAMP + INTERVAL '1 month') * 1000)::BIGINT;
     BEGIN
       EXECUTE format('SELECT EXISTS (SELECT 1 FROM %I)', one.name) INTO has_rows;
@@ -89,6 +101,22 @@ BEGIN
   RETURN emptied;
 END $$;
 """  # noqa: S608 - constants
+
+
+# Released: never changed.
+_FUNCTIONS = (
+    _GUARD
+    + months_function("'texts', 'audit'")
+    + empty_function(
+        "given_audit BIGINT",
+        f"one.parent = 'audit' AND {IS_MONTH} AND given_audit",
+        "'texts'::regclass, 'audit'::regclass",
+        comment="""\
+-- Returns the disk space of partitions without rows, and of months of ``audit`` that ended before ``given_audit``
+-- whatever they hold; returns how many. The partitions stay: lines of an old month may still come.
+""",
+    )
+)
 
 # Released: never changed.
 BY_MONTH = f"""
@@ -112,13 +140,13 @@ CREATE TABLE audit(
 ALTER SEQUENCE audit_ids OWNED BY audit.id;
 CREATE INDEX audit_by_org_and_id ON audit(org, id);
 CREATE INDEX audit_by_time ON audit(org, at);
-CREATE TABLE texts_older PARTITION OF texts FOR VALUES FROM (MINVALUE) TO ({_FIRST_MONTH_MS});
-CREATE TABLE audit_older PARTITION OF audit FOR VALUES FROM (MINVALUE) TO ({_FIRST_MONTH_MS});
+CREATE TABLE texts_older PARTITION OF texts FOR VALUES FROM (MINVALUE) TO ({FIRST_MONTH_MS});
+CREATE TABLE audit_older PARTITION OF audit FOR VALUES FROM (MINVALUE) TO ({FIRST_MONTH_MS});
 CREATE TABLE texts_other PARTITION OF texts DEFAULT;
 CREATE TABLE audit_other PARTITION OF audit DEFAULT;
 SELECT recollect_guard(name, parent) FROM (VALUES ('texts', 'texts'), ('audit', 'audit'), ('texts_older', 'texts'),
   ('audit_older', 'audit'), ('texts_other', 'texts'), ('audit_other', 'audit')) AS t(name, parent);
-SELECT recollect_months({_FIRST_MONTH_MS}, (extract(epoch FROM now()) * 1000)::BIGINT + 32 * 86400000::BIGINT);
+SELECT recollect_months({FIRST_MONTH_MS}, (extract(epoch FROM now()) * 1000)::BIGINT + 32 * 86400000::BIGINT);
 INSERT INTO texts(ref, key, line, lines, org, oldest, newest, words)
   SELECT ref, key, line, 1, org, coalesce(at, 0),
     least(coalesce(at, 0), (extract(epoch FROM now()) * 1000)::BIGINT), strip(words) FROM texts_before;
@@ -130,5 +158,5 @@ DROP TABLE audit_before;
 CREATE INDEX sessions_by_deletion ON sessions(deleted) WHERE state = 1;
 """  # noqa: S608 - constants
 # Whatever the clock says: months before the first share one partition.
-CREATE_MONTHS = f"SELECT recollect_months(greatest($1, {_FIRST_MONTH_MS}), greatest($1, {_FIRST_MONTH_MS}) + 32 * 86400000::BIGINT)"
-EMPTY_MONTHS = "SELECT recollect_empty_months($1)"
+CREATE_MONTHS = f"SELECT recollect_months(greatest($1, {FIRST_MONTH_MS}), greatest($1, {FIRST_MONTH_MS}) + 32 * 86400000::BIGINT)"
+EMPTY_MONTHS = "SELECT recollect_empty_months($1, $2)"

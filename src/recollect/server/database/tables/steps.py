@@ -16,11 +16,15 @@ from functools import lru_cache
 from hashlib import sha256
 
 from recollect.model.titles import TITLE_PARTS
-from recollect.server.database.postgres_function import BY_BATCH, BY_BLOCK, BY_PART, BY_ROW, WITH_FENCE
-from recollect.server.database.postgres_months import BY_MONTH
-from recollect.server.database.postgres_moves import MOVE_TABLES, MOVES
+from recollect.server.database.tables.append_function import BY_BATCH, BY_BLOCK, BY_PART, BY_ROW, WITH_FENCE
+from recollect.server.database.tables.months import BY_MONTH
+from recollect.server.database.tables.moves import MOVE_TABLES, MOVES
+from recollect.server.database.tables.named_sums import NAMED_AS_VIEW, NAMED_SUMS
+from recollect.server.database.tables.usage_months import POSTGRES_USAGE_BY_MONTH, SQLITE_USAGE_BY_MONTH
 
 PARTITIONS = 16
+# Kept by triggers on PostgreSQL, a view on SQLite: never written to.
+DERIVED_TABLES = ("rollup_named",)
 # Every table has an organisation, and on PostgreSQL a policy that compares it; in ``orgs`` it is the id.
 TENANT_TABLES = {
     "orgs": "id",
@@ -31,8 +35,10 @@ TENANT_TABLES = {
     "segments": "org",
     "files": "org",
     "usage": "org",
+    "responses": "org",
     "rollup": "org",
     "rollup_day": "org",
+    "rollup_named": "org",
     "teams": "org",
     "team_members": "org",
     "identities": "org",
@@ -42,7 +48,7 @@ TENANT_TABLES = {
     "bodies": "org",  # on PostgreSQL only
 }
 PARTITIONED = ("logs", "segments", "files")
-_FIRST_PARTITIONED = (*PARTITIONED, "texts")  # of the first steps; by month since (postgres_months.py)
+_FIRST_PARTITIONED = (*PARTITIONED, "texts")  # of the first steps; by month since (tables/months.py)
 COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
 _COUNT_COLUMNS = ", ".join(f"{name} BIGINT NOT NULL" for name in COUNTS)
 
@@ -196,10 +202,9 @@ CREATE TABLE sign_ins(hash {blob} PRIMARY KEY, org TEXT NOT NULL, at BIGINT NOT 
 CREATE INDEX sign_ins_by_time ON sign_ins(org, at);
 """
 # The same policy, with the setting read once for a query and not for each of millions of rows.
+_READ_ONCE = "(org = (SELECT current_setting('recollect.org', true)) OR (SELECT current_setting('recollect.org', true)) = '*')"
 _SETTING_READ_ONCE = "".join(
-    f"ALTER POLICY tenant ON {table} USING (org = (SELECT current_setting('recollect.org', true))"
-    " OR (SELECT current_setting('recollect.org', true)) = '*');\n"
-    for table in ("rollup", "rollup_day")
+    f"ALTER POLICY tenant ON {table} USING {_READ_ONCE};\n" for table in ("rollup", "rollup_day")
 )
 # Lines that were moved to an object store (postgres_bodies.py); the last index finds those that are old enough.
 _BODIES = """
@@ -215,7 +220,16 @@ CREATE INDEX segments_by_time ON segments(at);
 """
 # The lake asks what it has to write again of a session that changed.
 _USAGE_BY_SESSION = "CREATE INDEX usage_by_session ON usage(org, session);\n"
-_LATER_TABLES = ("rollup_day", "teams", "team_members", "bodies", "identities", "sign_ins")
+_LATER_TABLES = (
+    "rollup_day",
+    "rollup_named",
+    "teams",
+    "team_members",
+    "bodies",
+    "identities",
+    "sign_ins",
+    "responses",
+)
 _FIRST_TABLES = {name: column for name, column in TENANT_TABLES.items() if name not in _LATER_TABLES}
 
 
@@ -232,6 +246,8 @@ def sqlite_steps() -> list[str]:
         "CREATE INDEX audit_by_time ON audit(org, at);\n",
         _TEAMS,
         _SIGN_IN.format(**words),
+        NAMED_AS_VIEW,
+        SQLITE_USAGE_BY_MONTH,
     ]
 
 
@@ -265,6 +281,10 @@ def postgres_steps() -> list[str]:
         _SIGN_IN.format(**words) + _policies({"identities": "org", "sign_ins": "org"}),
         _USAGE_BY_SESSION,
         MOVES + _policies(MOVE_TABLES) + WITH_FENCE,
+        NAMED_SUMS
+        + _policies({"rollup_named": "org"})
+        + f"ALTER POLICY tenant ON rollup_named USING {_READ_ONCE};\n",
+        POSTGRES_USAGE_BY_MONTH,
     ]
 
 

@@ -10,8 +10,8 @@ that a server does not send is null.
 
 from __future__ import annotations
 
-from recollect.server.database.postgres_moves import FENCE_APPENDS
 from recollect.server.database.records import LIVE, PURGED
+from recollect.server.database.tables.moves import FENCE_APPENDS
 
 # The columns of an append, and of the words of a line; ``place`` is the append's number, from 1.
 _ROW = (
@@ -198,6 +198,6 @@ _WORDS_BY_BLOCK = f"""\
     WHERE ends[place] IS NOT NULL;
 """  # noqa: S608 - names of columns
 BY_BLOCK = _by_batch(_ROW_OF_PARTS, _TOLD_BY_PART, _WORDS_BY_BLOCK)
-# Refuses organisations that leave this cluster (postgres_moves.py).
+# Refuses organisations that leave this cluster (tables/moves.py).
 WITH_FENCE = _by_batch(_ROW_OF_PARTS, _TOLD_BY_PART, _WORDS_BY_BLOCK, FENCE_APPENDS)
 CALL = "SELECT place, end_byte, end_uuid FROM recollect_append($1, $2, $3, $4, $5)"

@@ -1,0 +1,53 @@
+"""A large cost report is sorted and written in parts, and is the one that would be made in one piece."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from recollect.model.cost.prices import PriceList
+from recollect.server import team
+from recollect.server.database.records import UsageSum
+
+DICE = random.Random(4)
+SUMS = [
+    UsageSum(
+        1_967_000,
+        "",
+        None,
+        f"r{number % 7}",
+        None,
+        f"p{number}",
+        "claude-sonnet-4-5-20250929",
+        None,
+        0,
+        1,
+        DICE.randrange(4),
+        *(0,) * 5,
+    )
+    for number in range(50)
+]
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 50])
+def test_parts_of_a_report_are_the_whole(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows with the same cost stay in the order of their names, across parts."""
+
+    def costs() -> team.TeamCosts:
+        made = team.TeamCosts(["person", "repository"], PriceList())
+        for start in range(0, count, 20):
+            made.take(SUMS[:count][start : start + 20])
+        return made
+
+    whole = team.cost_report(costs())
+    monkeypatch.setattr(team, "_AT_ONCE", 8)
+    monkeypatch.setattr(team, "_WRITTEN_AT_ONCE", 3)
+    report = team.cost_report(costs())
+    expected = sorted(
+        report.rows, key=lambda row: (-row.pico_usd, -row.tokens.total, tuple(row.keys.values()))
+    )
+    assert report.rows == whole.rows == expected
+    assert len(report.rows) == count
+    assert b"".join(team.as_json(costs())) == msgspec.json.encode(whole)
