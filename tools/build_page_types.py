@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from recollect.services.documents.changes import ChangeDocument
+from recollect.services.documents.changes.change import ChangeDocument
 from recollect.services.documents.schema import Schema, answer_schemas
 from recollect.web.app import OPEN_OPERATIONS
 from recollect.web.events import EVENTS

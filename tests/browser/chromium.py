@@ -83,11 +83,11 @@ class Chromium:
 
 
 class Server:
-    """``recollect web`` in a process of its own."""
+    """``recollect web`` in a process of its own; ``more`` are options of that command."""
 
-    def __init__(self, home: Path, data: Path) -> None:
+    def __init__(self, home: Path, data: Path, *more: str) -> None:
         words = [sys.executable, "-m", "recollect", "--home", str(home), "--data", str(data)]
-        self._words = [*words, "web", "--no-open", "--json"]
+        self._words = [*words, "web", "--no-open", "--json", *more]
         self._env = {**os.environ, "HOME": str(data)}
         self.url = ""
 

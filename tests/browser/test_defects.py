@@ -77,13 +77,19 @@ def test_the_list_says_why_its_sum_is_not_that_of_cost_and_what_is_unknown(prete
     do = pretending.do
     known = {**ROW, "is_indexed": True, "title": "Silent", "agent": "codex"}
     sums = {"total_cost_usd": "104.63", "unlisted_cost_usd": "0.59", "unrecorded": 1, "index": "ready"}
-    do("pretend", path="/api/sessions", body={**LIST, **sums, "sessions": [known]})
+    free = {**known, "id": SENT, "title": "Free", "agent": "claude", "known_cost_usd": "0", "unpriced": ["x"]}
+    do("pretend", path="/api/sessions", body={**LIST, **sums, "sessions": [known, free], "total": 2})
     do("go", hash="#/sessions?sort=first", wait=".list .row:has-text('Silent')")
     told = do("wait", selector=".sums", text="$104.63")
     assert "and $0.59 of sessions that were deleted" in told
     assert "and 1 session of unknown cost" in told
     row = do("wait", selector=".list .row")
     assert ["Codex" in row, "unknown" in row, "$0.00" in row] == [True, True, False]
+    # A model without a price is something else than a client that recorded nothing.
+    assert ["unpriced", False] == [
+        do("wait", selector=".list .row:has-text('Free') .money"),
+        "unknown" in do("wait", selector=".list .row", text="Free"),
+    ]
 
 
 def test_files_without_a_word_are_not_on_top_and_paths_of_windows_are_shortened(page: Chromium) -> None:
@@ -105,6 +111,10 @@ def test_nothing_covers_text_or_is_cut_off(page: Chromium) -> None:
         assert messages["y"] + messages["height"] <= status["y"] + 0.5
         panel, cross = (page.do("box", selector=one) for one in (".panel", ".panel .hide"))
         assert cross["x"] + cross["width"] <= panel["x"] + panel["width"] <= width
+        for part in ("Prompts", "Branches", "Sub-agents", "Find"):
+            box = page.do("box", selector=f".panel .parts button:has-text('{part}')")
+            assert not _meet(box, cross), part
+            assert box["x"] + box["width"] <= panel["x"] + panel["width"], part
         for key in ("y", "]", "y"):
             page.do("press", keys=[key])
         page.do("wait", selector=".notice", text="Copied")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import shutil
 from pathlib import Path
 
+from recollect.services.archive.archive import add_all, archive_at
+from recollect.services.homes import Home
 from tests.browser.chromium import Chromium
 from tests.browser.conftest import Place
 from tests.browser.home import BASKET, BRANCHED, EDITED, RICH
-from tests.small_home import uuid_of
+from tests.small_home import prompt, put, reply, said, uuid_of
 
 
 def test_a_session_is_renamed_and_the_name_taken_back(opened: Place, page: Chromium) -> None:
@@ -91,6 +95,36 @@ def test_a_file_is_looked_at_through_its_versions_and_saved(page: Chromium, tmp_
     page.do("wait", selector=".version pre", text="# Shop")
     page.do("size", width=390, height=844)
     page.do("go", hash=f"#/s/{EDITED}/files", wait=".version .diff:not(.sides)")
+
+
+def test_what_only_the_archive_has_is_listed_marked_and_read_and_not_changed(
+    opened: Place, page: Chromium
+) -> None:
+    """Its log is gone from the home: list, side and head say so, it can be read, and resuming restores it first."""
+    session, data = "aaaa0000-0000-4000-8000-0000000000aa", opened.home.parent / "data"
+    answer = reply(2, 1, said("Indeed"), answer=session)
+    # What an index has counted of a deleted log stays counted, and other tests compare sums: this one costs nothing.
+    answer["message"]["usage"] = {"input_tokens": 0, "output_tokens": 0}
+    log = put(opened.home, session, [prompt(1, None, "Kept elsewhere"), answer])
+    page.do("wait", selector=f'[data-session="{session}"]', text="Kept elsewhere")
+    try:
+        add_all(archive_at(data), [Home(opened.home, data=data).session(session)], dt.datetime.now(dt.UTC))
+        log.unlink()
+        page.do("wait", selector=f'[data-session="{session}"]', text="only in the archive")
+        page.do("click", selector=f'[data-session="{session}"]')
+        page.do("wait", selector=".message", text="Indeed")
+        page.do("wait", selector=".head .about .chip", text="only in the archive")
+        page.do("wait", selector=".side-row[aria-current]", text="archive")
+        page.do("click", selector=".menu summary")
+        assert [one.split()[0] for one in page.do("texts", selector=".menu .items button:enabled")] == [
+            "Export…"
+        ]
+        page.do("press", keys=["Escape", "r", "y"])
+        page.do("wait", selector=".notice", text="Copied the resume command")
+        assert f"archive restore {session} --apply && " in page.do("clipboard")
+        assert page.do("count", selector="dialog[open]") == 0
+    finally:
+        shutil.rmtree(data / "archive")
 
 
 def test_a_session_is_exported(page: Chromium, tmp_path: Path) -> None:

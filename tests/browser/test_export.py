@@ -94,6 +94,24 @@ def test_the_theme_follows_the_system_and_a_switch(files: Path, browser: Chromiu
     assert dark == browser.do("colour")
 
 
+def test_a_picture_is_enlarged_by_a_click_or_by_a_key(files: Path, browser: Chromium) -> None:
+    """It fills the window as on the page; Escape and a click close it, and the focus is back at the picture."""
+    _open(browser, files / f"{RICH}.html")
+    small = browser.do("box", selector="main img")
+    browser.do("click", selector="main img")
+    assert browser.do("box", selector="dialog[open] img")["width"] > small["width"]
+    assert [] == browser.do("problems")
+    browser.do("press", keys=["Escape"])
+    browser.do("wait", selector="dialog", hidden=True)
+    assert 0 == browser.do("count", selector="dialog[open]")
+    browser.do("press", keys=["Enter"])
+    browser.do("click", selector="dialog[open] button")
+    assert "Enlarge the picture" == browser.do("focused")
+    assert {(files / f"{RICH}.html").as_uri()} == {
+        url for url in browser.do("told")["requests"] if not url.startswith("data:image/png;base64,")
+    }
+
+
 def test_it_prints_whole(files: Path, browser: Chromium, tmp_path: Path) -> None:
     """On paper everything is unfolded and there are no controls; afterwards the folds are as they were."""
     _open(browser, files / f"{FOUND}.html")

@@ -76,3 +76,11 @@ def test_filters_stay_while_one_types(page: Chromium) -> None:
     page.do("wait", selector=".group h2", text="shop")
     assert page.do("value", selector='select[aria-label="Any project"]') == "/srv/shop"
     assert {text.split(" · ")[0].split()[-1] for text in page.do("texts", selector=".group h2")} == {"shop"}
+
+
+def test_words_are_marked_in_titles(page: Chromium) -> None:
+    """Those of sessions whose title has them, and those above the hits."""
+    page.do("go", hash="#/sessions?q=basket", wait=".found .row mark")
+    assert [set(page.do("texts", selector=one)) for one in (".found .row mark", ".group h2 mark")] == [
+        {"basket"}
+    ] * 2

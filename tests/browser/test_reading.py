@@ -61,7 +61,7 @@ def test_a_session_reads_as_it_was(page: Chromium) -> None:
     assert page.do("texts", selector=".thinking .prose") == []
     page.do("wait", selector="img.picture")
     assert page.do("attribute", selector="img.picture", name="src").startswith("/api/sessions/")
-    page.do("click", selector=".enlarge")
+    page.do("click", selector=".enlarge", direct=True)
     page.do("wait", selector="dialog.large[open] img")
     page.do("press", keys=["Escape", "x", "x"])
     page.do("gone", selector=".diff", text="a")
@@ -207,6 +207,8 @@ def test_a_compacted_session_is_one_story_in_chapters(page: Chromium) -> None:
     page.do("go", hash=f"#/s/{SENT}", wait=".boundary")
     page.do("wait", selector=".message", text="Far away")
     assert [text[:9] for text in page.do("texts", selector=".boundary strong")] == ["Chapter 1", "Chapter 2"]
+    # The list counts what the client would load, the head all of it; the head says both.
+    assert "8 messages, 6 loaded" in page.do("wait", selector=".head .about", text="loaded")
     assert "auto, 190k tokens" in page.do("wait", selector=".boundary", text="Chapter 2")
     page.do("click", selector=".boundary .fold")
     page.do("gone", selector=".message", text="Far away")
@@ -275,6 +277,19 @@ def test_an_export_reads_as_the_page_does(opened: Place, page: Chromium, tmp_pat
         assert [_words(one) for one in strips] == [_words(one) for one in ours]
         shown = page.do("texts", selector=".prompt .who b, .answer .who b, .summary summary b")
         assert names == [name for name in shown if name]
+
+
+def test_an_export_groups_calls_as_the_page_does(opened: Place, page: Chromium, tmp_path: Path) -> None:
+    """Runs of one tool are the same lines, with the same number; what they are about follows."""
+    page.do("size", width=1280, height=4000)
+    page.do("go", hash=f"#/s/{FOUND}?q=xeranthemum", wait=".sought")
+    page.do("press", keys=["n"])
+    page.do("wait", selector=".call.group")
+    told = page.do("texts", selector=".call.group .tool")
+    export_session(Home(opened.home).session(FOUND), tmp_path / "one.html", None)
+    page.do("visit", url=(tmp_path / "one.html").as_uri())
+    assert page.do("sought", words=["xeranthemum"])["xeranthemum"] is not None
+    assert told == page.do("texts", selector=".group > summary b") == ["Read × 4"]
 
 
 def _words(strip: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import pytest
@@ -35,6 +36,14 @@ def test_home_shows_the_figures_of_the_command_and_leads_to_sessions(
     exact = page.do("attribute", selector=".figure:nth-of-type(4) .money", name="title")
     assert exact == f"exactly ${told['total_cost_usd']}"
     assert Decimal(str(told["total_cost_usd"])) > 0
+    # Times of blocks are those of the reader, as people write them.
+    ticks = page.do("texts", selector=".home .card:has-text('Five-hour blocks') svg text")
+    assert [
+        one for one in ticks if one and "$" not in one and not re.fullmatch(r"\d\d-\d\d \d\d:\d\d", one)
+    ] == []
+    # Bars that are compared begin at one place.
+    parts = [page.do("box", selector=f".measured li:nth-child({number}) .part")["x"] for number in (1, 2, 3)]
+    assert len(set(parts)) == 1
     rows = page.do("texts", selector=".home table.numbers tbody tr td:nth-child(2)")
     tools = told["tools"]
     assert isinstance(tools, list)

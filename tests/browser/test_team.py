@@ -14,6 +14,8 @@ from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.tenancy import founded
 from recollect.sync.wire import POSITION, START, Position
 from tests.browser.chromium import Chromium
+from tests.browser.home import HOSTILE, hostile, own
+from tests.browser.test_hostile import stays_text
 from tests.server.team_page import PageServer
 from tests.server.world import after
 from tests.small_home import ONE, TALK, TWO, lines, prompt
@@ -24,15 +26,43 @@ OTHER = OTHER.replace(b"Q1", b"How round is a basket").replace(b"00000000-0000",
 
 
 class Team(NamedTuple):
-    """A server with two sessions, and the token of a member."""
+    """A server with two sessions, the token of a member, and where copies lie."""
 
     url: str
     secret: str
+    place: Path
+
+    def copies(self) -> list[str]:
+        """The sessions that were copied."""
+        return sorted(path.name for path in self.place.rglob("mirrors/**/*.jsonl"))
+
+    def delete(self, session: str) -> None:
+        headers = {"Authorization": f"Bearer {self.secret}"}
+        assert httpx.delete(f"{self.url}/v1/sessions/{session}", headers=headers).status_code == 204
 
     def put(self, session: str, data: bytes, at: Position = START) -> None:
         headers = {"Authorization": f"Bearer {self.secret}", POSITION: str(at)}
         answer = httpx.put(f"{self.url}/v1/sessions/{session}/log", content=data, headers=headers)
         assert answer.status_code == 200, answer.text
+
+
+class SilencedServer(PageServer):
+    """Its database does not answer as long as there is a file named silent."""
+
+    prelude = """
+import os
+from recollect.server.database.contract import Unavailable
+from recollect.server.database.sqlite import SqliteDatabase
+def silenced(name):
+    asked = getattr(SqliteDatabase, name)
+    async def answer(self, *words, **more):
+        if os.path.exists(os.environ["HOME"] + "/silent"):
+            raise Unavailable("silent")
+        return await asked(self, *words, **more)
+    setattr(SqliteDatabase, name, answer)
+for name in ("grant", "sessions", "session", "access", "usage", "search", "head", "token"):
+    silenced(name)
+"""
 
 
 @pytest.fixture
@@ -43,13 +73,13 @@ def team(tmp_path: Path) -> Iterator[Team]:
         await database.migrate()
         await database.open()
         try:
-            return await founded(database, "Acme", "ada", ("read", "write"))
+            return await founded(database, "Acme", "ada", ("read", "write", "delete"))
         finally:
             await database.close()
 
     secret = asyncio.run(made())
-    with PageServer(f"sqlite:///{tmp_path}/team.sqlite", tmp_path) as server:
-        one = Team(server.url, secret)
+    with SilencedServer(f"sqlite:///{tmp_path}/team.sqlite", tmp_path) as server:
+        one = Team(server.url, secret, tmp_path)
         one.put(ONE, TALKED)
         one.put(TWO, OTHER)
         yield one
@@ -57,7 +87,8 @@ def team(tmp_path: Path) -> Iterator[Team]:
 
 @pytest.mark.slow
 def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -> None:
-    """Sign in, list, open, a push seen live, search, sign out; nothing to change anywhere, nothing fetched from elsewhere."""
+    """Sign in, list, open, a push seen live, search, a deletion, sign out; nothing to change anywhere, nothing fetched from
+    elsewhere, and only what was opened is copied."""
     do = chromium.do
     do("open", url=team.url)
     assert do("count", selector=".sessions") == 0
@@ -67,9 +98,14 @@ def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -
     do("fill", selector=".signin input", text=team.secret)
     do("click", selector=".signin button")
     do("wait", selector=".home .figure")
+    # What only transcripts tell is named, and not shown as nothing.
+    assert "recollect stats" in do("wait", selector="[data-unknown]")
+    do("go", hash="#/files")
+    do("wait", selector=".waiting", text="not known here")
     do("go", hash="#/sessions")
     do("wait", selector=".list .row", text="Q1")
-    assert do("texts", selector=".rail a span") == ["Home", "Sessions", "Files", "Cost"]
+    assert do("texts", selector=".rail a span") == ["Home", "Sessions", "Cost"]
+    assert team.copies() == []
 
     do("click", selector=".list .row a", text="Q1")
     do("wait", selector=".message", text="A2")
@@ -82,16 +118,32 @@ def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -
     assert do("count", selector=".message button:has-text('Fork')") == 0
     team.put(ONE, lines([prompt(5, 4, "pushed while you look")]), after(TALKED))
     do("wait", selector=".message", text="pushed while you look")
+    assert team.copies() == [f"{ONE}.jsonl"]
 
+    # A hit of the server's search leads to its message, in a session that nobody opened before.
     do("go", hash="#/sessions", wait="[data-search]")
     do("fill", selector="[data-search]", text="round")
     assert "How round is a basket" in do("wait", selector="[data-hit]", text="basket")
+    assert team.copies() == [f"{ONE}.jsonl"]
+    do("click", selector="[data-hit]", text="basket")
+    do("wait", selector=".message", text="How round is a basket")
+    assert team.copies() == [f"{ONE}.jsonl", f"{TWO}.jsonl"]
     do("go", hash="#/cost", wait="main table")
+    do("wait", selector="main table", text="ada")
+
+    # What is deleted on the server leaves the list, and what one is reading.
+    do("go", hash=f"#/s/{TWO}")
+    do("wait", selector=".message", text="How round is a basket")
+    team.delete(TWO)
+    do("go", hash="#/sessions")
+    do("wait", selector=".list[data-total='1']")
+    do("go", hash=f"#/s/{TWO}")
+    do("wait", selector=".waiting", text="not found")
 
     seen = do("told")
     assert {url.split("/")[2] for url in seen["requests"]} == {team.url.split("/")[2]}
-    # 409: the home screen asks for figures while the mirror's first index is built, and asks again.
-    unasked = [one for one in seen["problems"] if "401" not in one and "409" not in one]
+    # 404: of the session that was deleted.
+    unasked = [one for one in seen["problems"] if "401" not in one and "404" not in one]
     assert unasked == []
 
     do("click", selector="[data-leave]")
@@ -99,3 +151,48 @@ def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -
     do("reload", wait=".signin")
     assert do("count", selector=".sessions") == 0
     assert do("problems") == []
+
+
+@pytest.mark.slow
+def test_while_the_database_is_silent_what_was_opened_can_be_read(chromium: Chromium, team: Team) -> None:
+    """The page says since when it is not current, and when it is again; a session that nobody opened is not invented."""
+    do, silent = chromium.do, team.place / "silent"
+    do("open", url=team.url)
+    do("fill", selector=".signin input", text=team.secret)
+    do("click", selector=".signin button")
+    do("wait", selector=".home .figure")
+    do("go", hash=f"#/s/{ONE}")
+    do("wait", selector=".message", text="A2")
+    assert do("count", selector="[data-not-current]") == 0
+    silent.touch()
+    assert "Not current since 20" in do("wait", selector="[data-not-current]")
+    do("reload", wait=".message")
+    do("wait", selector=".message", text="A2")
+    do("wait", selector="[data-not-current]")
+    do("go", hash="#/sessions")
+    do("wait", selector=".list[data-total='2']")
+    do("go", hash=f"#/s/{TWO}")
+    do("wait", selector=".waiting", text="database is not available")
+    silent.unlink()
+    do("go", hash="#/sessions")
+    do("wait", selector="main:not(:has([data-not-current])) .list")
+    do("click", selector="[data-leave]")
+    do("wait", selector=".signin h1", text="Sign in")
+
+
+@pytest.mark.slow
+def test_hostile_text_of_a_colleague_stays_text(chromium: Chromium, team: Team) -> None:
+    """The payloads of the local page's test, sent by another member, on every screen that a member has."""
+    team.put(
+        HOSTILE, lines([{**own(one, "evil"), "sessionId": HOSTILE, "cwd": "/srv/evil"} for one in hostile()])
+    )
+    do = chromium.do
+    do("size", width=1280, height=820)
+    do("open", url=team.url)
+    do("fill", selector=".signin input", text=team.secret)
+    do("click", selector=".signin button")
+    do("wait", selector=".home .figure")
+    more = [("#/files", ".waiting"), ("#/cost?since=all&by=session", ".numbers td")]
+    stays_text(chromium, team.url, more)
+    do("click", selector="[data-leave]")
+    do("wait", selector=".signin h1", text="Sign in")

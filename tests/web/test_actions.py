@@ -155,8 +155,12 @@ def test_clean_up_archives_before_it_takes(browser: Browser, home: Path) -> None
     assert archived == [ONE]
     head = browser.get(f"/api/sessions/{ONE}")
     assert (head["is_archive_only"], head["messages"]) == (True, 1)
+    line = browser.get(f"/api/sessions/{ONE}/resume")["line"]
+    assert line.startswith(f"recollect --home {home} archive restore {ONE} --apply && ")
+    assert line.endswith(f"claude --resume {ONE}")
     browser.post("/api/trash/restore", batch=done["batches"][0], apply=True)
     assert not any(one["is_archive_only"] for one in browser.get("/api/sessions")["sessions"])
+    assert "archive" not in browser.get(f"/api/sessions/{ONE}/resume")["line"]
 
 
 def test_a_version_of_a_file_is_restored_to_a_chosen_place(home: Path, data: Path, tmp_path: Path) -> None:

@@ -15,16 +15,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
 from recollect.errors import install_hint
 from recollect.services.homes import Home
-from recollect.services.page.conversation import ConversationView, talk_of
+from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
 from recollect.services.page.log import OpenSessions
-from recollect.services.page.messages import MessageWindow
+from recollect.services.page.messages import MessageWindow, signature
 from recollect.storage.logs.conversation_cache import POINT_BYTES, ConversationCache
-from recollect.web.events import first_change
+from recollect.web import events
+from recollect.web.events import first_change, session_events
 from tests.small_home import (
     ONE,
     TALK,
@@ -38,6 +40,7 @@ from tests.small_home import (
     reply,
     said,
 )
+from tests.web.pages import served
 
 
 @contextlib.contextmanager
@@ -167,6 +170,28 @@ def test_a_port_that_is_taken_is_said(home: Path, data: Path) -> None:
         )
         assert done.returncode == 5
         assert "leave out --port" in done.stderr
+
+
+def test_a_line_that_comes_while_a_log_is_looked_at_is_told(
+    home: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written between the reading and the look at the file: it is in the next event, though nothing follows it."""
+    log, page = next(home.rglob(f"{ONE}.jsonl")), served(home, data).page
+    late = [lines([prompt(7, 6, "late")]), lines([prompt(5, 4, "Q3"), reply(6, 5, said("A3"))])]
+
+    def looked(talk: ViewMessages) -> str:
+        if late and len(talk) >= 4 + 2 * (len(late) == 1):
+            with log.open("ab") as out:
+                out.write(late.pop())
+        return signature(talk)
+
+    async def told() -> bytes:
+        values = {"session": ONE, "after": 4, "branch": None, "before": None, "agent": None, "whole": None}
+        with anyio.fail_after(60):
+            return await anext(one async for one in session_events(page, values) if b'"total":7' in one)
+
+    monkeypatch.setattr(events, "signature", looked)
+    assert b"event: grown" in anyio.run(told)
 
 
 def test_a_result_changes_the_answer_that_called(home: Path) -> None:

@@ -29,13 +29,19 @@ page.on('dialog', (dialog) => {
   void dialog.dismiss()
 })
 
+/** What a person would see now, for whoever has to find out why a step failed. */
+async function shown() {
+  const text = await page.evaluate(() => document.body.innerText.slice(0, 2000)).catch((error) => `(no text: ${error})`)
+  return [`at ${page.url()}`, text, 'last requests:', ...seen.requests.slice(-12), 'problems:', ...seen.problems.slice(-6)].join('\n')
+}
+
 for await (const line of createInterface({ input: process.stdin })) {
   const { step, args } = JSON.parse(line)
   let answer
   try {
     answer = { value: (await steps[step]({ page, context, seen }, args)) ?? null }
   } catch (error) {
-    answer = { error: String(error.stack ?? error) }
+    answer = { error: `${error.stack ?? error}\n${await shown()}` }
   }
   process.stdout.write(JSON.stringify(answer) + '\n')
 }

@@ -4,11 +4,14 @@ import { createRequire } from 'node:module'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-export async function open({ page, seen }, { url }) {
+export async function open({ context, page, seen }, { url }) {
   seen.requests.length = seen.problems.length = seen.dialogs = 0
   // Each test begins where nobody has read yet, and with the look the page has by itself, whatever the one before left.
-  await page.evaluate(() => localStorage.clear()).catch(() => {})
+  // Cleared only when the old page is gone: until then it remembers places and folds.
   await page.goto('about:blank')
+  const session = await context.newCDPSession(page)
+  await session.send('Storage.clearDataForOrigin', { origin: new URL(url).origin, storageTypes: 'local_storage' })
+  await session.detach()
   await page.goto(url)
   await page.waitForSelector('main [data-search], main .message, main .card, main .waiting.trouble, main .signin')
   return page.url()
@@ -222,7 +225,9 @@ export async function sought({ page }, { words }) {
     found[word] = await page.waitForFunction((wanted) => {
       const [range] = CSS.highlights.get('now') ?? []
       const at = range?.getBoundingClientRect()
-      if (!at || range.toString().toLowerCase() !== wanted.toLowerCase() || !at.height || at.top < 0 || at.bottom > innerHeight) return false
+      // What was off the screen has a place, and no text yet: it is drawn with the next frame.
+      if (!range?.startContainer.parentElement.checkVisibility({ contentVisibilityAuto: true })) return false
+      if (range.toString().toLowerCase() !== wanted.toLowerCase() || !at.height || at.top < 0 || at.bottom > innerHeight) return false
       return document.getElementById('n').textContent
     }, word, { timeout: 8000 }).then((said) => said.jsonValue(), () => null)
   }

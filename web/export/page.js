@@ -26,10 +26,7 @@ addEventListener('DOMContentLoaded', () => {
   const level = id('fold')
   if (level) level.onchange = () => {
     const at = +level.value
-    for (const one of all('main details:not(.chapter)')) {
-      const is = (kind) => one.classList.contains(kind)
-      one.open = at > 2 || (at > 0 && is('work')) || (at > 1 && is('edit'))
-    }
+    for (const one of all('main details:not(.chapter)')) one.open = at > 2 || (at > 0 && one.matches('.work,.group:has(>.error,>.denied)')) || (at > 1 && one.matches('.edit'))
   }
 
   const off = new Set()
@@ -135,6 +132,24 @@ addEventListener('DOMContentLoaded', () => {
     if (event.key === 'n') go(1)
     if (event.key === 'N') go(-1)
   })
+
+  // A picture is enlarged by a click or by Enter; without a script it is a picture.
+  const large = doc.createElement('dialog'), shown = new Image()
+  large.setAttribute('aria-label', 'Picture, enlarged')
+  shown.alt = 'Picture'
+  const cross = doc.createElement('button')
+  cross.textContent = 'Close'
+  large.append(shown, cross)
+  large.onclick = () => large.close()
+  doc.body.append(large)
+  for (const one of all('main img')) {
+    const enlarge = () => { shown.src = one.src; large.showModal() }
+    one.tabIndex = 0
+    one.role = 'button'
+    one.ariaLabel = 'Enlarge the picture'
+    one.onclick = enlarge
+    one.onkeydown = (event) => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); enlarge() } }
+  }
 
   // The sidebar follows the reader.
   if (side) {

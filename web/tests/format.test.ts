@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { bytes, day, duration, modelName, money, rounded, short, tail, until, visible } from '../src/lib/format'
+import { bytes, day, duration, modelName, money, rounded, short, shortId, tail, until, visible } from '../src/lib/format'
 
 describe('money', () => {
   it('rounds half up from exact text', () => {
@@ -47,6 +47,10 @@ describe('names', () => {
     expect(modelName('claude-opus-4-6')).toBe('opus 4.6')
     expect(modelName('claude-3-5-haiku-20241022')).toBe('haiku 3.5')
     expect(modelName('gpt-5')).toBe('gpt-5')
+  })
+  it('names a session as the command does', () => {
+    expect(shortId('6ada00ba-bd95-4acf-8c26-ebe2f4391add')).toBe('6ada00ba')
+    expect(shortId('01a1e97c-214f-7113-ae4a-616306ff5c35')).toBe('01a1e97c-214f')
   })
   it('keeps the end of a path', () => {
     expect(tail('/a/b/c/d.py')).toBe('…/c/d.py')

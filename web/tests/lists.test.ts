@@ -90,6 +90,19 @@ describe('pages of a list', () => {
     expect(paged.at(25)).toBe(25)
     expect(paged.at(5)).toBeUndefined()
   })
+  it('never forgets what is looked at, and what was not for long', async () => {
+    const asked: number[] = []
+    const paged = new Paged<number>((from, size) => { asked.push(from); return Promise.resolve(Array.from({ length: size }, (_, place) => from + place)) }, 10, 2)
+    paged.look(5, 32, true)
+    await Promise.resolve()
+    await Promise.resolve()
+    expect(asked).toEqual([0, 10, 20, 30])
+    expect([paged.at(7), paged.at(17), paged.at(29), paged.at(32)]).toEqual([7, 17, 29, 32])
+    paged.look(90, 92, true)
+    await Promise.resolve()
+    await Promise.resolve()
+    expect([paged.at(7), paged.at(17), paged.at(29), paged.at(32), paged.at(91)]).toEqual([undefined, undefined, undefined, 32, 91])
+  })
   it('takes only whole pages of a window', () => {
     const paged = new Paged<number>(() => Promise.resolve([]), 10)
     paged.put(5, Array.from({ length: 17 }, (_, place) => place + 5), 100)

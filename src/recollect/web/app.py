@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 import anyio
@@ -119,7 +120,8 @@ class ServedPage:
         self.page.is_remembered = cookie is not None
         self._built = built
         self._answering = RouteRunner()
-        self._description = openapi((*OPEN_OPERATIONS, *OPERATIONS), version)
+        # Made when it is asked for: that takes longer than the rest of the start.
+        self._description = cache(partial(openapi, (*OPEN_OPERATIONS, *OPERATIONS), version))
         self.app = PageGate(self._application(), self.keys, port)
 
     @property
@@ -176,7 +178,7 @@ class ServedPage:
         return response
 
     async def _described(self, _: Request) -> Response:
-        return answers.answer(self._description)
+        return answers.answer(self._description())
 
     async def _file(self, request: Request) -> Response:
         return built_file(self._built, request.path_params["path"])

@@ -7,11 +7,13 @@ polled; a stream ends with its connection.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import anyio.to_thread
+import msgspec
 from msgspec import Struct
 
 from recollect.errors import NotFound, RecollectError
@@ -23,12 +25,16 @@ from recollect.services.page.messages import signature
 from recollect.web.answers import COMMENT, event
 from recollect.web.page import Page, view_of
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.1
 LIST_SECONDS = 2.0
+# Whether a log has grown is one look at its file; whether its client still runs takes more and changes seldom.
+_STILL_SECONDS = 0.5
 _COMMENT_SECONDS = 15.0
 MOST_STREAMS = 32
 
 Values = Mapping[str, Any]
+# Marks of the sessions, those that are live, the state of the index, and since when all this is not current.
+_ListState = tuple[dict[str, tuple[int, int]], list[str], IndexState, dt.datetime | msgspec.UnsetType | None]
 EVENTS = (
     documents.ConversationGrowthDocument,
     documents.ConversationResetDocument,
@@ -43,6 +49,16 @@ class _ConversationState(Struct):
     messages: ViewMessages | None = None
     signature: str = ""
     is_live: bool | None = None
+    looked_at: float = 0.0
+
+    def is_still(self) -> bool:
+        """Whether nothing was written since, as far as one look at the file tells."""
+        if self.messages is None or time.monotonic() - self.looked_at > _STILL_SECONDS:
+            return False
+        try:
+            return signature(self.messages) == self.signature
+        except RecollectError:
+            return False
 
 
 async def session_events(page: Page, values: Values) -> AsyncIterator[bytes]:
@@ -58,17 +74,21 @@ async def session_events(page: Page, values: Values) -> AsyncIterator[bytes]:
 
 
 def _poll(page: Page, values: Values, state: _ConversationState, known: int | None) -> list[bytes]:
+    if state.is_still():
+        return []
+    state.looked_at = time.monotonic()
+    view = view_of(values)
     try:
+        mark = signature(talk_of(page.backend.reading(values["session"]), view))
+        # Read after the mark was taken: a line that comes in between is then found twice, and not never.
         session = page.backend.reading(values["session"])
-        messages: ViewMessages | None = talk_of(session, view_of(values))
+        messages = talk_of(session, view)
     except NotFound:
         return _vanished(state)
     except RecollectError:
         return []
-    assert messages is not None  # noqa: S101 - for the type checker
     found: list[bytes] = []
     is_first, live = state.messages is None, session.id in page.backend.home.live_ids()
-    mark = signature(messages)
     if is_first and known is not None and known < len(messages):
         found.append(_grown(known, messages, mark, live))
     elif not is_first and mark != state.signature:
@@ -125,7 +145,7 @@ def first_change(before: ViewMessages | None, after: ViewMessages) -> int:
 
 async def list_events(page: Page, _: Values) -> AsyncIterator[bytes]:
     """Changes of the list of sessions."""
-    state: tuple[dict[str, tuple[int, int]], list[str], IndexState] | None = None
+    state: _ListState | None = None
     async for pause in _ticks(page, LIST_SECONDS):
         if pause:
             yield COMMENT
@@ -134,14 +154,17 @@ async def list_events(page: Page, _: Values) -> AsyncIterator[bytes]:
             before = {} if state is None else state[0]
             changed = [name for name, mark in now[0].items() if before.get(name) != mark]
             gone = [name for name in before if name not in now[0]]
-            changes = documents.SessionChangesDocument([] if state is None else changed, gone, now[1], now[2])
+            changes = documents.SessionChangesDocument(
+                [] if state is None else changed, gone, now[1], now[2], now[3]
+            )
             yield event("sessions", changes)
         state = now
 
 
-def _list_state(page: Page) -> tuple[dict[str, tuple[int, int]], list[str], IndexState]:
+def _list_state(page: Page) -> _ListState:
     sessions = {one.id: mark_of(one)[1:] for one in page.backend.sessions()}
-    return sessions, sorted(page.backend.home.live_ids()), page.backend.index.state
+    backend = page.backend
+    return sessions, sorted(backend.home.live_ids()), backend.index.state, backend.not_current_since
 
 
 async def _ticks(page: Page, seconds: float) -> AsyncIterator[bool]:

@@ -15,9 +15,15 @@ from starlette.responses import Response
 from recollect.errors import RecollectError, UsageError
 from recollect.model import timespan
 from recollect.model.cost.money import PICO
+from recollect.model.ids import short_id
 from recollect.model.line_views.facts import TEXT_KINDS
-from recollect.services.documents import changes, conversation, parts
+from recollect.services.documents import conversation, parts
 from recollect.services.documents import page as page_documents
+from recollect.services.documents.changes.files import FileRestorationDocument
+from recollect.services.documents.changes.keeping import ArchivalDocument, PageCleanupDocument
+from recollect.services.documents.changes.labels import ForkDocument, LabelDocument
+from recollect.services.documents.changes.trash import RemovalDocument, TrashRestorationDocument
+from recollect.services.documents.changes.undo import UndoDocument
 from recollect.services.documents.cost.report import (
     CostDocument,
 )
@@ -42,7 +48,7 @@ from recollect.services.export.export import Redactor
 from recollect.services.page import actions
 from recollect.services.page import session as page_session
 from recollect.services.page.branches import branches_document
-from recollect.services.page.conversation import ConversationView, position_of
+from recollect.services.page.conversation import ConversationView, offset_of, position_of
 from recollect.services.page.cost import cost_document
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.directories import directory_document
@@ -86,12 +92,12 @@ class Page:
         self._is_listed = threading.Event()
 
     def look_ahead(self) -> None:
-        """Prepare the first list, then read large logs."""
+        """Prepare the home screen and the first list, then read large logs."""
         with contextlib.suppress(RecollectError), self.backend.index.held():
+            self._stats.look_ahead()  # the printed address opens the home screen
             self.listed.document(SessionQuery(), 0, 100)
             # The list is shown first: nothing else starts before it is there.
             self._is_listed.wait(_FIRST_LIST_SECONDS)
-        self._stats.look_ahead()
         self.backend.index.refresh()
         with contextlib.suppress(RecollectError):
             self.backend.read_ahead(self.stopping)
@@ -119,7 +125,7 @@ class Page:
     # ---- lists -------------------------------------------------------------------------------------------
 
     def sessions(self, values: Values) -> SessionListDocument:
-        since, until = _bounds(values)
+        since, until = bounds_of(values)
         query = SessionQuery(
             project=values["project"],
             branch=values["branch"],
@@ -148,7 +154,7 @@ class Page:
 
     def search(self, values: Values) -> PageSearchDocument:
         """Matching messages, by session."""
-        since, until = _bounds(values)
+        since, until = bounds_of(values)
         return search_document(
             self.backend,
             values["q"],
@@ -225,7 +231,7 @@ class Page:
 
     def resume(self, values: Values) -> parts.PageResumeDocument:
         """How to continue it."""
-        return page_session.resume_document(self.backend.reading(values["session"]))
+        return page_session.resume_document(self.backend, self.backend.reading(values["session"]))
 
     def messages(self, values: Values) -> conversation.MessageWindowDocument:
         session = self.backend.reading(values["session"])
@@ -244,10 +250,12 @@ class Page:
 
     def position(self, values: Values) -> conversation.PositionDocument:
         """The message that shows a line."""
-        uuid, offset = values["uuid"], values["offset"]
-        if not uuid and offset is None:
-            raise UsageError("position: uuid or offset is missing", hint="give uuid or offset")
+        uuid, offset, line = values["uuid"], values["offset"], values["line"]
+        if not uuid and offset is None and line is None:
+            raise UsageError("position: uuid, offset and line are missing", hint="give one of them")
         session = self.backend.reading(values["session"])
+        if not uuid and offset is None:
+            offset = offset_of(session, values["agent"], line)
         view, index, name = position_of(
             session, uuid or None, offset, values["agent"], whole=bool(values["whole"])
         )
@@ -323,13 +331,13 @@ class Page:
 
     # ---- changes -----------------------------------------------------------------------------------------
 
-    def rename(self, values: Values) -> changes.LabelDocument:
+    def rename(self, values: Values) -> LabelDocument:
         return actions.rename(self.backend, values["session"], values["title"], apply=values["apply"])
 
-    def tag(self, values: Values) -> changes.LabelDocument:
+    def tag(self, values: Values) -> LabelDocument:
         return actions.tag(self.backend, values["session"], values["tag"], apply=values["apply"])
 
-    def fork(self, values: Values) -> changes.ForkDocument:
+    def fork(self, values: Values) -> ForkDocument:
         return actions.make_fork(
             self.backend, values["session"], values["at"], values["title"], apply=values["apply"]
         )
@@ -343,14 +351,14 @@ class Page:
             apply=values["apply"],
         )
 
-    def remove(self, values: Values) -> changes.RemovalDocument:
+    def remove(self, values: Values) -> RemovalDocument:
         """Move it to the trash."""
         return actions.remove(self.backend, values["session"], apply=values["apply"])
 
-    def archive_one(self, values: Values) -> changes.ArchivalDocument:
+    def archive_one(self, values: Values) -> ArchivalDocument:
         return actions.archive_one(self.backend, values["session"], apply=values["apply"])
 
-    def restore_file(self, values: Values) -> changes.FileRestorationDocument:
+    def restore_file(self, values: Values) -> FileRestorationDocument:
         return actions.restore_file(
             self.backend,
             values["session"],
@@ -361,18 +369,18 @@ class Page:
             apply=values["apply"],
         )
 
-    def archive(self, values: Values) -> changes.ArchivalDocument:
+    def archive(self, values: Values) -> ArchivalDocument:
         """Archive several sessions."""
         return actions.archive_many(self.backend, values["which"], apply=values["apply"])
 
-    def cleanup(self, values: Values) -> changes.PageCleanupDocument:
+    def cleanup(self, values: Values) -> PageCleanupDocument:
         """Archive old sessions and move them to the trash."""
         return actions.clean_up(self.backend, values["days"], values["project"], apply=values["apply"])
 
-    def restore_trash(self, values: Values) -> changes.TrashRestorationDocument:
+    def restore_trash(self, values: Values) -> TrashRestorationDocument:
         return actions.restore_trash(self.backend, values["batch"], apply=values["apply"])
 
-    def undo(self, values: Values) -> changes.UndoDocument:
+    def undo(self, values: Values) -> UndoDocument:
         return actions.undo(self.backend, values["id"], apply=values["apply"])
 
     def look_for_secrets(self, _: Values) -> SecretsDocument:
@@ -396,7 +404,7 @@ class Page:
         pieces = iter(chosen.pieces(session, values["whole"], redactor))
         # Made before the answer begins: an unreadable session must be a refusal, not half a file.
         whole = itertools.chain([next(pieces, b"")], pieces)
-        return answers.download(whole, f"{session.id[:8]}.{chosen.suffix}", chosen.media_type)
+        return answers.download(whole, f"{short_id(session.id)}.{chosen.suffix}", chosen.media_type)
 
 
 def view_of(values: Values) -> ConversationView:
@@ -409,7 +417,7 @@ def view_of(values: Values) -> ConversationView:
     )
 
 
-def _bounds(values: Values) -> tuple[dt.datetime | None, dt.datetime | None]:
+def bounds_of(values: Values) -> tuple[dt.datetime | None, dt.datetime | None]:
     return timespan.bounds(values["since"] or None, values["until"] or None, dt.datetime.now(dt.UTC))
 
 

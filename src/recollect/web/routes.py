@@ -150,6 +150,7 @@ OPERATIONS: tuple[Operation, ...] = (
         (
             text("uuid", 128),
             integer("offset", 0, _LARGE),
+            integer("line", 1, _LARGE, summary="of its log, counted from 1"),
             _AGENT,
             flag("whole", summary="prefer the view with what compactions hide"),
         ),

@@ -19,7 +19,8 @@ from recollect.cli.main import main
 from recollect.sample import sample_home
 from recollect.services import documents
 from recollect.services.check.check import CheckReport
-from recollect.services.documents.changes import CleanupDocument, ForkDocument, LabelDocument
+from recollect.services.documents.changes.keeping import CleanupDocument
+from recollect.services.documents.changes.labels import ForkDocument, LabelDocument
 from recollect.services.documents.conversation import MessageDocument, TreeDocument
 from recollect.services.documents.cost.report import CostDocument
 from recollect.services.documents.encoding import encoded
@@ -161,8 +162,8 @@ def test_what_is_also_read_may_leave_out_what_has_a_default() -> None:
 def test_documents_are_frozen_and_named_alike() -> None:
     """Each class of the package is a frozen struct called ...Document, with a sentence for the description."""
     modules = [
-        importlib.import_module(f"{documents.__name__}.{one.name}")
-        for one in pkgutil.iter_modules(documents.__path__)
+        importlib.import_module(one.name)
+        for one in pkgutil.walk_packages(documents.__path__, f"{documents.__name__}.")
     ]
     found = [
         one
@@ -170,7 +171,7 @@ def test_documents_are_frozen_and_named_alike() -> None:
         for one in vars(module).values()
         if isinstance(one, type) and issubclass(one, Struct) and one.__module__ == module.__name__
     ]
-    assert len(found) > 80
+    assert len(found) > 150
     for one in found:
         assert one.__struct_config__.frozen, one
         assert one.__name__.endswith("Document"), one
@@ -193,3 +194,12 @@ def test_the_types_of_the_page_are_generated_from_the_documents() -> None:
     """web/src/lib/documents.ts is what tools/build_page_types.py writes."""
     command = [sys.executable, "tools/build_page_types.py", "--check"]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def test_a_command_that_changes_something_loads_its_own_documents_only() -> None:
+    """Those of all changes in one file made every one of these commands load migrations, fixes, archive and homes."""
+    code = "import sys, recollect.cli.keep.undo; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    others = ("recollect.services.fix", "recollect.storage.migrations", "recollect.services.homes")
+
+    assert [] == [name for name in done.stdout.split() if name.startswith(others)]

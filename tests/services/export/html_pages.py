@@ -314,6 +314,7 @@ class Page(HTMLParser):
         self.seen: list[str] = []
         self.scripts: list[str] = []
         self.summaries: list[tuple[str, list[str]]] = []
+        self.unfolded: list[str] = []
         self._folds: list[str] = []
         self.feed(data.decode("utf-8"))
         self.close()
@@ -348,6 +349,7 @@ class Page(HTMLParser):
                 self.problems.append(f"{tag} {name}={value!r}")
         values = dict(attrs)
         self._folds += [str(values.get("class"))] if tag == "details" else []
+        self.unfolded += [str(values.get("class"))] if tag == "details" and "open" in values else []
         self.summaries += [(self._folds[-1], [])] if tag == "summary" else []
         self.links += [str(values["href"])] if "href" in values else []
         self.anchors += [str(values["id"])] if values.get("id", "side") != "side" else []

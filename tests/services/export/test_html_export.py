@@ -235,6 +235,37 @@ def test_a_second_result_of_a_call_is_shown(home: Path) -> None:
     assert "said again" in page_of(log, home).text
 
 
+@pytest.mark.parametrize(
+    ("number", "is_error", "is_open"), [(2, False, None), (3, False, False), (4, True, True)]
+)
+def test_three_calls_of_one_tool_in_a_row_are_one_line(
+    home: Path, number: int, is_error: bool, is_open: bool | None
+) -> None:
+    """As on the page: how many, about what; unfolded where one failed. Another tool ends the row."""
+    calls = [call("Read", f"c{place}", file_path=f"/srv/{place}.py") for place in range(number)]
+    log = SessionLog().prompt("u1", "Read").answer("a1", *calls, call("Bash", "b", command="ls"))
+    for place in range(number):
+        log.result(f"r{place}", f"c{place}", "text", is_error=is_error and place == 1)
+    page = page_of(log.answer("a2", text("Done.")), home)
+    groups = {kind: "".join(words) for kind, words in page.summaries if "group" in kind}
+
+    expected = f"Read × {number} " + ", ".join(f"/srv/{place}.py" for place in range(number))
+    assert ({} if is_open is None else {"call group": expected + (" 1 failed" if is_error else "")}) == groups
+    assert (is_open is True) == ("call group" in page.unfolded)
+    assert number + 1 == sum(kind.startswith("call ") and "group" not in kind for kind, _ in page.summaries)
+
+
+@pytest.mark.parametrize("path", ["/srv/shop/src/till/basket.py", "C:\\shop\\src\\till\\basket.py"])
+def test_a_path_is_shortened_to_its_last_parts(home: Path, path: str) -> None:
+    """Those of Windows, too; the whole path stands inside."""
+    log = SessionLog().prompt("u1", "Read").answer("a1", call("Read", "c1", file_path=path))
+    page = page_of(log.result("r1", "c1", "text").answer("a2", text("Done.")), home)
+    assert "Read …/src/till/basket.py" in [
+        " ".join("".join(words).split()[:2]) for _, words in page.summaries
+    ]
+    assert path in page.text
+
+
 def test_thinking_is_folded(home: Path) -> None:
     """It is there, and closed."""
     log = (
@@ -715,11 +746,13 @@ def test_real_sessions_are_pages_too(shared: Path, tmp_path: Path) -> None:
     """What clients of several versions wrote: only elements of the list, and every link leads somewhere."""
     home = Home(*sorted((shared / "samples" / "claude-home").glob("*/.claude")))
     exported = 0
-    for number, session in enumerate(home.sessions()):
+    # Of one version they are much alike: every fourth daily, all of them in a torture run.
+    chosen = list(home.sessions())[:: 1 if os.environ.get("RECOLLECT_TORTURE") else 4]
+    for number, session in enumerate(chosen):
         with contextlib.suppress(NotFound):  # logs without a conversation
             export_session(session, tmp_path / str(number), Redactor(tmp_path / "data"), whole=True)
             pages = pages_below(tmp_path / str(number))
             exported += 1
             assert [] == [problem for page in pages.values() for problem in page.problems] + dead_links(pages)
 
-    assert exported > 5
+    assert exported > 50

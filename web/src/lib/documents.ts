@@ -89,7 +89,7 @@ export interface ChangeStepDocument {
   path: string
 }
 
-/** How much was checked, and how often each rule was violated. ``valid`` and ``damaged`` count lines. */
+/** How much was checked, and how often each rule was violated. ``valid`` and ``damaged`` count lines, as lists do. */
 export interface CheckSummary {
   sessions: number
   logs: number
@@ -172,7 +172,7 @@ export interface CostExplanationDocument {
   difference_usd: string
 }
 
-/** One row, with the requested keys. A block has a start and an end, the current one a projection. ``messages`` is the number of ``responses`` under its former name, which other programs rely on. ``is_unlogged`` is there where the row is what a client recorded and its log lacks (mode auto). */
+/** One row, with the requested keys, ``person`` and ``machine`` on a team's page. A block has a start and an end, the current one a projection. ``messages`` is the number of ``responses`` under its former name, which other programs rely on. ``is_unlogged`` is there where the row is what a client recorded and its log lacks (mode auto). */
 export interface CostRowDocument {
   day?: string
   week?: string
@@ -189,6 +189,8 @@ export interface CostRowDocument {
   prompt?: string
   typed?: string
   block?: string
+  person?: string
+  machine?: string
   responses: number
   messages: number
   input_tokens: number
@@ -481,14 +483,14 @@ export interface MeDocument {
   member?: MemberDocument
 }
 
-/** A member of a team. ``sealed`` and ``left_out`` count sessions that the page cannot show. ``ends``: of this session, in milliseconds; ``token_ends``: of the token it was opened with, where that is soon. */
+/** A member of a team. ``sealed`` and ``left_out`` count sessions that the page cannot show. ``ends``: of this session, in milliseconds; ``token_ends``: of the token it was opened with, where that is soon. ``not_current_since``: the server's database does not answer, and this is from when it last did. */
 export interface MemberDocument {
   name: string
   role: string
   organization: string
   sealed: number
   left_out: number
-  filling: ProgressDocument | null
+  not_current_since: string | null
   ends: number | null
   token_ends: number | null
 }
@@ -562,14 +564,15 @@ export interface PageCleanupDocument {
   batches: string[]
 }
 
-/** One matching message, with what the page needs to jump to it. */
+/** One matching message, with what the page needs to jump to it. On a team's page that is its ``line`` of the log, counted from 1, and ``kind`` is the type of the line. */
 export interface PageHitDocument {
   uuid: string | null
   agent: string | null
   kind: string
   at: string | null
-  offset: number
+  offset: number | null
   snippet: Snippet
+  line?: number
 }
 
 /** One message of a page. The cost of a response is on the message with its last line. ``results`` are shown with their calls; of an ``unmatched`` one the blocks at ``own`` are shown by themselves: results without a call or beyond the first of a call, and what is not a result. */
@@ -689,12 +692,6 @@ export interface PositionDocument {
   index: number
   view: ViewDocument
   uuid: string
-}
-
-/** Progress of a task. */
-export interface ProgressDocument {
-  done: number
-  total: number
 }
 
 /** A project directory. */
@@ -843,12 +840,13 @@ export interface ServerToolUse {
   web_fetch_requests: number | null
 }
 
-/** Sessions that changed, were deleted, or are live; and the state of the index. */
+/** Sessions that changed, were deleted, or are live; and the state of the index. ``not_current_since``, on a team's page: the server's database does not answer, and this is from when it last did. */
 export interface SessionChangesDocument {
   changed: string[]
   gone: string[]
   live: string[]
   index: 'building' | 'none' | 'ready'
+  not_current_since?: string | null
 }
 
 /** The header of a conversation. Costs are null while the index does not know them, or if no usage was recorded. */
@@ -908,7 +906,7 @@ export interface SessionHitsDocument {
   strength: number | null
 }
 
-/** A part of the list; the first part has the facets. ``index`` is the state of the index. ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter. ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum. */
+/** A part of the list; the first part has the facets. ``index`` is the state of the index. ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter. ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum; on a team's page those without a counted response. */
 export interface SessionListDocument {
   sessions: SessionRowDocument[]
   from: number
@@ -921,10 +919,10 @@ export interface SessionListDocument {
   facets?: FacetsDocument
 }
 
-/** One session of the page's list. Null means not known yet; ``person`` is set on a team server. ``cost_usd`` is null where a model has no price; ``known_cost_usd`` is the cost of the others. ``is_archive_only``: its log is no longer in a home, so it does not expire. */
+/** One session of the page's list. Null means not known yet; on a team's page also what only its transcript tells, as whose session it is (``agent``). ``person``, who sent it, is set there. ``cost_usd`` is null where a model has no price; ``known_cost_usd`` is the cost of the others. ``is_archive_only``: its log is no longer in a home, so it does not expire. */
 export interface SessionRowDocument {
   id: string
-  agent: string
+  agent: string | null
   project: string
   cwd: string | null
   title: string

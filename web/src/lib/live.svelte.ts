@@ -4,7 +4,7 @@ import type { SessionChangesDocument } from './documents'
 
 type Told = (told: SessionChangesDocument, isFirst: boolean) => void
 
-export const server = $state({ isGone: false, index: '' })
+export const server = $state<{ isGone: boolean; goneSince: string; index: string; notCurrentSince: string | null | undefined }>({ isGone: false, goneSince: '', index: '', notCurrentSince: undefined })
 const listeners = new Set<Told>()
 let last: SessionChangesDocument | null = null
 let events: EventSource | undefined
@@ -24,6 +24,7 @@ export function listen(): void {
   events.addEventListener('sessions', (event) => {
     last = JSON.parse((event as MessageEvent<string>).data) as SessionChangesDocument
     server.index = last.index
+    server.notCurrentSince = last.not_current_since
     for (const run of listeners) run(last, isFirst)
     isFirst = false
   })
@@ -48,6 +49,7 @@ export function onReturn(run: () => void): () => void {
 function back(): void {
   if (!server.isGone) return
   server.isGone = false
+  server.goneSince = ''
   for (const run of afterwards) run()
 }
 
@@ -64,6 +66,7 @@ export async function lost(): Promise<void> {
       return back()
     } catch {
       server.isGone = true
+      server.goneSince ||= new Date().toISOString()
       await new Promise((resolve) => setTimeout(resolve, 2000))
     }
   }

@@ -10,6 +10,7 @@ export class Paged<T> {
   private wanted = new Set<number>()
   private used: number[] = []
   private looked: [number, number] = [0, 0]
+  private inView = new Set<number>()
   private epoch = 0
   private timer: ReturnType<typeof setTimeout> | undefined
 
@@ -46,8 +47,10 @@ export class Paged<T> {
   }
 
   private ask(isDown: boolean): void {
-    const [from, to] = this.looked.map((index) => Math.floor(index / this.size)) as [number, number]
-    for (let page = from; page <= to; page++) void this.need(page)
+    const pageOf = (index: number): number => Math.floor(index / this.size)
+    const [from, to] = this.looked.map(pageOf) as [number, number]
+    this.inView = new Set(Array.from({ length: to - from + 1 }, (_, place) => from + place))
+    for (const page of this.inView) void this.need(page)
     const [, last] = this.looked
     if (isDown && last % this.size > this.size / 2) void this.need(to + 1)
     if (!isDown && this.looked[0] % this.size < this.size / 2) void this.need(from - 1)
@@ -87,6 +90,7 @@ export class Paged<T> {
   private keep(page: number, rows: T[]): void {
     this.pages.set(page, rows)
     this.touch(page)
-    while (this.used.length > this.most) this.pages.delete(this.used.shift()!)
+    // What is shown is never forgotten, however much of it a tall screen shows.
+    while (this.used.length > Math.max(this.most, 2 * this.inView.size)) this.pages.delete(this.used.shift()!)
   }
 }

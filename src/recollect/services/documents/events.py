@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from recollect.services.documents.page import IndexState
 
@@ -32,9 +33,13 @@ class LiveStateDocument(Struct, frozen=True):
 
 
 class SessionChangesDocument(Struct, frozen=True):
-    """Sessions that changed, were deleted, or are live; and the state of the index."""
+    """Sessions that changed, were deleted, or are live; and the state of the index.
+
+    ``not_current_since``, on a team's page: the server's database does not answer, and this is from when it last did.
+    """
 
     changed: list[str]
     gone: list[str]
     live: list[str]
     index: IndexState
+    not_current_since: dt.datetime | UnsetType | None = UNSET

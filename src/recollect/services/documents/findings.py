@@ -10,7 +10,7 @@ from msgspec import Struct
 from recollect.model.findings import Finding, Severity
 from recollect.model.repair.draft import RepairAction, SetAsideBytes
 from recollect.services.check.check import CheckSummary
-from recollect.services.documents.changes import RequestDocument
+from recollect.services.documents.changes.change import RequestDocument
 from recollect.services.repair.repair import RepairPlan
 
 _ACTIONS = 500

@@ -8,7 +8,8 @@ from typing import Literal
 from msgspec import Struct
 
 from recollect.model.findings import Finding
-from recollect.services.documents.changes import RecentChangeDocument, RequestDocument
+from recollect.services.documents.changes.change import RequestDocument
+from recollect.services.documents.changes.undo import RecentChangeDocument
 
 ScanState = Literal["unknown", "running", "done", "failed"]
 

@@ -59,23 +59,17 @@ class IndexProgressDocument(IndexStateDocument, frozen=True):
     notes: list[str]
 
 
-class ProgressDocument(Struct, frozen=True):
-    """Progress of a task."""
-
-    done: int
-    total: int
-
-
 class MemberDocument(Struct, frozen=True, kw_only=True):
     """A member of a team. ``sealed`` and ``left_out`` count sessions that the page cannot show. ``ends``: of this session, in
-    milliseconds; ``token_ends``: of the token it was opened with, where that is soon."""
+    milliseconds; ``token_ends``: of the token it was opened with, where that is soon. ``not_current_since``: the server's database does
+    not answer, and this is from when it last did."""
 
     name: str
     role: str
     organization: str
     sealed: int
     left_out: int
-    filling: ProgressDocument | None
+    not_current_since: dt.datetime | None
     ends: int | None
     token_ends: int | None
 

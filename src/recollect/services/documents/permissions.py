@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import UNSET, Struct, UnsetType
 
 from recollect.policy.decision import Decision, RuleSource, Verdict
-from recollect.policy.rule_warnings import RuleWarning
+from recollect.policy.rules.warnings import RuleWarning
 from recollect.services.permissions.replay import CallExample, Replay
 from recollect.services.permissions.suggest import IdleRule, RuleAdvice
 

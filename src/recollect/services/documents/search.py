@@ -62,14 +62,18 @@ class SearchDocument(Struct, frozen=True, kw_only=True):
 
 
 class PageHitDocument(Struct, frozen=True, kw_only=True):
-    """One matching message, with what the page needs to jump to it."""
+    """One matching message, with what the page needs to jump to it.
+
+    On a team's page that is its ``line`` of the log, counted from 1, and ``kind`` is the type of the line.
+    """
 
     uuid: str | None
     agent: str | None
     kind: str
     at: str | None
-    offset: int
+    offset: int | None
     snippet: Snippet
+    line: int | UnsetType = UNSET
 
 
 class SessionHitsDocument(Struct, frozen=True, kw_only=True):

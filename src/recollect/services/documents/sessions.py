@@ -14,14 +14,15 @@ Facet = list[tuple[str, int]]
 
 
 class SessionRowDocument(Struct, frozen=True, kw_only=True):
-    """One session of the page's list. Null means not known yet; ``person`` is set on a team server.
+    """One session of the page's list. Null means not known yet; on a team's page also what only its transcript tells, as
+    whose session it is (``agent``). ``person``, who sent it, is set there.
 
     ``cost_usd`` is null where a model has no price; ``known_cost_usd`` is the cost of the others.
     ``is_archive_only``: its log is no longer in a home, so it does not expire.
     """
 
     id: str
-    agent: str
+    agent: str | None
     project: str
     cwd: str | None
     title: str
@@ -61,7 +62,8 @@ class SessionListDocument(Struct, frozen=True, kw_only=True, rename={"from_": "f
     """A part of the list; the first part has the facets. ``index`` is the state of the index.
 
     ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter.
-    ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum.
+    ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum; on a team's page those
+    without a counted response.
     """
 
     sessions: list[SessionRowDocument]

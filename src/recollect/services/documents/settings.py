@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.model.settings.settings import Setting, SettingOrigin, SettingsLayer, SettingsProblem
-from recollect.policy.rule_warnings import RuleWarning
-from recollect.policy.rules import RuleProblem
+from recollect.policy.rules.rule import RuleProblem
+from recollect.policy.rules.warnings import RuleWarning
 from recollect.services.settings.config_rescue import ConfigCopy, ConfigFileCheck, ConfigRestore
 
 

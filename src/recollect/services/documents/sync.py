@@ -74,11 +74,12 @@ class OrganizationsDocument(Struct, frozen=True):
 
 
 class RetentionDocument(Struct, frozen=True):
-    """How long an organisation keeps sessions and its audit log; null is forever."""
+    """How long an organisation keeps sessions, its audit log, and what is known of each response; null is forever."""
 
     org: str
     retention_days: int | None
     audit_days: int | None = None
+    usage_days: int | None = None
 
 
 class TeamsDocument(Struct, frozen=True):

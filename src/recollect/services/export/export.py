@@ -28,7 +28,7 @@ from recollect.model.secrets.redaction import (
     redacted_line,
 )
 from recollect.services.history import whole_nodes
-from recollect.services.secrets.scan import Fingerprints
+from recollect.services.secrets.fingerprints import Fingerprints
 from recollect.services.session import Session
 from recollect.storage.config.secret_settings import ignored_secrets
 from recollect.storage.logs.reader import OpenLog

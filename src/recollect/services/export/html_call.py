@@ -10,7 +10,7 @@ import base64
 import binascii
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Raw, Struct
@@ -25,7 +25,7 @@ from recollect.model.blocks import (
     UnknownBlock,
 )
 from recollect.model.conversation.agents import AGENT_TOOLS
-from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus
+from recollect.model.conversation.tool_calls import DESCRIPTIVE_FIELDS, ToolCall, ToolCallStatus
 from recollect.model.entry import Entry, User
 from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.model.files.line_tally import LineTally, line_tally
@@ -39,18 +39,6 @@ LONGEST = 200_000
 _LARGEST_PICTURE = 8 << 20
 _MOST_LINES, _MOST_COMPARED = 4_000, 1_000
 _GIST = 160
-_TELLING = (
-    "command",
-    "file_path",
-    "notebook_path",
-    "pattern",
-    "url",
-    "query",
-    "path",
-    "description",
-    "prompt",
-    "subject",
-)
 _MCP = re.compile(r"mcp__(.+?)__(.+)", re.DOTALL)
 _PATHS = ("file_path", "notebook_path", "path")
 _SHOWN_PARTS = 3
@@ -94,6 +82,20 @@ def opening(shown: ShownCall) -> str:
     return (
         f'<details class="call {call.status}{kind}"><summary><b>{text_html(_tool_name(call.name))}</b>{subject}'
         f"{''.join(f' {one}' for one in ended)}</summary>"
+    )
+
+
+def group_opening(calls: Sequence[ShownCall]) -> str:
+    """The collapsible part around several calls of one tool, up to the first: how many, about what, how many failed."""
+    name = calls[0].call.name
+    failed = sum(one.call.status in _BAD for one in calls)
+    about = words_of(", ".join(gist(one.values, name) for one in calls), _GIST)
+    chip = f' <span class="chip bad">{failed} failed</span>' if failed else ""
+    kind = " edit" if name in EDITING_TOOLS else ""
+    # What failed is in sight without unfolding first.
+    return (
+        f'<details class="call group{kind}"{" open" if failed else ""}><summary><b>{text_html(_tool_name(name))} '
+        f"× {len(calls)}</b> <i>{text_html(about)}</i>{chip}</summary>\n"
     )
 
 
@@ -197,7 +199,7 @@ def gist(values: object, tool: str = "") -> str:
     if tool in AGENT_TOOLS:
         kind, about = values.get("subagent_type"), values.get("description")
         return words_of(": ".join(one for one in (kind, about) if isinstance(one, str) and one), _GIST)
-    for name in _TELLING:
+    for name in DESCRIPTIVE_FIELDS:
         value = values.get(name)
         if isinstance(value, str) and value.strip():
             return words_of(_tail(value) if name in _PATHS else value, _GIST)
@@ -206,7 +208,7 @@ def gist(values: object, tool: str = "") -> str:
 
 def _tail(path: str) -> str:
     """The last parts of a path, which tell files apart."""
-    names = path.split("/")
+    names = path.replace("\\", "/").split("/")
     return path if len(names) <= _SHOWN_PARTS + 1 else "…/" + "/".join(names[-_SHOWN_PARTS:])
 
 

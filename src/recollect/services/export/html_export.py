@@ -24,6 +24,7 @@ from msgspec import Struct
 from recollect.errors import NotFound, RecollectError, StorageError, UsageError
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage
+from recollect.model.ids import short_id
 from recollect.model.markdown_html import text_html
 from recollect.services import history
 from recollect.services.export import export, html_frame
@@ -233,7 +234,7 @@ def _write(source: ExportSource, place: ExportTarget) -> ExportSize:
 
 
 def _title(source: ExportSource) -> str:
-    return words_of(source.text(source.session.title), 300) or f"Session {source.session.id[:8]}"
+    return words_of(source.text(source.session.title), 300) or f"Session {short_id(source.session.id)}"
 
 
 def _single(source: ExportSource, message_view: ViewMessages, agents: ExportAgents, up: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ call shows is shown by itself, so that nothing is left out; ``ViewMessages`` dec
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -37,6 +38,7 @@ _CLASSES = {"p": "prompt", "a": "answer", "s": "summary", "c": "prompt"}
 _NAMES = {"c": "Command", "s": "Summary of what came before", "u": "Results not shown with a call"}
 _PARTS = {"reminder": "Reminder of the client", "notice": "Note of the client", "output": "Output"}
 _NO_TURN = -2
+_GROUP = 3
 _SYNTHETIC = "<synthetic>"
 _MARK = re.compile(r"\s*(<[a-z_-]+>|\[Request interrupted)")
 
@@ -139,8 +141,25 @@ class MessageWriter:
         yield "</article>\n"
 
     def _blocks(self, blocks: Sequence[Block], said: Message, index: int) -> Iterator[str]:
-        for block in blocks:
-            yield from self._block(block, said, index)
+        """Blocks in order; several calls of one tool in a row are one part, as on the page."""
+        for _, alike in itertools.groupby(blocks, lambda one: isinstance(one, ToolUseBlock) and one.name):
+            run = list(alike)
+            head = self._group(run, said)
+            yield head
+            for block in run:
+                yield from self._block(block, said, index)
+            yield "</details>\n" if head else ""
+
+    def _group(self, run: Sequence[Block], said: Message) -> str:
+        """The opening of a part for calls that belong together; "" where they stand alone."""
+        calls = [block for block in run if isinstance(block, ToolUseBlock)]
+        if len(calls) < _GROUP:
+            return ""
+        ends = self._ends_of(said)
+        shown = [html_call.shown_call(ends[block.id][0]) for block in calls]
+        if any(self._agents.sent_by(one.call) is not None for one in shown):
+            return ""
+        return html_call.group_opening(shown)
 
     def _about(self, said: Message, kind: str) -> str:
         model = (

@@ -34,6 +34,7 @@ from recollect.services.page.conversation import (
 )
 from recollect.services.page.log import PageSession
 from recollect.services.secrets.engine import engine_ready
+from recollect.services.secrets.suspect_lines import SuspectLines
 from recollect.services.session import AgentCost, Session
 from recollect.storage.config.our_config import price_list
 from recollect.storage.logs.log_graph import entry_of
@@ -68,6 +69,7 @@ class ExportSource:
         self._lately: dict[tuple[str, int], _ReadLine] = {}
         self._lately_bytes = 0
         self._open: OpenLog | None = None
+        self._suspects: dict[Path, SuspectLines] = {}
         if redactor is not None:
             engine_ready(session.file.size)
 
@@ -113,7 +115,9 @@ class ExportSource:
         known = self._lately.get(place)
         if known is None:
             entry = self._load(message_view.log.path, node)
-            known = _ReadLine(entry, self._without_secrets(place, entry), node.length)
+            is_suspect = entry is not None and self._is_suspect(message_view.log.path, entry)
+            clean = self._without_secrets(place, entry) if is_suspect else entry
+            known = _ReadLine(entry, clean, node.length)
             self._lately[place] = known
             self._lately_bytes += known.length
             while self._lately_bytes > _AT_HAND and len(self._lately) > 1:
@@ -125,7 +129,14 @@ class ExportSource:
         if self._open is None or self._open.path != path:
             self._open = OpenLog(path)
             weakref.finalize(self._open, os.close, self._open.fd)
+            known = self._suspects.get(path)
+            if self.redactor is not None and (known is None or not known.are_of(self._open)):
+                self._suspects[path] = SuspectLines(self._open)
         return entry_of(entry_in(self._open, node.offset, node.length), node)
+
+    def _is_suspect(self, path: Path, entry: Entry) -> bool:
+        """Whether a line may hold a secret; it was read from the log that was looked through."""
+        return self.redactor is not None and self._suspects[path].may_be_in(entry.offset, entry.length)
 
     def _without_secrets(self, place: tuple[str, int], entry: Entry | None) -> Entry | None:
         if entry is None or self.redactor is None:

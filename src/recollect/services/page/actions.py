@@ -19,7 +19,16 @@ from recollect.services.archive import archive as archive_service
 from recollect.services.archive import cleanup
 from recollect.services.archive.expiry import expiring
 from recollect.services.check.home_checks import WITHIN_DAYS
-from recollect.services.documents import changes as documents
+from recollect.services.documents.changes.change import ChangeStepDocument, RequestDocument
+from recollect.services.documents.changes.files import FileRestorationDocument
+from recollect.services.documents.changes.keeping import (
+    ArchivalDocument,
+    PageCleanupDocument,
+    cleanup_session,
+)
+from recollect.services.documents.changes.labels import ForkDocument, LabelDocument, fork_document
+from recollect.services.documents.changes.trash import RemovalDocument, TrashRestorationDocument
+from recollect.services.documents.changes.undo import DetailedEntryDocument, UndoDocument
 from recollect.services.documents.findings import PageRepairDocument, page_repair_members
 from recollect.services.label import LabelPlan
 from recollect.services.page.desk import PageBackend
@@ -32,31 +41,29 @@ from recollect.storage.archive.archive import ArchiveResult
 _MOST = 500
 
 
-def _request(path: str, **body: object) -> documents.RequestDocument:
-    return documents.RequestDocument(path, {**body, "apply": True})
+def _request(path: str, **body: object) -> RequestDocument:
+    return RequestDocument(path, {**body, "apply": True})
 
 
 # ---- title, tag, fork, removal ---------------------------------------------------------------------------
 
 
-def rename(desk: PageBackend, name: str, title: str, *, apply: bool) -> documents.LabelDocument:
+def rename(desk: PageBackend, name: str, title: str, *, apply: bool) -> LabelDocument:
     session = desk.changing(name)
     return _labelled(desk, label.titled(session, title), "rename", "title", apply=apply)
 
 
-def tag(desk: PageBackend, name: str, text: str, *, apply: bool) -> documents.LabelDocument:
+def tag(desk: PageBackend, name: str, text: str, *, apply: bool) -> LabelDocument:
     session = desk.changing(name)
     return _labelled(desk, label.tagged(session, text), "tag", "tag", apply=apply)
 
 
-def _labelled(
-    desk: PageBackend, plan: LabelPlan, command: str, field: str, *, apply: bool
-) -> documents.LabelDocument:
+def _labelled(desk: PageBackend, plan: LabelPlan, command: str, field: str, *, apply: bool) -> LabelDocument:
     if apply:
         label.apply(plan, desk.data)
     back = _request(f"/api/sessions/{plan.session}/{command}", **{field: plan.before})
     words = [command, "--apply", "--", plan.session, plan.before]
-    return documents.LabelDocument(
+    return LabelDocument(
         session=plan.session,
         path=str(plan.path),
         what=plan.what,
@@ -70,21 +77,21 @@ def _labelled(
 
 def make_fork(
     desk: PageBackend, name: str, at: str | None, title: str | None, *, apply: bool
-) -> documents.ForkDocument:
+) -> ForkDocument:
     plan = fork.planned_fork(desk.changing(name), at, title)
     if apply:
         fork.apply(plan)
     back = _request(f"/api/sessions/{plan.new}/remove") if apply else None
     undo = desk.command("rm", str(plan.new), "--apply") if apply else None
-    return documents.fork_document(plan, applied=apply, undo=undo, request=back)
+    return fork_document(plan, applied=apply, undo=undo, request=back)
 
 
-def remove(desk: PageBackend, name: str, *, apply: bool) -> documents.RemovalDocument:
+def remove(desk: PageBackend, name: str, *, apply: bool) -> RemovalDocument:
     """Move a session to the trash."""
     session = desk.changing(name)
     plan = trash_service.planned_removal(session)
     batch = trash_service.remove(session, desk.data).batch if apply else None
-    return documents.RemovalDocument(
+    return RemovalDocument(
         session=plan.session,
         title=plan.title,
         items=[str(item) for item in plan.items[:_MOST]],
@@ -97,13 +104,13 @@ def remove(desk: PageBackend, name: str, *, apply: bool) -> documents.RemovalDoc
     )
 
 
-def restore_trash(desk: PageBackend, name: str, *, apply: bool) -> documents.TrashRestorationDocument:
+def restore_trash(desk: PageBackend, name: str, *, apply: bool) -> TrashRestorationDocument:
     """Restore what one removal took away."""
     desk.require_own()
     change = undo_service.found_change(desk.data, name, [undo_service.REMOVAL], "removal")
     obstacles = [] if apply else undo_service.obstacles(desk.data, change)
     paths = undo_service.undo(desk.data, change).paths if apply else [step.path for step in change.steps]
-    return documents.TrashRestorationDocument(
+    return TrashRestorationDocument(
         batch=change.id,
         session=change.subject,
         restored=[str(path) for path in paths[:_MOST]],
@@ -143,20 +150,20 @@ def make_repair(
     )
 
 
-def undo(desk: PageBackend, change: str, *, apply: bool) -> documents.UndoDocument:
+def undo(desk: PageBackend, change: str, *, apply: bool) -> UndoDocument:
     """Undo a change that a command made in a home."""
     desk.require_own()
     found = undo_service.found_change(desk.data, change)
     done = undo_service.undo(desk.data, found) if apply else None
     redo = done.change if done is not None else None
-    return documents.UndoDocument(
-        change=documents.DetailedEntryDocument(
+    return UndoDocument(
+        change=DetailedEntryDocument(
             id=found.id,
             what=found.what,
             subject=found.subject,
             at=found.at,
             state=(redo or found).state,
-            steps=[documents.ChangeStepDocument(step.kind, str(step.path)) for step in found.steps[:_MOST]],
+            steps=[ChangeStepDocument(step.kind, str(step.path)) for step in found.steps[:_MOST]],
         ),
         applied=done is not None,
         undo=desk.command(*undo_service.redo_words(done)) if done is not None else None,
@@ -169,7 +176,7 @@ def undo(desk: PageBackend, change: str, *, apply: bool) -> documents.UndoDocume
 
 def restore_file(
     desk: PageBackend, name: str, path: str, number: int, to: str, *, overwrite: bool, apply: bool
-) -> documents.FileRestorationDocument:
+) -> FileRestorationDocument:
     """Write one version of a file into a directory, given as an absolute path."""
     session = desk.reading(name)
     version = version_of(files_of(desk, session), path, number)
@@ -189,7 +196,7 @@ def restore_file(
 # ---- archive and clean-up --------------------------------------------------------------------------------
 
 
-def archive(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> documents.ArchivalDocument:
+def archive(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> ArchivalDocument:
     """Archive sessions. Writes only to recollect's data directory."""
     desk.require_own()
     chosen = [one for one in sessions if one.session_id is not None]
@@ -199,7 +206,7 @@ def archive(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> d
         added, failed = archive_service.add_all(
             archive_service.archive_at(desk.data), chosen, dt.datetime.now(dt.UTC)
         )
-    return documents.ArchivalDocument(
+    return ArchivalDocument(
         sessions=[one.id for one in chosen[:_MOST]],
         total=len(chosen),
         raw_bytes=sum(one.manifest.raw_bytes for one in added) if apply else sum(s.file.size for s in chosen),
@@ -212,11 +219,11 @@ def archive(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> d
     )
 
 
-def archive_one(desk: PageBackend, name: str, *, apply: bool) -> documents.ArchivalDocument:
+def archive_one(desk: PageBackend, name: str, *, apply: bool) -> ArchivalDocument:
     return archive(desk, [desk.changing(name)], apply=apply)
 
 
-def archive_many(desk: PageBackend, which: str, *, apply: bool) -> documents.ArchivalDocument:
+def archive_many(desk: PageBackend, which: str, *, apply: bool) -> ArchivalDocument:
     """All sessions, or those the client is about to delete."""
     desk.require_own()
     sessions = desk.sessions(fresh=True)
@@ -227,17 +234,15 @@ def archive_many(desk: PageBackend, which: str, *, apply: bool) -> documents.Arc
     return archive(desk, sessions, apply=apply)
 
 
-def clean_up(
-    desk: PageBackend, days: float, project: str | None, *, apply: bool
-) -> documents.PageCleanupDocument:
+def clean_up(desk: PageBackend, days: float, project: str | None, *, apply: bool) -> PageCleanupDocument:
     """Archive old sessions, then move them to the trash."""
     desk.require_own()
     now = dt.datetime.now(dt.UTC)
     found = cleanup.candidates(desk.home.sessions(project), now - dt.timedelta(days=days))
     done = cleanup.clean_up(found, archive_service.archive_at(desk.data), desk.data, now) if apply else None
     going = [one for one in found if one.kept_because is None]
-    return documents.PageCleanupDocument(
-        sessions=[documents.cleanup_session(one) for one in found[:_MOST]],
+    return PageCleanupDocument(
+        sessions=[cleanup_session(one) for one in found[:_MOST]],
         total=len(going),
         bytes=sum(one.bytes for one in going),
         failed=list(done.failed[:_MOST]) if done else [],

@@ -9,7 +9,8 @@ from __future__ import annotations
 from msgspec import Struct, structs
 
 from recollect.errors import NotFound
-from recollect.model.conversation.conversation import Branch, grouped
+from recollect.model.conversation.chain import grouped
+from recollect.model.conversation.conversation import Branch
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.services import history

@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import cast
 
 from msgspec import Struct
@@ -17,8 +18,8 @@ from msgspec import Struct
 from recollect.errors import NotFound, UsageError
 from recollect.model.blocks import Block, ToolResultBlock
 from recollect.model.conversation.agents import read_meta
-from recollect.model.conversation.chain import Load
-from recollect.model.conversation.conversation import Conversation, grouped
+from recollect.model.conversation.chain import Load, grouped
+from recollect.model.conversation.conversation import Conversation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.services import history
@@ -225,6 +226,14 @@ def _agent(session: PageSession, view: ConversationView) -> ViewMessages:
 
 
 # ---- position of a line ----------------------------------------------------------------------------------
+
+
+def offset_of(session: PageSession, agent: str | None, line: int) -> int:
+    """Where a line begins, counted from 1: in the session's log, or in that of a sub-agent."""
+    logs = {str(file.agent_id or file.path.stem): file.path for file in session.agents()} if agent else {}
+    path = logs.get(agent, session.path) if agent else session.path
+    with open_regular(path) as log:
+        return sum(map(len, islice(log, line - 1)))
 
 
 def position_of(

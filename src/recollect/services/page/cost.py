@@ -35,7 +35,6 @@ def cost_document(
     now = dt.datetime.now(dt.UTC)
     first, end = timespan.bounds(since, until, now, zone_of(timezone))
     with desk.index.opened() as opened:
-        desk.index.check_whole()
         if opened.database is None and sum(mark_of(one)[1] for one in desk.sessions()) > _FEW_BYTES:
             raise Busy("the index is being built", hint="wait until it is ready")
         report = costs(

@@ -7,6 +7,7 @@ they were made from.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import shlex
 import threading
 import time
@@ -14,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from recollect.errors import Busy, NotFound, RecollectError
 from recollect.services.archive.archive import archive_at
@@ -61,6 +62,11 @@ class PageBackend:
         self._listed: tuple[float, list[Session]] = (0.0, [])
         self._archived_only: tuple[list[Session], list[Session]] | None = None
         self._glances: OrderedDict[str, tuple[int, int, LogSummary | None]] = OrderedDict()
+
+    @property
+    def not_current_since(self) -> dt.datetime | UnsetType | None:
+        """Of when everything here is, where that may be long ago."""
+        return UNSET
 
     def command(self, *words: str) -> str:
         """A command line to type, with the global options of the page."""

@@ -14,9 +14,10 @@ from recollect.errors import RecollectError
 from recollect.model.findings import Finding
 from recollect.services import undo as undo_service
 from recollect.services.archive.cleanup import HOLD
-from recollect.services.check.home_checks import WITHIN_DAYS, home_findings
+from recollect.services.check.home_checks import WITHIN_DAYS, quick_findings
 from recollect.services.documents import health as documents
-from recollect.services.documents.changes import RecentChangeDocument, RequestDocument
+from recollect.services.documents.changes.change import RequestDocument
+from recollect.services.documents.changes.undo import RecentChangeDocument
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.sessions import SessionList, SessionRow
 from recollect.services.secrets.scan import SecretScan, scan
@@ -169,7 +170,7 @@ def _home_findings(desk: PageBackend) -> list[Finding]:
     """Findings about the homes themselves; expiry has its own section."""
     if desk.is_sample:
         return []
-    found = home_findings(desk.home, desk.data, dt.datetime.now(dt.UTC), with_secrets=False)
+    found = quick_findings(desk.home.homes, desk.data, dt.datetime.now(dt.UTC))
     return [one for one in found if one.session is None][:_MOST]
 
 

@@ -50,9 +50,6 @@ class IndexKeeper:
             return "ready"
         return "building" if self.is_refreshing else "none"
 
-    def check_whole(self) -> None:
-        """``Busy`` while sums over this index would silently be too small."""
-
     def _built(self) -> bool:
         """Checked each time: another process, or damage, may have removed the file."""
         return is_built(index_path(self.homes, self._cache))

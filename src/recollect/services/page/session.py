@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from recollect.errors import NotFound, UsageError
 from recollect.model.cost.money import exact
 from recollect.model.files.history import FileVersion, diff
+from recollect.model.ids import short_id
 from recollect.services.agents import agent_count, agents_of
 from recollect.services.cost.report import costs
 from recollect.services.documents import parts
@@ -56,8 +57,13 @@ def _remembered(
 # ---- header ----------------------------------------------------------------------------------------------
 
 
-def head_document(desk: PageBackend, listed: SessionList, name: str) -> SessionHeadDocument:
-    """Everything shown above a conversation."""
+def head_document(
+    desk: PageBackend,
+    listed: SessionList,
+    name: str,
+    spending: Callable[[PageSession], dict[str, Any]] | None = None,
+) -> SessionHeadDocument:
+    """Everything shown above a conversation. ``spending``: who says what it cost; the index, if no one else."""
     session = desk.reading(name)
     with session.lock:
         seen, graph = desk.glance(session) or session.glance, session.graph
@@ -68,7 +74,7 @@ def head_document(desk: PageBackend, listed: SessionList, name: str) -> SessionH
     session.keep()
     if not listed.is_current(session):
         desk.index.hurry()
-    spent = _spending(desk, session)
+    spent = _spending(desk, session) if spending is None else spending(session)
     row = listed.row(session)
     return SessionHeadDocument(
         id=session.id,
@@ -86,7 +92,7 @@ def head_document(desk: PageBackend, listed: SessionList, name: str) -> SessionH
         bytes=session.file.size,
         version=seen.version,
         live=row.is_live,
-        is_archive_only=not any(session.home is one for one in desk.home.homes),
+        is_archive_only=_is_archive_only(desk, session),
         messages=0 if talk is None else len(talk),
         lines=row.lines,
         hidden=_hidden(session, talk),
@@ -116,7 +122,7 @@ def _compaction(number: int, one: Compaction) -> CompactionDocument:
 
 def _commands(desk: PageBackend, name: str) -> dict[str, str]:
     commands = {word: desk.command(word, name) for word in ("show", "resume", "check", "repair")}
-    return commands | {"export": desk.command("export", name, "--output", f"{name[:8]}.md")}
+    return commands | {"export": desk.command("export", name, "--output", f"{short_id(name)}.md")}
 
 
 def _active_talk(session: PageSession) -> tuple[ViewMessages | None, str | None]:
@@ -158,19 +164,30 @@ def _spending(desk: PageBackend, session: PageSession) -> dict[str, Any]:
     }
 
 
-def resume_document(session: PageSession) -> parts.PageResumeDocument:
-    """How to continue the session in the client."""
-    way = resumption(session)
+def resume_document(desk: PageBackend, session: PageSession) -> parts.PageResumeDocument:
+    """How to continue the session in the client; what only the archive has is restored first."""
+    way, restore = resumption(session), ""
+    command, argv = way.command, way.argv
+    if _is_archive_only(desk, session):
+        # The client finds it by its id once it is back in its home; until then only the copy's path is known.
+        argv = tuple(session.id if one == str(session.path) else one for one in argv)
+        command = shlex.join(argv)
+        restore = f"{desk.command('archive', 'restore', session.id, '--apply')} && "
+    line = f"cd {shlex.quote(way.cwd)} && {command}" if way.cwd else command
     return parts.PageResumeDocument(
         session=way.session,
         title=way.title,
         cwd=way.cwd,
         cwd_exists=way.cwd_exists,
-        command=way.command,
-        argv=way.argv,
+        command=command,
+        argv=argv,
         nearby=way.nearby,
-        line=f"cd {shlex.quote(way.cwd)} && {way.command}" if way.cwd else way.command,
+        line=restore + line,
     )
+
+
+def _is_archive_only(desk: PageBackend, session: PageSession) -> bool:
+    return not any(session.home is one for one in desk.home.homes)
 
 
 def agents_document(desk: PageBackend, session: PageSession) -> parts.PageAgentsDocument:

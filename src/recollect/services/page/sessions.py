@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,9 +32,12 @@ from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
 from recollect.services.session import Session
+from recollect.storage.logs.summary import LogSummary
+from recollect.system.unwatched import unwatched
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FACETS = 100
+_LONGEST_KEPT_DAYS, _USUALLY_KEPT = 36_500.0, dt.timedelta(days=30)
 SORTS = ("last", "first", "cost", "bytes", "lines", "messages", "title")
 
 INDEX_STATE = "SELECT count(*), sum(consumed), max(id), sum(gone) FROM files"
@@ -61,7 +64,7 @@ class SessionQuery(Struct, frozen=True, kw_only=True):
     is_ascending: bool = False
 
 
-class _IndexedSessions(Struct, frozen=True):
+class IndexedSessions(Struct, frozen=True):
     """What the index knows of all sessions, at one moment."""
 
     files: dict[str, CatalogueRow]
@@ -69,28 +72,83 @@ class _IndexedSessions(Struct, frozen=True):
     used: dict[str, SessionSum]
 
 
+class _HomeOfRows(Struct, frozen=True):
+    """What rows need of their home."""
+
+    path: str
+    kept_for: dt.timedelta
+
+
 class SessionRow(Struct):
     """One session of the list; None means not known yet."""
 
     session: Session
-    title: str
-    tag: str | None
-    cwd: str
-    branch: str | None
-    first_at: dt.datetime | None
-    last_at: dt.datetime | None
-    modified_at: dt.datetime
+    # From the index, or from a log that it has not read yet; taken apart when it is shown, for a list shows a hundred.
+    about: CatalogueRow | LogSummary | None
     messages: int | None
     lines: int | None
     damaged: int | None
     agents: int | None
     used: SessionSum | None
+    is_unrecorded: bool  # its client wrote down no usage at all: what it cost is unknown, not 0
     is_live: bool
-    expires_at: dt.datetime | None  # None if only the archive has it
+    kept_for: dt.timedelta | None  # after the last change of its file; None if only the archive has it
 
     @property
     def id(self) -> str:
         return self.session.id
+
+    @property
+    def title(self) -> str:
+        known = self.about
+        if isinstance(known, CatalogueRow):
+            return title_of(known.custom_title, known.ai_title, known.last_prompt, known.first_prompt)
+        return "" if known is None else known.title or ""
+
+    @property
+    def tag(self) -> str | None:
+        return None if self.about is None else self.about.tag or None
+
+    @property
+    def cwd(self) -> str:
+        return "" if self.about is None else self.about.cwd or ""
+
+    @property
+    def branch(self) -> str | None:
+        known = self.about
+        if isinstance(known, CatalogueRow):
+            return known.branch or None
+        return None if known is None else known.git_branch or None
+
+    @property
+    def first_at(self) -> dt.datetime | None:
+        known = self.about
+        if isinstance(known, CatalogueRow):
+            return _moment(known.first_at)
+        return None if known is None else known.first_at
+
+    @property
+    def last_at(self) -> dt.datetime | None:
+        known = self.about
+        if isinstance(known, CatalogueRow):
+            return _moment(known.last_at)
+        return None if known is None else known.last_at
+
+    @property
+    def last_ms(self) -> int | None:
+        """The time of its last message in milliseconds: ten thousand are ordered by it."""
+        if isinstance(self.about, CatalogueRow):
+            return self.about.last_at
+        return None if self.last_at is None else int(self.last_at.timestamp() * 1000)
+
+    @property
+    def modified_at(self) -> dt.datetime:
+        return dt.datetime.fromtimestamp(mark_of(self.session)[2] / 1e9, dt.UTC)
+
+    @property
+    def expires_at(self) -> dt.datetime | None:
+        """When the client deletes it."""
+        return None if self.kept_for is None else self.modified_at + self.kept_for
 
     @property
     def shown_at(self) -> dt.datetime:
@@ -105,24 +163,16 @@ class SessionRow(Struct):
     @property
     def agent(self) -> str:
         """Whose session it is."""
-        return agent_of_log(str(self.session.home.root), str(self.session.path))
-
-    @property
-    def is_unrecorded(self) -> bool:
-        """Whether its client wrote down no usage at all: what it cost is unknown, not 0."""
-        responses = None if self.used is None else self.used.responses
-        return is_unrecorded(str(self.session.home.root), str(self.session.path), responses)
+        return agent_of_log(str(self.session.home.root), mark_of(self.session)[0])
 
     @property
     def pico_usd(self) -> int | None:
         """Its cost, without models that have no price; None if unknown."""
-        if self.spent is None or self.is_unrecorded:
-            return None
-        return sum(amount or 0 for amount in self.spent.values())
+        return None if self.used is None or self.is_unrecorded else self.used.pico_usd
 
     @property
     def unpriced(self) -> list[str]:
-        return sorted(model for model, amount in (self.spent or {}).items() if amount is None)
+        return [] if self.used is None else self.used.unpriced
 
     @property
     def cost_usd(self) -> str | None:
@@ -141,17 +191,32 @@ class SessionList:
     def __init__(self, desk: PageBackend) -> None:
         self._desk = desk
         self._archived: dict[Mark, bool] = {}
-        self._rows: tuple[list[Session], _IndexedSessions, set[str], list[SessionRow]] | None = None
-        self._nothing = _IndexedSessions({}, {}, {})
+        self._rows: tuple[list[Session], IndexedSessions, set[str], list[SessionRow]] | None = None
+        self._nothing = IndexedSessions({}, {}, {})
+        self._last: tuple[list[SessionRow], object, documents.SessionListDocument] | None = None
         self._making = threading.Lock()
 
     # ---- queries -----------------------------------------------------------------------------------------
 
     def document(self, query: SessionQuery, start: int, count: int) -> documents.SessionListDocument:
         """A part of the list."""
-        rows = self._chosen(query, any_age=start > 0)
+        every = self.rows(any_age=start > 0)
+        asked = (query, start, count, self._desk.index.state)
+        last = self._last
+        if last is not None and last[0] is every and last[1] == asked:
+            return last[2]
+        made = self._listed(query, every, start, count)
+        if _is_all(query):  # a filter may depend on the time of day, or on stars
+            self._last = (every, asked, made)
+        return made
+
+    @unwatched()
+    def _listed(
+        self, query: SessionQuery, every: list[SessionRow], start: int, count: int
+    ) -> documents.SessionListDocument:
+        rows = self._chosen(query, every)
         shown = rows[start : start + count]
-        listed = sum(row.pico_usd or 0 for row in {row.id: row for row in rows}.values())
+        listed = sum({row.id: row.pico_usd or 0 for row in rows}.values())
         unpriced = sorted(
             {model for row in rows for model, amount in (row.spent or {}).items() if amount is None}
         )
@@ -173,7 +238,7 @@ class SessionList:
 
     def ids(self, query: SessionQuery, repository: str | None = None) -> frozenset[str]:
         """The sessions that a query selects, of one repository."""
-        rows = self._chosen(query, any_age=True)
+        rows = self._chosen(query, self.rows(any_age=True))
         return frozenset(
             row.id for row in rows if not repository or self._desk.repository(row.cwd) == repository
         )
@@ -195,6 +260,7 @@ class SessionList:
         known = self._indexed().files.get(path)
         return known is not None and [known.size, known.mtime_ns] == now
 
+    @unwatched()
     def rows(self, *, any_age: bool = False) -> list[SessionRow]:
         """All rows, unordered; the same objects as long as nothing changed."""
         # Requests wait while rows are built: built twice at once, they would take twice as long.
@@ -226,14 +292,13 @@ class SessionList:
 
     # ---- filters -----------------------------------------------------------------------------------------
 
-    def _chosen(self, query: SessionQuery, *, any_age: bool) -> list[SessionRow]:
+    def _chosen(self, query: SessionQuery, every: list[SessionRow]) -> list[SessionRow]:
         in_project = None if query.project is None else projects.ProjectFilter(query.project).fits
-        rows = self.rows(any_age=any_age)
         is_all = _is_all(query)
         rows = (
-            list(rows)
+            list(every)
             if is_all
-            else [row for row in rows if (in_project is None or in_project(row.cwd)) and _fits(row, query)]
+            else [row for row in every if (in_project is None or in_project(row.cwd)) and _fits(row, query)]
         )
         if query.tag is not None:
             rows = [row for row in rows if _has_tag(row, query.tag)]
@@ -260,50 +325,41 @@ class SessionList:
     # ---- rows --------------------------------------------------------------------------------------------
 
     def _made(
-        self, sessions: Sequence[Session], indexed: _IndexedSessions, live: set[str]
+        self, sessions: Sequence[Session], indexed: IndexedSessions, live: set[str]
     ) -> list[SessionRow]:
-        days = {home.root: retention_days(home) for home in self._desk.home.homes}
-        return [self._row(one, indexed, live, days) for one in sessions]
+        homes = {
+            home.root: _HomeOfRows(
+                str(home.root), dt.timedelta(days=min(retention_days(home), _LONGEST_KEPT_DAYS))
+            )
+            for home in self._desk.home.homes
+        }
+        return [self._row(one, indexed, live, homes) for one in sessions]
 
     def _row(
-        self, session: Session, indexed: _IndexedSessions, live: set[str], days: Mapping[Path, float]
+        self,
+        session: Session,
+        indexed: IndexedSessions,
+        live: set[str],
+        homes: Mapping[Path, _HomeOfRows],
     ) -> SessionRow:
         path, size, mtime_ns = mark_of(session)
+        name, is_archived = session.id, session.is_archived
         known = indexed.files.get(path)
-        modified = dt.datetime.fromtimestamp(mtime_ns / 1e9, dt.UTC)
-        keep = dt.timedelta(days=min(days.get(session.home.root, 30.0), 36_500.0))
+        used = indexed.used.get(name, NOTHING_USED) if known is not None else None
+        home = homes.get(session.home.root) or _HomeOfRows(str(session.home.root), _USUALLY_KEPT)
+        is_current = known is not None and (known.size, known.mtime_ns) == (size, mtime_ns)
         return SessionRow(
             session,
-            *self._described(session, known, (size, mtime_ns)),
-            modified,
+            known if is_current else self._desk.glance(session),
             *_counts(known),
-            indexed.agents.get(session.id, 0) if known is not None else None,
-            indexed.used.get(session.id, NOTHING_USED) if known is not None else None,
-            session.id in live and not session.is_archived,
-            None if session.is_archived else modified + keep,
+            indexed.agents.get(name, 0) if known is not None else None,
+            used,
+            used is not None and is_unrecorded(home.path, path, used.responses),
+            name in live and not is_archived,
+            None if is_archived else home.kept_for,
         )
 
-    def _described(
-        self, session: Session, known: CatalogueRow | None, now: tuple[int, int]
-    ) -> tuple[str, str | None, str, str | None, dt.datetime | None, dt.datetime | None]:
-        """Title, tag, directory, branch, first and last time: from the index, or from a log that is not indexed yet."""
-        if known is not None and (known.size, known.mtime_ns) == now:
-            title = title_of(known.custom_title, known.ai_title, known.last_prompt, known.first_prompt)
-            times = _moment(known.first_at), _moment(known.last_at)
-            return title, known.tag or None, known.cwd or "", known.branch or None, *times
-        seen = self._desk.glance(session)
-        if seen is None:
-            return "", None, "", None, None, None
-        return (
-            seen.title or "",
-            seen.tag,
-            seen.cwd or "",
-            seen.git_branch or None,
-            seen.first_at,
-            seen.last_at,
-        )
-
-    def _indexed(self) -> _IndexedSessions:
+    def _indexed(self) -> IndexedSessions:
         """From the index, read again only if something changed. The list does not wait for a refresh."""
         with self._desk.index.opened(wait=0) as opened:
             if opened.database is None:
@@ -311,7 +367,7 @@ class SessionList:
             try:
                 state = opened.database.rows(INDEX_STATE)
                 with self._desk.lock:
-                    known = cast("tuple[object, _IndexedSessions] | None", self._desk.kept.get("indexed"))
+                    known = cast("tuple[object, IndexedSessions] | None", self._desk.kept.get("indexed"))
                     if known is not None and known[0] == state:
                         return known[1]
                     found = _read(opened, self._desk.roots)
@@ -369,21 +425,24 @@ class SessionList:
         )
 
     def _facets(self, rows: Sequence[SessionRow]) -> documents.FacetsDocument:
-        models = (model for row in rows for model in row.spent or ())
+        directories = Counter(row.cwd for row in rows)
+        repositories = Counter[str]()
+        for cwd, sessions in directories.items():  # far fewer than sessions
+            repositories[self._desk.repository(cwd)] += sessions
         return documents.FacetsDocument(
-            projects=_counted(row.cwd for row in rows),
-            branches=_counted(row.branch for row in rows),
-            models=_counted(models),
-            tags=_counted(row.tag for row in rows),
-            repositories=_counted(self._desk.repository(row.cwd) for row in rows),
+            projects=_most(directories),
+            branches=_most(Counter(row.branch for row in rows)),
+            models=_most(Counter(model for row in rows for model in row.spent or ())),
+            tags=_most(Counter(row.tag for row in rows)),
+            repositories=_most(repositories),
         )
 
 
-def _read(opened: OpenIndex, roots: Sequence[Path]) -> _IndexedSessions:
+def _read(opened: OpenIndex, roots: Sequence[Path]) -> IndexedSessions:
     database = opened.database
     assert database is not None  # noqa: S101 - for the type checker: the caller has checked
-    files = {row.path: row for row in catalogue.rows(database)}
-    return _IndexedSessions(files, catalogue.agents(database), session_sums(opened, roots))
+    used = session_sums(opened, roots)
+    return IndexedSessions(catalogue.by_path(database), catalogue.agents(database), used)
 
 
 def _counts(known: CatalogueRow | None) -> tuple[int | None, int | None, int | None]:
@@ -449,14 +508,19 @@ def _has_words(row: SessionRow, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-def _counted(names: Iterable[str | None]) -> list[tuple[str, int]]:
-    return Counter(name for name in names if name).most_common(_FACETS)
+def _most(found: Counter[str] | Counter[str | None]) -> list[tuple[str, int]]:
+    return Counter({name: sessions for name, sessions in found.items() if name}).most_common(_FACETS)
 
 
-def newest_first(row: SessionRow) -> tuple[bool, dt.datetime, int, str, str]:
+def newest_first(row: SessionRow) -> tuple[bool, int, int, str, str]:
     """The order of the catalogue: a file without a conversation is last, however new it is."""
+    known = row.about
+    if isinstance(known, CatalogueRow):  # of the log as it is now, so it says all of this by itself
+        last = known.last_at
+        return last is not None, last or 0, known.mtime_ns, known.session or "", known.path
     path, _, mtime_ns = mark_of(row.session)
-    return row.last_at is not None, row.last_at or _EPOCH, mtime_ns, row.id, path
+    last = row.last_ms
+    return last is not None, last or 0, mtime_ns, row.id, path
 
 
 _ORDERS: dict[str, Callable[[SessionRow], Any]] = {

@@ -42,7 +42,6 @@ class PageStats:
         now = dt.datetime.now(dt.UTC)
         first, end = timespan.bounds(since, until, now, zone_of(timezone))
         with self._desk.index.opened() as opened:
-            self._desk.index.check_whole()
             key = (*_state(opened), since, until, project, timezone, now.replace(second=0, microsecond=0))
             with self._lock:  # one at a time: two requests for the same figures compute them once
                 found = self._kept.get(key)

@@ -27,7 +27,7 @@ class CostExplanationDocument(Struct, frozen=True, kw_only=True):
 
 
 class CostRowDocument(Struct, frozen=True, kw_only=True):
-    """One row, with the requested keys. A block has a start and an end, the current one a projection.
+    """One row, with the requested keys, ``person`` and ``machine`` on a team's page. A block has a start and an end, the current one a projection.
 
     ``messages`` is the number of ``responses`` under its former name, which other programs rely on.
     ``is_unlogged`` is there where the row is what a client recorded and its log lacks (mode auto).
@@ -48,6 +48,8 @@ class CostRowDocument(Struct, frozen=True, kw_only=True):
     prompt: str | UnsetType = UNSET
     typed: str | UnsetType = UNSET
     block: str | UnsetType = UNSET
+    person: str | UnsetType = UNSET
+    machine: str | UnsetType = UNSET
     responses: int
     messages: int
     input_tokens: int
