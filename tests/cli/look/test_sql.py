@@ -53,6 +53,8 @@ def test_the_lake_is_read_where_there_is_one(capsys: pytest.CaptureFixture[str],
         (["SELECT 1", "--lake", "x", "--no-lake"], "exclude each other", 2),
         (["SELECT count(*) FROM sessions", "--lake", "none"], "there is no lake", 3),
         (["SELECT now()"], "a time with a zone", 2),
+        (["SELECT cost_usd FROM responses"], '"pico_usd"', 2),
+        (["SELECT count(*) FROM response"], 'Did you mean "responses"?', 2),
     ],
 )
 def test_a_refusal_names_the_next_step(

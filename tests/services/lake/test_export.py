@@ -3,6 +3,8 @@ where something changed."""
 
 from __future__ import annotations
 
+import datetime as dt
+import gc
 import json
 import os
 from collections.abc import Callable
@@ -23,6 +25,8 @@ from recollect.services.lake.schema import TABLES, VERSION, VERSION_KEY
 from tests.small_home import call, lines, link, outcome, prompt, put, reply, said, state, uuid_of
 
 SESSIONS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(1, 4)]
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+SESSION_OF_ESCAPES = "00000009-0000-4000-8000-000000000000"
 SECRET = "ghp_" + "q7Rt2LmX9vBn4KzP1wYs8DfH3jUc6EaG0iNo"
 pa, pq, pc = (import_module(name) for name in ("pyarrow", "pyarrow.parquet", "pyarrow.compute"))
 
@@ -107,6 +111,8 @@ def test_the_lake_has_the_rows_of_the_walks(root: Path, export: Export, tmp_path
     )
     append(log_of(root, 0), on(13, prompt(30, 8, "x", isSidechain=False)),
            on(13, link(31, 30, type="user", message={"role": "user", "content": [said(notice)]})))  # fmt: skip
+    escaped = put(root, SESSION_OF_ESCAPES, [*talk(3), on(13, prompt(30, 8, notice.replace("w0", "w3")))])
+    escaped.write_bytes(escaped.read_bytes().replace(b"<task-notification>", b"\\u003ctask-notification>"))
     append(log_of(root, 1), *({**one, "uuid": uuid_of(50 + at)} for at, one in enumerate(agent("inline"))))
     with log_of(root, 2).open("ab") as file:
         file.write(b'{"broken": \n' + log_of(root, 2).read_bytes().splitlines()[-1] + b"\n")
@@ -127,8 +133,49 @@ def test_the_lake_has_the_rows_of_the_walks(root: Path, export: Export, tmp_path
         )
 
 
+OUTCOMES: list[Any] = [
+    *("Error: no", "", None, True, 7, 1e300, 10**30, [], [{"interrupted": True}], {}),
+    *(
+        {"interrupted": True},
+        {"interrupted": "yes"},
+        {"isAsync": True},
+        {"isAsync": 1},
+        {"backgroundTaskId": None},
+    ),
+    *({"durationMs": 5}, {"totalDurationMs": -1, "durationSeconds": 2}, {"durationMs": "5"}),
+]
+
+
+@pytest.mark.parametrize("recorded", OUTCOMES, ids=str)
+def test_calls_end_as_the_walk_says_whatever_was_recorded_beside_the_result(
+    recorded: Any, tmp_path: Path
+) -> None:
+    """``toolUseResult`` may be anything; two results may share it."""
+    asked = reply(2, 1, call("a"), call("b"), answer="x")
+    both = outcome(3, 2, "a", "done")
+    both["message"]["content"] += outcome(3, 2, "b", "done")["message"]["content"]
+    talk = [prompt(1, None, "Q"), asked, {**both, "toolUseResult": recorded}]
+    log = put(tmp_path / "home", SESSIONS[0], talk)
+
+    found = log_rows.read(log_rows.LakeTask(str(log), SESSIONS[0], None))
+
+    columns = ("id", "name", "status", "called_at", "answered_at", "elapsed_ms", "in_background")
+    expected = [
+        tuple(row[name] for name in columns)
+        for row in Home(tmp_path / "home", data=tmp_path / "data").tool_calls().to_arrow().to_pylist()
+    ]
+    assert 2 == len(expected)
+    assert expected == [
+        (*row[:3], *(EPOCH + dt.timedelta(microseconds=at) for at in row[3:5]), *row[5:7])
+        for row in found.calls
+    ]
+
+
 def test_plain_logs_take_the_short_way(root: Path, monkeypatch: pytest.MonkeyPatch, export: Export) -> None:
-    """What the client writes needs no graph: that is what makes the export fast."""
+    """What the client writes needs no graph: that is what makes the export fast. Nor does talk about notifications."""
+    quoted = "see <task-notification>"
+    append(log_of(root, 0), on(13, prompt(30, 8, quoted)), on(13, reply(31, 30, call("q"), said(quoted), answer="q")),
+           on(13, outcome(32, 31, "q", quoted)))  # fmt: skip
 
     def long_way(*_: Any) -> Any:
         raise AssertionError
@@ -160,6 +207,29 @@ def test_without_an_index_the_lake_is_the_same(
     export_lake(Home(root, data=tmp_path / "other"), tmp_path / "bare", data=tmp_path / "other")
 
     assert expected == {name: rows(tmp_path / "bare", name) for name in TABLES}
+
+
+def test_only_names_that_repeat_are_written_as_dictionaries(export: Export, tmp_path: Path) -> None:
+    """A dictionary of numbers or ids is as large as they are."""
+    export()
+    for table in TABLES.values():
+        group = pq.read_metadata(next((tmp_path / "lake" / table.name).rglob("*.parquet"))).row_group(0)
+        columns = [group.column(at) for at in range(group.num_columns)]
+        kinds = {one.name: one.kind for one in table.columns}
+        ids = {"message_id", "request_id", "uuid", "parent_uuid"} | (
+            {"id"} if table.name == "tool_calls" else set()
+        )
+        found = {one.path_in_schema for one in columns if one.has_dictionary_page}
+        assert {"path"} <= found
+        assert {"name"} == {kinds[name] for name in found}
+        assert not found & ids
+
+
+def test_an_export_leaves_the_collector_of_its_process_on(export: Export) -> None:
+    """Few logs are read in the caller's process, which may go on for days."""
+    assert gc.isenabled()
+    export()
+    assert gc.isenabled()
 
 
 def test_a_second_run_writes_nothing(export: Export) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -20,23 +21,35 @@ from tests.small_home import ONE, TWO, call, outcome, prompt, put, reply, said, 
 INJECTION = "'; DROP TABLE responses; COPY responses TO 'stolen.csv'; --"
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the home and the lake of all tests are: they are only read."""
+    return tmp_path_factory.mktemp("query")
+
+
+@pytest.fixture(scope="module")
+def home(place: Path) -> Home:
     """Two sessions; a tool and a branch are named by someone who knows SQL."""
     hostile = {**call("t1"), "name": INJECTION}
     first = [
         prompt(1, None, INJECTION, gitBranch=INJECTION),
         reply(2, 1, said("A"), hostile, gitBranch=INJECTION),
     ]
-    put(tmp_path / "home", ONE, [*first, outcome(3, 2, "t1", "done")])
-    put(tmp_path / "home", TWO, [prompt(1, None, "Q"), reply(2, 1, said("A"), answer="msg_other")])
-    return Home(tmp_path / "home", data=tmp_path / "data")
+    put(place / "home", ONE, [*first, outcome(3, 2, "t1", "done")])
+    put(place / "home", TWO, [prompt(1, None, "Q"), reply(2, 1, said("A"), answer="msg_other")])
+    return Home(place / "home", data=place / "data")
+
+
+@pytest.fixture(scope="module")
+def lake(home: Home, place: Path) -> Path:
+    export_lake(home, place / "lake", data=place / "data")
+    return place / "lake"
 
 
 @pytest.fixture
-def lake(home: Home, tmp_path: Path) -> Path:
-    export_lake(home, tmp_path / "lake", data=tmp_path / "data")
-    return tmp_path / "lake"
+def own_lake(lake: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return shutil.copytree(lake, tmp_path / "lake")
 
 
 @pytest.mark.parametrize(
@@ -132,19 +145,17 @@ def test_the_sum_is_the_total_of_the_cost_report(home: Home, lake: Path) -> None
         ";",
     ],
 )
-def test_nothing_but_reading_these_tables_is_possible(
-    home: Home, lake: Path, tmp_path: Path, text: str
-) -> None:
+def test_nothing_but_reading_these_tables_is_possible(home: Home, lake: Path, place: Path, text: str) -> None:
     """A typed error; no file is made, changed or read."""
     local_table = import_module("pyarrow").table({"x": [1]})  # DuckDB would find it by its name
-    (tmp_path / "secret.txt").write_text("the secret")
-    (tmp_path / "secret.csv").write_text("the,secret")
-    before = state(tmp_path)
+    (place / "secret.txt").write_text("the secret")
+    (place / "secret.csv").write_text("the,secret")
+    before = state(place)
     with pytest.raises(UsageError) as refused:
-        run_sql(text.replace("OUT", str(tmp_path)), home=home, lake=lake, limit=0)
+        run_sql(text.replace("OUT", str(place)), home=home, lake=lake, limit=0)
 
     assert "the secret" not in str(refused.value)
-    assert before == state(tmp_path)
+    assert before == state(place)
     assert local_table.num_rows == 1
 
 
@@ -202,23 +213,23 @@ def test_only_the_tables_that_are_named_are_read(home: Home, monkeypatch: pytest
     assert sorted(TABLES) == [row[0] for row in run_sql("SHOW TABLES", home=home, lake=None, limit=0).rows]
 
 
-def test_a_lake_that_is_missing_or_damaged_is_said(home: Home, lake: Path, tmp_path: Path) -> None:
+def test_a_lake_that_is_missing_or_damaged_is_said(home: Home, own_lake: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="there is no lake"):
         run_sql("SELECT * FROM responses", home=home, lake=tmp_path / "none", limit=0)
-    file = next((lake / "responses").rglob("*.parquet"))
+    file = next((own_lake / "responses").rglob("*.parquet"))
     file.write_bytes(b"PAR1 no longer")
     with pytest.raises(DamagedData, match="responses is missing or altered"):
-        run_sql("SELECT * FROM responses", home=home, lake=lake, limit=0)
+        run_sql("SELECT * FROM responses", home=home, lake=own_lake, limit=0)
     file.unlink()
     with pytest.raises(DamagedData, match="responses is missing or altered"):
-        run_sql("SELECT * FROM responses", home=home, lake=lake, limit=0)
+        run_sql("SELECT * FROM responses", home=home, lake=own_lake, limit=0)
 
 
-def test_an_older_file_reads_as_null_where_it_lacks_a_column(home: Home, lake: Path) -> None:
+def test_an_older_file_reads_as_null_where_it_lacks_a_column(home: Home, own_lake: Path) -> None:
     parquet = import_module("pyarrow.parquet")
-    for path in (lake / "tool_calls").rglob("*.parquet"):
+    for path in (own_lake / "tool_calls").rglob("*.parquet"):
         parquet.write_table(parquet.ParquetFile(path).read().drop_columns(["in_background"]), path)
-    found = run_sql("SELECT name, in_background FROM tool_calls", home=home, lake=lake, limit=0)
+    found = run_sql("SELECT name, in_background FROM tool_calls", home=home, lake=own_lake, limit=0)
     assert [(INJECTION, None)] == found.rows
 
 

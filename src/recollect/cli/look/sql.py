@@ -60,7 +60,7 @@ def run(options: Namespace) -> int:
     as_csv = wants_csv(options)
     if options.limit < 0:
         raise UsageError(f"--limit {options.limit}: less than none", hint="write a number, or 0 for all rows")
-    home = open_home(options.homes, options.data)
+    home = open_home(options.homes)
     lake = _lake(options, home)
     found = run_sql(options.query, home=home, lake=lake, limit=options.limit)
     if lake is None:

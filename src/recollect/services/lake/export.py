@@ -50,6 +50,7 @@ from recollect.storage.home_walk import FoundLog, scan_logs
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.pool import WorkerPool, bundles, cores, largest_first
+from recollect.system.unwatched import unwatched
 
 if TYPE_CHECKING:
     from recollect.services.cost.report import PricedRow
@@ -108,6 +109,7 @@ def export_lake(
     with (
         FileLock(directory / _LOCK, 60.0, guards=directory),
         index_at_hand(roots, cache=home.index_cache) as opened,
+        unwatched(),
     ):
         return _LakeExport(home, files, opened, data, with_text=with_text).run(names, progress)
 
@@ -256,13 +258,16 @@ class _LakeExport:
         from recollect.services.cost.report import costs
         from recollect.services.export.export import Redactor
         from recollect.services.library.arrow import session_columns, table_of
+        from recollect.storage.logs.summary import glance
 
         report = costs(self._roots, ("session",), opened=self._opened, source=source)
         agents: Counter[str | None] = Counter()
         for log in after.logs.values():
             agents[log.session] += log.agents
         columns = session_columns(
-            {row.keys["session"]: row for row in report.rows}, lambda session: agents[session.id]
+            {row.keys["session"]: row for row in report.rows},
+            lambda session: agents[session.id],
+            lambda session: glance(session.path, with_metadata=self._with_text),
         )
         table = table_of(iter(self._home.sessions()), columns)
         if not self._with_text:

@@ -8,7 +8,7 @@ id, sub-agents inside a session's own log, ends of background calls) is read the
 from __future__ import annotations
 
 import datetime as dt
-import gc
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,9 +25,10 @@ from recollect.model.line_views.view import REFUSED, is_of_other_dialect
 from recollect.model.moments import parsed_time
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.pool import Run
+from recollect.system.unwatched import unwatched
 
 _EPOCH, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
-_NOTIFIED, _INTERRUPTED = NOTIFICATION.encode(), INTERRUPTED.encode()
+_INTERRUPTED = INTERRUPTED.encode()
 _SPOKEN = ("user", "assistant")
 _SHOWN = ("local_command", "compact_boundary")
 # Types of lines in which other dialects call tools.
@@ -88,9 +89,12 @@ class _PlainLine(LineKey, rename="camel", frozen=True, gc=False):
     is_compact_summary: bool | None = None
     message: _PlainMessage | None = None
     content: Raw | UnsetType = UNSET
-    tool_use_result: Raw | UnsetType = UNSET
+    tool_use_result: _CallOutcome | str | float | bool | list[Raw] | None = None
     permission_decision: Raw | UnsetType = UNSET
     tool_denial_kind: Raw | UnsetType = UNSET
+
+
+_NO_OUTCOME = _CallOutcome()
 
 
 class _NotPlain(Exception):
@@ -112,7 +116,6 @@ class _Call:
 
 
 _decode = msgspec.json.Decoder(_PlainLine).decode
-_outcome = msgspec.json.Decoder(_CallOutcome).decode
 _text = msgspec.json.Decoder(str).decode
 _number = msgspec.json.Decoder(float | int).decode
 _parts = msgspec.json.Decoder(list[_PlainBlock]).decode
@@ -177,20 +180,28 @@ class _PlainLog:
 
     def _take_spoken(self, line: _PlainLine, data: bytes) -> None:
         message = line.message
-        if message is None or _NOTIFIED in data:
+        if message is None:
             raise _NotPlain
         self._check(line, data)
         content = message.content
-        if self._seeks_prompt and line.type == "user":
-            self._seeks_prompt = False
-            self.agents = int(not is_warm_up(_prompt(content)))
-        answer = message.id if line.type == "assistant" else None
-        if answer and self._groups and self._groups[-1][0] == answer:
+        if line.type == "user":
+            self._take_user(line, message)
+        elif message.id and self._groups and self._groups[-1][0] == message.id:
             self._continue(line, message)
         elif content is not None:
             self._add(line, message, _count(content), self._text_of(content))
         if isinstance(content, list):
             self._take_calls(line, content)
+
+    def _take_user(self, line: _PlainLine, message: _PlainMessage) -> None:
+        content = message.content
+        if _is_notice(content):
+            raise _NotPlain
+        if self._seeks_prompt:
+            self._seeks_prompt = False
+            self.agents = int(not is_warm_up(_prompt(content)))
+        if content is not None:
+            self._add(line, message, _count(content), self._text_of(content))
 
     def _add(self, line: _PlainLine, message: _PlainMessage | None, blocks: int, text: str | None) -> None:
         is_user = line.type == "user"
@@ -243,19 +254,18 @@ class _PlainLog:
                     given = self._input_of(block.input)
                     self._calls[block.id] = _Call(block.name, _at(line.timestamp), given)
             return
-        rich: _CallOutcome | None = None
         for block in content:
             call = self._calls.get(block.tool_use_id or "") if block.type == "tool_result" else None
             if call is not None and call.status is ToolCallStatus.MISSING:
-                rich = rich or _rich(line.tool_use_result)
-                self._answer(call, line, block, rich)
+                self._answer(call, line, block)
 
     def _input_of(self, given: Raw | UnsetType) -> str | None:
         if self._texts is None:
             return None
         return self._texts.of_json(b"{}" if isinstance(given, UnsetType) else bytes(given))
 
-    def _answer(self, call: _Call, line: _PlainLine, block: _PlainBlock, rich: _CallOutcome) -> None:
+    def _answer(self, call: _Call, line: _PlainLine, block: _PlainBlock) -> None:
+        rich = line.tool_use_result if isinstance(line.tool_use_result, _CallOutcome) else _NO_OUTCOME
         is_error = block.is_error is True
         text = _result(block.content) if is_error or self._texts is not None else _beginning(block.content)
         call.in_background = rich.is_async is True or rich.background_task_id is not UNSET
@@ -286,6 +296,7 @@ class _Texts:
         return self._redactor.line(data).decode("utf-8", "replace")
 
 
+@functools.lru_cache(8)  # the time of a line is asked for by its message and by its calls
 def _at(timestamp: str | None) -> int | None:
     moment = parsed_time(timestamp)
     return None if moment is None else microseconds(moment)
@@ -298,6 +309,13 @@ def microseconds(moment: dt.datetime) -> int:
 
 def _count(content: str | list[_PlainBlock]) -> int:
     return len(content) if isinstance(content, list) else 1
+
+
+def _is_notice(content: str | list[_PlainBlock] | None) -> bool:
+    """Whether a user's line tells how a background call ended."""
+    if isinstance(content, list):
+        return any(block.type == "text" and _string(block.text).startswith(NOTIFICATION) for block in content)
+    return content is not None and content.startswith(NOTIFICATION)
 
 
 def _prompt(content: str | list[_PlainBlock] | None) -> str:
@@ -329,16 +347,9 @@ def _result(content: Raw | UnsetType) -> str:
 
 def _beginning(content: Raw | UnsetType) -> str:
     """As much of a result as says how the call ended: building all of it is most of the work."""
-    return _result(content) if _INTERRUPTED in bytes(content or b"")[:4096] else ""
-
-
-def _rich(result: Raw | UnsetType) -> _CallOutcome:
-    if isinstance(result, UnsetType) or memoryview(result)[0] != b"{"[0]:
-        return _CallOutcome()
-    try:
-        return _outcome(result)
-    except REFUSED:
-        raise _NotPlain from None
+    if isinstance(content, UnsetType) or _INTERRUPTED not in bytes(memoryview(content)[:4096]):
+        return ""
+    return _result(content)
 
 
 def _is_refused(line: _PlainLine) -> bool:
@@ -448,10 +459,11 @@ def _session_of(path: Path) -> str | None:
 
 def lake_job(data: str | None) -> Run:
     """A job of ``system.pool``: the rows of some logs. ``data``: recollect's directory, where texts are wanted."""
-    gc.disable()  # many rows, no cycles, and a short life
     texts = None if data is None else _Texts(data)
 
     def run(tasks: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-        yield [tuple(read(LakeTask(*task), texts)) for task in tasks]
+        with unwatched():
+            found = [tuple(read(LakeTask(*task), texts)) for task in tasks]
+        yield found
 
     return run

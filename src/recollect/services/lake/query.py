@@ -182,5 +182,6 @@ def _current(table: LakeTable, home: Home) -> Any:
 
 
 def _first(cause: Exception) -> str:
-    """The first line of an engine's message: the rest quotes the query."""
-    return next((line for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
+    """The first line of an engine's message and what it proposes instead; the rest quotes the query."""
+    first, *others = [line for line in str(cause).splitlines() if line.strip()] or [type(cause).__name__]
+    return " ".join([first, *(line for line in others if line.startswith(("Candidate", "Did you mean")))])
