@@ -16,8 +16,23 @@ HEAVY = (
     "typing_extensions",
     "inspect",
     "hashlib",
+    "platform",
+    "gettext",
+    "locale",
+    "textwrap",
+    "ipaddress",
+    "urllib.parse",
+    "threading",
+    "weakref",
+    "msgspec.inspect",
+    "msgspec._json_schema",
     "recollect.model.codec",
+    "recollect.model.entry",
+    "recollect.model.timespan",
+    "recollect.model.cost.reconcile",
     "recollect.model.line_views.odd_lines",
+    "recollect.services.search.text_scan_worker",
+    "recollect.system.pool",
 )
 
 
@@ -55,10 +70,41 @@ def test_little_is_imported(command: list[str], is_new: bool, log: Path) -> None
     assert "[]" == printed(program)
 
 
+def test_a_log_with_branches_is_counted_again_with_little(log: Path) -> None:
+    """Its messages are counted from its links; the entries themselves are not read."""
+    with log.open("ab") as end:
+        end.write(encoded([assistant("b", "u", 2, "another branch"), assistant("c", "b", 3, "more of it")]))
+    program = (
+        "import sys\n"
+        "from recollect.cli.main import main\n"
+        "main(['list', '--json'])\n"
+        f"print([name for name in {(*HEAVY, 'recollect.model.blocks')} if name in sys.modules],"
+        " 'recollect.storage.logs.log_counts' in sys.modules)"
+    )
+
+    assert "[] True" == printed(program)
+
+
+def test_a_stand_in_gives_way_to_the_module_itself() -> None:
+    """Whoever asks later has all of it: schemas, translations, addresses, the platform."""
+    program = (
+        "from recollect.cli import quick_start\n"
+        "import gettext, ipaddress, pathlib, platform, urllib.parse, uuid\n"
+        "import msgspec\n"
+        "schema = msgspec.json.schema(int)\n"
+        "kinds = msgspec.inspect.type_info(int), gettext.NullTranslations, platform.machine(), uuid.uuid4()\n"
+        "host = urllib.parse.urlsplit('http://[::1]/').hostname\n"
+        "host += pathlib.Path('/a b').as_uri()\n"
+        "print(schema, host, ipaddress.ip_address('::1'), len(kinds))"
+    )
+
+    assert "{'type': 'integer'} ::1file:///a%20b ::1 4" == printed(program)
+
+
 def test_what_msgspec_goes_without_is_there_for_others() -> None:
     """Only its own import of typing_extensions is passed over."""
     program = (
-        "import recollect.cli.spend.cost\n"
+        "from recollect.cli import quick_start\n"
         "import importlib.util\n"
         "if importlib.util.find_spec('typing_extensions'):\n"
         "    import typing_extensions\n"
@@ -73,7 +119,7 @@ def test_whoever_had_it_loaded_keeps_it() -> None:
     program = (
         "import sys, types\n"
         "mine = sys.modules['typing_extensions'] = types.ModuleType('typing_extensions')\n"
-        "import recollect.cli.spend.cost\n"
+        "from recollect.cli import quick_start\n"
         "print(sys.modules['typing_extensions'] is mine)"
     )
 

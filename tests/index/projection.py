@@ -133,7 +133,7 @@ def messages(index: IndexDatabase) -> list[Row]:
     ends = functools.cache(lambda path: Path(path).read_bytes() if Path(path).is_file() else b"")
     found = rows(
         index,
-        "SELECT path, offset, length, uuid, parent, at, kind, digest, text FROM messages JOIN files ON files.id = file",
+        "SELECT path, offset, length, uuid, at, kind, digest, text FROM messages JOIN files ON files.id = file",
     )
     return sorted(
         (

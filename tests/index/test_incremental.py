@@ -38,6 +38,7 @@ from tests.index import reference
 from tests.index.lines import responses, texts, turns
 from tests.index.projection import counting, differences, faults, projection, rows, totals
 from tests.index.world import SESSIONS, World, encoded, forked, settle_directories
+from tests.memory import memory
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
 few = st.integers(0, 3)
@@ -92,7 +93,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.base = Path(tempfile.mkdtemp(prefix="recollect-index-"))
+        self.base = Path(tempfile.mkdtemp(prefix="recollect-index-", dir=memory()))
         self.world = World(self.base)
         self.index = IndexDatabase(self.base / "index.sqlite")
         self.kept: dict[str, bytes] = {}  # by path, what the index has read of each log that was there

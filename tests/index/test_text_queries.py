@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recollect.errors import UsageError
+from recollect.index.catalogue import _KNOWN_ID
+from recollect.index.cost_queries import _ASKED_AT
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import KIND_CODES, Frame, MessageRow
-from recollect.index.ingest import Ingest
+from recollect.index.ingest import _SAME_TEXT, Ingest
 from recollect.index.placed import ScannedLog
 from recollect.index.schema import SESSION
 from recollect.index.text_queries import COUNTED, RANKED, TextFilter, TextQueries, TextQueryResult
@@ -25,7 +28,7 @@ def said(text: str, at: int | None, uuid: int | str | None, column: int = PROSE)
     texts = tuple(text.encode() if place == column else None for place in range(6))
     name = uuid.to_bytes(16, "big") if isinstance(uuid, int) else uuid
     digest = None if uuid is None else sum(text.encode()) + len(text) * 1000
-    return MessageRow(0, 10, name, None, at, KIND_CODES["user"], digest, texts)
+    return MessageRow(0, 10, name, at, KIND_CODES["user"], digest, texts)
 
 
 class SmallIndex:
@@ -67,6 +70,24 @@ def index(tmp_path: Path) -> Iterator[SmallIndex]:
 
 def times(answer: TextQueryResult) -> list[int | None]:
     return [text.copies[0].at for text in answer.texts]
+
+
+def test_ids_with_the_same_end_are_different_messages(index: SmallIndex) -> None:
+    """Ids are looked up by their last bytes; a copy has all of them."""
+    index.log(said("fox", 1, 5), said("owl", 2, "an id that ends alike"))
+    index.log(said("fox", 3, 5 | 1 << 100), said("owl", 4, "one that ends alike"), said("fox", 5, 5))
+
+    assert ([3, 1], [4, 2]) == (times(index.newest("fox")), times(index.newest("owl")))
+
+
+@pytest.mark.parametrize("query", [_SAME_TEXT, _KNOWN_ID, f"SELECT {_ASKED_AT} FROM copies"])
+def test_an_id_is_found_without_reading_every_message(index: SmallIndex, query: str) -> None:
+    plan = [
+        str(row[3])
+        for row in index.database.rows(f"EXPLAIN QUERY PLAN {query}", *[1] * (2 if "?2" in query else 0))
+    ]
+
+    assert any("messages USING INDEX messages_by_uuid" in step for step in plan), plan
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -222,6 +243,54 @@ def test_an_expression_the_table_cannot_parse_is_a_usage_error(index: SmallIndex
     """It names the expression."""
     with pytest.raises(UsageError, match="search"):
         index.newest('"')
+
+
+PREFIXED = [f"func{number}" for number in range(8)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [PREFIXED, [*PREFIXED, "func\u65e5"], [f"func{number}" for number in range(150)]],
+    ids=["few", "one beyond ASCII", "more than are spelled out"],
+)
+def test_a_prefix_finds_all_words_that_begin_so(index: SmallIndex, words: list[str]) -> None:
+    """Alone, with others, without others and under many brackets; also where a word is in no log any more."""
+    gone = index.log(said("funcgone here", 0, 1))
+    index.log(*(said(f"{word} {'odd' if at % 2 else 'even'}", at, 10 + at) for at, word in enumerate(words)))
+    index.log(said("fun fund even", 500, 2), said("unfunc odd", 501, 3))
+    index.forget(gone)
+    newest_first = list(reversed(range(len(words))))
+
+    def asked(match: str) -> list[int | None]:
+        return times(index.newest(match, limit=200))
+
+    assert newest_first == asked('"func"*')
+    assert newest_first == asked(f'{"(" * 20}"func"*{")" * 20}')
+    assert [at for at in newest_first if at % 2] == asked('"func"* AND "odd"')
+    assert [501, *(at for at in newest_first if at % 2)] == asked('"odd" OR ("func"* NOT "even")')
+    assert [500] == asked('"even" NOT "func"*')
+    assert [0] == [at for at in asked('{prose} : ("func0"*)') if at == 0]
+    assert [] == asked('{title} : ("func"*)')
+    assert [] == asked('"nothing"*')
+
+
+@pytest.mark.parametrize(("words", "is_lazy"), [(100, True), (101, False)])
+def test_the_rows_of_a_prefix_are_given_as_they_are_found(
+    index: SmallIndex, words: int, is_lazy: bool
+) -> None:
+    """FTS5 gathers all rows of a prefix before the first; up to a hundred words are asked for one by one."""
+    index.log(*(said(f"func{number}", number, number) for number in range(words)))
+    asked: list[str] = []
+
+    def noted(_: object, sql: str, values: Any) -> bool:
+        asked.extend([values["match"]] if "texts(:match)" in sql else [])
+        return True
+
+    index.database.connection.exec_trace = noted
+
+    index.newest('"func"*', limit=1)
+
+    assert [is_lazy] == ["*" not in match for match in asked]
 
 
 def test_logs_know_the_log_of_their_session(index: SmallIndex) -> None:

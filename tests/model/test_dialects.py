@@ -280,7 +280,7 @@ def test_a_model_beside_the_message_is_the_answers_model() -> None:
     assert isinstance(entry.body, Assistant)
     assert facts is not None
     assert facts.response is not None
-    answer = plain_answer(line, with_records=False)
+    answer = plain_answer(line, False)
     assert answer is not None
 
     models = {entry.body.message.model, facts.response.model, answer.model}

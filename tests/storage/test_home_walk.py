@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.home_walk import FoundLog, scan_logs
+from tests.memory import memory
 
 ONE = "11111111-1111-4111-8111-111111111111"
 TWO = "22222222-2222-4222-8222-222222222222"
@@ -153,7 +154,7 @@ def test_one_walk_finds_what_the_home_lists(tree: dict[str, Node]) -> None:
 
     A file that several names lead to is listed once, under one of them.
     """
-    with tempfile.TemporaryDirectory() as base, closed_directories():
+    with tempfile.TemporaryDirectory(dir=memory()) as base, closed_directories():
         outside = Path(base, "outside")
         build(outside, {"agent-o.jsonl": 1, f"{TWO}.jsonl": 2, "more": {"agent-p.jsonl": 3}}, outside)
         # Deep enough that no link above leads out of our own directory.
@@ -270,7 +271,7 @@ def test_a_linked_side_directory_is_said_and_not_walked(name: str, tmp_path: Pat
 def test_directories_a_thousand_deep_are_walked() -> None:
     """Whoever nests directories does not stop the walk."""
     # Not in the runner's own directory: deeper than its clean-up can go, should this run be killed.
-    home = tempfile.mkdtemp()
+    home = tempfile.mkdtemp(dir=memory())
     top = f"{home}/projects/-srv/{ONE}/subagents"
     try:
         os.makedirs(top)

@@ -40,6 +40,8 @@ def _done(task: tuple[Any, ...]) -> Iterator[Any]:
             begun.write(".")
         yield b"x" * rest[0]
         return
+    if what == "path":
+        yield Path("not plain")
     if what == "who":
         yield os.getpid()
         return

@@ -24,7 +24,7 @@ from recollect.system.pool import (
     bundles,
     largest_first,
 )
-from recollect.system.pool_worker import receive, send
+from recollect.system.pool_worker import Unsendable, receive, send
 from tests.system.pool_jobs import counting, doing
 
 ROOT = Path(__file__).parents[2]
@@ -177,6 +177,28 @@ def test_what_a_job_prints_is_no_answer() -> None:
     events = list(WorkerPool(doing, processes=1).events([("print", 0, 7)]))
 
     assert [TaskPiece(0, ("whole", 7)), TaskEnd(0)] == events
+
+
+@pytest.mark.parametrize(
+    ("setup", "tasks"),
+    [(Path("x"), [1]), (None, [("whole", 0, 1), Path("x")]), (None, [("path",)])],
+    ids=["setup", "task", "piece"],
+)
+def test_what_cannot_be_sent_is_a_mistake_and_not_done_again(
+    setup: Path | None, tasks: list[object], started: list[subprocess.Popen[bytes]]
+) -> None:
+    """The caller could do it, but every task would then be done here, and nobody would see why it takes so long."""
+    with pytest.raises(Unsendable, match=r"cannot be sent to another process: .*Path"):
+        list(WorkerPool(doing, setup, processes=1).answers(tasks))
+    assert [-signal.SIGKILL] == [one.returncode for one in started]
+
+
+def test_what_is_too_deep_to_be_sent_is_done_here() -> None:
+    """That is no mistake: lines of a log can be so."""
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    assert [(0, ("whole", deep))] == list(WorkerPool(doing, processes=1).answers([("whole", 0, deep)]))
 
 
 # --- ends --------------------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
-"""Faster start and exit for commands that run often. Import it before anything that imports msgspec.
+"""Faster start and exit for commands that run often. Import it before anything that imports msgspec or argparse.
 
 Half the time of such a command is Python itself. Three costs are avoided:
 
-- msgspec imports typing_extensions if it is installed, although ``typing`` has the same names
-  since Python 3.11; that loads a large part of the standard library. It is hidden from msgspec
-  only: later imports find it.
+- msgspec and the standard library import modules for what no command here does: typing_extensions
+  (``typing`` has the same names since Python 3.11), schemas, the name of the platform, translations,
+  addresses. While they import, a stand-in is in the place of each; it loads the module
+  when anything else of it is asked for. Later imports find the module itself.
 - The garbage collector scans all imported objects repeatedly during imports.
 - At exit it scans everything once more, just before the process gives back its memory.
 """
@@ -13,18 +14,68 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
+from types import ModuleType
 
 _HIDDEN_MODULE = "typing_extensions"
 # New objects between two collections: more than a start creates, a few megabytes at most.
 _COLLECTION_THRESHOLD = 100_000
 
+
+class _StandIn(ModuleType):
+    """A module that is loaded at the first question it cannot answer."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        import importlib
+
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def _late(module: str, function: str) -> object:
+    """A function of a module that is loaded when it is called."""
+
+    def called(*arguments: object, **options: object) -> object:
+        import importlib
+
+        return getattr(importlib.import_module(module), function)(*arguments, **options)
+
+    return called
+
+
+def _import_little() -> None:
+    """Import msgspec, argparse and pathlib without what they do not need here."""
+    schema, urls = "msgspec._json_schema", "urllib.parse"
+    known: dict[str, dict[str, object]] = {
+        "platform": {"system": lambda: os.uname().sysname} if os.name == "posix" else {},
+        "gettext": {"gettext": str, "ngettext": lambda one, many, count: one if count == 1 else many},
+        urls: {"quote_from_bytes": _late(urls, "quote_from_bytes")},
+        "msgspec.inspect": {},
+        schema: {name: _late(schema, name) for name in ("schema", "schema_components")},
+    }
+    placed: dict[str, object] = {}
+    for name, answers in known.items():
+        if name not in sys.modules:
+            placed[name] = sys.modules[name] = _StandIn(name)
+            vars(placed[name]).update(answers)
+    if _HIDDEN_MODULE not in sys.modules:
+        placed[_HIDDEN_MODULE] = sys.modules[_HIDDEN_MODULE] = None  # type: ignore[assignment]  # an import fails
+    try:
+        import argparse  # noqa: F401 - imported here so that later imports find them loaded
+        import pathlib  # noqa: F401
+
+        import msgspec  # noqa: F401
+    finally:
+        for name, stand_in in placed.items():
+            if sys.modules.get(name) is stand_in:
+                del sys.modules[name]
+
+
 gc.set_threshold(_COLLECTION_THRESHOLD)
 atexit.register(gc.freeze)
-
-if "msgspec" not in sys.modules and _HIDDEN_MODULE not in sys.modules:
-    sys.modules[_HIDDEN_MODULE] = None  # type: ignore[assignment]  # None makes an import fail
-    try:
-        import msgspec  # noqa: F401 - imported here so that later imports find it loaded
-    finally:
-        del sys.modules[_HIDDEN_MODULE]
+if "msgspec" not in sys.modules:
+    _import_little()

@@ -11,10 +11,12 @@ Only reads; knows nothing of prices or time zones.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+from msgspec import Struct
 
 from recollect.index.database import IndexDatabase
-from recollect.index.schema import AGENT, QUARTER_MS, TOOL_OUTPUT
+from recollect.index.schema import AGENT, QUARTER_MS, TOOL_OUTPUT, same_uuid
 
 Row = tuple[int, ...]
 Span = tuple[int, int]
@@ -30,7 +32,7 @@ _DAY = f"((quarter + {_SHIFT * _QUARTERS_A_DAY}) / {_QUARTERS_A_DAY} - {_SHIFT})
 _CLASSES = " + ".join(f"({name} > 0) * {1 << place}" for place, name in enumerate(_COUNTS))
 # The plus keeps SQLite from scanning all lines of the log: few lines share an id.
 _ASKED_AT = (
-    "(SELECT messages.at FROM messages WHERE messages.uuid = copies.asked AND +messages.file = copies.file"
+    f"(SELECT messages.at FROM messages WHERE {same_uuid('copies.asked')} AND +messages.file = copies.file"  # noqa: S608 - constants
     " ORDER BY messages.offset LIMIT 1)"
 )
 
@@ -42,7 +44,7 @@ _GONE = (
 )
 
 
-class UsageRowFilter(NamedTuple):
+class UsageRowFilter(Struct, frozen=True):
     """Selects rows. ``files`` and ``models`` are numbers; None means all."""
 
     columns: frozenset[str] = frozenset()  # some of file, branch, tool: the columns to group by
@@ -140,7 +142,7 @@ def first_at(database: IndexDatabase, quarter: int) -> int | None:
     return cast("int | None", found)
 
 
-class UsageLogRow(NamedTuple):
+class UsageLogRow(Struct, frozen=True, gc=False):
     """A log as the index knows it."""
 
     number: int

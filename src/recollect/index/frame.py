@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from recollect.index.schema import Id
+
 try:  # hashlib would load OpenSSL, which takes as long as reading a few lines
     from _blake2 import blake2b
 except ImportError:
@@ -22,7 +24,6 @@ MESSAGE_KINDS = ("other", "user", "assistant", "system", "attachment", "progress
 KIND_CODES = {name: code for code, name in enumerate(MESSAGE_KINDS)}
 TOOL_OUTPUT_KIND = KIND_CODES["tool-output"]
 
-Id = bytes | str | None  # a uuid as 16 bytes; any other id unchanged
 Columns = tuple[bytes | None, ...]
 CountValues = tuple[int | None, bool, str | None, str | None, str | None, int]
 
@@ -34,7 +35,7 @@ CostState = tuple[int | None, int | None, list[RecordedAmount]]  # when written,
 
 # The values of a ``MessageRow``. There is one for every line, so frames hold plain tuples: they are made and
 # sent faster.
-MessageValues = tuple[int, int, Id, Id, int | None, int, int | None, Columns | None, str | None]
+MessageValues = tuple[int, int, Id, int | None, int, int | None, Columns | None, str | None]
 
 
 class MessageRow(NamedTuple):
@@ -43,7 +44,6 @@ class MessageRow(NamedTuple):
     offset: int
     length: int
     uuid: Id
-    parent: Id
     at: int | None
     kind: int
     digest: int | None
@@ -130,11 +130,3 @@ class Frame(NamedTuple):
     tail: bytes = b""
     # Why the log could not be read from ``start`` on, "" if it vanished; such a frame holds nothing else.
     problem: str | None = None
-
-
-def id_text(value: Id) -> str | None:
-    """An id as in the log."""
-    if not isinstance(value, bytes):
-        return value
-    text = value.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -17,11 +17,12 @@ keeps neither places nor counts of words, so it is small. Its rows are numbered 
 
 from __future__ import annotations
 
-VERSION = 7
+VERSION = 8
 
 # What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
 
+Id = bytes | str | None  # of a message: a uuid as 16 bytes; any other id unchanged
 SPAN_BITS = 10  # the newest time is stored for every 1,024 text rows
 QUARTER_MS = 900_000
 
@@ -73,14 +74,15 @@ CREATE TABLE messages(
   file INTEGER NOT NULL,
   offset INTEGER NOT NULL,
   length INTEGER NOT NULL,
-  uuid, parent,
+  uuid,
   at INTEGER,
   kind INTEGER NOT NULL,
   text INTEGER,
   digest INTEGER
 );
 CREATE INDEX messages_by_place ON messages(file, offset);
-CREATE INDEX messages_by_uuid ON messages(uuid) WHERE uuid IS NOT NULL;
+-- Nearly every line has an id, and its end is enough to find it (``same_uuid``).
+CREATE INDEX messages_by_uuid ON messages(substr(uuid, -6)) WHERE uuid IS NOT NULL;
 CREATE INDEX messages_by_text ON messages(text) WHERE text <> id;
 CREATE TABLE spans(span INTEGER PRIMARY KEY, newest INTEGER NOT NULL);
 CREATE TABLE responses(id INTEGER PRIMARY KEY, message TEXT UNIQUE);
@@ -99,7 +101,7 @@ CREATE TABLE usage(
   cache_read INTEGER NOT NULL, web_searches INTEGER NOT NULL,
   recorded INTEGER, duration INTEGER, asked, lines INTEGER NOT NULL
 );
-CREATE UNIQUE INDEX usage_by_response ON usage(response, file, request, speaker);
+CREATE INDEX usage_by_response ON usage(response); -- in it, one row for each file, request and speaker
 CREATE VIEW copies AS SELECT
   own.id, own.response, own.file, own.request, own.speaker, own.has_stop, own.forked, own.at, own.branch, own.tool, own.duration, own.asked, own.lines,
   own.counted & 1 AS counted,
@@ -152,6 +154,19 @@ CREATE VIRTUAL TABLE recall USING fts5(
 """
 
 ROLE_BITS = 3
+
+
+def id_text(value: Id) -> str | None:
+    """An id as in the log."""
+    if not isinstance(value, bytes):
+        return value
+    text = value.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def same_uuid(value: str) -> str:
+    """The condition that a message has an id, by its index; ``value`` is an expression."""
+    return f"substr(messages.uuid, -6) = substr({value}, -6) AND messages.uuid = {value}"
 
 
 def recall_row(text: int, role: int) -> int:

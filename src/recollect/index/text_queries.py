@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -41,6 +42,14 @@ UNION ALL
 SELECT text, id, file, offset, length, uuid, at, kind FROM messages
  WHERE text IN (SELECT value FROM json_each(?1)) AND text <> id
 """
+# A prefix of one plain word in a query of ``WordQuery``; more words than this are as slow, and deeper ones may be too
+# much for the parser of FTS5.
+_PREFIX = re.compile(r'"([0-9a-z]+)"\*')
+_SPELLED, _NESTED = 100, 10
+_VOCABULARY = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab('main', 'texts', 'instance')"
+)
+_NEXT_WORD = "SELECT term FROM temp.vocabulary WHERE term >= ? AND term < ? LIMIT 1"
 _TITLES = 4  # the last columns, which may give a title
 # Logs, each with the log of its session, in the same home if there is one.
 _LOGS = """
@@ -210,7 +219,29 @@ class TextQueries:
     def _rows(self, match: str, only: TextFilter) -> Iterator[int]:
         """Matching rows, last one first."""
         sql = f"SELECT texts.rowid {_from(only)} AND texts.rowid >= :lowest ORDER BY texts.rowid DESC"
+        match = self._spelled_out(match)
         return (row for (row,) in self._run(sql, match, only, lowest=self._lowest(only.since)))
+
+    def _spelled_out(self, match: str) -> str:
+        """A query with the words of the index that begin so in the place of each prefix.
+
+        FTS5 gathers all rows of a prefix before it gives the first one; rows of words it gives as it finds them.
+        """
+        if match.count("(") > _NESTED:
+            return match
+        return _PREFIX.sub(lambda found: self._beginning(found[1]) or found[0], match)
+
+    def _beginning(self, prefix: str) -> str | None:
+        """A query for the words that begin so; None where there are none, too many, or some that are not plain."""
+        self._db.connection.execute(_VOCABULARY)
+        found: list[str] = []
+        word, beyond = prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        while word := cast("str", self._db.value(_NEXT_WORD, word, beyond) or ""):
+            if len(found) == _SPELLED or not (word.isascii() and word.isalnum()):
+                return None
+            found.append(f'"{word}"')
+            word += "\0"
+        return f"({' OR '.join(found)})" if found else None
 
     def _own_copies(self, rows: Sequence[int]) -> dict[int, _Own]:
         """Log, time and id of the copies that were read first, if they still exist."""

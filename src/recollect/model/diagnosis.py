@@ -18,6 +18,7 @@ from msgspec import Struct
 from recollect.model.checks import CODES, REPAIR, CheckRule, RuleViolation
 from recollect.model.checks.scan import MOST_KEPT, LogIdentity, LogScan, LogSource
 from recollect.model.findings import Finding
+from recollect.model.ids import short_id
 from recollect.model.repair.actions import ACTIONS
 from recollect.model.repair.plan import LogRepair, mended
 
@@ -95,7 +96,7 @@ def _finding(
 def _fix(rule: CheckRule, log: LogIdentity, *, is_mended: bool) -> str:
     if log.kind == "agent" and rule.is_mendable:
         return _NOT_RESUMED
-    return (REPAIR if is_mended else rule.other_fix).format(session=log.session[:8], path=log.path)
+    return (REPAIR if is_mended else rule.other_fix).format(session=short_id(log.session), path=log.path)
 
 
 def _numbers(violation: RuleViolation, scan: LogScan, repair: LogRepair | None) -> str:

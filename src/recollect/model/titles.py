@@ -69,4 +69,6 @@ def copy_note(title: str, origin: str | None) -> str:
     """``fork of 6ada00ba`` or ``repaired copy of 6ada00ba``; "" for a session of its own."""
     if origin is None:
         return ""
-    return f"{'repaired copy' if title.endswith(REPAIRED) else 'fork'} of {origin[:8]}"
+    from recollect.model.ids import short_id
+
+    return f"{'repaired copy' if title.endswith(REPAIRED) else 'fork'} of {short_id(origin)}"

@@ -28,6 +28,10 @@ _SUBAGENTS, _RESULTS = "subagents", "tool-results"
 _SETTLED_NS = 3_000_000_000
 
 
+# Device, inode, size and time of a log, in the order ``FoundLog`` has them.
+LogState = tuple[int, int, int, int]
+
+
 class DirectoryReader(Protocol):
     """How directories are read. What could not be read is noted by the reader."""
 
@@ -135,13 +139,22 @@ def walk(root: Path, problems: list[tuple[str, str]] | None = None) -> HomeWalk:
     scan = _LogScanner([] if problems is None else problems)
     began = time.time_ns()
     scan.home(root)
-    # A directory that changed just now may change once more without its time telling: clocks tick.
-    is_settled = all(seen.inode and seen.mtime_ns < began - _SETTLED_NS for seen in scan.directories)
-    is_whole = scan.is_whole and is_settled and all(log.inode for log in scan.found)
+    is_whole = scan.is_whole and are_settled(scan.directories, began) and all(log.inode for log in scan.found)
     return HomeWalk(scan.found, scan.directories if is_whole else None)
 
 
-def have_same_names(directories: Iterable[SeenDirectory]) -> bool:
+def seen_directory(path: str) -> SeenDirectory:
+    """A directory as it is now: to be asked before its names are read."""
+    seen = os.stat(path)  # noqa: PTH116 - no Path for thousands of names
+    return SeenDirectory(path, seen.st_dev, seen.st_ino, seen.st_mtime_ns)
+
+
+def are_settled(directories: Iterable[SeenDirectory], now_ns: int) -> bool:
+    """Whether their times would tell of the next change: one that changed just now may change within the same tick."""
+    return all(seen.inode and seen.mtime_ns < now_ns - _SETTLED_NS for seen in directories)
+
+
+def have_same_names(directories: Iterable[tuple[str, int, int, int]]) -> bool:
     """Whether no name was added to these directories or taken away since they were walked through."""
     look = os.stat
     try:
@@ -154,13 +167,18 @@ def have_same_names(directories: Iterable[SeenDirectory]) -> bool:
     return True
 
 
-def look_at(path: str) -> tuple[int, int, int, int] | None:
-    """Device, inode, size and time of a log, in the order ``FoundLog`` has them; None where it cannot be seen."""
+def changed_logs(known: Iterable[tuple[str, LogState]]) -> list[tuple[str, LogState]] | None:
+    """Of these logs, those that changed, as they are now; None where one of all cannot be seen."""
+    look, changed = os.stat, []
     try:
-        now = os.stat(path)  # noqa: PTH116 - no Path for thousands of names
+        for path, before in known:
+            now = look(path)
+            state = now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
+            if state != before:
+                changed.append((path, state))
     except OSError:
         return None
-    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
+    return changed
 
 
 class _LogScanner:
@@ -249,8 +267,7 @@ class _LogScanner:
     def entries(self, directory: str) -> list[os.DirEntry[str]]:
         """As they are at this moment."""
         try:
-            seen = os.stat(directory)  # noqa: PTH116 - no Path for thousands of names
-            self.directories.append(SeenDirectory(directory, seen.st_dev, seen.st_ino, seen.st_mtime_ns))
+            self.directories.append(seen_directory(directory))
             with os.scandir(directory) as entries:
                 return list(entries)
         except FileNotFoundError:

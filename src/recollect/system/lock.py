@@ -19,9 +19,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import threading
 import time
-import weakref
+
+# Not from threading and weakref: these take longer to load than a lock takes to take.
+from _thread import TIMEOUT_MAX, RLock, get_ident
+from _weakrefset import WeakSet
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -84,13 +86,13 @@ class FileLock:
         self._identity: tuple[int, int] | None = None
         self._holder_line = b""
         # Reentrant only because the system then checks that a release comes from the holder.
-        self._threads = threading.RLock()
+        self._threads = RLock()
         self._owner: int | None = None
         _live.add(self)
 
     def acquire(self) -> None:
         """Take the lock, or raise LogLocked after ``timeout`` seconds; StorageError if the file system refuses."""
-        me = threading.get_ident()
+        me = get_ident()
         if self._owner == me:
             raise LogLocked(self._guards, 0, "this same thread")
         deadline = time.monotonic() + self.timeout
@@ -113,7 +115,7 @@ class FileLock:
         An interrupt can stop this half way. A second call finishes it, so callers that must be sure use
         a ``finally`` and call it again if it did not complete.
         """
-        if self._owner == threading.get_ident():
+        if self._owner == get_ident():
             if self._fd >= 0:
                 try:
                     _unlock(self._fd)
@@ -153,7 +155,7 @@ class FileLock:
         self._close_file()
 
     def _wait_for_threads(self) -> None:
-        if not self._threads.acquire(timeout=min(max(self.timeout, 0), threading.TIMEOUT_MAX)):
+        if not self._threads.acquire(timeout=min(max(self.timeout, 0), TIMEOUT_MAX)):
             raise LogLocked(self._guards, self.timeout, "another thread of this process")
 
     def _acquire_file(self, deadline: float) -> None:
@@ -210,7 +212,7 @@ class FileLock:
     def forget_parent(self) -> None:
         """In a forked child: close the parent's descriptor without unlocking it."""
         self._close_file()  # never _unlock: that would release the parent's lock as well (S7)
-        self._threads = threading.RLock()
+        self._threads = RLock()
         self._owner = None
         self._holder_line = b""
 
@@ -223,7 +225,7 @@ def _holder_line() -> bytes:
     return text.encode("ascii", "replace")[: _HOLDER_BYTES - 1].ljust(_HOLDER_BYTES - 1) + b"\n"
 
 
-_live: weakref.WeakSet[FileLock] = weakref.WeakSet()
+_live: WeakSet[FileLock] = WeakSet()
 
 
 def _after_fork_in_child() -> None:

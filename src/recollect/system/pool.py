@@ -1,7 +1,7 @@
 """One pool of worker processes, for every job that reads many files.
 
 A job is a top-level function. It takes a setup and returns a function that turns one task into pieces.
-Setup, tasks and pieces are plain values that ``marshal`` can write. A job may yield None while it has
+Setup, tasks and pieces are plain values that ``marshal`` can write; others raise ``Unsendable``. A job may yield None while it has
 no piece yet, so that the pool can check the deadline.
 
 ``events`` yields pieces as they arrive and one result per task: a ``TaskEnd``, or a ``TaskFailure``

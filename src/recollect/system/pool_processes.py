@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from recollect.system.pool import NEVER, DeadlinePassed, TaskEnd, TaskEvent, TaskFailure, TaskPiece
-from recollect.system.pool_worker import receive, send
+from recollect.system.pool_worker import Unsendable, receive, send
 
 if TYPE_CHECKING:
     from recollect.system.pool import WorkerPool
@@ -42,6 +42,7 @@ class PoolProcesses:
         self._news: queue.SimpleQueue[TaskEvent | None] = queue.SimpleQueue()  # None: a worker is done
         self._room = threading.Semaphore(pool.waiting)
         self._is_over = False
+        self._mistake: Unsendable | None = None
         self._workers: list[subprocess.Popen[bytes]] = []
         # The workers that did start share the tasks.
         with contextlib.suppress(OSError):
@@ -69,6 +70,9 @@ class PoolProcesses:
                 event = self._awaited()
                 if event is None:
                     at_work -= 1
+                    # The caller could do such a task itself: slowly, and no one would know why.
+                    if self._mistake is not None:
+                        raise self._mistake
                 else:
                     self._room.release()
                     yield event
@@ -101,6 +105,9 @@ class PoolProcesses:
         try:
             with contextlib.suppress(*_UNREADABLE):
                 self._converse(worker, mine)
+        except Unsendable as mistake:
+            self._mistake = mistake
+            mine.clear()
         finally:
             if mine:
                 number = mine.popleft()
@@ -120,6 +127,8 @@ class PoolProcesses:
             if not mine:
                 return
             kind, *rest = receive(back)
+            if kind == "unsendable":
+                raise Unsendable(*rest)
             if kind == "piece":
                 self._tell(TaskPiece(mine[0], *rest))
             else:

@@ -59,6 +59,8 @@ def _work(messages: SimpleQueue[Any], target: IO[bytes]) -> None:
                     send(target, ("piece", piece))
         except BrokenPipeError:
             raise
+        except Unsendable as problem:
+            send(target, ("unsendable", str(problem)))
         except Exception as problem:  # noqa: BLE001 - reported, and then it is the caller's
             send(target, ("end", f"{type(problem).__name__}: {problem}"))
         else:
@@ -68,9 +70,20 @@ def _work(messages: SimpleQueue[Any], target: IO[bytes]) -> None:
 # Values between two processes of one interpreter: ``marshal`` with its length before it.
 
 
+class Unsendable(Exception):
+    """A mistake in a job: it sends a value of a type that another process cannot get."""
+
+
 def send(stream: IO[bytes], value: Any) -> None:
-    """Write one value."""
-    data = marshal.dumps(value)
+    """Write one value. ``ValueError`` where it is too deep, ``Unsendable`` where such a value never can be sent."""
+    try:
+        data = marshal.dumps(value)
+    except ValueError as problem:
+        if "unmarshallable" in str(problem):
+            raise Unsendable(
+                f"a value of a type that cannot be sent to another process: {value!r:.200}"
+            ) from None
+        raise
     stream.write(len(data).to_bytes(_LENGTH_BYTES, "big"))
     stream.write(data)
     stream.flush()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.model.json.text import deeper_than, is_plainly_sound
+from recollect.model.json.text import deeper_than, is_plainly_sound, may_be_deep
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_depth_is_what_counting_one_by_one_finds(tokens: list[bytes], most: int)
 
 
 VALUES = st.recursive(
-    st.sampled_from(["", "{", "a[0] = { b }", '{"c": [', "{\t[", 1, None]),
+    st.sampled_from(["", "{", "a[0] = { b }", '{"c": [', "{\t[", "\n[[{", "\n", '"', "\\", 1, None]),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["k", "{ ["]), inner, max_size=2)
     ),
@@ -55,6 +55,7 @@ VALUES = st.recursive(
 )
 
 
+@example(["\n", ["\n", ["\n", [1]]]], 3, (",", ":"), False)
 @given(VALUES, st.integers(0, 6), st.sampled_from([(",", ":"), (", ", ": "), ("\t, ", ":\t")]), st.booleans())
 def test_valid_json_is_sound_unless_it_is_too_deep(
     value: object, most: int, separators: tuple[str, str], is_indented: bool
@@ -63,3 +64,12 @@ def test_valid_json_is_sound_unless_it_is_too_deep(
     line = json.dumps(value, separators=separators, indent=1 if is_indented else None).encode()
 
     assert is_plainly_sound(line, most) is not deeper_than(line, most)
+
+
+def test_brackets_of_code_do_not_make_a_line_deep() -> None:
+    """So that its levels need not be counted; a hundred that follow each other are left to the counting."""
+    code = "\n".join(f"\tx[{number}][i] = map[string][]int{{}}" for number in range(100))
+
+    assert not may_be_deep(json.dumps({"text": code}).encode(), 64)
+    assert may_be_deep(json.dumps({"text": "[" * 100}).encode(), 64)
+    assert is_plainly_sound(json.dumps({"text": "[" * 100}).encode(), 64)

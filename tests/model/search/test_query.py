@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from recollect.errors import UsageError
-from recollect.model.search.query import Pattern, Substring, WordQuery
+from recollect.model.search.query import Pattern, Substring, WordQuery, merged
 from recollect.model.search.terms import indexed_text, words
 
 WORDS = [
@@ -265,7 +265,7 @@ def test_a_phrase_lies_within_one_field() -> None:
     assert [True, False] == answers
 
 
-# ---- highlights ------------------------------------------------------------------------------------------
+# ---- marks -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_phrase_lies_within_one_field() -> None:
 )
 def test_what_was_found_is_marked(query: str, text: str, marked: list[str]) -> None:
     """In the text as it was written, and nothing of what is excluded."""
-    assert marked == [text[start:end] for start, end in WordQuery.parse(query).highlights(text)]
+    assert marked == [text[start:end] for start, end in merged(WordQuery.parse(query).places(text))]
 
 
 @given(query=leaves, text=texts)
@@ -300,7 +300,7 @@ def test_a_text_has_marks_when_it_matches(query: str, text: str) -> None:
     """A single word, phrase or prefix is marked in every text that matches, and in no other."""
     parsed = WordQuery.parse(query)
 
-    assert parsed.matches({"prose": text}) == bool(parsed.highlights(text))
+    assert parsed.matches({"prose": text}) == any(parsed.places(text))
 
 
 @given(query=queries, text=texts)
@@ -310,7 +310,7 @@ def test_every_term_that_is_there_is_marked(query: str, text: str) -> None:
         parsed = WordQuery.parse(query)
     except UsageError:
         assume(False)
-    marks = parsed.highlights(text)
+    marks = merged(parsed.places(text))
     places = [place for term in parsed.terms for place in term.places(text)]
 
     covered = all(any(start <= a and b <= end for start, end in marks) for a, b in places)
@@ -341,7 +341,7 @@ def test_a_substring_is_found_anywhere(wanted: str, sensitive: bool, text: str, 
     """Amid words, signs included; capitals count only if that was asked for."""
     finder = Substring(wanted, case_sensitive=sensitive)
 
-    found = [text[start:end] for start, end in finder.highlights(text)]
+    found = [text[start:end] for start, end in merged(finder.places(text))]
 
     assert (marked, bool(marked)) == (found, finder.matches({"title": "", "prose": text}))
 
@@ -399,7 +399,7 @@ def test_an_expression_is_found(regex: str, text: str, marked: list[str]) -> Non
     """As Python's ``re`` finds it, line by line at the ends."""
     finder = Pattern(regex)
 
-    found = [text[start:end] for start, end in finder.highlights(text)]
+    found = [text[start:end] for start, end in merged(finder.places(text))]
 
     assert (marked, bool(marked)) == (found, finder.matches({"title": "", "prose": text}))
 
@@ -408,7 +408,7 @@ def test_an_empty_match_is_a_match_without_a_mark() -> None:
     """``x*`` is everywhere, and there is nothing to show."""
     finder = Pattern("x*")
 
-    assert (True, []) == (finder.matches({"prose": "abc"}), finder.highlights("abc"))
+    assert (True, []) == (finder.matches({"prose": "abc"}), merged(finder.places("abc")))
 
 
 @pytest.mark.parametrize(

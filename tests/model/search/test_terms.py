@@ -367,3 +367,11 @@ def test_outer_words_of_a_run_are_not_whole() -> None:
     runs = ["foo bar baz", " foo(", "\u0301foo bar baz", "量子"]
 
     assert [["bar"], ["foo"], ["bar"], ["量", "子"]] == [list(whole_words(run)) for run in runs]
+
+
+def test_a_word_with_ascii_around_it_needs_no_large_pattern() -> None:
+    """The one for all characters takes longer to compile than the search of a line."""
+    terms.token_pattern.cache_clear()
+
+    assert [(2, 10), (12, 20)] == list(Term(("function",)).places("é function, function é"))
+    assert 1 == terms.token_pattern.cache_info().currsize

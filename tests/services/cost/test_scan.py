@@ -285,6 +285,32 @@ def test_odd_lines_are_read_as_the_index_reads_them(
     assert frame_rows(path, with_all) == found
 
 
+ANSWER: dict[str, Any] = {
+    "type": "assistant",
+    "uuid": "u",
+    "sessionId": "s",
+    "timestamp": "2026-11-15T10:00:00.000Z",
+    "message": {"id": "m1", "model": "claude-opus-4-6", "usage": {"output_tokens": 3}, "content": []},
+}
+ADVISOR = {"type": "advisor_message", "model": "claude-opus-4-7", "output_tokens": 9}
+
+
+@pytest.mark.parametrize(
+    "iterations", [[ADVISOR], [{"type": "message"}, ADVISOR], [{"type": "message"}], [5], None]
+)
+def test_an_advisor_is_found_where_only_iterations_name_it(
+    tmp_path: Path, iterations: list[Any] | None
+) -> None:
+    """It is a response of its own; what else stands there changes nothing."""
+    usage = {"output_tokens": 3, "iterations": iterations}
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(ANSWER | {"message": ANSWER["message"] | {"usage": usage}}) + "\n")
+    found = scan_rows(path, False)
+
+    assert frame_rows(path, False) == found
+    assert 1 + (ADVISOR in (iterations or ())) == len(found)
+
+
 def test_a_last_line_counts_once_it_is_whole(tmp_path: Path) -> None:
     """A line that is being written counts once it is whole, before its newline is there (S3)."""
     line = json.dumps(

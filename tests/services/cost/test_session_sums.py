@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from recollect.index import cost_queries
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.usage import Tokens
 from recollect.services.cost import session_sums as module
 from recollect.services.cost.report import costs
 from recollect.services.cost.session_sums import SessionSum, session_sums
 from recollect.services.indexing.access import OpenIndex, open_index
+from recollect.services.list import ListQuery, listed
+from recollect.system.locations import home_at
 from tests.made_corpora import SEEDS, make
 from tests.small_home import ONE, TWO, prompt, put, reply, said
 
@@ -34,6 +38,8 @@ def test_a_made_home_costs_the_same(shared: Path, tmp_path: Path, seed: int) -> 
     with open_index([made.home], cache=tmp_path / "cache") as opened:
         found = session_sums(opened, [made.home])
         assert found == _reported(opened, made.home)
+        some = sorted(found)[::3]
+        assert {name: found[name] for name in some} == session_sums(opened, [made.home], some)
     assert found
 
 
@@ -74,3 +80,26 @@ def test_a_price_with_a_gap_is_left_to_the_report(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(module, "_reported", lambda *_: {"from the report": nothing})
     with open_index([tmp_path / "home"], cache=tmp_path / "cache") as opened:
         assert session_sums(opened, [tmp_path / "home"]) == {"from the report": nothing}
+
+
+def test_a_short_list_reads_the_sums_of_its_sessions_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are: ten of a thousand cost what ten of a hundred do."""
+    _two(tmp_path / "home")
+    asked: list[int] = []
+
+    def counted(*given: Any) -> list[cost_queries.Row]:
+        rows = rolled(*given)
+        asked.append(len(rows))
+        return rows
+
+    rolled = cost_queries.rolled
+    monkeypatch.setattr(cost_queries, "rolled", counted)
+    with open_index([tmp_path / "home"], cache=tmp_path / "cache") as opened:
+        roots = [home_at(tmp_path / "home")]
+        newest = listed(roots, opened, ListQuery(limit=1)).sessions
+        every = listed(roots, opened).sessions
+
+    assert [1, 2] == asked
+    assert newest == every[:1]

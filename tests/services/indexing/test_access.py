@@ -579,7 +579,9 @@ def find_broken(home: Path, cache: Path, seen: multiprocessing.synchronize.Barri
             raise
 
     with mock.patch.object(OpenIndex, "open", together), open_index([home], cache=cache) as opened:
-        told.put((responses(opened) if opened.database else None, len(opened.notes)))  # type: ignore[attr-defined]
+        # On a busy machine the later one may find the other still at work, and says so: that is no word of damage.
+        notes = [note for note in opened.notes if not note.startswith("another process is refreshing")]
+        told.put((responses(opened) if opened.database else None, len(notes)))  # type: ignore[attr-defined]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")

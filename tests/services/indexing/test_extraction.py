@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.index.frame import KIND_CODES, Frame, MessageRow, id_text
+from recollect.index.frame import KIND_CODES, Frame, MessageRow
+from recollect.index.schema import id_text
 from recollect.services.indexing import extraction
 from recollect.services.indexing.extraction import frames, is_continued, packed_id
 from recollect.services.indexing.session_listing import ExtractionJob
@@ -339,10 +340,10 @@ class TestToolOutput:
         log.write_bytes(b"line one\nline \xff two")
         (frame,) = frames(ExtractionJob(str(log), is_tool_output=True))
 
-        assert (0, 19, [(0, 19, None, None, None, KIND_CODES["tool-output"])]) == (
+        assert (0, 19, [(0, 19, None, None, KIND_CODES["tool-output"])]) == (
             frame.start,
             frame.end,
-            [tuple(row[:6]) for row in frame.messages],
+            [tuple(row[:5]) for row in frame.messages],
         )
         texts = MessageRow(*frame.messages[0]).texts
         assert texts is not None

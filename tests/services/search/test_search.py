@@ -166,6 +166,23 @@ TEXTS = [
 ]
 
 
+class AskTexts(Protocol):
+    def __call__(self, query: str, **options: Any) -> SearchResult: ...
+
+
+@pytest.fixture(scope="module", params=["index", "logs"])
+def texts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AskTexts:
+    """Asks a home of these texts, made once: with its index, and once more without one."""
+    place = tmp_path_factory.mktemp("texts")
+    put(place / "home", ONE, [prompt(number, None, text) for number, text in enumerate(TEXTS, 1)])
+
+    def asked(query: str, **options: Any) -> SearchResult:
+        with opened_for(place / "home", place / "cache" if request.param == "index" else None) as opened:
+            return search(query, homes=[place / "home"], opened=opened, **options)
+
+    return asked
+
+
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -187,11 +204,9 @@ TEXTS = [
         ("große OR grose OR größe", [7]),
     ],
 )
-def test_words_phrases_prefixes_and_operators(home: Path, ask: Ask, query: str, expected: list[int]) -> None:
+def test_words_phrases_prefixes_and_operators(texts: AskTexts, query: str, expected: list[int]) -> None:
     """Any case, any order; names by their parts; Chinese by any piece of it."""
-    put(home, ONE, [prompt(number, None, text) for number, text in enumerate(TEXTS, 1)])
-
-    assert expected == numbers(ask(home, query))
+    assert expected == numbers(texts(query))
 
 
 @pytest.mark.parametrize(
@@ -213,12 +228,10 @@ def test_words_phrases_prefixes_and_operators(home: Path, ask: Ask, query: str, 
     ],
 )
 def test_substrings_and_patterns_look_at_the_text_as_written(
-    home: Path, ask: Ask, how: str, query: str, options: dict[str, Any], expected: list[int]
+    texts: AskTexts, how: str, query: str, options: dict[str, Any], expected: list[int]
 ) -> None:
     """Also inside words and across them; case counts only where that is asked for."""
-    put(home, ONE, [prompt(number, None, text) for number, text in enumerate(TEXTS, 1)])
-
-    assert expected == numbers(ask(home, query, how=how, seconds=60.0, **options))
+    assert expected == numbers(texts(query, how=how, seconds=60.0, **options))
 
 
 def test_what_json_escapes_is_found_as_it_reads(home: Path, ask: Ask) -> None:

@@ -17,8 +17,8 @@ from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.model.search.terms import _folding
 from recollect.services.search import text_scan
 from recollect.services.search.question import OUTPUT_WINDOW, SearchQuery, finder_of, narrowing
-from recollect.services.search.quotes import MessagePlace, QuoteReader
-from recollect.services.search.text_scan import LATE, LOST, quoted, scan
+from recollect.services.search.quotes import MessagePlace
+from recollect.services.search.text_scan import LATE, LOST, quoted_by_pattern, scan
 from recollect.services.search.text_scan_worker import _FOLDED, SpottedLine, TextScanTask, hint_of
 from tests.services.search.deadlines import SOON, near_after
 from tests.small_home import lines, prompt, uuid_of
@@ -166,8 +166,7 @@ def test_quotes_of_a_pattern_are_cut_in_time_or_not_at_all(
         MessagePlace(task.path, 0, size, uuid_of(1)),
         MessagePlace(task.path, size, task.size - size, uuid_of(2)),
     ]
-    with QuoteReader() as quotes:
-        cut = quoted(places, SearchQuery("regex", "(a+)+$"), 80, near_after(monkeypatch, 1), quotes)
+    cut = quoted_by_pattern(places, SearchQuery("regex", "(a+)+$"), 80, near_after(monkeypatch, 1))
 
     assert ("aaa", None) == (cut[0].text if cut[0] else "", cut[1])
 

@@ -16,8 +16,9 @@ from recollect.model.line_views.facts import usage_facts
 from recollect.services.homes import Home
 from recollect.services.secrets import file_scan
 from recollect.services.secrets import redact as redacting
+from recollect.services.secrets.fingerprints import Fingerprints
 from recollect.services.secrets.redact import HISTORY_IN_USE, planned_redaction, redact
-from recollect.services.secrets.scan import Fingerprints, scan
+from recollect.services.secrets.scan import scan
 from recollect.services.session import Session
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.home_locks import lock_path

@@ -14,8 +14,9 @@ from recollect.model.secrets.fingerprint import fingerprint
 from recollect.services.homes import Home
 from recollect.services.secrets import file_scan
 from recollect.services.secrets.file_scan import scan_place
+from recollect.services.secrets.fingerprints import FOR_THIS_RUN, Fingerprints
 from recollect.services.secrets.places import SecretPlace
-from recollect.services.secrets.scan import FOR_THIS_RUN, Fingerprints, scan
+from recollect.services.secrets.scan import scan
 from recollect.storage.config.fingerprint_key import fingerprint_key
 from tests.secret_home import ELSEWHERE, OF_THE_SESSION, PEM, make, token, write
 from tests.small_home import ONE, TWO, lines, prompt, put, state

@@ -758,8 +758,11 @@ def test_an_undo_works_from_another_file_system(
 def test_a_change_works_across_file_systems(
     full_home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The journal in memory, the home on disk: changed, undone, changed again."""
-    place = Path("/dev/shm") / f"recollect-test-{os.getpid()}-{full_home.parent.name}"
+    """The journal in memory, the home on disk, or the other way round: changed, undone, changed again."""
+    memory = Path("/dev/shm")
+    other = tmp_path_factory.getbasetemp() if full_home.is_relative_to(memory) else memory
+    place = other / f"recollect-test-{os.getpid()}-{full_home.parent.name}"
+    assert other.stat().st_dev != full_home.stat().st_dev
     journal = ChangeJournal(place / "undo")
     before = described(full_home)
     try:

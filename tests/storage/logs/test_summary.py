@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from recollect.errors import NotFound
 from recollect.model.entry import Entry
@@ -366,6 +369,20 @@ def test_windows_of_any_size_see_the_same(pieces: list[bytes], tmp_path: Path) -
     assert [expected.get(name) or None for name in names] == [getattr(seen, name) for name in names]
 
 
+@contextlib.contextmanager
+def counted_reads() -> Iterator[list[int]]:
+    """How many bytes each read of a log gave."""
+    fetched: list[int] = []
+
+    def counted(fd: int, size: int, offset: int) -> bytes:
+        data = os.pread(fd, size, offset)
+        fetched.append(len(data))
+        return data
+
+    with patch.object(reader, "_read_at", counted):
+        yield fetched
+
+
 def test_looking_costs_windows_when_they_hold_all(log_file: Path) -> None:
     """With all metadata, time, directory and branch near the ends, a 20 MiB log is not read through."""
     metadata = b"".join(
@@ -380,17 +397,27 @@ def test_looking_costs_windows_when_they_hold_all(log_file: Path) -> None:
     start = prompt("Hi", cwd="/srv/app", timestamp="2026-01-02T00:00:00Z")
     stop = answer("x", timestamp="2026-01-03T00:00:00Z", gitBranch="main")
     log_file.write_bytes(start + filler(20 * MEBI) + stop + metadata)
-    fetched = []
 
-    def counted(fd: int, size: int, offset: int) -> bytes:
-        data = os.pread(fd, size, offset)
-        fetched.append(len(data))
-        return data
-
-    with patch.object(reader, "_read_at", counted):
+    with counted_reads() as fetched:
         glance(log_file)
 
     assert sum(fetched) < 200 * KIBI
+
+
+def test_place_and_times_cost_windows_though_no_title_is_near(log_file: Path) -> None:
+    """Without the metadata the ends are enough: what they say is what the whole search says, and it says what it left."""
+    start = prompt("Hi", cwd="/srv/app", timestamp="2026-01-02T00:00:00Z")
+    stop = answer("x", timestamp="2026-01-03T00:00:00Z", gitBranch="main")
+    title = entry("ai-title", aiTitle="T")
+    log_file.write_bytes(start + title + filler(2 * MEBI) + stop)
+
+    with counted_reads() as fetched:
+        seen = glance(log_file, with_metadata=False)
+
+    assert sum(fetched) < 200 * KIBI
+    whole = glance(log_file)
+    assert "T" == whole.ai_title
+    assert structs.replace(whole, ai_title=None, metadata_complete=False) == seen
 
 
 def test_looking_writes_nothing(log_file: Path) -> None:

@@ -9,7 +9,7 @@ large, nothing is built.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -43,10 +43,13 @@ class ResumedLog(Struct, frozen=True):
     messages: Sequence[Json] = ()
 
 
-def resumed_log(graph: Graph, line_of: LineOf, *, is_bounded: bool = True) -> ResumedLog:
+def resumed_log(
+    graph: Graph, line_of: LineOf, *, is_bounded: bool = True, known: Mapping[int, Entry] | None = None
+) -> ResumedLog:
     """Build what would be resumed; empty where the client finds no conversation.
 
-    Without a bound every text is held, for any size of the conversation.
+    Without a bound every text is held, for any size of the conversation. ``known`` are entries that were read
+    already, by their offsets.
     """
     leaf = graph.active_leaf
     if leaf is None:
@@ -56,7 +59,8 @@ def resumed_log(graph: Graph, line_of: LineOf, *, is_bounded: bool = True) -> Re
         return entry_of(node, line_of(node))
 
     chain = chain_to(graph, leaf, load)
-    entries = _entries(after_compaction(chain), line_of, LARGEST_CONVERSATION if is_bounded else sys.maxsize)
+    largest = LARGEST_CONVERSATION if is_bounded else sys.maxsize
+    entries = _entries(after_compaction(chain), line_of, largest, known or {})
     messages = api_messages(entries) if entries is not None else []
     return ResumedLog(leaf, tuple(_history(graph, chain, load)), entries, messages)
 
@@ -68,7 +72,9 @@ def entry_of(node: Node, line: Line) -> Entry | None:
     return entry if entry is not None and (entry.uuid == node.uuid or node.has_odd_key) else None
 
 
-def _entries(nodes: Sequence[Node], line_of: LineOf, largest: int) -> list[Entry] | None:
+def _entries(
+    nodes: Sequence[Node], line_of: LineOf, largest: int, known: Mapping[int, Entry]
+) -> list[Entry] | None:
     """The resumed entries; those of a large conversation have shortened texts."""
     is_large = sum(node.length for node in nodes) > largest
     if sum(node.length for node in nodes if node.length <= LONG_LINE) > largest:
@@ -76,8 +82,10 @@ def _entries(nodes: Sequence[Node], line_of: LineOf, largest: int) -> list[Entry
     entries: list[Entry] = []
     size = 0
     for node in nodes:
-        line = line_of(node)
-        entry = entry_of(node, Line(shortened(line.data), line.offset) if is_large else line)
+        entry = None if is_large else known.get(node.offset)
+        if entry is None:
+            line = line_of(node)
+            entry = entry_of(node, Line(shortened(line.data), line.offset) if is_large else line)
         if entry is not None:
             entries.append(entry)
             size += len(entry.raw)

@@ -1,6 +1,6 @@
 """All rules about one log, from its lines: one pass, then the conversation that would be resumed.
 
-Only ids, links and offsets are held in memory, never text. The lines may be those of a file, or those that a
+Only ids, links and offsets of a large log are held in memory, never text. The lines may be those of a file, or those that a
 repair would write: a repair is verified by scanning its result with the same rules (``model/diagnosis.py``).
 """
 
@@ -34,12 +34,15 @@ from recollect.model.checks.resumed import LARGEST_CONVERSATION, LIMITS, LineOf,
 from recollect.model.checks.times import time_faults
 from recollect.model.checks.tools import ToolTrace, tool_faults
 from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import LeafMark, Node, node_of
+from recollect.model.conversation.node import LeafMark, Node, message_node, node_of
 from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Line
-from recollect.model.entry import Entry
+from recollect.model.entry import Assistant, Dialect, Entry, User
+from recollect.model.ids import is_uuid
 
 # At most this many violations of one rule are kept; the rest are only counted.
 MOST_KEPT = 10_000
+# The messages of a log up to this size are kept until its conversation is built; of a larger one they are read again.
+_KEPT = 4 << 20
 # Damage that hides bytes from the client; other damage is only unusual, or too large for us.
 _PASSED_OVER = frozenset([DamageCode.INVALID_JSON, DamageCode.GLUED, DamageCode.NUL_RUN])
 
@@ -151,13 +154,18 @@ class _Scanner:
         self._again: list[tuple[Node, Node]] = []
         self._damaged: list[DamagedLine] = []
         self._without_id: list[RuleViolation] = []
+        self._is_kept = False
+        self._entries: dict[int, Entry] = {}
 
     def violations(
         self, lines: Iterator[Line | Damage], tail: Line | None, size: int
     ) -> Iterator[RuleViolation]:
+        self._is_kept = self._log.kind != "agent" and size <= _KEPT
         for line in lines:
             self.starts.append(line.offset)
-            yield from self._take(line)
+            item = codec.decode(line, LIMITS) if isinstance(line, Line) else line
+            if not self._is_sound(line, item):
+                yield from self._take(line, item)
         if tail is not None:
             yield from self._take_tail(tail)
         yield from self._duplicates()
@@ -183,8 +191,28 @@ class _Scanner:
 
     # ---- lines -------------------------------------------------------------------------------
 
-    def _take(self, line: Line | Damage) -> Iterator[RuleViolation]:
-        item = codec.decode(line, LIMITS) if isinstance(line, Line) else line
+    def _is_sound(self, line: Line | Damage, item: Entry | Damage | None) -> bool:
+        """Take a message that violates no rule about single lines: nearly every line, so this is all it costs."""
+        if not isinstance(line, Line) or type(item) is not Entry or item.notices:
+            return False
+        body = item.body
+        if (type(body) is not User and type(body) is not Assistant) or item.dialect is not Dialect.CLAUDE:
+            return False
+        is_named = (
+            body.session_id is None or body.session_id == self._log.session or self._log.kind == "agent"
+        )
+        if not is_named or not body.uuid or not is_uuid(body.uuid):
+            return False
+        if len(line.data) > DEFAULT_LIMITS.line_bytes:
+            return False
+        self.lines += 1
+        self._tools.take(item)
+        self._link(message_node(body, line))
+        if self._is_kept:
+            self._entries[line.offset] = item
+        return True
+
+    def _take(self, line: Line | Damage, item: Entry | Damage | None) -> Iterator[RuleViolation]:
         self.lines += 1
         if isinstance(line, Line) and len(line.data) > DEFAULT_LIMITS.line_bytes:
             yield RuleViolation("oversize-line", f"{len(line.data):,} bytes in one line", line.offset)
@@ -195,13 +223,13 @@ class _Scanner:
             yield from self._take_entry(line, item)
 
     def _take_tail(self, tail: Line) -> Iterator[RuleViolation]:
-        """Like the client, read what follows the last newline if it is a whole entry."""
+        """Like the client, read what follows the last newline if it is a whole entry; half a line is not a line yet."""
         item = codec.decode(tail, LIMITS)
         if isinstance(item, Damage) and item.code is not DamageCode.INVALID_UTF8:
             item = item.readable or item  # what follows a whole entry is not finished
         self.starts.append(tail.offset)
-        self.lines += 1
         if isinstance(item, Entry):
+            self.lines += 1
             what = f"the last line, {len(tail.data)} bytes, has no newline"
             yield RuleViolation("missing-final-newline", what, tail.offset, item.uuid)
             yield from self._take_entry(tail, item)
@@ -209,7 +237,6 @@ class _Scanner:
             what = f"{len(tail.data)} bytes without newline so far"
             yield RuleViolation("being-written", what, tail.offset)
         elif item is not None:
-            self.damaged += 1
             yield from self._take_damage(item, is_tail=True)
 
     def _take_damage(self, item: Damage, *, is_tail: bool = False) -> Iterator[RuleViolation]:
@@ -281,7 +308,7 @@ class _Scanner:
 
     def _conversation(self, graph: Graph, walk: ChainWalk, size: int) -> Iterator[RuleViolation]:
         """Problems of the conversation that would be resumed."""
-        self.resumed = resumed = resumed_log(graph, self._line_of)
+        self.resumed = resumed = resumed_log(graph, self._line_of, known=self._entries)
         if resumed.leaf is not None and resumed.entries is None:
             what = f"even with shortened texts it has more than {LARGEST_CONVERSATION:,} bytes"
             yield RuleViolation("api-not-checked", what)

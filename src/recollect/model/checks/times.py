@@ -18,15 +18,16 @@ _SAME_MOMENT_MS = 1000
 
 def time_faults(graph: Graph) -> Iterator[RuleViolation]:
     """Times that cannot be read, and messages that are older than what they answer."""
+    times = {node.uuid: node.at_ms for node in graph.nodes.values()}
     for node in graph.nodes.values():
-        at = node.at_ms
+        at = times[node.uuid]
         if at is None:
             problem = f"{node.timestamp[:40]!r} is not a time" if node.timestamp else "it has no time"
             yield RuleViolation("bad-timestamp", problem, node.offset, node.uuid)
             continue
         before = graph.nodes.get(node.parent or "")
         if before is not None and _is_ordered(before, node):
-            earlier = before.at_ms
+            earlier = times[before.uuid]
             if earlier is not None and at + _SAME_MOMENT_MS < earlier:
                 seconds = (earlier - at) / 1000
                 what = f"{seconds:g} s older than the entry it follows"

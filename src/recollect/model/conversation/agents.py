@@ -14,14 +14,17 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct, structs
 
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
-from recollect.model.conversation.tool_calls import ToolCall
 from recollect.model.json.text import loose_object
+
+if TYPE_CHECKING:
+    from recollect.model.conversation.tool_calls import ToolCall
 
 AGENT_TOOLS = frozenset(["Task", "Agent"])
 _WARM_UP = "Warmup"

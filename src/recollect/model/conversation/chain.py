@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from recollect.model.blocks import ToolUseBlock
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
-from recollect.model.entry import Entry
 
-Load = Callable[[Node], Entry | None]
+# A list counts messages with this, and seldom reads an entry for it.
+if TYPE_CHECKING:
+    from recollect.model.entry import Entry
+
+Load = Callable[[Node], "Entry | None"]
 
 
 def chain_to(graph: Graph, leaf: Node, load: Load) -> list[Node]:
@@ -246,6 +249,8 @@ def _is_note(node: Node) -> bool:
 
 
 def _calls(entry: Entry | None) -> list[str]:
+    from recollect.model.blocks import ToolUseBlock
+
     message = entry.message if entry is not None else None
     return [block.id for block in message.blocks if isinstance(block, ToolUseBlock)] if message else []
 
@@ -254,6 +259,21 @@ def after_compaction(chain: list[Node]) -> list[Node]:
     """What is left of a chain after its last compaction; the whole chain if there was none."""
     cut = max((index for index, node in enumerate(chain) if node.is_boundary), default=0)
     return chain[cut:]
+
+
+def grouped(nodes: Iterable[Node]) -> list[tuple[Node, ...]]:
+    """Group the neighbouring lines of one answer into one message each; notes and links are left out."""
+    groups: list[list[Node]] = []
+    for node in nodes:
+        if node.type == "assistant" and node.message_id and groups and _same_answer(groups[-1][-1], node):
+            groups[-1].append(node)
+        elif node.is_shown:
+            groups.append([node])
+    return [tuple(group) for group in groups]
+
+
+def _same_answer(before: Node, node: Node) -> bool:
+    return before.type == "assistant" and before.message_id == node.message_id
 
 
 def entries_of(chain: Iterable[Node], load: Load) -> list[Entry]:

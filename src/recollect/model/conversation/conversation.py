@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, overload
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from msgspec import Struct
 from recollect.model.blocks import Block, TextBlock
 from recollect.model.brief_repr import brief_repr
 from recollect.model.conversation.api import api_messages
-from recollect.model.conversation.chain import Load, after_compaction, chain_to, entries_of
+from recollect.model.conversation.chain import Load, after_compaction, chain_to, entries_of, grouped
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.cost.usage import Usage
@@ -124,21 +124,6 @@ class Conversation:
     def to_api(self) -> list[dict[str, Any]]:
         """The Messages API list client 2.1.325 would send, before the new prompt and without its fillers."""
         return api_messages(self.entries())
-
-
-def grouped(nodes: Iterable[Node]) -> list[tuple[Node, ...]]:
-    """Group the neighbouring lines of one answer into one message each; notes and links are left out."""
-    groups: list[list[Node]] = []
-    for node in nodes:
-        if node.type == "assistant" and node.message_id and groups and _same_answer(groups[-1][-1], node):
-            groups[-1].append(node)
-        elif node.is_shown:
-            groups.append([node])
-    return [tuple(group) for group in groups]
-
-
-def _same_answer(before: Node, node: Node) -> bool:
-    return before.type == "assistant" and before.message_id == node.message_id
 
 
 def spoken(group: Sequence[Node], load: Load) -> Message:

@@ -42,8 +42,7 @@ class MessageCount(NamedTuple):
 def counted(points: Iterable[Point], load: Load) -> MessageCount:
     """The count of a whole log."""
     from recollect.model.conversation.agents import inline_roots
-    from recollect.model.conversation.chain import after_compaction, chain_to
-    from recollect.model.conversation.conversation import grouped
+    from recollect.model.conversation.chain import after_compaction, chain_to, grouped
     from recollect.model.conversation.graph import Graph
 
     graph = Graph(points)

@@ -17,6 +17,7 @@ from recollect.model.line_views.graph_line import graph_line
 from recollect.model.moments import parsed_time
 
 if TYPE_CHECKING:
+    from recollect.model.entry import Assistant, User
     from recollect.model.line_views.facts import FactLine
     from recollect.model.line_views.graph_line import GraphLine
 
@@ -135,6 +136,29 @@ def point_of(seen: GraphLine | FactLine, line: Line) -> Node | LeafMark | None:
         None if isinstance(seen.compact_metadata, UnsetType) else bytes(seen.compact_metadata),
         is_silent,
         seen.is_meta is True,
+    )
+
+
+def message_node(body: User | Assistant, line: Line) -> Node:
+    """The node of a message with an id that the codec has read without a notice, not read again.
+
+    The same as ``node_of``, except for what means nothing on such a line: its subtype, what a compaction preserved,
+    the summary mark of an answer, the message id of a prompt.
+    """
+    data, is_user = line.data, body.__struct_config__.tag == "user"
+    return Node(
+        body.uuid or "",
+        "user" if is_user else "assistant",
+        line.offset,
+        line.length,
+        body.parent_uuid or None,
+        timestamp=body.timestamp,
+        is_sidechain=body.is_sidechain is True,
+        message_id=None if is_user else body.message.id,  # type: ignore[attr-defined]  # not on a prompt
+        has_call=not is_user and b'"tool_use"' in data,
+        result_ids=_result_ids(data) if is_user else (),
+        is_compact_summary=is_user and body.is_compact_summary is True,  # type: ignore[union-attr]
+        is_meta=body.is_meta is True,
     )
 
 

@@ -23,6 +23,11 @@ _DENIED = re.compile(
     r"(Error: )?(User rejected tool use|The user doesn't want to|Permission to use |Claude requested permissions|"
     r"This command requires approval|This Bash command contains multiple operations)"
 )
+# Fields of a call's input that tell a reader what it does, best first.
+DESCRIPTIVE_FIELDS = (
+    *("command", "cmd", "file_path", "filePath", "notebook_path", "pattern", "url", "query", "path"),
+    *("description", "prompt", "subject"),
+)
 INTERRUPTED = "[Request interrupted by user"
 NOTIFICATION = "<task-notification>"
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Made by the client on this machine (fillers, error notes) and never billed.
 SYNTHETIC_MODEL = "<synthetic>"
+# In the name of a Claude model, wherever it is served; prices of no other vendor apply to such a name.
+CLAUDE_NAME = "claude"
 
 # A variant says in one small number how a response was served, so that sums can be kept by it.
 CONTEXT_STEPS = (100_000, 200_000, 272_000)
@@ -70,6 +72,8 @@ def variant(
     """
     first, second, third = CONTEXT_STEPS
     kind = (context_tokens > first) + (context_tokens > second) + (context_tokens > third)
+    if not uncertain and speed in _USUAL_SPEED and geo in _USUAL_GEO and tier in _USUAL_TIER:
+        return kind
     if speed == "fast":
         kind |= FAST
     if geo == "us":
@@ -88,9 +92,19 @@ def variant(
 class Price:
     """Pico-dollars per token of each class, and per web search; None where no price is known."""
 
-    __slots__ = ("cache_read", "cache_write_1h", "cache_write_5m", "input", "output", "web_search")
+    __slots__ = (
+        "_is_whole",
+        "_rates",
+        "cache_read",
+        "cache_write_1h",
+        "cache_write_5m",
+        "input",
+        "output",
+        "web_search",
+    )
 
     def __init__(self, rates: Rates) -> None:
+        self._rates = rates
         (
             self.input,
             self.output,
@@ -102,14 +116,7 @@ class Price:
 
     def rates(self) -> Rates:
         """All of them, in the order in which ``cost`` takes counts."""
-        return (
-            self.input,
-            self.output,
-            self.cache_write_5m,
-            self.cache_write_1h,
-            self.cache_read,
-            self.web_search,
-        )
+        return self._rates
 
     def cost(  # noqa: PLR0917 - six counts in the order of the table, called once for every sum
         self,
@@ -121,9 +128,13 @@ class Price:
         web_searches: int,
     ) -> int | None:
         """Pico-dollars for these counts; None where one of them has no price, whatever the others cost."""
+        if None not in self._rates:  # nearly all are whole, and a list asks for thousands
+            a, b, c, d, e, f = self._rates
+            cached = cache_write_5m * c + cache_write_1h * d + cache_read * e  # type: ignore[operator]
+            return input * a + output * b + cached + web_searches * f  # type: ignore[operator]
         counts = (input, output, cache_write_5m, cache_write_1h, cache_read, web_searches)
         total = 0
-        for count, rate in zip(counts, self.rates(), strict=True):
+        for count, rate in zip(counts, self._rates, strict=True):
             if rate is not None:
                 total += count * rate
             elif count:
@@ -154,9 +165,12 @@ class PriceList:
         self._own = {name.lower(): Price(_own_rates(given)) for name, given in (overrides or {}).items()}
         starts = {start for row in MODELS for periods in row[3:] for start, _ in periods}
         self._claude_changes = tuple(sorted(starts - {0}))
+        # The quarters at which prices of other models may change, and Claude's do not.
+        self.other_changes = tuple(sorted(set(OTHER_CHANGES) - starts))
         self._changes = tuple(sorted(starts - {0} | set(OTHER_CHANGES)))
         self._periods: dict[int, int] = {}
         self._found: dict[tuple[str, int, int], Price | None] = {}
+        self._rows: dict[str, tuple[_Row, int] | None] = {}
 
     def find(self, model: str, quarter: int, variant: int) -> Price | None:
         """The price of a model in a quarter of an hour since 1970 (UTC), or None where we know none."""
@@ -178,7 +192,7 @@ class PriceList:
 
     def changes(self, models: "Iterable[str] | None" = None) -> tuple[int, ...]:
         """The quarters at which a price of these models may change; without any, of Claude's."""
-        if models is None or all("claude" in name or name == SYNTHETIC_MODEL for name in models):
+        if models is None or all(CLAUDE_NAME in name or name == SYNTHETIC_MODEL for name in models):
             return self._claude_changes
         return self._changes
 
@@ -194,7 +208,11 @@ class PriceList:
             return self._own[pattern], f'prices."{pattern}" of config.toml, as it stands'
         if variant & FAST and (pattern := self._pattern_for([one for one, _ in spellings], 0)):
             return None, f'no price: config.toml has prices."{pattern}" but no prices."{pattern}-fast"'
-        found = _row_of(spellings)
+        if name not in self._rows:
+            if len(self._rows) >= _MOST_REMEMBERED:
+                self._rows.clear()
+            self._rows[name] = _row_of(spellings)
+        found = self._rows[name]
         return (
             _listed(*found, quarter, variant) if found else (None, "no price: no model of this name is known")
         )
@@ -228,7 +246,7 @@ def _row_of(spellings: list[tuple[str, int]]) -> tuple[_Row, int] | None:
         if found is not None:
             return found, place
     name = spellings[0][0]
-    if "claude" in name:
+    if CLAUDE_NAME in name:
         return None
     # Most machines know Claude models only: the others are a table of their own.
     from recollect.model.cost.other_prices import OTHER_MODELS

@@ -17,16 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from recollect.model.cost.billing_blocks import BurnRate
 from recollect.model.cost.calendar import QUARTER_MS, TIME_KEYS, UNKNOWN, Timeline, moment_name
 from recollect.model.cost.money import NO_MODEL, PICO, usd
-from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, Price, PriceList, canonical
-from recollect.model.cost.reconcile import RecordedCost
+from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, PriceList, canonical
 from recollect.model.cost.usage import Tokens
+
+if TYPE_CHECKING:
+    from recollect.model.cost.reconcile import RecordedCost
 
 KEYS = (
     "day", "week", "month", "session", "project", "repo", "model", "branch", "agent", "tool", "prompt", "block",
@@ -51,7 +52,7 @@ class UsageLog(Struct, frozen=True, gc=False):
     repo: str = UNKNOWN  # looked up only if a report is about repositories
 
 
-class UsageGroup(NamedTuple):
+class UsageGroup(Struct, frozen=True, gc=False):
     """Usage of responses that are alike. What no view asked for is None; so is what the log did not say.
 
     ``responses`` are those that count; ``lines`` all lines that spoke, copies included.
@@ -340,9 +341,10 @@ class CostAggregator:
         parts = (*self._rows.items(), *self._unlogged.items())
         for _, tally in parts:
             total.merge(tally)
+        ranks = ranks_of(by, [(key, tally.pico, tally.tokens().total) for key, tally in parts])
         rows = [
             self._row(dict(zip(by, key, strict=True)), tally)
-            for key, tally in sorted(parts, key=_order(by, parts))
+            for key, tally in sorted(parts, key=lambda part: (*ranks(part[0]), part[1].is_unlogged))
             if tally.is_shown
         ]
         return CostReport(
@@ -433,7 +435,7 @@ class CostAggregator:
             if owner in self._covered or one.model == SYNTHETIC_MODEL:
                 return 0, 0, 0
             return one.recorded, 0, one.unrecorded
-        price = self._price(one.model, one.quarter, one.variant)
+        price = self._asked.prices.find(one.model or "", max(one.quarter, 0), one.variant)
         pico = None if price is None else price.cost(*one.counts)
         if pico is not None:
             return pico, 0, 0
@@ -444,9 +446,6 @@ class CostAggregator:
             if not one.unrecorded:
                 return one.recorded, 0, 0
         return 0, one.responses, 0
-
-    def _price(self, model: str | None, quarter: int, variant: int) -> Price | None:
-        return self._asked.prices.find(model or "", max(quarter, 0), variant)
 
     # --- rows ---------------------------------------------------------------------------------------
 
@@ -474,6 +473,8 @@ class CostAggregator:
         start, end = moment_name(block[0]), moment_name(block[1])
         if asked.active_since is None or not block[0] <= asked.now // QUARTER_MS < block[1]:
             return BillingBlock(start, end)
+        from recollect.model.cost.billing_blocks import BurnRate
+
         burn = BurnRate(tokens.total, tally.pico, asked.active_since, asked.now, block[1])
         return BillingBlock(
             start,
@@ -567,25 +568,25 @@ def _time_name(timeline: Timeline, place: int) -> Callable[[UsageGroup], str]:
     return lambda one: timeline.names(one.quarter)[place]
 
 
-def _order(
-    by: Sequence[str], rows: Iterable[tuple[tuple[str, ...], CostTally]]
-) -> Callable[[tuple[tuple[str, ...], CostTally]], tuple[object, ...]]:
-    """Times rise; everything else goes from the dearest to the cheapest, in the same order under every time."""
+def ranks_of(
+    by: Sequence[str], rows: Iterable[tuple[tuple[str, ...], int, int]]
+) -> Callable[[tuple[str, ...]], tuple[object, ...]]:
+    """The order of rows with these keys, amounts and tokens: times rise; everything else goes from the dearest to the
+    cheapest, in the same order under every time."""
     spent: list[dict[str, tuple[int, int]]] = [{} for _ in by]
-    for key, tally in rows:
-        used = tally.tokens().total
+    for key, amount, used in rows:
         for place, name in enumerate(key):
             pico, tokens = spent[place].get(name, (0, 0))
-            spent[place][name] = (pico + tally.pico, tokens + used)
+            spent[place][name] = (pico + amount, tokens + used)
 
-    def order(item: tuple[tuple[str, ...], CostTally]) -> tuple[object, ...]:
-        ranks: list[object] = []
-        for place, name in enumerate(item[0]):
+    def ranks(key: tuple[str, ...]) -> tuple[object, ...]:
+        found: list[object] = []
+        for place, name in enumerate(key):
             if by[place] in TIME_KEYS:
-                ranks.append(name)
+                found.append(name)
             else:
                 pico, tokens = spent[place][name]
-                ranks.append((-pico, -tokens, name))
-        return (*ranks, item[1].is_unlogged)
+                found.append((-pico, -tokens, name))
+        return tuple(found)
 
-    return order
+    return ranks

@@ -121,15 +121,12 @@ class _Iteration(Struct, frozen=True):
     cache_creation: CacheCreation | None = None
 
 
-_iterations = msgspec.json.Decoder(list[_Iteration]).decode
-
-
 def advisors(usage: Usage) -> list[AdvisorUsage]:
     """What a response asked of advisors; an iteration that names no model is billed to no one."""
     if isinstance(usage.iterations, UnsetType) or ADVISOR not in bytes(usage.iterations):
         return []
     try:
-        found = _iterations(usage.iterations)
+        found = msgspec.json.decode(usage.iterations, type=list[_Iteration])  # rare: not worth a decoder
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     return [

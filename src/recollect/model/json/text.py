@@ -22,6 +22,8 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _HUGE_INTEGER_DIGITS = 4000
+# Brackets of a line of code that are left out one after the other, before the levels of the whole text are counted.
+_MOST_IN_A_ROW = 8
 _PIECE = 64 * 1024
 
 
@@ -44,12 +46,17 @@ def may_be_deep(line: bytes, depth: int) -> bool:
     """False where valid JSON is certainly not so deep: most of its braces are those of code inside strings.
 
     Outside of strings a key follows every brace; only an empty object, at the bottom, has none. Inside of strings
-    a quote has a backslash before it.
+    a quote has a backslash before it, and what follows a backslash up to the next quote is inside too: code has one
+    at the end of each of its lines.
     """
     if _openings(line) <= depth:
         return False
     marks = line.translate(None, _NOT_OPENING)
-    return 1 + marks.count(b'{"') + marks.count(b"[") > depth
+    for _ in range(_MOST_IN_A_ROW):
+        if 1 + marks.count(b'{"') + marks.count(b"[") <= depth:
+            return False
+        marks = marks.replace(b"\\[", b"\\").replace(b"\\{", b"\\")
+    return True
 
 
 def deeper_than(text: bytes, limit: int) -> bool:

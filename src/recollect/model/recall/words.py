@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
 
-from recollect.model.search.query import Place
 from recollect.model.search.terms import folded, indexed_text
+
+if TYPE_CHECKING:
+    from recollect.model.search.query import Place
 
 # Bytes of a text that are searched, by role: what is said comes first, and a file that is written is no speech.
 LONGEST_SAID, LONGEST_THOUGHT, LONGEST_INPUT = 4_000, 2_000, 1_000
 _LONGEST_QUESTION, _MOST_WORDS, _LONGEST_WORD = 2_000, 32, 64
 # The preparation puts a blank on both sides of a CJK character.
 _CJK = "[\u3005-\ud7ff\uf900-\U0003fffd]"
-_NEIGHBOURS = re.compile(f"({_CJK})  (?=({_CJK}) )")
 # Only for quotes: what the stemmer of the index takes off a word, roughly.
 _SUFFIX = re.compile(r"(?<=[a-z]{3})(?:i?ations?|ings?|ions?|ments?|ies|ied|ers?|ed|es|ly|e|s|y)$")
 _DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1$")
@@ -282,8 +285,19 @@ def recalled_text(prepared: bytes, longest: int) -> bytes:
     if text.isascii():
         return text
     whole = text.decode(errors="ignore")  # the cut may be inside a character
-    pairs = {first + second for first, second in _NEIGHBOURS.findall(whole)}
+    pairs = set(_cjk_pairs(whole))
     return f"{whole} {' '.join(sorted(pairs))}".encode() if pairs else whole.encode()
+
+
+def _cjk_pairs(text: str) -> list[str]:
+    """Neighbours among the CJK characters of a prepared text."""
+    return [] if text.isascii() else [first + second for first, second in _neighbours().findall(text)]
+
+
+@cache
+def _neighbours() -> re.Pattern[str]:
+    # Compiled where such a text is met: that takes longer than reading a line.
+    return re.compile(f"({_CJK})  (?=({_CJK}) )")
 
 
 def question_words(question: str) -> list[str]:
@@ -291,7 +305,7 @@ def question_words(question: str) -> list[str]:
     text = indexed_text(question[:_LONGEST_QUESTION])
     # Parts of names stand after a mark, which is a word of its own.
     words = [word for word in folded(text).decode(errors="replace").split() if word[0] != "\ue9c3"]
-    pairs = [first + second for first, second in _NEIGHBOURS.findall(text)]
+    pairs = _cjk_pairs(text)
     paired = {char for pair in pairs for char in pair}
     found = dict.fromkeys(
         word for word in (*words, *pairs) if word not in paired and len(word) <= _LONGEST_WORD

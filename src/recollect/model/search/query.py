@@ -4,10 +4,10 @@
     Substring   any run of characters, also inside a word            by reading the texts
     Pattern     a regular expression                                 by reading the texts
 
-``matches`` decides about the fields of one message, ``places`` and ``highlights`` locate the matches in a
-text. ``WordQuery.fts`` is the same query for SQLite; everything in it is quoted, so user input is never
-syntax there, and ``matches`` gives the same answer as the index. The other two cannot use the index, but
-``required_words`` narrows what must be read: every matching text holds each of them as a whole word.
+``matches`` decides about the fields of one message, ``places`` locates the matches in a text.
+``WordQuery.fts`` is the same query for SQLite; everything in it is quoted, so user input is never syntax there,
+and ``matches`` gives the same answer as the index. The other two cannot use the index, but ``required_words``
+narrows what must be read: every matching text holds each of them as a whole word.
 
 A bare word is split as the index splits it: parse_http_header, src/app.py and 量子缓存 are phrases of their
 parts. AND binds closer than OR, and is implied between two words. Characters that are not words (``=>``,
@@ -104,10 +104,6 @@ class WordQuery:
         """The positions of its terms in ``text``, from left to right; they may overlap."""
         return heapq.merge(*(_numbered(which, term.places(text)) for which, term in enumerate(self.terms)))
 
-    def highlights(self, text: str) -> list[tuple[int, int]]:
-        """The spans to highlight in ``text``: in order, without overlaps."""
-        return merged(self.places(text))
-
 
 class Substring:
     """Characters that must follow each other in a field."""
@@ -135,10 +131,6 @@ class Substring:
         """Its positions in ``text``, from left to right."""
         return _found(self._pattern, text)
 
-    def highlights(self, text: str) -> list[tuple[int, int]]:
-        """The spans to highlight in ``text``: in order, without overlaps."""
-        return merged(self.places(text))
-
     def required_words(self) -> list[str]:
         """Whole words in every text with this substring.
 
@@ -161,10 +153,6 @@ class Pattern:
     def places(self, text: str) -> Iterator[Place]:
         """The positions of its matches in ``text``, from left to right; empty matches are left out."""
         return _found(self._pattern, text)
-
-    def highlights(self, text: str) -> list[tuple[int, int]]:
-        """The spans to highlight in ``text``: in order, without overlaps."""
-        return merged(self.places(text))
 
     def required_words(self) -> list[str]:
         """Whole words in every text with a match; [] if none can be proved."""

@@ -174,22 +174,21 @@ class Term(Struct, frozen=True):
 
     def _end(self, text: str, start: int) -> int:
         """The end of the phrase that begins at ``start``, in tokens or in parts of one name; 0 if none does."""
-        tokens = token_pattern(text.isascii())
         before = _token_before(text, start)
         if before:
             # Limited to the longest name: a token of megabytes must not be read again from each of its
             # letters.
-            name = tokens.match(text, start - before, start - before + _LONGEST_NAME + 1)
+            name = _token_at(text, start - before, start - before + _LONGEST_NAME + 1)
             return self._end_in_name(name, start) if name else 0
-        token = tokens.match(text, start)
+        token = _token_at(text, start, len(text))
         if token is None:
             return 0
-        end = self._end_in_tokens(tokens, text, token.end()) if self._fits(0, token[0]) else 0
+        end = self._end_in_tokens(text, token.end()) if self._fits(0, token[0]) else 0
         return end or self._end_in_name(token, start)
 
-    def _end_in_tokens(self, tokens: re.Pattern[str], text: str, end: int) -> int:
+    def _end_in_tokens(self, text: str, end: int) -> int:
         for at in range(1, len(self.words)):
-            token = tokens.search(text, end)
+            token = token_pattern(text.isascii()).search(text, end)
             if token is None or not self._fits(at, token[0]):
                 return 0
             end = token.end()
@@ -247,6 +246,16 @@ def whole_words(run: str) -> Iterator[str]:
             yield folded(token[0]).strip().decode()
 
 
+def _token_at(text: str, start: int, stop: int) -> re.Match[str] | None:
+    """The token that begins at ``start``. Most have ASCII on both sides: then the pattern for all others, which takes
+    milliseconds to compile, would say the same.
+    """
+    token = token_pattern(ascii_only=True).match(text, start, stop)
+    if token is not None and (token.end() == min(stop, len(text)) or text[token.end()].isascii()):
+        return token
+    return token_pattern(text.isascii()).match(text, start, stop)
+
+
 def _token_before(text: str, place: int) -> int:
     """How many characters of the token at ``place`` come before it; 101 stands for more than 100."""
     previous = text[place - 1] if place else " "
@@ -254,7 +263,7 @@ def _token_before(text: str, place: int) -> int:
         return 0
     before = text[max(0, place - _LONGEST_NAME - 1) : place][::-1]
     letters = before.lstrip(_diacritics())
-    token = token_pattern(text.isascii()).match(letters)
+    token = _token_at(letters, 0, len(letters))
     if token is None or _is_cjk(token[0]) or _is_cjk(text[place]):
         return 0
     return len(before) - len(letters) + len(token[0].rstrip(_diacritics()))

@@ -21,11 +21,15 @@ KEY_BEHIND = 13_000
 
 
 class Needle(NamedTuple):
-    """An expression. ``behind``: how much is examined; ``is_base64``: only that the run decodes to a secret."""
+    """An expression. ``behind``: how much is examined; ``is_base64``: only that the run decodes to a secret.
+
+    ``is_colour``: that the block has colours, which is said once.
+    """
 
     expression: bytes
     behind: int = BEHIND
     is_base64: bool = False
+    is_colour: bool = False
 
 
 _WORD = rb"[0-9A-Za-z_+/=.:$~-]"
@@ -35,7 +39,7 @@ _BREAK = rb"(?:\\n|\n) *"
 _EDGE = rb"(?:^|[^G-JL-Zg-lo-qsuw-z])"
 _BESIDE = rb"[\\\"'` \]]"
 _GLUE = rb"(?:[\\\"'`\s\]:=>,]|\\[nrt]|value|%[23][0-9A-Fa-f])+"
-_SHORT = 4
+_SHORT, _NEAR = 4, 6
 _LONG_WORD = 14  # of 16 letters: the escape before it may have taken two
 # Letters of base64 whose bytes are ASCII: the second and third of four; the first is A to f, the last any.
 _SECOND, _THIRD = b"[A-HQ-Xg-nw-z0-3]", b"[ABEFIJMNQRUVYZcdghklopstwx014589]"
@@ -66,8 +70,8 @@ def _tokens() -> Iterator[bytes]:
                 more = max(1, _LONG_WORD - len(start) - count)
                 yield rb"%s%s%s{%d}%s{%d}" % (_EDGE, first, letter, count, _WORD, more)
             yield rb"%s%s%s{0,3}%s%s" % (_EDGE, first, letter, _BREAK, letter)
-            yield rb"%s%s%s{%d}%s{0,60}%s%s{4}" % (_EDGE, first, letter, _SHORT, _WORD, _BREAK, _WORD)
-            yield from _broken(start.encode())
+            yield rb"%s%s%s{%d}%s*%s%s{4}" % (_EDGE, first, letter, _SHORT, _WORD, _BREAK, _WORD)
+            yield from _broken(start.encode(), is_known_by_rest="(?<=" in token.hint)
 
 
 def _first_letters(body: str) -> tuple[bytes, int]:
@@ -76,21 +80,27 @@ def _first_letters(body: str) -> tuple[bytes, int]:
     return (plain[1].encode(), int(plain[2])) if plain and int(plain[2]) >= _SHORT else (_WORD, _SHORT)
 
 
-def _broken(start: bytes) -> Iterator[bytes]:
-    """A line break inside the beginning."""
+def _broken(start: bytes, *, is_known_by_rest: bool) -> Iterator[bytes]:
+    """A line break inside the beginning. Literals, of which there may be thousands: they take the engine no time.
+
+    Where the next line is indented, the prefilter names only kinds that it knows by what follows the beginning.
+    """
     for at in range(1, len(start)):
-        edge = _EDGE if at <= _SHORT else b""
-        before, behind = re.escape(start[max(0, at - _SHORT) : at]), re.escape(start[at : at + _SHORT])
-        yield rb"%s%s%s%s" % (edge, before, _BREAK, behind)
+        before, behind = re.escape(start[max(0, at - _NEAR) : at]), re.escape(start[at : at + _SHORT])
+        yield rb"%s\\n%s" % (before, behind)
+        yield rb"%s\n%s" % (before, behind)
+        if is_known_by_rest:
+            yield rb"%s%s%s" % (before, _BREAK, behind)
 
 
 def _values() -> Iterator[bytes]:
     """A value behind a telling name, and passwords in their usual places."""
     words = {word for one in NAMED for word in one.words} - {"session", "bot"}
-    names = "|".join(
-        sorted(words | {"key", "token", "secret", "credential", "auth", "cookie", "_session"})
-    ).encode()
-    yield rb"(?i)(?:%s)[\w.-]{0,30}%s(?:%s{16}|%s{1,15}%s%s)" % (names, _GLUE, _VALUE, _VALUE, _BREAK, _VALUE)
+    words |= {"key", "token", "secret", "credential", "auth", "cookie", "_session"}
+    # A name that contains another is matched by that one.
+    names = "|".join(sorted(one for one in words if not any(less in one for less in words - {one}))).encode()
+    # Counted repetitions would make this several times as slow.
+    yield rb"(?i)(?:%s)[\w.-]*%s(?:%s{16}|%s+%s%s)" % (names, _GLUE, _VALUE, _VALUE, _BREAK, _VALUE)
     yield rb"(?i)(?:bearer|basic)[\s\\\"'nrt]{1,4}(?:%s{10}|%s{1,9}%s%s)" % (_VALUE, _VALUE, _BREAK, _VALUE)
     session = rb"(?i)(?:(?:sess|sid)[\w.-]{0,30}|[?&;]sig)="
     yield rb"%s(?:%s{16}|%s{1,15}%s%s)" % (session, _VALUE, _VALUE, _BREAK, _VALUE)
@@ -103,7 +113,7 @@ def _values() -> Iterator[bytes]:
 
 
 def _others() -> Iterator[Needle]:
-    """Escaped letters, marks in the middle or at the end, private keys, text in base64."""
+    """Escaped letters, marks in the middle or at the end, private keys, text in base64, colours."""
     yield Needle(rb"\\u00[2-7]")
     yield Needle(rb"%(?:2[4BDFbdf]|3[ADad]|7[Ee])")
     yield Needle(rb"Q~[\w~.-]{31}")
@@ -113,3 +123,6 @@ def _others() -> Iterator[Needle]:
     letter = rb"[0-9A-Za-z+/]"
     group = rb"[A-Za-f]%s%s%s" % (_SECOND, _THIRD, letter)
     yield Needle(rb"(?:^|[^0-9A-Za-z+/]|\\[nrt])\+?(?:%s){6}%s{3}" % (group, letter), BEHIND, is_base64=True)
+    # The brackets of colours, as the prefilter looks for them.
+    colour = rb"(?:1[bB]|\x1b|\\e|033|\^\[)\[|\[[0-9]{1,3}(?:[;:][0-9]{1,3}){0,8}m|[bBe3\x1b]\][0-9]{1,4};"
+    yield Needle(colour, is_colour=True)

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import binascii
 import functools
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import unquote_to_bytes
 
 from recollect.model.secrets.patterns import NAMED, TOKENS
@@ -87,16 +89,21 @@ def _look_everywhere(block: bytes, note: _Note) -> None:
         for look in _LOOKS:
             look(block, note)
         return
-    windows, base64 = used.matches(block)
-    done = 0
-    for window in windows:
-        if window.end > done:
-            done = _look_in_window(block, window, note)
+    windows, base64, has_colours = used.matches(block)
+    _look_in_windows(block, windows, note)
     done = 0
     for end in base64:
         if end > done:
             done = _look_in_base64(block, end, note)
-    _coloured(block, note)
+    if has_colours:
+        _coloured(block, note)
+
+
+def _look_in_windows(block: bytes, windows: Sequence[ScanWindow], note: _Note) -> None:
+    done = 0
+    for window in windows:
+        if window.end > done:
+            done = _look_in_window(block, window, note)
 
 
 def _look_in_window(block: bytes, window: ScanWindow, note: _Note) -> int:
@@ -535,10 +542,24 @@ _BESIDE_COLOUR, _MOST_COLOURED = 300, 4000
 
 def _coloured(block: bytes, note: _Note) -> None:
     """Secrets with colours inside or beside them, or between a name and its value: as if there were no colours."""
-    done = 0
-    for start, end, plain in _without_colours(block):
-        if end > done and any(_has(look, plain) for look in _UNCOLOURED):
-            done = note(start, end)
+    stretches = list(_without_colours(block))
+    if not stretches:
+        return
+    # Examined together, a stretch a line: there may be thousands.
+    plain = b"\n".join([text for _, _, text in stretches])
+    behind = list(itertools.accumulate(len(text) + 1 for _, _, text in stretches))
+
+    def note_stretch(place: int, _end: int) -> int:
+        number = bisect_right(behind, place)
+        note(*stretches[number][:2])
+        return behind[number]
+
+    used = engine() if len(plain) >= WORTH_A_SCAN else None
+    if used is not None:
+        _look_in_windows(plain, used.matches(plain).windows, note_stretch)
+        return
+    for look in _UNCOLOURED:
+        look(plain, note_stretch)
 
 
 def _without_colours(block: bytes) -> Iterator[tuple[int, int, bytes]]:

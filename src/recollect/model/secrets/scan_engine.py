@@ -23,10 +23,11 @@ class ScanWindow(NamedTuple):
 
 
 class EngineMatches(NamedTuple):
-    """What the engine found in a block: parts to examine, and ends of the first letters of base64."""
+    """What the engine found in a block: parts to examine, ends of the first letters of base64, whether there are colours."""
 
     windows: list[ScanWindow]
     base64: list[int]
+    has_colours: bool
 
 
 class ScanEngine:
@@ -48,15 +49,18 @@ class ScanEngine:
         self._unused.append(memory)
         windows: list[ScanWindow] = []
         base64: list[int] = []
+        has_colours = False
         for end, number in found:
             needle = self._needles[number]
-            if needle.is_base64:
+            if needle.is_colour:
+                has_colours = True
+            elif needle.is_base64:
                 base64.append(end)
             elif windows and end - BEFORE <= windows[-1].end:
                 windows[-1] = ScanWindow(windows[-1].start, max(windows[-1].end, end + needle.behind))
             else:
                 windows.append(ScanWindow(end - BEFORE, end + needle.behind))
-        return EngineMatches(windows, base64)
+        return EngineMatches(windows, base64, has_colours)
 
 
 _engine: ScanEngine | None = None
@@ -91,9 +95,14 @@ def compiled() -> bytes | None:
     library = _library()
     if library is None:
         return None
-    database, wanted = library.Database(), [one.expression for one in needles()]
+    database, wanted = library.Database(), needles()
+    once = library.HS_FLAG_SINGLEMATCH
     try:
-        database.compile(expressions=wanted, ids=list(range(len(wanted))))
+        database.compile(
+            expressions=[one.expression for one in wanted],
+            ids=list(range(len(wanted))),
+            flags=[once if one.is_colour else 0 for one in wanted],
+        )
         return bytes(library.dumpb(database))
     except library.HyperscanError:
         return None

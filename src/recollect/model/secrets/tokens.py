@@ -45,7 +45,7 @@ def beginnings() -> tuple[re.Pattern[str], dict[str, list[TokenPattern]]]:
     """One expression for all prefixes, and the tokens that may follow each."""
     starts = sorted({start for token in TOKENS for start in token.starts}, key=lambda one: (-len(one), one))
     rows = {
-        start: [token for token in TOKENS if any(start.startswith(mine) for mine in token.starts)]
+        start: [token for token in TOKENS if token.starts and start.startswith(token.starts)]
         for start in starts
     }
     return re.compile(_trie(starts), re.ASCII), rows

@@ -11,6 +11,8 @@ in a log, only its first findings are listed (``log_report``); the summary count
 from __future__ import annotations
 
 import datetime as dt
+import itertools
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +23,12 @@ from msgspec import Struct, structs
 from recollect.model.checks import ABOUT_LINES
 from recollect.model.diagnosis import Diagnosis
 from recollect.model.findings import Finding, Severity
-from recollect.services.check.home_checks import OwnedAgents, home_findings, owned_agents
+from recollect.services.check.home_checks import (
+    OwnedAgents,
+    owned_agents,
+    quick_findings,
+    secret_findings,
+)
 from recollect.services.check.log_report import LogReport, decoded, report_job, reported, rules_version
 from recollect.services.check.log_source import identity_of
 from recollect.services.homes import Home
@@ -36,13 +43,14 @@ if TYPE_CHECKING:
     from recollect.services.library.plugins import SessionCheck
 
 Progress = Callable[[int, int], None]
+AsFound = Callable[[Session | None, Sequence[Finding]], None]
 # Below this, starting a process takes longer than reading here.
 _WORTH_A_PROCESS = 16 << 20
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
 class CheckSummary(Struct, frozen=True):
-    """How much was checked, and how often each rule was violated. ``valid`` and ``damaged`` count lines."""
+    """How much was checked, and how often each rule was violated. ``valid`` and ``damaged`` count lines, as lists do."""
 
     sessions: int
     logs: int
@@ -82,25 +90,44 @@ def check(
     progress: Progress | None = None,
     known: Mapping[Path, Diagnosis] | None = None,
     is_kept: bool = True,
+    as_found: AsFound | None = None,
 ) -> CheckReport:
     """Check these sessions with their sub-agents; by default all of them and the homes themselves.
 
     ``with_plugins`` adds the checks of other packages (``services/library/plugins.py``), ``rules`` the caller's own.
     ``known`` has diagnoses that were made already, by the path of the log. With ``is_kept`` a log that did not
     change since it was checked is not read again, if there is an index.
+
+    ``as_found`` gets what is found about the homes (for None), then the findings in the logs of each session that has
+    any, newest session first, as soon as it and all before it are checked. Credentials come only with the report. That
+    order, and the report, are the same with any number of processes.
     """
     chosen = list(home.sessions()) if sessions is None else list(sessions)
     report = _FindingCollector([one.root for one in home.homes if agent_of(str(one.root)) != CLAUDE])
     agents = owned_agents(home.homes) if sessions is None else {}
     logs = list(_logs(agents, chosen)) if sessions is None else list(_own_logs(chosen))
-    for log, found in _reports(home, logs, known or {}, is_kept=is_kept, progress=progress):
-        report.add_log(found, log)
+    own = data or data_dir()
+    quick = (
+        list(quick_findings(home.homes, own, now or dt.datetime.now(dt.UTC), agents))
+        if sessions is None
+        else []
+    )
+    if as_found is not None and quick:
+        as_found(None, quick)
+    names = {str(session.id): session for session in chosen}
+    reports = _reports(
+        home, logs, known or {}, is_kept=is_kept, progress=progress, in_order=as_found is not None
+    )
+    for name, of_session in itertools.groupby(reports, key=operator.itemgetter(0)):
+        listed = [finding for _, log, found in of_session for finding in report.add_log(found, log)]
+        if as_found is not None and listed and name in names:
+            as_found(names[name], listed)
     for finding in _other_findings(chosen, rules, with_plugins=with_plugins):
         report.add(finding)
-    if sessions is None:
-        moment = now or dt.datetime.now(dt.UTC)
-        own = data or data_dir()
-        for finding in home_findings(home, own, moment, with_secrets=with_secrets, agents=agents):
+    for finding in quick:
+        report.add(finding)
+    if sessions is None and with_secrets:
+        for finding in secret_findings(home, own):
             report.add(finding)
     return report.checked(len(chosen))
 
@@ -155,7 +182,8 @@ class _FindingCollector:
         self._groups: dict[str, int] = {}
         self._unreadable: set[str] = set()
 
-    def add_log(self, found: LogReport, log: LogFile) -> None:
+    def add_log(self, found: LogReport, log: LogFile) -> list[Finding]:
+        """Add what was found in a log; returns what is listed of it."""
         self.logs += 1
         self.lines += found.lines
         self.damaged += found.damaged
@@ -165,9 +193,10 @@ class _FindingCollector:
         for severity, code, more in found.more:
             if not is_mirrored or code in ABOUT_LINES:
                 self._kinds[severity, code] += more
-        for finding in found.findings:
-            if not is_mirrored or finding.code in ABOUT_LINES:
-                self.add(finding)
+        listed = [one for one in found.findings if not is_mirrored or one.code in ABOUT_LINES]
+        for finding in listed:
+            self.add(finding)
+        return listed
 
     def add(self, finding: Finding) -> None:
         if finding.code == "unreadable":
@@ -215,8 +244,13 @@ def _reports(
     *,
     is_kept: bool,
     progress: Progress | None,
-) -> Iterator[tuple[LogFile, LogReport]]:
-    """The report of each log, in order; read are only those that are not known."""
+    in_order: bool,
+) -> Iterator[tuple[str, LogFile, LogReport]]:
+    """The report of each log with the name of its session, in order; read are only those that are not known.
+
+    With ``in_order`` they are also read in this order, so that the first come soon; otherwise the largest are read
+    first, and all processes end at the same time.
+    """
     live = home.live_ids()
     roots = [one.root for one in home.homes]
     is_wanted = is_kept and home.has_index
@@ -235,7 +269,8 @@ def _reports(
             for session, log in (logs[number] for number in unknown)
         ]
         processes = cores() if sum(sizes) >= _WORTH_A_PROCESS and len(tasks) > 1 else 0
-        for task, data in WorkerPool(report_job, processes=processes).answers(tasks, sizes):
+        pool, begin = WorkerPool(report_job, processes=processes), 0
+        for task, data in pool.answers(tasks, None if in_order else sizes):
             session, log = logs[unknown[task]]
             report = found[unknown[task]] = decoded(data)
             if report.state is not None and session not in live:
@@ -243,8 +278,11 @@ def _reports(
             done += log.size
             if progress is not None:
                 progress(done, total)
-    for number, (_, log) in enumerate(logs):
-        yield log, found[number]
+            while begin in found:
+                yield *logs[begin], found.pop(begin)
+                begin += 1
+    for number in range(begin, len(logs)):
+        yield *logs[number], found[number]
 
 
 def _known_report(

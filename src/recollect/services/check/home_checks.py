@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from recollect.errors import RecollectError
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding
-from recollect.model.ids import SessionId
+from recollect.model.ids import SessionId, short_id
 from recollect.model.project_key import project_key
 from recollect.services.archive.expiry import ExpirySummary, expiring
 from recollect.services.foreign.homes import mirror_problems
@@ -38,27 +38,13 @@ _VERSION = re.compile(rb'"version"\s*:\s*"([0-9.]+)')
 _WARMUP = re.compile(rb'"content"\s*:\s*"Warmup"')
 
 
-def home_findings(
-    home: Home,
-    data: Path,
-    now: dt.datetime,
-    *,
-    with_secrets: bool = True,
-    agents: OwnedAgents | None = None,
-) -> Iterator[Finding]:
-    """Everything about the homes and about our own directory; the search for secrets takes most of the time.
-
-    ``agents`` are those of the homes, where the caller has looked for them already.
-    """
-    yield from quick_findings(home.homes, data, now, agents)
-    if with_secrets:
-        yield from _secrets(home, data)
-
-
 def quick_findings(
     homes: Sequence[ClaudeHome], data: Path, now: dt.datetime, agents: OwnedAgents | None = None
 ) -> Iterator[Finding]:
-    """The same, except for secrets."""
+    """Everything about the homes and about our own directory, except for secrets, which take most of the time.
+
+    ``agents`` are those of the homes, where the caller has looked for them already.
+    """
     owned = owned_agents(homes) if agents is None else agents
     for one in homes:
         yield from _of_home(one, owned)
@@ -68,7 +54,7 @@ def quick_findings(
 
 def _finding(code: str, what: str, path: Path | str, session: str | None = None) -> Finding:
     rule = CODES[code]
-    fix = rule.fix.format(session=(session or "")[:8], path=shlex.quote(str(path)))
+    fix = rule.fix.format(session=short_id(session or ""), path=shlex.quote(str(path)))
     return Finding(code, rule.severity, what, fix, str(path), session)
 
 
@@ -263,11 +249,12 @@ def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> Iter
     first = (lost or soon)[0]
     code = "expiring" if lost else "expiring-archived"
     yield _finding(
-        code, f"{what}; the first is {first.session[:8]} on {first.expires_at:%Y-%m-%d}", first.path
+        code, f"{what}; the first is {short_id(first.session)} on {first.expires_at:%Y-%m-%d}", first.path
     )
 
 
-def _secrets(home: Home, data: Path) -> Iterator[Finding]:
+def secret_findings(home: Home, data: Path) -> Iterator[Finding]:
+    """How many credentials there are in the homes."""
     # Imported here: its patterns cost more to load than everything else.
     from recollect.services.secrets.scan import scan
 

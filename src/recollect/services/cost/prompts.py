@@ -12,8 +12,8 @@ from pathlib import Path
 
 from recollect.errors import NotFound, StorageError
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import id_text
 from recollect.index.prompt_queries import TypedPromptRow, typed_prompts
+from recollect.index.schema import id_text
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
 from recollect.model.prompts import typed_texts

@@ -1,6 +1,6 @@
 """What things cost: by day, model, project or whatever else, from the index or from the logs themselves.
 
-Asks a source for sums no finer than the view needs, and hands them to ``model.accounts``, which prices
+Asks a source for sums no finer than the view needs, and hands them to ``model.cost.report``, which prices
 and groups them. Time zones, the machine's clock and the names of sessions are settled here; prices are
 the caller's, or those of the package and the user's config.toml.
 """
@@ -11,17 +11,15 @@ import datetime as dt
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.index.cost_queries import UsageLogRow
 from recollect.index.database import IndexDatabase
-from recollect.index.response_queries import CountedResponseRow
-from recollect.model.cost.billing_blocks import blocks
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, Timeline
 from recollect.model.cost.prices import UNCERTAIN, PriceList
-from recollect.model.cost.reconcile import RecordedCost, rests
 from recollect.model.cost.report import (
     KEYS,
     MAIN_AGENT,
@@ -35,21 +33,25 @@ from recollect.model.cost.report import (
     one_total_a_session,
     owner_of,
 )
-from recollect.model.cost.response import PricedResponse
 from recollect.model.cost.usage import Tokens
 from recollect.services.cost.source import IndexUsageSource, UsageQuery, UsageSource, quarter_of
-from recollect.services.foreign.unrecorded import agent_of_log
 from recollect.services.indexing.access import OpenIndex
-from recollect.services.projects import ProjectFilter
 from recollect.system.locations import agent_of
 from recollect.system.paths import CLAUDE
+from recollect.system.unwatched import unwatched
 
 Progress = Callable[[int, int], None]
-PricedRow = tuple[CountedResponseRow, UsageLog, int | None]
+if TYPE_CHECKING:
+    from recollect.index.response_queries import CountedResponseRow
+    from recollect.model.cost.reconcile import RecordedCost
+    from recollect.model.cost.response import PricedResponse
+
+    PricedRow = tuple[CountedResponseRow, UsageLog, int | None]
 _BY_LOG = ("session", "project", "agent", "repo", "client")
 _FROM_LOGS = "read from the logs themselves: sessions that were deleted from the homes are not included"
 
 
+@unwatched()
 def costs(
     homes: Sequence[Path],
     by: Sequence[str] = (),
@@ -167,6 +169,8 @@ def _cost_of(row: CountedResponseRow, prices: PriceList) -> int | None:
 
 
 def _priced_response(found: PricedRow) -> PricedResponse:
+    from recollect.model.cost.response import PricedResponse
+
     row, log, pico = found
     session, agent, project = named_place(log)
     return PricedResponse(
@@ -293,6 +297,8 @@ class CostReportBuilder:
             rows = self._source.log_rows()
             self._known = logs_of(rows)
             if "client" in self._by:
+                from recollect.services.foreign.unrecorded import agent_of_log
+
                 self._known = {
                     row.number: structs.replace(
                         self._known[row.number], client=agent_of_log(row.home, row.path)
@@ -308,6 +314,8 @@ class CostReportBuilder:
     ) -> None:
         """Leave out what was not asked for."""
         if project is not None:
+            from recollect.services.projects import ProjectFilter
+
             wanted = ProjectFilter(project)
             self._files = [
                 number
@@ -383,7 +391,7 @@ class CostReportBuilder:
         sums = self._by_prompt(query) if "prompt" in self._by else self._source.sums(query)
         report = accounts.report(sums, gone=gone, notes=self._notes)
         if accounts.has_gap and not query.is_granular:
-            return self._added_up(query._replace(is_granular=True), asked)
+            return self._added_up(structs.replace(query, is_granular=True), asked)
         return report
 
     def _by_prompt(self, query: UsageQuery) -> Iterator[UsageGroup]:
@@ -412,6 +420,8 @@ class CostReportBuilder:
         changes = prices.changes(source.models())
         if "block" not in by:
             return Timeline(by, offset, days, changes=changes), None
+        from recollect.model.cost.billing_blocks import blocks
+
         quarters = [quarter for quarter in source.quarters() if quarter != NO_TIME]
         found = blocks(quarters)
         first = next((at for at in quarters if found[-1][0] <= at and now // QUARTER_MS < found[-1][1]), None)
@@ -443,6 +453,8 @@ class CostReportBuilder:
         owners = {number: owner_of(log) for number, log in self._logs.items()}
         recorded = {owners[record.log] for record in records}
         paths = {number: log.path for number, log in self._logs.items() if owners[number] in recorded}
+        from recollect.model.cost.reconcile import rests
+
         return rests(records, self._source.copies(paths), owners, prices) if records else []
 
     def _is_meant(self, at: int | None, record: RecordedCost) -> bool:
@@ -488,7 +500,7 @@ def _moment(at: int | None) -> dt.datetime | None:
 def _check(by: Sequence[str], mode: str) -> None:
     for key in by:
         if key not in KEYS:
-            raise UsageError(f"by {key!a}: not a key", hint=f"the keys are {', '.join(KEYS)}")
+            raise UsageError(f"by {key!a}: unknown", hint=f"one of {', '.join(KEYS)}")
     if len(set(by)) != len(by):
         raise UsageError(f"by {', '.join(by)}: a key stands twice", hint="name each key once")
     if mode not in MODES:
@@ -519,7 +531,7 @@ def with_repositories(logs: dict[int, UsageLog], rows: Iterable[UsageLogRow]) ->
         if log.session not in found:
             main = mains.get(log.session, log)
             cwd = "" if main.project == UNKNOWN else main.project
-            found[log.session] = finder.of(cwd, Path(main.path), origins.get(main.path)) or UNKNOWN
+            found[log.session] = finder.of(cwd, main.path, origins.get(main.path)) or UNKNOWN
     return {
         number: structs.replace(log, repo=found[log.session] if log.session != UNKNOWN else log.project)
         for number, log in logs.items()

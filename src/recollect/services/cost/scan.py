@@ -9,12 +9,12 @@ A scan knows only what is there: sessions that were deleted are not in it.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
+
+from msgspec import structs
 
 from recollect.index.cost_queries import UsageLogRow
 from recollect.index.response_queries import CountedResponseRow
@@ -27,6 +27,7 @@ from recollect.services.cost.scan_worker import LogUsage, UsageTask, UsageTuple,
 from recollect.services.cost.source import UsageQuery, quarter_of
 from recollect.storage.home_walk import FoundLog, scan_logs
 from recollect.system.pool import WorkerPool, bundles, cores, largest_first
+from recollect.system.unwatched import unwatched
 
 # Below this, starting another process takes longer than reading here.
 _WORTH_A_PROCESS = 24 << 20
@@ -57,25 +58,13 @@ def scan(
     tasks = [
         UsageTask(log.path, log.session is None, with_tools, with_records, with_durations) for _, log in found
     ]
-    with _unwatched():
+    with unwatched():
         answers = _answers(tasks, [log.size for _, log in found], processes, progress)
         logs = [
             _log_row(number, home, log, answer)
             for number, ((home, log), answer) in enumerate(zip(found, answers, strict=True))
         ]
         return LogUsageSource(logs, answers, [f"could not be read: {path}: {why}" for path, why in problems])
-
-
-@contextlib.contextmanager
-def _unwatched() -> Iterator[None]:
-    """Without the collector of cycles: it would look at each of a hundred thousand rows again and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _log_row(number: int, home: Path, log: FoundLog, answer: LogUsage) -> UsageLogRow:
@@ -155,7 +144,7 @@ class LogUsageSource:
         if query.with_copies:
             for key, amounts in _summed(self._dropped, query).items():
                 nothing = UsageGroup(*key[:6], 0, 0, 0, 0, 0, 0, 0)
-                sums.append(nothing._replace(lines=amounts[_LINES]))
+                sums.append(structs.replace(nothing, lines=amounts[_LINES]))
         return sums
 
     def responses(self, query: UsageQuery) -> Iterator[CountedResponseRow]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import gc
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from recollect.errors import NotFound, StorageError
 from recollect.index.frame import CostState
@@ -30,12 +30,15 @@ from recollect.model.line_views.usage import AnswerLine, OddLine, first_tool, pl
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.pool import Run
 
+if TYPE_CHECKING:
+    from recollect.model.line_views.usage import UsageCounts
+
 _CHUNK = 256 * 1024
 _USAGE, _COST_STATE, _CWD, _SESSION = b'"usage"', b'"cost-state"', b'"cwd"', b'"session'
 _PLAIN_TIME = 24  # 2026-11-15T10:00:00.000Z: such times are in order as texts
 
+Key = tuple[str | None, str, int]  # message, request, speaker
 Time = str | int | None  # as written, or milliseconds since 1970
-Rank = tuple[int, int, bool]  # speaker, output, has_stop: the larger, the better
 
 # message, request, speaker, has_stop, forked, at, model, branch, version, tool, variant, six counts,
 # recorded, duration, lines
@@ -68,16 +71,16 @@ class LogUsage(NamedTuple):
     problem: str | None = None
 
 
-class _BestCopy:
+class _BestCopy(Struct, gc=False):
     """The best of a log's lines about one response, so far; ``lines`` is how many there were."""
 
-    __slots__ = ("asked", "best", "lines", "rank", "time", "tool")
-
-    def __init__(self, best: AnswerLine | UsageTuple, rank: Rank, time: Time) -> None:
-        self.best, self.rank, self.time = best, rank, time
-        self.tool: str | None = None
-        self.asked: str | None = None
-        self.lines = 1
+    best: AnswerLine | UsageTuple
+    output: int
+    has_stop: bool
+    time: Time
+    asked: str | None
+    tool: str | None = None
+    lines: int = 1
 
 
 def read(task: UsageTask) -> LogUsage:
@@ -108,29 +111,45 @@ class _Chunk(NamedTuple):
         return self.data.find(word, 0, self.end) >= 0
 
     def lines_with(self, word: bytes) -> Iterator[bytes]:
-        """The lines in which the word occurs."""
-        data, end = self.data, self.end
-        place = data.find(word, 0, end)
+        """The lines in which the word occurs, from the first to the last."""
+        place = self.data.find(word, 0, self.end)
         while place >= 0:
-            start, stop = data.rfind(NEWLINE, 0, place) + 1, data.find(NEWLINE, place, end)
-            stop = stop if stop >= 0 else end
-            if (not start or data[start - 2 : start + 1] == SEAM) and (
-                stop >= end - 1 or data[stop - 1 : stop + 2] == SEAM
-            ):
-                yield data[start:stop]
-                place = data.find(word, stop, end)
+            line = self._line_at(place)
+            _, stop = self._around(place) if line is None else line
+            yield from self._odd_lines(word, place) if line is None else [self.data[slice(*line)]]
+            place = self.data.find(word, stop, self.end)
+
+    def all_lines_with(self, word: bytes) -> list[bytes]:
+        """The same at once. Found from the last to the first: backwards Python looks faster for a short word."""
+        data, found = self.data, []
+        place = data.rfind(word, 0, self.end)
+        while place >= 0:
+            line = self._line_at(place)
+            if line is not None:
+                start, stop = line
+                found.append(data[start:stop])
             else:
-                start, stop = self._around(place)
-                yield from self._odd_lines(word, start, stop)
-                place = data.find(word, stop, end)
+                start, _ = self._around(place)
+                found += reversed([*self._odd_lines(word, place)])
+            place = data.rfind(word, 0, start)
+        found.reverse()
+        return found
+
+    def _line_at(self, place: int) -> tuple[int, int] | None:
+        """Where the line at a place begins and ends; None where that is not sure."""
+        data, end = self
+        start, stop = data.rfind(NEWLINE, 0, place) + 1, data.find(NEWLINE, place, end)
+        stop = stop if stop >= 0 else end
+        begins = not start or data[start - 2 : start + 1] == SEAM
+        return (start, stop) if begins and (stop >= end - 1 or data[stop - 1 : stop + 2] == SEAM) else None
 
     def _around(self, place: int) -> tuple[int, int]:
         """The nearest places where a line certainly begins, around another."""
         start, stop = self.data.rfind(SEAM, 0, place), self.data.find(SEAM, place, self.end)
         return (start + 2 if start >= 0 else 0), (stop + 2 if stop >= 0 else self.end)
 
-    def _odd_lines(self, word: bytes, start: int, stop: int) -> Iterator[bytes]:
-        read = self.data.__getitem__
+    def _odd_lines(self, word: bytes, place: int) -> Iterator[bytes]:
+        (start, stop), read = self._around(place), self.data.__getitem__
         for line in split_lines(lambda size, at: read(slice(at, at + size)), start, stop, goes_on=True):
             if isinstance(line, Line) and word in line.data:
                 yield line.data
@@ -165,8 +184,8 @@ class _LogUsageReader:
 
     def __init__(self, task: UsageTask) -> None:
         self._task = task
-        self._kept: dict[tuple[str | None, str, int], _BestCopy] = {}
-        self._nameless: list[tuple[str, _BestCopy]] = []
+        self._kept: dict[Key, _BestCopy] = {}
+        self._nameless: list[tuple[Key, _BestCopy]] = []
         self.session: str | None = None
         self.cwd: str | None = None
         self.has_totals = False
@@ -179,9 +198,7 @@ class _LogUsageReader:
             self._seek(_SESSION, chunk)
         if self._task.with_records and not self.has_totals:
             self.has_totals = chunk.has(_COST_STATE)
-        take_line = self._take_line
-        for line in chunk.lines_with(_USAGE):
-            take_line(line)
+        self._take_lines(chunk.all_lines_with(_USAGE))
 
     def asked(self) -> set[str]:
         """The ids of the lines that were answered."""
@@ -190,8 +207,7 @@ class _LogUsageReader:
 
     def rows(self, times: dict[str, int]) -> list[UsageTuple]:
         """What was kept, one row for each response."""
-        named = [_row(message, request, one, times) for (message, request, _), one in self._kept.items()]
-        return named + [_row(None, request, one, times) for request, one in self._nameless]
+        return [_row(key, one, times) for key, one in itertools.chain(self._kept.items(), self._nameless)]
 
     def _seek(self, word: bytes, chunk: _Chunk) -> None:
         for data in chunk.lines_with(word):
@@ -202,24 +218,34 @@ class _LogUsageReader:
             if (self.cwd if word is _CWD else self.session) is not None:
                 return
 
-    def _take_line(self, data: bytes) -> None:
-        try:
-            line = plain_answer(data, with_records=self._task.with_records)
-            message = None if line is None else line.message
-            if line is None or message is None or message.usage is None:
-                return
+    def _take_lines(self, lines: Iterable[bytes]) -> None:
+        # Written out: this runs for every line of an answer, of which a response has several.
+        with_records, with_tools, kept = self._task.with_records, self._task.with_tools, self._kept
+        for data in lines:
+            try:
+                line = plain_answer(data, with_records)
+                if line is None:
+                    continue
+                message: Any = line.message
+                tool = first_tool(message.content) if with_tools else None
+            except OddLine:
+                self._take_oddly(data)
+                continue
             if not is_billed("assistant", message.model or line.model):
-                return
-            tool = first_tool(message.content) if self._task.with_tools else None
-        except OddLine:
-            self._take_oddly(data)
-            return
-        usage = message.usage
-        rank = (speaker_of(line.is_sidechain), usage.output_tokens or 0, message.stop_reason is not None)
-        one = self._keep(message.id, line.request_id or "", line, rank, line.timestamp)
-        if one.lines == 1:
-            one.asked = line.parent_uuid
-        one.tool = one.tool or tool
+                continue
+            output, has_stop = message.usage.output_tokens or 0, message.stop_reason is not None
+            key = (message.id, line.request_id or "", speaker_of(line.is_sidechain))
+            known = kept.get(key)
+            if known is None or key[0] is None:
+                self._keep(key, _BestCopy(line, output, has_stop, line.timestamp, line.parent_uuid, tool))
+                continue
+            known.lines += 1
+            if tool is not None and known.tool is None:
+                known.tool = tool
+            if output > known.output or (
+                output == known.output and _is_as_good(has_stop, line.timestamp, known)
+            ):
+                known.best, known.output, known.has_stop, known.time = line, output, has_stop, line.timestamp
 
     def _take_oddly(self, data: bytes) -> None:
         """The way of the index, for what is not a plain answer."""
@@ -231,28 +257,34 @@ class _LogUsageReader:
         asked = facts.parent
         for row in usage_rows(facts):
             best: UsageTuple = (*row[:19], 1)  # a UsageRow without ``asked``
-            one = self._keep(row.message, row.request, best, (row.speaker, row.output, row.has_stop), row.at)
-            if one.lines == 1:
-                one.asked = asked
-            one.tool = one.tool or row.tool
+            said = _BestCopy(best, row.output, row.has_stop, row.at, asked, row.tool)
+            self._keep((row.message, row.request, row.speaker), said)
             asked = None  # an advisor has no duration of its own
 
-    def _keep(
-        self, message: str | None, request: str, best: AnswerLine | UsageTuple, rank: Rank, time: Time
-    ) -> _BestCopy:
+    def _keep(self, key: Key, said: _BestCopy) -> None:
         """Keep a line unless a better one of the same log and speaker stands for the response (as the index does)."""
-        if message is None:
-            self._nameless.append((request, one := _BestCopy(best, rank, time)))
-            return one
-        key = (message, request, rank[0])
-        known = self._kept.get(key)
-        if known is None:
-            known = self._kept[key] = _BestCopy(best, rank, time)
-            return known
+        if key[0] is None:
+            self._nameless.append((key, said))
+            return
+        known = self._kept.setdefault(key, said)
+        if known is said:
+            return
         known.lines += 1
-        if rank > known.rank or (rank == known.rank and not _is_earlier(time, known.time)):
-            known.best, known.rank, known.time = best, rank, time
-        return known
+        known.tool = known.tool or said.tool
+        if said.output > known.output or (
+            said.output == known.output and _is_as_good(said.has_stop, said.time, known)
+        ):
+            known.best, known.output, known.has_stop, known.time = (
+                said.best,
+                said.output,
+                said.has_stop,
+                said.time,
+            )
+
+
+def _is_as_good(has_stop: bool, time: Time, known: _BestCopy) -> bool:
+    """Whether a line stands for the response rather than a known one with the same output."""
+    return has_stop if has_stop is not known.has_stop else not _is_earlier(time, known.time)
 
 
 def _is_earlier(one: Time, other: Time) -> bool:
@@ -265,45 +297,43 @@ def _at(time: Time) -> int | None:
     return milliseconds(time) if isinstance(time, str) else time
 
 
-def _row(message: str | None, request: str, one: _BestCopy, times: dict[str, int]) -> UsageTuple:
+def _row(key: Key, one: _BestCopy, times: dict[str, int]) -> UsageTuple:
     best = one.best
-    row = best if isinstance(best, tuple) else _plain_row(message, request, one, best)
-    if row[18] is None and one.asked in times and row[5] is not None:
+    row = _odd_row(one, best) if isinstance(best, tuple) else _plain_row(key, one, best)
+    if times and row[18] is None and one.asked in times and row[5] is not None:
         row = (*row[:18], row[5] - times[one.asked], row[19])
-    return (
-        row if row[9] == one.tool and row[19] == one.lines else (*row[:9], one.tool, *row[10:19], one.lines)
-    )
+    return row
 
 
-def _plain_row(message: str | None, request: str, one: _BestCopy, line: AnswerLine) -> UsageTuple:
-    said = line.message
-    usage = None if said is None else said.usage
-    if said is None or usage is None:
-        raise AssertionError("only lines with usage are kept")
-    speaker, output, has_stop = one.rank
+def _odd_row(one: _BestCopy, row: UsageTuple) -> UsageTuple:
+    return (*row[:9], one.tool, *row[10:19], one.lines)
+
+
+def _plain_row(key: Key, one: _BestCopy, line: AnswerLine) -> UsageTuple:
+    said: Any = line.message
+    usage: UsageCounts = said.usage
+    has_stop, version = one.has_stop, line.version
     tokens, reads = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     five, hour = cache_writes(usage.cache_creation_input_tokens, usage.cache_creation)
     searches = usage.server_tool_use
     return (
-        message,
-        request,
-        speaker,
+        *key,
         has_stop,
         line.forked_from is not UNSET,
         _at(one.time),
         _shared(said.model or line.model),
         _shared(line.git_branch),
-        _shared(line.version),
+        _shared(version),
         one.tool,
         variant(
             tokens + five + hour + reads,
             usage.speed,
             usage.inference_geo,
             usage.service_tier,
-            not has_stop and counts_are_uncertain(line.version, False),
+            not has_stop and counts_are_uncertain(version, False),
         ),
         tokens,
-        output,
+        one.output,
         five,
         hour,
         reads,

@@ -6,7 +6,7 @@ Where a sum holds tokens of a kind that has no price, or where there is no index
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import cast
@@ -18,13 +18,14 @@ from recollect.index.cost_queries import UsageRowFilter
 from recollect.index.database import IndexDatabase
 from recollect.model.cost.calendar import UNKNOWN, Timeline
 from recollect.model.cost.money import NO_MODEL, usd
-from recollect.model.cost.prices import PriceList
+from recollect.model.cost.prices import Price, PriceList
 from recollect.model.cost.usage import Tokens
 from recollect.services.indexing.access import OpenIndex
 from recollect.storage.config.our_config import price_list
 
 _SESSIONS = "SELECT id, session FROM files"
-_COUNTS = 6
+# Up to so many sessions are asked for by their logs; more are summed with all others.
+_FEW = 500
 
 
 class SessionSum(Struct):
@@ -37,7 +38,7 @@ class SessionSum(Struct):
     @property
     def pico_usd(self) -> int:
         """What it cost, as far as there are prices."""
-        return sum(amount or 0 for amount in self.spent.values())
+        return sum(filter(None, self.spent.values()))
 
     @property
     def usd(self) -> Decimal:
@@ -53,40 +54,50 @@ class SessionSum(Struct):
 NOTHING_USED = SessionSum(0, Tokens(), {})
 
 
-def session_sums(opened: OpenIndex, homes: Sequence[Path]) -> dict[str, SessionSum]:
-    """By session id, over its log and its agents'."""
-    found = None if opened.database is None else _summed(opened.database, price_list())
+def session_sums(
+    opened: OpenIndex, homes: Sequence[Path], only: Collection[str] | None = None
+) -> dict[str, SessionSum]:
+    """By session id, over its log and its agents'; ``only`` names those that are needed, others may be left out."""
+    if only is not None and len(only) > _FEW:
+        only = None
+    found = None if opened.database is None else _summed(opened.database, price_list(), only)
     return _reported(opened, homes) if found is None else found
 
 
-def _summed(database: IndexDatabase, prices: PriceList) -> dict[str, SessionSum] | None:
+def _summed(
+    database: IndexDatabase, prices: PriceList, only: Collection[str] | None
+) -> dict[str, SessionSum] | None:
     """None where a price has a gap."""
     names = cost_queries.names(database)
-    sessions = dict(cast("list[tuple[int, str | None]]", database.rows(_SESSIONS)))
+    chosen = "" if only is None else f" WHERE session IN ({','.join('?' * len(only))})"
+    sessions = dict(cast("list[tuple[int, str | None]]", database.rows(_SESSIONS + chosen, *only or ())))
     models = [names[number] for number in cost_queries.models(database) if number in names]
     spans = Timeline((), lambda _: 0, changes=prices.changes(models)).spans()
-    counted: dict[str, list[int]] = {}
-    spent: dict[str, dict[str, int | None]] = {}
-    for row in cost_queries.rolled(database, spans, UsageRowFilter(frozenset(["file"]))):
+    selected = UsageRowFilter(frozenset(["file"]), None if only is None else sessions.keys())
+    found: dict[str, SessionSum] = {}
+    priced: dict[tuple[int, int, int], tuple[str, Price | None]] = {}
+    for row in cost_queries.rolled(database, spans, selected):
         quarter, file, number, _, _, variant, messages, *counts = row
         if not messages:
             continue
-        model = names.get(number)
-        price = prices.find(model or "", max(quarter, 0), variant)
+        kind = quarter, number, variant
+        if kind not in priced:
+            model = names.get(number)
+            priced[kind] = model or NO_MODEL, prices.find(model or "", max(quarter, 0), variant)
+        name, price = priced[kind]
         pico = None if price is None else price.cost(*counts)
         if price is not None and pico is None:
             return None
         session = sessions.get(file) or UNKNOWN
-        amounts = spent.setdefault(session, {})
-        before = amounts.get(model or NO_MODEL, 0)
-        amounts[model or NO_MODEL] = None if pico is None or before is None else before + pico
-        _add(counted.setdefault(session, [0] * (1 + _COUNTS)), (messages, *counts))
-    return {name: SessionSum(sums[0], Tokens(*sums[1:]), spent[name]) for name, sums in counted.items()}
-
-
-def _add(sums: list[int], more: Iterable[int]) -> None:
-    for place, amount in enumerate(more):
-        sums[place] += amount
+        known = found.get(session)
+        if known is None:
+            found[session] = SessionSum(messages, Tokens(*counts), {name: pico})
+            continue
+        known.responses += messages
+        known.tokens += Tokens(*counts)
+        before = known.spent.get(name, 0)
+        known.spent[name] = None if pico is None or before is None else before + pico
+    return found
 
 
 def _reported(opened: OpenIndex, homes: Sequence[Path]) -> dict[str, SessionSum]:

@@ -1,22 +1,26 @@
-"""Where a cost report gets its sums: the index; ``usage_scan`` gives the same answers from the logs."""
+"""Where a cost report gets its sums: the index; ``scan`` gives the same answers from the logs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
+
+from msgspec import Struct
 
 from recollect.index import cost_queries
 from recollect.index.cost_queries import Row, UsageLogRow, UsageRowFilter
 from recollect.index.database import IndexDatabase
-from recollect.index.response_queries import CountedResponseRow, counted_responses
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, Timeline
-from recollect.model.cost.copies import ResponseCopy
 from recollect.model.cost.prices import UNCERTAIN
-from recollect.model.cost.reconcile import Counts, LoggedCopy, RecordedCost
 from recollect.model.cost.report import UsageGroup
 
+# What a sum by day does not need is imported by those that do: every cost report begins here.
+if TYPE_CHECKING:
+    from recollect.index.response_queries import CountedResponseRow
+    from recollect.model.cost.reconcile import Counts, LoggedCopy, RecordedCost
 
-class UsageQuery(NamedTuple):
+
+class UsageQuery(Struct, frozen=True):
     """Which sums are wanted. Times are milliseconds, ``since`` included and ``until`` not.
 
     ``columns``: what sums are told apart by besides time, model and variant (file, branch, tool).
@@ -133,6 +137,8 @@ class IndexUsageSource:
 
     def responses(self, query: UsageQuery) -> Iterator[CountedResponseRow]:
         """Every response that counts, one at a time."""
+        from recollect.index.response_queries import counted_responses
+
         return counted_responses(
             self._db,
             files=query.files,
@@ -166,6 +172,8 @@ class IndexUsageSource:
 
     def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals."""
+        from recollect.model.cost.reconcile import RecordedCost
+
         return [
             (
                 at,
@@ -183,6 +191,9 @@ class IndexUsageSource:
 
     def copies(self, logs: Mapping[int, str]) -> list[LoggedCopy]:
         """What some logs say of responses."""
+        from recollect.model.cost.copies import ResponseCopy
+        from recollect.model.cost.reconcile import LoggedCopy
+
         return [
             LoggedCopy(
                 log,

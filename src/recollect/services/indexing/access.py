@@ -188,19 +188,22 @@ def _open(opened: OpenIndex) -> None:
         except (Failure, IsADirectoryError) as problem:
             if isinstance(problem, Failure) and (is_busy(problem) or is_about_the_place(problem)):
                 raise
-            _repair(opened, problem)
-            opened.open()
+            _repair(opened, problem, is_reopened=True)
     except (Failure, OSError, StorageError, Busy) as problem:
         _give_up(opened, f"no index: {opened.path}: {problem}")
 
 
-def _repair(opened: OpenIndex, problem: Exception) -> None:
-    """Set a broken index aside, unless another process has replaced it."""
+def _repair(opened: OpenIndex, problem: Exception, *, is_reopened: bool = False) -> None:
+    """Set a broken index aside, unless another process has replaced it.
+
+    It is opened again under the same lock: a process that comes next must find the new file, or it would set that aside too.
+    """
     opened.close()
     with contextlib.closing(opened.lock(_REPAIR_SECONDS)) as lock, lock:
-        if opened.is_replaced and opened.path.exists() and not opened.path.is_dir():
-            return
-        opened.notes.append(_damaged(problem, opened.set_aside()))
+        if not (opened.is_replaced and opened.path.exists() and not opened.path.is_dir()):
+            opened.notes.append(_damaged(problem, opened.set_aside()))
+        if is_reopened:
+            opened.open()
 
 
 def _refresh(opened: OpenIndex, progress: Progress | None, is_wanted: bool, patience: float | None) -> None:

@@ -1,28 +1,44 @@
 """Logs that are only in the archive, for the index: searched and priced like all others.
 
 A session is archived-only if its log is no longer in the home it came from. Its logs are then read
-from the archive. This costs a directory listing; only manifests of such sessions are opened.
+from the archive. This costs a directory listing and the manifests of such sessions, so it is done only if
+the archive changed, or a session in it came to the homes or left them (``comparison.py``).
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+
+from msgspec import Struct
 
 from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 from recollect.storage.archive.archive import Archive
 from recollect.storage.archive.manifest import ArchivedFile, Manifest
+from recollect.storage.home_walk import SeenDirectory, are_settled
 
 
-def archived_logs(archive: Path, homes: Sequence[Path], there: Collection[str]) -> Iterator[ScannedLog]:
+class ArchivedLogs(Struct, frozen=True):
+    """What only the archive has. ``directories`` is None where they cannot stand for the manifests in them."""
+
+    logs: list[ScannedLog]
+    directories: list[SeenDirectory] | None
+
+
+def archived_logs(archive: Path, homes: Sequence[Path], there: Collection[str]) -> ArchivedLogs:
     """The logs of sessions that are no longer in the homes; ``there`` are the paths that are."""
-    if not (archive / "sessions").is_dir():
-        return
-    kept = Archive(archive)
-    for manifest, home in kept.only_here(homes, there):
-        yield from _placed(kept, manifest, os.fspath(home))
+    kept, began = Archive(archive), time.time_ns()
+    directories = kept.directories()
+    unread: list[str] = []  # may be mended where it lies, which no directory tells
+    found: dict[str, ScannedLog] = {}
+    for manifest, home in kept.only_here(homes, there, unread):
+        for log in _placed(kept, manifest, os.fspath(home)):
+            found.setdefault(log.path, log)  # files of equal bytes are one object
+    is_certain = not unread and are_settled(directories, began)
+    return ArchivedLogs([*found.values()], directories if is_certain else None)
 
 
 def _placed(archive: Archive, manifest: Manifest, home: str) -> Iterator[ScannedLog]:

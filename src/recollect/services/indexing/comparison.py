@@ -1,15 +1,16 @@
 """Compare the homes with the index: by a walk, or by checking only known directories and logs.
 
-A walk reads every directory and stores in the index which it visited. As long as none of them gained
-or lost a name, the next refresh only checks the logs, which is half the work. In case of doubt (a
-directory changed just now, two names lead to one log, something could not be read) nothing is
-stored, and the next refresh walks again.
+A walk reads every directory of the homes and of the archive, whose manifests tell what only it has, and
+stores in the index which it visited. As long as none of them gained or lost a name, the next refresh only
+checks the logs in the homes, which is half the work, and opens no manifest. A walk opens none either where the
+archive is as it was and has nothing of the logs that came or went. In case of doubt (a directory changed just
+now, two names lead to one log, something could not be read) nothing is stored, and the next refresh walks again.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,17 +18,24 @@ from msgspec import Struct
 from recollect.index.database import IndexDatabase
 from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
-from recollect.storage.home_walk import FoundLog, SeenDirectory, have_same_names, look_at, walk
+from recollect.storage.home_walk import (
+    LOG,
+    FoundLog,
+    LogState,
+    SeenDirectory,
+    changed_logs,
+    have_same_names,
+    walk,
+)
 
 _ROLES = {"session": SESSION, "agent": AGENT, "tool-output": TOOL_OUTPUT}
-_NOTE = "directories"
+_NOTE = "walked"  # not "directories": earlier versions cannot read a note about an archive
 
-# Device, inode, size and time of a log, by path.
-LastSeen = dict[str, tuple[int, int, int, int]]
+LastSeen = dict[str, LogState]  # by path
 
 
 class HomeChanges(Struct, frozen=True):
-    """The logs found, and which of them changed. ``note`` is for ``take_note``; None if nothing is to be stored."""
+    """The logs found, archived ones too, and which of them changed. ``note`` is for ``take_note``; None if nothing is to be stored."""
 
     there: list[str]
     changed: list[ScannedLog]
@@ -35,11 +43,20 @@ class HomeChanges(Struct, frozen=True):
 
 
 def look(
-    index: IndexDatabase, homes: Sequence[Path], known: LastSeen, problems: list[tuple[str, str]]
+    index: IndexDatabase,
+    homes: Sequence[Path],
+    archive: Path | None,
+    known: LastSeen,
+    problems: list[tuple[str, str]],
 ) -> HomeChanges:
-    """Every log of the homes. Unreadable ones are added to ``problems``; nothing is written."""
+    """Every log of the homes and their archive. Unreadable ones are added to ``problems``; nothing is written."""
     names = [os.fspath(home) for home in homes]
-    return _look_again(index, names, known) or _walk(homes, names, known, problems)
+    if archive is not None and not (archive / "sessions").is_dir():
+        archive = None
+    head = [str(len(names)), *names, "" if archive is None else os.fspath(archive)]
+    return _look_again(index, head, known) or _walk(
+        index, homes, archive, head, known=known, problems=problems
+    )
 
 
 def take_note(index: IndexDatabase, note: str | None) -> None:
@@ -52,24 +69,23 @@ def take_note(index: IndexDatabase, note: str | None) -> None:
 # --- check known directories ----------------------------------------------------------------------------
 
 
-def _look_again(index: IndexDatabase, names: list[str], known: LastSeen) -> HomeChanges | None:
-    directories = _noted(index.meta(_NOTE), names)
+def _look_again(index: IndexDatabase, head: list[str], known: LastSeen) -> HomeChanges | None:
+    directories = _noted(index.meta(_NOTE), head)
     if directories is None or not have_same_names(directories):
         return None
-    there, changed = [], []
-    for path, before in known.items():
-        if not before[1]:
-            continue  # in the archive
-        now = look_at(path)
-        if now is None:
-            return None
-        there.append(path)
-        if now != before:
-            changed.append(_placed(index, path, now))
-    return HomeChanges(there, changed)
+    here = [one for one in known.items() if one[1][1]]
+    if len(here) < len(known) and _is_archive_unread(known):
+        return None
+    changed = changed_logs(here)
+    return None if changed is None else HomeChanges([*known], [_placed(index, *one) for one in changed])
 
 
-def _placed(index: IndexDatabase, path: str, now: tuple[int, int, int, int]) -> ScannedLog:
+def _is_archive_unread(known: LastSeen) -> bool:
+    """Whether an archived log (it has no inode) was not read to its end. Those that were never change."""
+    return any(not inode and mtime < 0 for _, inode, _, mtime in known.values())
+
+
+def _placed(index: IndexDatabase, path: str, now: LogState) -> ScannedLog:
     ((home, role, session, agent),) = index.rows(
         "SELECT home, role, session, agent FROM files WHERE path = ?", path
     )
@@ -79,34 +95,70 @@ def _placed(index: IndexDatabase, path: str, now: tuple[int, int, int, int]) -> 
     return ScannedLog(path, home, role, session, agent, *now)  # type: ignore[arg-type]
 
 
-def _noted(note: object, names: list[str]) -> list[SeenDirectory] | None:
-    """The directories of a stored note, if it is about exactly these homes."""
+def _noted(note: object, head: list[str]) -> Iterator[tuple[str, int, int, int]] | None:
+    """The directories of a stored note, if it is about exactly these homes and this archive."""
     parts = note.split("\0") if isinstance(note, str) else []
-    if parts[: len(names) + 1] != [str(len(names)), *names]:
+    if parts[: len(head)] != head:
         return None
-    rest = iter(parts[len(names) + 1 :])
-    return [
-        SeenDirectory(path, int(device), int(inode), int(mtime))
+    rest = iter(parts[len(head) :])
+    return (
+        (path, int(device), int(inode), int(mtime))
         for path, device, inode, mtime in zip(rest, rest, rest, rest, strict=True)
-    ]
+    )
 
 
 # --- a walk ------------------------------------------------------------------------------------------
 
 
 def _walk(
-    homes: Sequence[Path], names: list[str], known: LastSeen, problems: list[tuple[str, str]]
+    index: IndexDatabase,
+    homes: Sequence[Path],
+    archive: Path | None,
+    head: list[str],
+    *,
+    known: LastSeen,
+    problems: list[tuple[str, str]],
 ) -> HomeChanges:
     walks = [walk(home, problems) for home in homes]
     there, changed = [], []
-    for name, log in _distinct(zip(names, (one.logs for one in walks), strict=True), problems):
+    for name, log in _distinct(
+        zip(map(os.fspath, homes), (one.logs for one in walks), strict=True), problems
+    ):
         there.append(log.path)
         if known.get(log.path) != log[4:]:
             changed.append(ScannedLog(log.path, name, _ROLES[log.role], *log[2:]))
     is_certain = not problems and len(there) == sum(len(one.logs) for one in walks)
-    return HomeChanges(
-        there, changed, _note(names, [one.directories for one in walks]) if is_certain else None
-    )
+    directories = [one.directories for one in walks]
+    if archive is not None and (same := _same_archive(index, archive, head, known, there)):
+        there += [path for path, before in known.items() if not before[1]]
+        directories.append(same)
+    elif archive is not None:
+        from recollect.services.indexing.archived_logs import archived_logs
+
+        kept = archived_logs(archive, homes, there)
+        there += [log.path for log in kept.logs]
+        changed += [log for log in kept.logs if known.get(log.path) != log[5:]]
+        directories.append(kept.directories)
+    return HomeChanges(there, changed, _note(head, directories) if is_certain else None)
+
+
+def _same_archive(
+    index: IndexDatabase, archive: Path, head: list[str], known: LastSeen, there: Collection[str]
+) -> list[SeenDirectory] | None:
+    """The directories of the archive, if it has for the homes what it had: it is as noted, and no log that came or went
+    is of a session in it.
+    """
+    base = os.path.join(archive, "sessions")  # noqa: PTH118 - no Path for thousands of names
+    noted = _noted(index.meta(_NOTE), head) or ()
+    own = [SeenDirectory(*one) for one in noted if one[0] == base or one[0].startswith(base + os.sep)]
+    if not own or _is_archive_unread(known) or not have_same_names(own):
+        return None
+    before = {path for path, state in known.items() if state[1]}
+    for path in before.symmetric_difference(there):
+        project, name = path.rsplit(os.sep, 2)[-2:]
+        if os.path.exists(os.path.join(base, project, name.removesuffix(LOG) + ".json")):  # noqa: PTH110, PTH118
+            return None
+    return own
 
 
 def _distinct(
@@ -126,8 +178,8 @@ def _distinct(
         seen |= {identity for identity in mine if identity[1]}
 
 
-def _note(names: list[str], walked: Sequence[list[SeenDirectory] | None]) -> str | None:
-    parts = [str(len(names)), *names]
+def _note(head: list[str], walked: Sequence[list[SeenDirectory] | None]) -> str | None:
+    parts = [*head]
     for directories in walked:
         if directories is None:
             return None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from recollect.errors import NotFound, StorageError
+from recollect.errors import DamagedData, NotFound, StorageError
 from recollect.index.frame import (
     CALLS_A_LINE,
     KIND_CODES,
@@ -21,13 +21,12 @@ from recollect.index.frame import (
     CallRow,
     Columns,
     Frame,
-    Id,
     MessageValues,
     RecordedAmount,
     UsageRow,
     call_key,
 )
-from recollect.model.conversation.agents import is_warm_up
+from recollect.index.schema import Id
 from recollect.model.cost.line_usage import ResponseUsage, counts_are_uncertain
 from recollect.model.cost.prices import variant
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
@@ -53,6 +52,7 @@ except ImportError:
 
 _FRAME_BYTES = 1 << 20
 _FRAME_LINES = 2_000
+_LONGEST_FRAME = 8 * _FRAME_BYTES  # of the log, where lines have few words
 _HEAD = 4096
 _TAIL = 256
 _PICO = 10**12
@@ -73,7 +73,7 @@ def frames(job: ExtractionJob) -> Iterator[Frame]:
             yield from _log_frames(log, job)
     except NotFound:
         yield Frame(job.start, job.start, [], [], problem="")
-    except StorageError as refused:
+    except (StorageError, DamagedData) as refused:  # damaged: an object of the archive
         yield Frame(job.start, job.start, [], [], problem=refused.message)
 
 
@@ -99,7 +99,7 @@ def is_continued(path: str, consumed: int, head: bytes, tail: bytes) -> bool:
                 and _digest(log.read_all(length, 0)) == head[2:]
                 and tail_of(log, consumed) == tail
             )
-    except (NotFound, StorageError):
+    except (NotFound, StorageError, DamagedData):
         return False
 
 
@@ -111,8 +111,7 @@ def _log_frames(log: OpenLog, job: ExtractionJob) -> Iterator[Frame]:
     listing = SessionListing(log, job) if job.is_session else None
     collected = _FrameBuilder(job.start, listing)
     for line in log.lines(job.start):
-        collected.take(line)
-        if collected.is_full:
+        if collected.take(line):
             yield collected.frame(log)
             collected = _FrameBuilder(line.end, listing)
     if listing is not None and collected.end > job.start:
@@ -130,7 +129,7 @@ def _tool_output(job: ExtractionJob) -> Frame:
         data = file.read_all(min(size, _LONGEST_OUTPUT), 0)
         text = data.decode("utf-8", "replace")
         texts = tuple(indexed_bytes(text) if at == TOOL_RESULT else None for at in range(6))
-        row = (0, size, None, None, None, TOOL_OUTPUT_KIND, None, texts, None)
+        row = (0, size, None, None, TOOL_OUTPUT_KIND, None, texts, None)
         # An empty file yields nothing, and never moves the position to continue from.
         return Frame(0, size, [row] if text else [], [], head=head_of(file, size), tail=tail_of(file, size))
 
@@ -153,16 +152,17 @@ class _FrameBuilder:
         self._first_at: int | None = None
         self._last_at: int | None = None
 
-    @property
-    def is_full(self) -> bool:
+    def take(self, line: Line | Damage) -> bool:
+        """Add a line; whether the frame is full."""
+        self._add(line)
+        self.end = end = line.end
         return (
             self._size >= _FRAME_BYTES
+            or end - self.start > _LONGEST_FRAME
             or len(self._messages) >= _FRAME_LINES
-            or self.end - self.start > 8 * _FRAME_BYTES
         )
 
-    def take(self, line: Line | Damage) -> None:
-        self.end = line.end
+    def _add(self, line: Line | Damage) -> None:
         facts = facts_of(line.data) if isinstance(line, Line) else None
         # A line that the codec refuses is not an entry, even if its words can be found.
         as_entry = facts
@@ -176,11 +176,10 @@ class _FrameBuilder:
         if facts is None or isinstance(line, Damage):
             return
         self._note(facts, line.data, is_entry=as_entry is not None)
-        parent = None if facts.parent is None else self._id(facts.parent)
         if facts.uuid is not None or facts.texts is not None:
-            self._messages.append(self._row(facts, line, parent))
+            self._messages.append(self._row(facts, line))
         if facts.response is not None:
-            self._take_usage(facts, facts.response, parent)
+            self._take_usage(facts, facts.response, None if facts.parent is None else self._id(facts.parent))
         if as_entry is not None and facts.type in _WITH_CALLS:
             self._calls += call_rows(facts, line)
 
@@ -214,6 +213,8 @@ class _FrameBuilder:
         if facts.session:
             kept.setdefault("session", facts.session)
         if facts.type == "user" and self._seeks_prompt:
+            from recollect.model.conversation.agents import is_warm_up  # it brings all kinds of entries along
+
             self._seeks_prompt = False
             kept["is_warm_up"] = facts.texts is not None and is_warm_up(facts.texts[PROSE] or "")
         if facts.type == WORKTREE:
@@ -222,14 +223,14 @@ class _FrameBuilder:
             # Its own time or none: the time of the line before it would depend on where frames are cut.
             kept["cost_state"] = (facts.at, facts.recorded.started, _amounts(facts.recorded))
 
-    def _row(self, facts: LineFacts, line: Line, parent: Id) -> MessageValues:
+    def _row(self, facts: LineFacts, line: Line) -> MessageValues:
         texts: Columns | None = None
         typed = digest = None
         kind = facts.type
         if facts.texts is not None:
             texts = tuple([None if text is None else indexed_bytes(text) for text in facts.texts])
-            digest = _text_digest(texts)
-            self._size += digest >> 32
+            size, digest = _text_digest(texts)
+            self._size += size
             if facts.texts[TITLE] is not None:
                 kind = "title"
             elif kind == "user" and self._listing is not None:
@@ -238,7 +239,6 @@ class _FrameBuilder:
             line.offset,
             line.length,
             None if facts.uuid is None else self._id(facts.uuid),
-            parent,
             facts.at,
             KIND_CODES.get(kind, 0),
             None if facts.uuid is None else digest,
@@ -377,14 +377,17 @@ def packed_id(text: str) -> Id:
     return data if is_plain else text
 
 
-def _text_digest(texts: Columns) -> int:
-    """Length and checksum. Only compared between lines with the same id: tells an altered copy from an exact one."""
-    size = check = 0
+def _text_digest(texts: Columns) -> tuple[int, int]:
+    """Length and checksum. Only compared between lines with the same id: tells an altered copy from an exact one.
+
+    The checksum begins with the length, and is signed: SQLite stores it in four bytes.
+    """
+    size = sum([len(text) for text in texts if text is not None])
+    check = size & 0xFFFFFFFF
     for number, text in enumerate(texts):
         if text is not None:
-            size += len(text)
             check = zlib.crc32(text, check ^ number)
-    return size << 32 | check
+    return size, check - (1 << 31)
 
 
 def _damage_of(line: Line | Damage) -> Damage | None:

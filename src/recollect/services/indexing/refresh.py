@@ -8,6 +8,7 @@ nearly in the order of time: that lets a search for the newest hits stop early.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ Progress = Callable[[int, int], None]
 _WORTH_A_PROCESS = 24 << 20
 _BULK_COMMIT = 96 << 20
 _BULK_HASH, _BULK_RECALL_HASH = 32 << 20, 8 << 20
+_BULK_MEMORY = 64 << 20  # of the hashes, SQLite's cache and waiting frames
 
 
 class _IndexedLog(Struct, frozen=True):
@@ -78,21 +80,11 @@ def compare(index: IndexDatabase, homes: Sequence[Path], archive: Path | None = 
     """Compare the homes and their archive with the index; reads no log and writes nothing."""
     problems: list[tuple[str, str]] = []
     known = _last_seen(index)
-    seen = look(index, homes, known, problems)
-    there, changed = seen.there, seen.changed
-    gone = known.keys() - set(there)
-    logs = len(there)
-    if archive is not None and archive.is_dir():
-        from recollect.services.indexing.archived_logs import archived_logs
-
-        for placed in archived_logs(archive, homes, there):
-            logs += 1
-            gone.discard(placed.path)
-            if known.get(placed.path) != placed[5:]:
-                changed.append(placed)
-    rows = {log.path: row for log in changed if (row := _known(index, log.path)) is not None}
+    seen = look(index, homes, archive, known, problems)
+    gone = known.keys() - set(seen.there)
+    rows = {log.path: row for log in seen.changed if (row := _known(index, log.path)) is not None}
     missing = [row for path in known if path in gone and (row := _known(index, path)) is not None]
-    return IndexComparison(logs, changed, missing, rows, problems, seen.note)
+    return IndexComparison(len(seen.there), seen.changed, missing, rows, problems, seen.note)
 
 
 def refresh(
@@ -123,6 +115,7 @@ def _note_done(index: IndexDatabase) -> None:
     if index.meta("complete") is None:
         with index.transaction():
             index.set_meta("complete", 1)
+        index.settle()
 
 
 def _last_seen(index: IndexDatabase) -> LastSeen:
@@ -221,6 +214,7 @@ def _read(
     problems: list[tuple[str, str]],
 ) -> None:
     from recollect.index.ingest import Ingest
+    from recollect.system.large_pages import large_pages
 
     total = sum(max(one.log.size - one.job.start, 0) for one in work)
     is_bulk = total > _WORTH_A_PROCESS
@@ -233,17 +227,18 @@ def _read(
         _tune(index, bulk=True)
     elif index.value("SELECT v FROM texts_config WHERE k = 'automerge'") == 0:
         _tune(index, bulk=False)  # a killed bulk load leaves this setting
-    at_end = False
-    while not at_end:
-        with index.transaction():
-            ingest.begin()
-            since = 0
-            while since < _BULK_COMMIT:
-                item = next(news, None)
-                if item is None:
-                    at_end = True
-                    break
-                since += intake.take(*item)
+    with large_pages(_BULK_MEMORY) if is_bulk else contextlib.nullcontext():
+        at_end = False
+        while not at_end:
+            with index.transaction():
+                ingest.begin()
+                since = 0
+                while since < _BULK_COMMIT:
+                    item = next(news, None)
+                    if item is None:
+                        at_end = True
+                        break
+                    since += intake.take(*item)
     if is_bulk:
         _tune(index, bulk=False)
 
@@ -309,4 +304,4 @@ def _tune(index: IndexDatabase, *, bulk: bool) -> None:
     if not bulk:
         # Do not merge the few large segments: it costs a tenth of the build and makes search
         # hardly faster. `recollect index vacuum` does it.
-        run("PRAGMA wal_checkpoint(TRUNCATE)")
+        index.settle()

@@ -162,7 +162,7 @@ def vacuum(homes: Sequence[Path], cache: Path | None = None) -> VacuumResult:
             run("INSERT INTO texts(texts) VALUES('optimize')")
             run("INSERT INTO recall(recall) VALUES('optimize')")
             run("VACUUM")
-            run("PRAGMA wal_checkpoint(TRUNCATE)")
+            opened.database.settle()
         except Failure as problem:
             if is_about_the_place(problem):
                 hint = "nothing was changed; free some space or check the disk, then try again"

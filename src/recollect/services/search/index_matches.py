@@ -7,9 +7,11 @@ to read. If it has no such words, there is no answer from the index.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from recollect.index.frame import id_text
-from recollect.index.schema import TOOL_OUTPUT
+from msgspec import structs
+
+from recollect.index.schema import TOOL_OUTPUT, id_text
 from recollect.index.session_texts import SessionTextQueries
 from recollect.index.text_queries import (
     RANKED,
@@ -32,8 +34,9 @@ from recollect.services.search.matches import (
 )
 from recollect.services.search.question import OUTPUT_WINDOW, narrowing
 from recollect.services.search.quotes import MessagePlace, QuoteReader
-from recollect.services.search.text_scan import scan
-from recollect.services.search.text_scan_worker import SpottedLine, TextScanTask
+
+if TYPE_CHECKING:
+    from recollect.services.search.text_scan_worker import SpottedLine, TextScanTask
 
 # Copies of a message that are checked for one that is not from a fork.
 _COPIES = 8
@@ -79,7 +82,7 @@ class IndexSearch:
         ]
         if not request.limit:
             answer = SearchMatches([], found.total, found.is_exact, [])
-        return answer._replace(sessions=sessions)
+        return structs.replace(answer, sessions=sessions)
 
     def _best_log(self, text: TextMatch) -> int:
         self._look_up(copy.file for copy in text.copies)
@@ -129,6 +132,8 @@ class IndexSearch:
 
     def _verified(self, match: str) -> SearchMatches:
         """Read the lines that may match, one copy of each: the others hold the same text."""
+        from recollect.services.search.text_scan import scan
+
         request = self._wanted
         texts = {
             (text.copies[0].file, text.copies[0].offset): text for text in self._rows.all(match, self._only)
@@ -153,6 +158,8 @@ class IndexSearch:
         return SearchMatches(matches, len(newest), not problem, problem, sessions, bool(problem))
 
     def _tasks(self, texts: dict[tuple[int, int], TextMatch]) -> tuple[list[TextLogRow], list[TextScanTask]]:
+        from recollect.services.search.text_scan_worker import TextScanTask
+
         places: dict[int, list[int]] = {}
         sizes: dict[int, int] = {}
         for (file, offset), text in texts.items():

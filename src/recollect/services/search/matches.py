@@ -8,12 +8,17 @@ whose last change is oldest, which was there first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from recollect.index.text_queries import UNDATED
 from recollect.services.search.question import AnyFinder, SearchQuery
 from recollect.services.search.quotes import MessagePlace
-from recollect.services.search.text_scan_worker import SpottedLine, is_uuid
+
+# A question about words reads no log but those of its hits.
+if TYPE_CHECKING:
+    from recollect.services.search.text_scan_worker import SpottedLine
 
 _Log = TypeVar("_Log")
 Progress = Callable[[int, int], None]
@@ -21,7 +26,7 @@ Progress = Callable[[int, int], None]
 _CANDIDATES = 4
 
 
-class SearchRequest(NamedTuple):
+class SearchRequest(Struct, frozen=True):
     """A validated request. ``deadline`` is a ``time.monotonic`` time."""
 
     question: SearchQuery
@@ -36,7 +41,7 @@ class SearchRequest(NamedTuple):
     among: frozenset[str] | None = None  # the sessions to search; None: all
 
 
-class MatchOrigin(NamedTuple):
+class MatchOrigin(Struct, frozen=True):
     """The session and agent of a message, its directory, and where the session continues."""
 
     session: str | None
@@ -47,7 +52,7 @@ class MatchOrigin(NamedTuple):
     directory: str | None
 
 
-class SearchMatch(NamedTuple):
+class SearchMatch(Struct, frozen=True):
     """A message to show."""
 
     place: MessagePlace
@@ -55,14 +60,14 @@ class SearchMatch(NamedTuple):
     origin: MatchOrigin
 
 
-class SessionMatches(NamedTuple):
+class SessionMatches(Struct, frozen=True):
     """A session that matches: messages to quote from, the preferred one first, and how many match."""
 
     candidates: list[SearchMatch]
     messages: int
 
 
-class SearchMatches(NamedTuple):
+class SearchMatches(Struct, frozen=True):
     """An answer without quotes; ``total`` is a lower bound if it is not complete.
 
     ``is_cut_short``: not everything could be read in the time allowed.
@@ -113,6 +118,8 @@ def _message(number: int, line: SpottedLine) -> object:
     """The identity of a message. Ids that are not uuids repeat between logs."""
     if line.uuid is None:
         return number, line.offset
+    from recollect.services.search.text_scan_worker import is_uuid
+
     return line.uuid if is_uuid(line.uuid) else (line.uuid, line.digest)
 
 

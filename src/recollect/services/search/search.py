@@ -14,10 +14,10 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.errors import UsageError
 from recollect.index.database import Failure
@@ -27,7 +27,6 @@ from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.model.search.query import WordQuery
 from recollect.model.search.snippet import Snippet
 from recollect.services.indexing.access import OpenIndex
-from recollect.services.projects import ProjectFilter
 from recollect.services.search.index_matches import IndexSearch
 from recollect.services.search.matches import (
     MatchOrigin,
@@ -37,9 +36,8 @@ from recollect.services.search.matches import (
     SearchRequest,
     SessionMatches,
 )
-from recollect.services.search.question import BEST, HOW, WORDS, SearchQuery, finder_of
-from recollect.services.search.quotes import Quote, QuoteReader
-from recollect.services.search.text_scan import quoted
+from recollect.services.search.question import BEST, HOW, REGEX, WORDS, SearchQuery, finder_of
+from recollect.services.search.quotes import MessagePlace, Quote, QuoteReader
 from recollect.storage.logs.reader import PACKED
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -153,7 +151,7 @@ def search(
     request = SearchRequest(
         question,
         finder_of(question),
-        None if project is None else ProjectFilter(project).fits,
+        None if project is None else _project_filter(project),
         session,
         rank,
         limit if with_hits or not sessions else 0,
@@ -250,7 +248,7 @@ def _matches(
     from recollect.services.search.log_matches import LogSearch
 
     answer = LogSearch(homes, request).answer()
-    return answer._replace(notes=notes + answer.notes)
+    return structs.replace(answer, notes=notes + answer.notes)
 
 
 def _can_be_recalled(request: SearchRequest, opened: OpenIndex) -> bool:
@@ -337,7 +335,7 @@ def _loosened(
         return request, nothing
     question = request.question._replace(is_loose=True)
     is_ranked = opened.database is not None
-    wanted = request._replace(question=question, finder=finder_of(question), rank=is_ranked)
+    wanted = structs.replace(request, question=question, finder=finder_of(question), rank=is_ranked)
     matches = _matches(wanted, homes, opened, quotes)
     if not matches.total:
         return request, nothing
@@ -347,7 +345,7 @@ def _loosened(
         rows = SessionTextQueries(opened.database)
         missing = IndexSearch(rows, request, quotes).missing_words(finder)
         note += f" (not found anywhere: {', '.join(missing)})" if missing else ""
-    return wanted, matches._replace(notes=[note, *matches.notes])
+    return wanted, structs.replace(matches, notes=[note, *matches.notes])
 
 
 # --- hits --------------------------------------------------------------------------------------------------
@@ -359,11 +357,29 @@ def _hits(
     places = [match.place for match in matches]
     # A search that used up its time may still quote what it found.
     deadline = max(request.deadline, time.monotonic() + _SECONDS_TO_QUOTE)
-    cut = quoted(places, request.question, width, deadline, quotes)
+    cut = _quoted(places, request.question, width, deadline, quotes)
     hits = [hit_of(match, quote) for match, quote in zip(matches, cut, strict=True)]
     missing = cut.count(None)
     note = f"{missing} messages could not be quoted: their logs changed, or the time was up"
     return hits, [note] if missing else []
+
+
+def _project_filter(project: str | Path) -> Callable[[str | None], bool]:
+    from recollect.services.projects import ProjectFilter
+
+    return ProjectFilter(project).fits
+
+
+def _quoted(
+    places: Sequence[MessagePlace], question: SearchQuery, width: int, deadline: float, quotes: QuoteReader
+) -> list[Quote | None]:
+    """The quotes at some positions; None if the match is gone, or a pattern took too long to find it again."""
+    if question.how != REGEX or not places:
+        finder = finder_of(question)
+        return [quotes.quote(place, finder, question.kinds, width) for place in places]
+    from recollect.services.search.text_scan import quoted_by_pattern
+
+    return quoted_by_pattern(places, question, width, deadline)
 
 
 def _session_hits(
@@ -374,7 +390,7 @@ def _session_hits(
     if not candidates:
         return []
     deadline = max(request.deadline, time.monotonic() + _SECONDS_TO_QUOTE)
-    cut = iter(quoted([match.place for match in candidates], request.question, width, deadline, quotes))
+    cut = iter(_quoted([match.place for match in candidates], request.question, width, deadline, quotes))
     found = []
     for one in sessions:
         hits = [hit_of(match, next(cut)) for match in one.candidates]

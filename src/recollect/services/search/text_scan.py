@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from recollect.errors import Busy
-from recollect.services.search.question import REGEX, SearchQuery, finder_of
-from recollect.services.search.quotes import MessagePlace, Quote, QuoteReader
+from recollect.services.search.question import REGEX, SearchQuery
+from recollect.services.search.quotes import MessagePlace, Quote
 from recollect.services.search.text_scan_worker import SpottedLine, TextScanTask, quotes_job, search_job
 from recollect.system.pool import DeadlinePassed, TaskFailure, TaskPiece, WorkerPool, bundles, cores
 
@@ -65,13 +65,10 @@ def scan(
     return TextScan([(number, SpottedLine(*piece)) for number, piece in pieces], problem)
 
 
-def quoted(
-    places: Sequence[MessagePlace], question: SearchQuery, width: int, deadline: float, quotes: QuoteReader
+def quoted_by_pattern(
+    places: Sequence[MessagePlace], question: SearchQuery, width: int, deadline: float
 ) -> list[Quote | None]:
-    """The quotes at some positions; None if the match is gone, or a pattern took too long to find it again."""
-    if question.how != REGEX or not places:
-        finder = finder_of(question)
-        return [quotes.quote(place, finder, question.kinds, width) for place in places]
+    """The quotes at some positions, in a process that can be ended; None if the match is gone, or the time was up."""
     found: list[Quote | None] = [None] * len(places)
     pool = WorkerPool(quotes_job, tuple(question), processes=1, deadline=deadline, is_isolated=True)
     for number, piece in _collected(pool, [([tuple(place) for place in places], width)])[0]:

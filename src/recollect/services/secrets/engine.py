@@ -1,6 +1,6 @@
 """The compiled scan engine, kept beside the index.
 
-Compiling takes seconds, loading takes milliseconds. So it is compiled once, when there is much to search, and
+Compiling takes the better part of a second, loading takes milliseconds. So it is compiled once, when there is much to search, and
 kept; its name says for which expressions, library and processor. Any failure means working without it.
 """
 
@@ -16,7 +16,7 @@ from recollect.system import fsops
 from recollect.system.locations import cache_dir
 
 # Below this, searching without the engine takes no longer than compiling it.
-WORTH_COMPILING = 128 << 20
+WORTH_COMPILING = 32 << 20
 WORTH_LOADING = 4 << 20
 
 

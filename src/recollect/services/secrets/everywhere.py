@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from recollect.services.secrets.copies import copies
 from recollect.services.secrets.file_scan import SecretFinding, scan_place
+from recollect.services.secrets.fingerprints import Fingerprints
 from recollect.services.secrets.places import SecretPlace
 from recollect.services.secrets.redact import RedactionPlan, planned_redaction, redact, redacted_content
-from recollect.services.secrets.scan import Fingerprints
 from recollect.services.session import Session
 from recollect.storage.archive.archive import Archive
 from recollect.storage.changes.journal import ChangeJournal, ChangePlan

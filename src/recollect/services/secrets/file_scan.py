@@ -137,17 +137,13 @@ def _whole_lines(log: OpenLog, position: int, size: int) -> bytes:
         wanted = min(wanted * 4, LONGEST_LINE + 1)
 
 
-def _newlines(data: bytes) -> int:
-    """How many there are. Removing a rare byte is several times as fast as counting it."""
-    return len(data) - len(data.replace(b"\n", b""))
-
-
 class _PlaceReader:
     """One open file that is searched."""
 
     def __init__(self, log: OpenLog, place: SecretPlace, key: bytes) -> None:
         self._log, self._place, self._key = log, place, key
         self.size = log.size()
+        self._number, self._counted = 1, 0
 
     def findings(self) -> Iterator[SecretFinding]:
         if self._place.shape == "lines":
@@ -156,24 +152,20 @@ class _PlaceReader:
         return self._in_document() if is_document else self._in_text()
 
     def _in_lines(self) -> Iterator[SecretFinding]:
-        number, long_line = 1, None
+        long_line = None
         for position, block, is_part in line_blocks(self._log, self.size):
             if is_part:
                 long_line = position if long_line is None else long_line
                 end = position + len(block)
                 if block.endswith(b"\n") or end >= self.size:
                     for _, hit in self._hits_in_pieces(long_line, end):
-                        yield self._finding(hit, number, long_line)
-                    number, long_line = number + 1, None
+                        yield self._finding(hit, long_line)
+                    long_line = None
                 continue
-            counted = 0
             for start, stop in suspects(block):
-                number += _newlines(block[counted:start])
-                counted = start
-                yield from self._in_line(block[start:stop], number, position + start)
-            number += _newlines(block[counted:])
+                yield from self._in_line(block[start:stop], position + start)
 
-    def _in_line(self, line: bytes, number: int, offset: int) -> Iterator[SecretFinding]:
+    def _in_line(self, line: bytes, offset: int) -> Iterator[SecretFinding]:
         place = self._place
         if place.role == "history" or place.session is None:
             # Only the line itself names its session, as with flat sub-agents.
@@ -183,24 +175,28 @@ class _PlaceReader:
                 return
             place = structs.replace(place, session=owner)
         for hit in hits_in_json(line):
-            yield self._finding(hit, number, offset, place)
+            yield self._finding(hit, offset, place)
 
     def _in_document(self) -> Iterator[SecretFinding]:
         data = self._log.read_all(self.size, 0)
         for hit in hits_in_json(data):
-            start = data.rfind(b"\n", 0, hit.spans[0].start) + 1
-            yield self._finding(hit, data.count(b"\n", 0, start) + 1, start)
+            yield self._finding(hit, data.rfind(b"\n", 0, hit.spans[0].start) + 1)
 
     def _in_text(self) -> Iterator[SecretFinding]:
-        number, counted = 1, 0
         for first, hit in self._hits_in_pieces(0, self.size):
-            start = self._log.line_start(first)
-            while counted < start:
-                piece = self._log.read_all(min(_PIECE, start - counted), counted)
-                if not piece:
-                    return
-                number, counted = number + piece.count(b"\n"), counted + len(piece)
-            yield self._finding(hit, number, start)
+            yield self._finding(hit, self._log.line_start(first))
+
+    def _number_of(self, start: int) -> int:
+        """The number of the line that starts here, counted from the last one asked for: few lines hold a secret."""
+        if start < self._counted:
+            self._number, self._counted = 1, 0
+        while self._counted < start:
+            piece = self._log.read_all(min(_PIECE, start - self._counted), self._counted)
+            if not piece:
+                break  # the log was cut meanwhile
+            self._number += piece.count(b"\n")
+            self._counted += len(piece)
+        return self._number
 
     def _hits_in_pieces(self, start: int, end: int) -> Iterator[tuple[int, SecretHit]]:
         """Hits in a long text, each with its position in the file; hits in an overlap count once."""
@@ -220,9 +216,7 @@ class _PlaceReader:
                 return
             position = behind - _OVERLAP
 
-    def _finding(
-        self, hit: SecretHit, number: int, offset: int, place: SecretPlace | None = None
-    ) -> SecretFinding:
+    def _finding(self, hit: SecretHit, offset: int, place: SecretPlace | None = None) -> SecretFinding:
         place = place or self._place
         return SecretFinding(
             kind=hit.kind,
@@ -231,7 +225,7 @@ class _PlaceReader:
             role=place.role,
             session=place.session,
             agent=place.agent,
-            line=number,
+            line=self._number_of(offset),
             offset=offset,
             field=hit.field,
         )

@@ -26,9 +26,10 @@ from recollect.model.json.text import loose_object
 from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import RedactedBytes, redacted_bytes, redacted_line
 from recollect.model.secrets.signed_thoughts import with_plain_thoughts
+from recollect.services.home_guard import kept_by_its_client
 from recollect.services.secrets.file_scan import SecretFinding, line_blocks, scan_place
+from recollect.services.secrets.fingerprints import Fingerprints
 from recollect.services.secrets.places import HomePlaces, SecretPlace, Shape
-from recollect.services.secrets.scan import Fingerprints
 from recollect.services.session import Session
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
 from recollect.storage.changes.plan import FileState
@@ -118,6 +119,8 @@ class _RedactionBuilder:
             elif file is not None:
                 files.append(file)
         notes += self._fingerprints.notes
+        if files and (copy := kept_by_its_client(session.home)) is not None:
+            notes.append(copy)
         open_in = next((one.pid for one in live if one.session_id == session.session_id), None)
         unread += places.problems
         self.plan = RedactionPlan(

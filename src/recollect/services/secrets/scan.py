@@ -2,15 +2,10 @@
 
 ``scan`` searches all files of one or several homes, or of some sessions, in one process per core if there is
 much to read. Secrets on the allow list (``storage.secret_settings``) are counted and not listed.
-
-Fingerprints are keyed. If the key can neither be read nor created, as on a read-only disk, a temporary one is
-used, and the result says that its fingerprints are valid for this run only.
 """
 
 from __future__ import annotations
 
-import functools
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -18,23 +13,21 @@ import msgspec
 from msgspec import Struct
 
 import recollect
-from recollect.errors import StorageError
-from recollect.model.secrets.fingerprint import KEY_BYTES, fingerprint
+from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.needles import digest
 from recollect.services.homes import Home
 from recollect.services.indexing.file_results import file_results
 from recollect.services.secrets.copies import copies
 from recollect.services.secrets.file_scan import PlaceScan, SecretFinding, scan_places
+from recollect.services.secrets.fingerprints import Fingerprints
 from recollect.services.secrets.places import HomePlaces, SecretPlace, distinct
 from recollect.services.session import Session
-from recollect.storage.config.fingerprint_key import fingerprint_key
 from recollect.storage.config.secret_settings import ignored_secrets
 from recollect.system.locations import data_dir
 from recollect.system.pool import cores
 
 # Below this, starting a process takes longer than searching here.
 _WORTH_A_PROCESS = 16 << 20
-FOR_THIS_RUN = "the fingerprint key cannot be saved: fingerprints are valid for this run only"
 
 Progress = Callable[[int, int], None]
 
@@ -91,26 +84,6 @@ def scan(
             progress(done, total)
     findings.sort(key=lambda one: (one.path, one.line, one.offset))
     return SecretScan(findings, len(places), read, passed, problems, fingerprints.notes)
-
-
-class Fingerprints:
-    """Computes fingerprints. The key is loaded or created on first use."""
-
-    def __init__(self, data: Path) -> None:
-        self._data = data
-        self.notes: list[str] = []
-
-    def __call__(self, secret: str) -> str:
-        return fingerprint(secret, self.key)
-
-    @functools.cached_property
-    def key(self) -> bytes:
-        """The key of our own directory, or, if it cannot be saved there, a temporary one."""
-        try:
-            return fingerprint_key(self._data)
-        except StorageError:
-            self.notes.append(FOR_THIS_RUN)
-            return secrets.token_bytes(KEY_BYTES)
 
 
 def _results(

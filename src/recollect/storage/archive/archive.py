@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from recollect.errors import Ambiguous, DamagedData, NotFound, StorageError, UsageError
-from recollect.model.ids import ProjectKey, SessionId
+from recollect.model.ids import ProjectKey, SessionId, short_id
 from recollect.storage.archive.manifest import (
     SHARED_PLACES,
     ArchivedFile,
@@ -32,6 +32,7 @@ from recollect.storage.archive.manifest import (
 )
 from recollect.storage.archive.objects import ObjectStore, StoredObject
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan, FileState
+from recollect.storage.home_walk import SeenDirectory, seen_directory
 from recollect.storage.session_files import log_parts
 from recollect.system import fsops
 from recollect.system.lock import FileLock
@@ -111,7 +112,9 @@ class Archive:
                 f"session {name!r} is not in the archive", hint="`recollect archive list` shows what is"
             )
         if len({(one.project_key, one.session) for one in exact}) > 1:
-            raise Ambiguous("session", name, tuple(f"{one.session[:8]} {one.title[:40]!r}" for one in exact))
+            raise Ambiguous(
+                "session", name, tuple(f"{short_id(one.session)} {one.title[:40]!r}" for one in exact)
+            )
         return exact[0]
 
     def names(self) -> list[tuple[str, str]]:
@@ -126,17 +129,29 @@ class Archive:
         except (DamagedData, StorageError):
             return None
 
-    def only_here(self, homes: Iterable[Path], logs: Iterable[str]) -> Iterator[tuple[Manifest, Path]]:
+    def directories(self) -> list[SeenDirectory]:
+        """Those that hold the manifests. Each addition, replacement and removal changes the time of one."""
+        root = self.root / "sessions"
+        return [seen_directory(os.fspath(root)), *(seen_directory(os.fspath(one)) for one in _projects(root))]
+
+    def only_here(
+        self, homes: Iterable[Path], logs: Iterable[str], unread: list[str] | None = None
+    ) -> Iterator[tuple[Manifest, Path]]:
         """Sessions whose log is no longer in the home that it came from, each with that home.
 
-        ``logs`` are the paths of the logs in the homes. Only manifests of other sessions are opened.
+        ``logs`` are the paths of the logs in the homes. Only manifests of other sessions are opened; those that
+        cannot be read are added to ``unread``.
         """
         roots = {os.path.realpath(home): home for home in homes}
         present = {tuple(path.rsplit("/", 2)[-2:]) for path in logs}
         for project, session in self.names():
-            manifest = None if (project, f"{session}.jsonl") in present else self.known(project, session)
-            home = None if manifest is None else roots.get(os.path.realpath(manifest.home))
-            if manifest is not None and home is not None:
+            if (project, f"{session}.jsonl") in present:
+                continue
+            manifest = self.known(project, session)
+            if manifest is None:
+                if unread is not None:
+                    unread.append(session)
+            elif (home := roots.get(os.path.realpath(manifest.home))) is not None:
                 yield manifest, home
 
     def log_path(self, manifest: Manifest, file: ArchivedFile | None = None) -> Path:
@@ -224,9 +239,7 @@ class Archive:
             fsops.replace_file(temporary, lines)
             return self.objects.store(temporary)
         except OSError as cause:
-            raise StorageError(
-                "archive", temporary, cause, hint="the archive is unchanged; try again"
-            ) from cause
+            raise StorageError("archive", temporary, cause, hint=_unchanged(cause)) from cause
         finally:
             with contextlib.suppress(OSError):
                 fsops.unlink(temporary)
@@ -297,7 +310,7 @@ class Archive:
             fsops.make_directories(path.parent)
             fsops.replace_file(path, encoded(manifest))
         except OSError as cause:
-            raise StorageError("archive", path, cause, hint="the archive is unchanged; try again") from cause
+            raise StorageError("archive", path, cause, hint=_unchanged(cause)) from cause
 
     def rewrite(self, manifest: Manifest, contents: Mapping[str, Iterable[bytes]], title: str) -> None:
         """Replace objects, by their hash, by other contents; the old ones are deleted unless another session uses them.
@@ -475,10 +488,8 @@ class Archive:
 
     def _manifest_files(self) -> Iterator[Path]:
         root = self.root / "sessions"
-        if root.is_dir():
-            for project in sorted(root.iterdir()):
-                if project.is_dir() and not project.is_symlink():
-                    yield from sorted(path for path in project.iterdir() if path.suffix == ".json")
+        for project in _projects(root) if root.is_dir() else ():
+            yield from sorted(path for path in project.iterdir() if path.suffix == ".json")
 
     def _read(self, path: Path) -> Manifest:
         try:
@@ -496,6 +507,14 @@ class Archive:
                 hint="rename it back to its own name",
             )
         return manifest
+
+
+def _projects(root: Path) -> list[Path]:
+    return [one for one in sorted(root.iterdir()) if one.is_dir() and not one.is_symlink()]
+
+
+def _unchanged(cause: OSError) -> str:
+    return f"the archive is unchanged; {fsops.next_step(cause, 'archive again')}"
 
 
 def _missing_lines(there: bytes, lines: bytes) -> bytes:

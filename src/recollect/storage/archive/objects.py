@@ -8,6 +8,7 @@ old one; only new bytes are compressed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -28,6 +29,8 @@ from recollect.system import fsops
 
 _CHUNK = 1 << 20
 NAME = re.compile(r"[0-9a-f]{64}")
+# What reading never fails with: the trouble is here, not with the file that is stored.
+_ONLY_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
 class StoredObject(Struct, frozen=True, omit_defaults=True):
@@ -76,9 +79,9 @@ class ObjectStore:
             length = os.fstat(fd).st_size if size is None else size
             return self._store(fd, length, before)
         except OSError as cause:
-            raise StorageError(
-                "archive", source, cause, hint="what was written is not used; try again"
-            ) from cause
+            where = self.root if cause.errno in _ONLY_WRITING else source
+            hint = f"what was written is not used; {fsops.next_step(cause, 'archive again')}"
+            raise StorageError("archive", where, cause, hint=hint) from cause
         finally:
             fsops.close_quietly(fd)
 

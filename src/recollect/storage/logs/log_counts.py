@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.model.conversation.message_count import MessageCount, Point, counted
 from recollect.model.conversation.node import Node, node_of
 from recollect.model.damage import Damage, Line
-from recollect.model.entry import Entry
 from recollect.model.line_views.damage import damage_of
 from recollect.storage.logs.reader import LogReader, read_lines
+
+if TYPE_CHECKING:
+    from recollect.model.entry import Entry
 
 
 class LogCounts(NamedTuple):

@@ -8,8 +8,9 @@ windows are read first, and what they lack is searched for backwards through
 the rest by a pattern over whole blocks; only lines that match are decoded.
 
 Promises. The answer is the same as if every line had been read; where
-``deep=False`` forbade the search, the ``complete`` flags say so. Texts are as they stand in the log, only shortened: a caller that shows
-them makes them safe.
+``deep=False`` or ``with_metadata=False`` forbade the search, the ``complete``
+flags say so. Texts are as they stand in the log, only shortened: a caller that
+shows them makes them safe.
 
 It does not choose the branch a session would resume with, does not look at the
 files beside the log, and does not find a type whose name is written with JSON
@@ -90,12 +91,19 @@ class LogSummary(Struct, frozen=True, kw_only=True):
     __repr__ = brief_repr
 
 
-def glance(path: Path, *, deep: bool = True, limits: Limits = DEFAULT_LIMITS) -> LogSummary:
-    """Look at a log. With ``deep=False`` only its first and last 64 KiB are considered."""
+def glance(
+    path: Path, *, deep: bool = True, with_metadata: bool = True, limits: Limits = DEFAULT_LIMITS
+) -> LogSummary:
+    """Look at a log. With ``deep=False`` only its first and last 64 KiB are considered.
+
+    Without metadata there is no title, tag, last prompt or link to another session: most logs lack one of them, so
+    that looking for it reads all of the log.
+    """
     with OpenLog(path, limits) as log:
         end = log.whole_end()
         head = _SummaryHead(log, end, deep=deep)
-        tail = _SummaryTail(log, end, deep=deep, seek_main_line=head.begins_aside)
+        kinds = _METADATA if with_metadata else ()
+        tail = _SummaryTail(log, end, kinds, deep=deep, seek_main_line=head.begins_aside)
         first, last, found = head.origin, tail.origin, tail.metadata
         return LogSummary(
             size=log.size(),
@@ -116,7 +124,7 @@ def glance(path: Path, *, deep: bool = True, limits: Limits = DEFAULT_LIMITS) ->
             bridge_session=found.get(Kind.BRIDGE_SESSION) or None,
             is_sidechain_only=head.begins_aside and not tail.has_main_line,
             head_complete=head.complete,
-            metadata_complete=tail.complete,
+            metadata_complete=with_metadata and tail.complete,
         )
 
 
@@ -211,11 +219,13 @@ class _SummaryHead:
 class _SummaryTail:
     """The end of a log, and its metadata wherever it stands."""
 
-    def __init__(self, log: OpenLog, end: int, *, deep: bool, seek_main_line: bool) -> None:
+    def __init__(
+        self, log: OpenLog, end: int, kinds: tuple[Kind, ...], *, deep: bool, seek_main_line: bool
+    ) -> None:
         self.origin = _SummaryOrigin()
         self.metadata: dict[Kind, str] = {}
         self.has_main_line = not seek_main_line
-        self._end = end
+        self._end, self._kinds = end, kinds
         self.complete = self._read(log, end, deep=deep)
 
     def _read(self, log: OpenLog, end: int, *, deep: bool) -> bool:
@@ -233,8 +243,8 @@ class _SummaryTail:
 
     @property
     def _satisfied(self) -> bool:
-        found_all = all(kind in self.metadata for kind in _REPEATED) and bool(self.origin.git_branch)
-        return found_all and self.has_main_line and self.origin.at is not None
+        has_place = self.origin.at is not None and bool(self.origin.git_branch) and self.has_main_line
+        return has_place and all(kind in self.metadata for kind in self._kinds if kind in _REPEATED)
 
     def _take_last_link(self, block: LineBlock, log: OpenLog) -> None:
         if self.origin.at is not None:
@@ -250,7 +260,7 @@ class _SummaryTail:
                 return
 
     def _take_metadata(self, block: LineBlock, log: OpenLog) -> None:
-        missing = [kind for kind in _METADATA if kind not in self.metadata]
+        missing = [kind for kind in self._kinds if kind not in self.metadata]
         if not missing:
             return
         for line in _matching_lines(log, block, _type_pattern(missing)):

@@ -24,6 +24,7 @@ from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.usage import Tokens
 from recollect.model.damage import Damage, Line
 from recollect.model.entry import Entry
+from recollect.model.ids import short_id
 from recollect.model.line_views.facts import usage_facts
 from recollect.storage.changes.plan import ChangePlan
 from recollect.storage.home import ClaudeHome, SessionFile
@@ -76,7 +77,7 @@ def whole_entries(path: Path, session: str) -> list[Entry | Damage]:
     if reader.pending() is not None:
         raise UsageError(
             f"session {session}: its last line is not whole",
-            hint=f"nothing was changed; `recollect repair {session[:8]}` first",
+            hint=f"nothing was changed; `recollect repair {short_id(session)}` first",
         )
     return list(reader.entries())
 

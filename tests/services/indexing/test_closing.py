@@ -1,0 +1,69 @@
+"""What was written last is in the WAL, and any part of that is an index of an earlier moment."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recollect.index.database import IndexDatabase
+from recollect.services.indexing.refresh import refresh
+from tests.index.projection import differences, faults, projection
+from tests.talk import assistant, encoded, log_at, user
+
+SESSION = "11111111-1111-4111-8111-111111111111"
+
+
+@pytest.fixture
+def grown(tmp_path: Path) -> tuple[Path, Path]:
+    """A home whose log grew after its first index, and the index."""
+    home, path = tmp_path / "home", tmp_path / "index.sqlite"
+    log = log_at(home / "projects" / "-srv" / f"{SESSION}.jsonl", [user("u", None, 0, "hello")])
+    for number in range(4):
+        with contextlib.closing(IndexDatabase(path)) as index:
+            refresh(index, [home])
+        with log.open("ab") as end:
+            end.write(encoded([assistant(f"a{number}", "u", number + 1, f"answer {number}")]))
+    return home, path
+
+
+def test_a_refresh_does_not_wait_for_the_disk(grown: tuple[Path, Path]) -> None:
+    """Nor does the next reader: the file is as it was, and both find the new line in the WAL."""
+    home, path = grown
+    before = path.read_bytes()
+    with contextlib.closing(IndexDatabase(path)) as index:
+        refresh(index, [home])
+    counts = []
+    for is_read_only in (True, False):
+        with contextlib.closing(IndexDatabase(path, read_only=is_read_only)) as index:
+            counts.append(index.value("SELECT count(*) FROM usage"))
+
+    assert ([4, 4], before) == (counts, path.read_bytes())
+
+
+def test_a_wal_that_was_cut_off_is_read_on_from(grown: tuple[Path, Path], tmp_path: Path) -> None:
+    """A power cut: whatever part of it reached the disk, the next refresh makes a whole index of it."""
+    home, path = grown
+    log = path.with_name(path.name + "-wal").read_bytes()
+    with contextlib.closing(IndexDatabase(":memory:")) as fresh:
+        refresh(fresh, [home])
+        wanted = projection(fresh)
+    assert len(log) > 20 * 4096
+    for number in range(24):
+        copy = tmp_path / f"{number}.sqlite"
+        shutil.copy(path, copy)
+        copy.with_name(copy.name + "-wal").write_bytes(log[: len(log) * number // 23])
+        with contextlib.closing(IndexDatabase(copy)) as index:
+            refresh(index, [home])
+            assert ([], []) == (differences(wanted, projection(index)), faults(index)), number
+
+
+def test_a_first_index_is_in_its_file(grown: tuple[Path, Path], tmp_path: Path) -> None:
+    home, _ = grown
+    path = tmp_path / "first.sqlite"
+    with contextlib.closing(IndexDatabase(path)) as index:
+        refresh(index, [home])
+
+    assert ["first.sqlite"] == [one.name for one in tmp_path.glob("first*")]
