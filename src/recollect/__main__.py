@@ -1,7 +1,5 @@
 """``python -m recollect``."""
 
-import sys
+from recollect.cli.main import program
 
-from recollect.cli.main import main
-
-sys.exit(main())
+program()

@@ -23,18 +23,17 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import functools
 import weakref
-from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Hashable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from recollect.model.conversation.conversation import Branch, BranchDifference, Message
 from recollect.model.conversation.conversation import Conversation as SyncConversation
+from recollect.model.conversation.conversation import Message
 from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.influence import Influence
 from recollect.model.conversation.node import Node
-from recollect.model.conversation.tool_calls import ToolCall
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage
 from recollect.model.draft import Draft
@@ -43,9 +42,9 @@ from recollect.model.ids import SessionId
 from recollect.model.lifecycle import DEFAULT_LIFE, SessionState
 from recollect.services.homes import Home as SyncHome
 from recollect.services.library.walk import Walk
-from recollect.services.session import ActiveBranch, AgentCost, Branches, Compaction, SessionCounts
+from recollect.services.session import Branches
 from recollect.services.session import Session as SyncSession
-from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
+from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.logs.aio_log import AsyncLog
 from recollect.storage.logs.aio_reader import AsyncConversationLoader, AsyncLogReader, async_follow, streamed
 from recollect.storage.logs.conversation_cache import ConversationCache
@@ -53,7 +52,7 @@ from recollect.storage.logs.log import SyncPolicy
 from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.summary import LogSummary
 from recollect.storage.prompt_history import Prompt
-from recollect.storage.store import Clock, NewId, StoredSession, TrashedSession, random_id, utc_now
+from recollect.storage.store import Clock, NewId, random_id, utc_now
 from recollect.storage.store import SessionLog as SyncSessionLog
 from recollect.storage.store import Store as SyncStore
 from recollect.storage.store_layout import StoreLayout
@@ -61,25 +60,14 @@ from recollect.system.locations import HomeRoot
 from recollect.system.thread_hop import in_thread
 
 if TYPE_CHECKING:
-    from recollect.model.cost.report import CostReport
-    from recollect.model.cost.response import PricedResponse
     from recollect.services.check.check import CheckReport
-    from recollect.services.command_history import CommandHistory
-    from recollect.services.documents.blame import BlameDocument, FileLogDocument
-    from recollect.services.documents.cost.stats import StatsDocument
     from recollect.services.library.actions import (
         ArchiveReport,
-        CleanupReport,
-        MigrationReport,
         SessionRepair,
     )
     from recollect.services.library.plugins import SessionCheck
     from recollect.services.list import ListedSession
-    from recollect.services.recall.recall import RecallResult
-    from recollect.services.rewind import RewindReport
-    from recollect.services.search.search import SearchResult
     from recollect.services.secrets.scan import SecretScan
-    from recollect.services.todos import SessionTodoList, TodoMove
     from recollect.services.watch import WatchSnapshot
 
 __all__ = [
@@ -109,6 +97,31 @@ __all__ = [
 
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
+_Original = TypeVar("_Original")
+_Parameters = ParamSpec("_Parameters")
+
+
+class _AsyncTwin(Generic[_Original]):
+    """What wraps one object of the synchronous library."""
+
+    _twin: _Original
+
+    def __repr__(self) -> str:
+        return f"<Async{repr(self._twin)[1:]}"
+
+
+def _threaded(
+    method: Callable[Concatenate[_Original, _Parameters], _Result],
+) -> Callable[Concatenate[_AsyncTwin[_Original], _Parameters], Coroutine[Any, Any, _Result]]:
+    """The method of the twin, in a thread: with its parameters, its types and its documentation."""
+
+    @functools.wraps(method)
+    async def threaded(
+        self: _AsyncTwin[_Original], /, *values: _Parameters.args, **named: _Parameters.kwargs
+    ) -> _Result:
+        return await in_thread(lambda: method(self._twin, *values, **named))
+
+    return threaded
 
 
 class KeyedExecutor:
@@ -166,7 +179,21 @@ class AsyncWalk(Generic[_Item]):
             self._walk.close()
 
 
-class AsyncHome:
+def _walked(
+    method: Callable[Concatenate[_Original, _Parameters], Walk[_Item]],
+) -> Callable[Concatenate[_AsyncTwin[_Original], _Parameters], AsyncWalk[_Item]]:
+    """The same for a method that gives a walk: the walk is made at once, and awaited item by item."""
+
+    @functools.wraps(method)
+    def walked(
+        self: _AsyncTwin[_Original], /, *values: _Parameters.args, **named: _Parameters.kwargs
+    ) -> AsyncWalk[_Item]:
+        return AsyncWalk(method(self._twin, *values, **named), lambda item: item)
+
+    return walked
+
+
+class AsyncHome(_AsyncTwin[SyncHome]):
     """The Claude homes of this machine, or those given, for an event loop. Takes what ``recollect.Home`` takes."""
 
     def __init__(
@@ -176,196 +203,71 @@ class AsyncHome:
         index: bool = True,
         cache: ConversationCache | None = None,
     ) -> None:
-        self._home = SyncHome(*directories, data=data, index=index, cache=cache)
-
-    def __repr__(self) -> str:
-        return f"<Async{repr(self._home)[1:]}"
+        self._twin = SyncHome(*directories, data=data, index=index, cache=cache)
 
     @property
     def roots(self) -> Sequence[HomeRoot]:
         """The directories looked at, also those that are not there."""
-        return self._home.roots
+        return self._twin.roots
 
     @property
     def homes(self) -> Sequence[ClaudeHome]:
         """Those that are there."""
-        return self._home.homes
+        return self._twin.homes
 
     @property
     def has_index(self) -> bool:
         """Whether an index may be read and written."""
-        return self._home.has_index
+        return self._twin.has_index
 
     @property
     def cache(self) -> ConversationCache:
         """The graphs of sessions that were read lately."""
-        return self._home.cache
+        return self._twin.cache
 
     def sessions(self, project: str | Path | None = None) -> AsyncWalk[AsyncSession]:
         """Every session, newest file first; ``project`` is a directory, or part of one's name."""
-        return AsyncWalk(self._home.sessions(project), AsyncSession)
+        return AsyncWalk(self._twin.sessions(project), AsyncSession)
 
-    async def listed(self) -> list[ListedSession]:
-        """See ``Home.listed``."""
-        return await in_thread(self._home.listed)
+    listed = _threaded(SyncHome.listed)
 
     async def at(self, listed: ListedSession) -> AsyncSession:
         """See ``Home.at``."""
-        return AsyncSession(await in_thread(lambda: self._home.at(listed)))
+        return AsyncSession(await in_thread(lambda: self._twin.at(listed)))
 
     async def archived_only(self, project: str | Path | None = None) -> AsyncGenerator[AsyncSession, None]:
         """Sessions of these homes that only the archive still has, by project and name."""
-        async for session in streamed(self._home.archived_only(project)):
+        async for session in streamed(self._twin.archived_only(project)):
             yield AsyncSession(session)
 
     async def session(self, name: str) -> AsyncSession:
         """One session: by id, unique start of an id, path, title, or ``@last`` for the newest."""
-        return AsyncSession(await in_thread(lambda: self._home.session(name)))
+        return AsyncSession(await in_thread(lambda: self._twin.session(name)))
 
     async def own_session(self, name: str) -> AsyncSession:
         """See ``Home.own_session``."""
-        return AsyncSession(await in_thread(lambda: self._home.own_session(name)))
+        return AsyncSession(await in_thread(lambda: self._twin.own_session(name)))
 
     async def latest(self, cwd: str | Path) -> AsyncSession | None:
         """The session ``claude --continue`` would take in a directory."""
-        found = await in_thread(lambda: self._home.latest(cwd))
+        found = await in_thread(lambda: self._twin.latest(cwd))
         return None if found is None else AsyncSession(found)
 
     async def prompts(self) -> AsyncGenerator[Prompt, None]:
         """See ``Home.prompts``."""
-        async for prompt in streamed(self._home.prompts()):
+        async for prompt in streamed(self._twin.prompts()):
             yield prompt
 
-    def messages(
-        self,
-        *,
-        branches: Branches = "active",
-        agents: bool = False,
-        project: str | Path | None = None,
-        archived: bool = True,
-    ) -> AsyncWalk[Message]:
-        """See ``Home.messages``."""
-        walk = self._home.messages(branches=branches, agents=agents, project=project, archived=archived)
-        return AsyncWalk(walk, _itself)
-
-    def tool_calls(
-        self, *, agents: bool = True, project: str | Path | None = None, archived: bool = True
-    ) -> AsyncWalk[ToolCall]:
-        """See ``Home.tool_calls``."""
-        walk = self._home.tool_calls(agents=agents, project=project, archived=archived)
-        return AsyncWalk(walk, _itself)
-
-    def responses(
-        self,
-        *,
-        since: dt.datetime | str | None = None,
-        until: dt.datetime | str | None = None,
-        project: str | Path | None = None,
-        model: str | None = None,
-        session: str | None = None,
-    ) -> AsyncWalk[PricedResponse]:
-        """See ``Home.responses``."""
-        walk = self._home.responses(since=since, until=until, project=project, model=model, session=session)
-        return AsyncWalk(walk, _itself)
-
-    async def costs(
-        self,
-        *by: str,
-        since: dt.datetime | str | None = None,
-        until: dt.datetime | str | None = None,
-        timezone: str | None = None,
-        project: str | Path | None = None,
-        model: str | None = None,
-        session: str | None = None,
-        mode: str = "calculate",
-        explain: bool = False,
-    ) -> CostReport:
-        """See ``Home.costs``."""
-        return await in_thread(
-            lambda: self._home.costs(
-                *by,
-                since=since,
-                until=until,
-                timezone=timezone,
-                project=project,
-                model=model,
-                session=session,
-                mode=mode,
-                explain=explain,
-            )
-        )
-
-    async def search(
-        self,
-        query: str,
-        *,
-        how: str = "words",
-        kinds: Sequence[str] | None = None,
-        project: str | None = None,
-        since: dt.datetime | str | None = None,
-        until: dt.datetime | str | None = None,
-        session: str | None = None,
-        rank: bool = False,
-        limit: int = 20,
-        sessions: int = 0,
-    ) -> SearchResult:
-        """See ``Home.search``."""
-        return await in_thread(
-            lambda: self._home.search(
-                query,
-                how=how,
-                kinds=kinds,
-                project=project,
-                since=since,
-                until=until,
-                session=session,
-                rank=rank,
-                limit=limit,
-                sessions=sessions,
-            )
-        )
-
-    async def recall(
-        self,
-        question: str,
-        *,
-        also: Sequence[str] = (),
-        project: str | Path | None = None,
-        since: dt.datetime | str | None = None,
-        until: dt.datetime | str | None = None,
-        without: Sequence[str] = (),
-        limit: int = 5,
-        quotes: int = 2,
-    ) -> RecallResult:
-        """See ``Home.recall``."""
-        return await in_thread(
-            lambda: self._home.recall(
-                question,
-                also=also,
-                project=project,
-                since=since,
-                until=until,
-                without=without,
-                limit=limit,
-                quotes=quotes,
-            )
-        )
-
-    async def stats(self, *, project: str | Path | None = None, timezone: str | None = None) -> StatsDocument:
-        """See ``Home.stats``."""
-        return await in_thread(lambda: self._home.stats(project=project, timezone=timezone))
-
-    async def blame(self, path: str | Path) -> BlameDocument:
-        """See ``Home.blame``."""
-        return await in_thread(lambda: self._home.blame(path))
-
-    async def log(self, path: str | Path) -> FileLogDocument:
-        """See ``Home.log``."""
-        return await in_thread(lambda: self._home.log(path))
-
-    async def look(self) -> WatchSnapshot:
-        """See ``Home.look``."""
-        return await in_thread(self._home.look)
+    messages = _walked(SyncHome.messages)
+    tool_calls = _walked(SyncHome.tool_calls)
+    responses = _walked(SyncHome.responses)
+    costs = _threaded(SyncHome.costs)
+    search = _threaded(SyncHome.search)
+    recall = _threaded(SyncHome.recall)
+    stats = _threaded(SyncHome.stats)
+    blame = _threaded(SyncHome.blame)
+    log = _threaded(SyncHome.log)
+    look = _threaded(SyncHome.look)
 
     async def watch(self, interval: float = 2.0) -> AsyncGenerator[WatchSnapshot, None]:
         """The sessions that clients have open, with their cost: at once, and again whenever it has changed.
@@ -380,283 +282,167 @@ class AsyncHome:
                 shown = seen
             await asyncio.sleep(interval)
 
-    async def check(
-        self,
-        *sessions: str,
-        with_secrets: bool = True,
-        with_plugins: bool = True,
-        rules: Sequence[SessionCheck] = (),
-    ) -> CheckReport:
-        """See ``Home.check``."""
-        return await in_thread(
-            lambda: self._home.check(
-                *sessions, with_secrets=with_secrets, with_plugins=with_plugins, rules=rules
-            )
-        )
-
-    async def repair(self, session: str, *, apply: bool = False, in_place: bool = False) -> SessionRepair:
-        """See ``Home.repair``."""
-        return await in_thread(lambda: self._home.repair(session, apply=apply, in_place=in_place))
-
-    async def todos(self, session: str | None = None) -> list[SessionTodoList]:
-        """See ``Home.todos``."""
-        return await in_thread(lambda: self._home.todos(session))
-
-    async def move_todo(
-        self,
-        session: str,
-        number: str,
-        status: str,
-        *,
-        kind: Literal["todos", "tasks"] | None = None,
-        agent: str | None = None,
-        apply: bool = False,
-    ) -> TodoMove:
-        """See ``Home.move_todo``."""
-        return await in_thread(
-            lambda: self._home.move_todo(session, number, status, kind=kind, agent=agent, apply=apply)
-        )
-
-    async def clean_up(
-        self, days: float = 30.0, *, project: str | Path | None = None, apply: bool = False
-    ) -> CleanupReport:
-        """See ``Home.clean_up``."""
-        return await in_thread(lambda: self._home.clean_up(days, project=project, apply=apply))
-
-    async def migrate(
-        self, session: str, target: str, *, cwd: str | None = None, apply: bool = False
-    ) -> MigrationReport:
-        """See ``Home.migrate``."""
-        return await in_thread(lambda: self._home.migrate(session, target, cwd=cwd, apply=apply))
-
-    async def history(
-        self, session: str | None = None, *, project: str | Path | None = None, limit: int | None = None
-    ) -> CommandHistory:
-        """See ``Home.history``."""
-        return await in_thread(lambda: self._home.history(session, project=project, limit=limit))
-
-    async def rewind(self, session: str, prompt: str | None = None, *, apply: bool = False) -> RewindReport:
-        """See ``Home.rewind``."""
-        return await in_thread(lambda: self._home.rewind(session, prompt, apply=apply))
-
-    async def undo(self, change: str) -> tuple[Path, ...]:
-        """See ``Home.undo``."""
-        return await in_thread(lambda: self._home.undo(change))
-
-    async def archive(self, *sessions: str) -> ArchiveReport:
-        """See ``Home.archive``."""
-        return await in_thread(lambda: self._home.archive(*sessions))
-
-    async def scan(self, *sessions: str) -> SecretScan:
-        """See ``Home.scan``."""
-        return await in_thread(lambda: self._home.scan(*sessions))
-
-    async def live_ids(self) -> set[str]:
-        """Sessions that a running client has open; a hint, never proof."""
-        return await in_thread(self._home.live_ids)
+    check = _threaded(SyncHome.check)
+    repair = _threaded(SyncHome.repair)
+    todos = _threaded(SyncHome.todos)
+    move_todo = _threaded(SyncHome.move_todo)
+    clean_up = _threaded(SyncHome.clean_up)
+    migrate = _threaded(SyncHome.migrate)
+    history = _threaded(SyncHome.history)
+    rewind = _threaded(SyncHome.rewind)
+    undo = _threaded(SyncHome.undo)
+    archive = _threaded(SyncHome.archive)
+    scan = _threaded(SyncHome.scan)
+    live_ids = _threaded(SyncHome.live_ids)
 
 
-def _itself(item: Any) -> Any:
-    return item
-
-
-class AsyncSession:
+class AsyncSession(_AsyncTwin[SyncSession]):
     """One session of a Claude home, for an event loop. Make one with ``Home.session``."""
 
     def __init__(self, session: SyncSession) -> None:
-        self._session = session
-
-    def __repr__(self) -> str:
-        return f"<Async{repr(self._session)[1:]}"
+        self._twin = session
 
     @property
     def id(self) -> str:
         """Its id; for a log with a name no client gives, that name."""
-        return self._session.id
+        return self._twin.id
 
     @property
     def session_id(self) -> SessionId | None:
         """Its id as a checked type, None for a name no client gives."""
-        return self._session.session_id
+        return self._twin.session_id
 
     @property
     def path(self) -> Path:
         """Its log."""
-        return self._session.path
+        return self._twin.path
 
     @property
     def place(self) -> Path:
         """Where its log is in the home, or will be once it is restored."""
-        return self._session.place
+        return self._twin.place
 
     @property
     def home(self) -> ClaudeHome:
         """The home that holds it."""
-        return self._session.home
+        return self._twin.home
 
     @property
     def file(self) -> SessionFile:
         """Its log as it was found: path, size, time."""
-        return self._session.file
+        return self._twin.file
 
     @property
     def is_archived(self) -> bool:
         """Whether only the archive has it."""
-        return self._session.is_archived
+        return self._twin.is_archived
 
     @property
     def cache(self) -> ConversationCache | None:
         """Where graphs of logs are kept; None where each session reads its own."""
-        return self._session.cache
+        return self._twin.cache
 
     async def log(self) -> LogGraph:
         """Its log as a graph."""
-        return await in_thread(lambda: self._session.log)
+        return await in_thread(lambda: self._twin.log)
 
     async def glance(self) -> LogSummary:
         """What a list shows of it: title, times, directory."""
-        return await in_thread(lambda: self._session.glance)
+        return await in_thread(lambda: self._twin.glance)
 
     async def title(self) -> str:
         """Its title, in the client's order: custom, generated, last prompt, first prompt."""
-        return await in_thread(lambda: self._session.title)
+        return await in_thread(lambda: self._twin.title)
 
     async def continued_in(self) -> str | None:
         """The session that took over, when this one was sent to the background."""
-        return await in_thread(lambda: self._session.continued_in)
+        return await in_thread(lambda: self._twin.continued_in)
 
     async def cwd(self) -> str:
         """The directory it worked in, by its own entries."""
-        return await in_thread(lambda: self._session.cwd)
+        return await in_thread(lambda: self._twin.cwd)
 
     async def graph(self) -> Graph:
         """Its message graph."""
-        return await in_thread(lambda: self._session.graph)
+        return await in_thread(lambda: self._twin.graph)
 
-    async def load(self, node: Node) -> Entry | None:
-        """The entry behind a node of the graph."""
-        return await in_thread(lambda: self._session.load(node))
+    load = _threaded(SyncSession.load)
 
     def entries(self) -> AsyncGenerator[Entry | Damage, None]:
         """Everything in the log, in file order, a batch in memory at a time."""
         return AsyncLogReader(self.path).entries()
 
-    async def damage(self) -> list[Damage]:
-        """The lines that cannot be read."""
-        return await in_thread(self._session.damage)
+    damage = _threaded(SyncSession.damage)
 
     async def conversation(self, leaf: str | None = None, *, whole: bool = False) -> AsyncConversation:
         """The conversation as client 2.1.325 would load it, or the one that ends at ``leaf``."""
-        return AsyncConversation(await in_thread(lambda: self._session.conversation(leaf, whole=whole)))
+        return AsyncConversation(await in_thread(lambda: self._twin.conversation(leaf, whole=whole)))
 
     async def messages(
         self, *, branches: Branches = "active", agents: bool = False
     ) -> AsyncGenerator[Message, None]:
         """See ``Session.messages``."""
-        async for message in streamed(self._session.messages(branches=branches, agents=agents)):
+        async for message in streamed(self._twin.messages(branches=branches, agents=agents)):
             yield message
 
-    async def branches(self) -> list[Branch]:
-        """Every end of the conversation, the active one first."""
-        return await in_thread(self._session.branches)
-
-    async def difference(self, left: str, right: str) -> BranchDifference:
-        """How two branches, named by their leaves, differ."""
-        return await in_thread(lambda: self._session.difference(left, right))
-
-    async def compactions(self) -> list[Compaction]:
-        """Every compaction, in file order."""
-        return await in_thread(self._session.compactions)
-
-    async def tool_calls(self) -> list[ToolCall]:
-        """See ``Session.tool_calls``."""
-        return await in_thread(self._session.tool_calls)
-
-    async def influences(self) -> list[Influence]:
-        """See ``Session.influences``."""
-        return await in_thread(self._session.influences)
-
-    async def active_branches(self) -> list[ActiveBranch]:
-        """See ``Session.active_branches``."""
-        return await in_thread(self._session.active_branches)
-
-    async def active_messages(self) -> list[Message]:
-        """See ``Session.active_messages``."""
-        return await in_thread(self._session.active_messages)
-
-    async def summaries(self) -> list[str]:
-        """Titles that older clients gave this conversation, newest first."""
-        return await in_thread(self._session.summaries)
-
-    async def agents(self) -> list[AgentFile]:
-        """The logs of its sub-agents, in both layouts."""
-        return await in_thread(self._session.agents)
-
-    async def counts(self) -> SessionCounts:
-        """See ``Session.counts``."""
-        return await in_thread(self._session.counts)
-
-    async def agent_costs(self) -> Sequence[AgentCost]:
-        """See ``Session.agent_costs``."""
-        return await in_thread(self._session.agent_costs)
-
-    async def spending(self, *, with_agents: bool = True) -> Spending:
-        """Tokens and money, each response counted once."""
-        return await in_thread(lambda: self._session.spending(with_agents=with_agents))
+    branches = _threaded(SyncSession.branches)
+    difference = _threaded(SyncSession.difference)
+    compactions = _threaded(SyncSession.compactions)
+    tool_calls = _threaded(SyncSession.tool_calls)
+    influences = _threaded(SyncSession.influences)
+    active_branches = _threaded(SyncSession.active_branches)
+    active_messages = _threaded(SyncSession.active_messages)
+    summaries = _threaded(SyncSession.summaries)
+    agents = _threaded(SyncSession.agents)
+    counts = _threaded(SyncSession.counts)
+    agent_costs = _threaded(SyncSession.agent_costs)
+    spending = _threaded(SyncSession.spending)
 
 
-class AsyncConversation:
+class AsyncConversation(_AsyncTwin[SyncConversation]):
     """The entries from a root to one leaf, for an event loop; contents are read when asked for."""
 
     def __init__(self, conversation: SyncConversation) -> None:
-        self._conversation = conversation
-
-    def __repr__(self) -> str:
-        return f"<Async{repr(self._conversation)[1:]}"
+        self._twin = conversation
 
     def __len__(self) -> int:
         """How many messages it has."""
-        return len(self._conversation.messages)
+        return len(self._twin.messages)
 
     @property
     def graph(self) -> Graph:
         """The graph it was found in."""
-        return self._conversation.graph
+        return self._twin.graph
 
     @property
     def leaf(self) -> Node:
         """Where it ends."""
-        return self._conversation.leaf
+        return self._twin.leaf
 
     @property
     def history(self) -> list[Node]:
         """Its entries, with those that compactions hide."""
-        return self._conversation.history
+        return self._twin.history
 
     @property
     def nodes(self) -> list[Node]:
         """Its entries, as the model would see them."""
-        return self._conversation.nodes
+        return self._twin.nodes
 
     @property
     def hidden(self) -> int:
         """How many entries the last compaction keeps from the model."""
-        return self._conversation.hidden
+        return self._twin.hidden
 
     async def messages(self, start: int | None = None, stop: int | None = None) -> list[Message]:
         """The messages from ``start`` to ``stop``, counted as in a slice; only those are read."""
-        return await in_thread(lambda: self._conversation.messages[start:stop])
+        return await in_thread(lambda: self._twin.messages[start:stop])
 
-    async def entries(self) -> list[Entry]:
-        """Every entry of the conversation, read from the log."""
-        return await in_thread(self._conversation.entries)
-
-    async def to_api(self) -> list[dict[str, Any]]:
-        """The Messages-API list client 2.1.325 would send, before the new prompt and without its fillers."""
-        return await in_thread(self._conversation.to_api)
+    entries = _threaded(SyncConversation.entries)
+    to_api = _threaded(SyncConversation.to_api)
 
 
-class AsyncStore:
+class AsyncStore(_AsyncTwin[SyncStore]):
     """A directory of sessions of our own, for an event loop. Takes what ``recollect.Store`` takes."""
 
     def __init__(
@@ -672,7 +458,7 @@ class AsyncStore:
         part_bytes: int | None = None,
         auto_cleanup: bool = False,
     ) -> None:
-        self._store = SyncStore(
+        self._twin = SyncStore(
             root,
             layout=layout,
             life=life,
@@ -685,17 +471,14 @@ class AsyncStore:
         )
         self._sync, self._lock_timeout = SyncPolicy(sync), lock_timeout
 
-    def __repr__(self) -> str:
-        return f"<Async{repr(self._store)[1:]}"
-
     @property
     def root(self) -> Path:
         """The directory."""
-        return self._store.root
+        return self._twin.root
 
     def log_at(self, path: Path) -> AsyncLog:
         """A durable log with this store's settings."""
-        paths = self._store.paths
+        paths = self._twin.paths
         paths.require_inside(path)
         return AsyncLog(path, lock_path=paths.lock(path), sync=self._sync, lock_timeout=self._lock_timeout)
 
@@ -704,97 +487,77 @@ class AsyncStore:
     ) -> AsyncSessionLog:
         """A new session of the project. Nothing is written before the first entry."""
         return AsyncSessionLog(
-            await in_thread(lambda: self._store.create(project, session=session, git_branch=git_branch))
+            await in_thread(lambda: self._twin.create(project, session=session, git_branch=git_branch))
         )
 
     async def open(self, session: str) -> AsyncSessionLog:
         """Resume a session by id, or by the start of an id that fits only one."""
-        return AsyncSessionLog(await in_thread(lambda: self._store.open(session)))
+        return AsyncSessionLog(await in_thread(lambda: self._twin.open(session)))
 
-    async def find(self, session: str) -> StoredSession:
-        """The one session with this id, or with an id that starts so."""
-        return await in_thread(lambda: self._store.find(session))
-
-    async def sessions(self, project: str | Path | None = None) -> list[StoredSession]:
-        """Every session, or those of one project, newest entry first."""
-        return await in_thread(lambda: self._store.sessions(project))
-
-    async def delete(self, session: str) -> TrashedSession:
-        """Move a session and its side files to the trash."""
-        return await in_thread(lambda: self._store.delete(session))
-
-    async def clean_up(self) -> list[TrashedSession]:
-        """See ``Store.clean_up``."""
-        return await in_thread(self._store.clean_up)
-
-    async def trash(self) -> list[TrashedSession]:
-        """What can be restored, oldest first."""
-        return await in_thread(self._store.trash)
-
-    async def restore(self, batch: str) -> StoredSession:
-        """Bring back what one ``delete`` took away, byte for byte."""
-        return await in_thread(lambda: self._store.restore(batch))
+    find = _threaded(SyncStore.find)
+    sessions = _threaded(SyncStore.sessions)
+    delete = _threaded(SyncStore.delete)
+    clean_up = _threaded(SyncStore.clean_up)
+    trash = _threaded(SyncStore.trash)
+    restore = _threaded(SyncStore.restore)
 
 
-class AsyncSessionLog:
+class AsyncSessionLog(_AsyncTwin[SyncSessionLog]):
     """One open session, for an event loop: entries are chained in the order of the calls."""
 
     def __init__(self, log: SyncSessionLog) -> None:
-        self._log = log
+        self._twin = log
         self._turns = KeyedExecutor()
-
-    def __repr__(self) -> str:
-        return f"<Async{repr(self._log)[1:]}"
 
     @property
     def id(self) -> SessionId:
         """The session's id; a sub-agent's log belongs to the same session."""
-        return self._log.id
+        return self._twin.id
 
     @property
     def path(self) -> Path:
         """The log."""
-        return self._log.path
+        return self._twin.path
 
     @property
     def state(self) -> SessionState:
         """Created, resumed or active."""
-        return self._log.state
+        return self._twin.state
 
     @property
     def is_flat(self) -> bool:
         """Whether it is written in the flat dialect."""
-        return self._log.is_flat
+        return self._twin.is_flat
 
     @property
     def spending(self) -> Spending:
         """Tokens and money of what was in the log at the last append, each response counted once."""
-        return self._log.spending
+        return self._twin.spending
 
     async def agent_log(self, agent: str) -> AsyncSessionLog:
         """The log of a sub-agent of this session (claude layout)."""
-        return AsyncSessionLog(await in_thread(lambda: self._log.agent_log(agent)))
+        return AsyncSessionLog(await in_thread(lambda: self._twin.agent_log(agent)))
 
     async def append(self, draft: Draft, *, entry_id: str | None = None) -> str:
         """Store one entry and return its id, after the sync. With ``entry_id`` a repeat is harmless."""
-        return await self._turns.run(self, lambda: self._log.append(draft, entry_id=entry_id))
+        return await self._turns.run(self, lambda: self._twin.append(draft, entry_id=entry_id))
 
     async def append_many(self, drafts: Sequence[Draft]) -> list[str]:
         """Store several entries with one write and one sync; returns their ids."""
-        return await self._turns.run(self, lambda: self._log.append_many(drafts))
+        return await self._turns.run(self, lambda: self._twin.append_many(drafts))
 
     async def entries(self) -> AsyncGenerator[Entry | Damage, None]:
         """Everything in the log, from the start, a batch in memory at a time."""
-        async for item in streamed(iter(self._log.entries())):
+        async for item in streamed(iter(self._twin.entries())):
             yield item
 
     async def conversation(self, *, whole: bool = False) -> AsyncConversation:
         """See ``SessionLog.conversation``."""
-        return AsyncConversation(await in_thread(lambda: self._log.conversation(whole=whole)))
+        return AsyncConversation(await in_thread(lambda: self._twin.conversation(whole=whole)))
 
     async def close(self) -> None:
         """Wait for what was asked for before, sync what is left and let go of the file."""
-        await self._turns.run(self, self._log.close)
+        await self._turns.run(self, self._twin.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -13,7 +13,8 @@
     ├─ PluginFailed                   exit 1    an exporter or check of another package failed
     ├─ ServerFailed                   exit 74   an MCP server failed
     ├─ Busy                           exit 5    in use by another process
-    │  └─ LogLocked                             another process holds the log
+    │  ├─ LogLocked                             another process holds the log
+    │  └─ NoAnswer                              the team's database does not answer now
     └─ StorageError                   exit 74   the file system refused
        ├─ AppendFailed                          carries an Outcome: stored, not stored, unknown
        │  ├─ SyncFailed                         a sync failed; final for this log object
@@ -202,6 +203,10 @@ class Busy(RecollectError):
     """Another process is using it."""
 
     exit_code = 5
+
+
+class NoAnswer(Busy):
+    """What keeps the data does not answer now; copies that were read before are as they were."""
 
 
 class LogLocked(Busy):

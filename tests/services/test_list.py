@@ -18,6 +18,7 @@ from recollect.services.indexing.access import OpenIndex, index_path, open_index
 from recollect.services.list import ListedSession, ListQuery, SessionListResult, listed
 from recollect.storage.logs import log_counts
 from recollect.system.locations import home_at
+from tests.memory import memory
 from tests.talk import assistant, call, encoded, link, log_at, mark, result, user
 
 ONE, TWO = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -175,7 +176,7 @@ steps = st.lists(
 @given(steps)
 def test_index_and_logs_agree(edits: list[tuple[str, list[tuple[str, int]], int]]) -> None:
     """After every edit of a home: appended, cut, replaced and moved logs, each refreshed as it goes."""
-    with tempfile.TemporaryDirectory() as base:
+    with tempfile.TemporaryDirectory(dir=memory()) as base:
         home, cache = Path(base) / "home", Path(base) / "data" / "cache"
         talk, log = Talk(), log_of(home)
         log.parent.mkdir(parents=True)

@@ -56,15 +56,20 @@ def surfaces(case: Case, names: Sequence[str], *options: str) -> Iterator[Surfac
     yield _text_costs(case, names, *options)
 
 
-def readers(case: Case, names: Sequence[str]) -> Iterator[Surface]:
+def readers(case: Case, names: Sequence[str], opened: Sequence[str]) -> Iterator[Surface]:
     """Those that look at one session, and those that look at the home as a whole: no index is asked."""
-    shown = {name: _shown(case, name) for name in names}
+    shown = {name: _shown(case, name) for name in opened}
     yield Surface(
         "show --json", ("messages", "damaged"), {name: one for name, one in shown.items() if one}, names=()
     )
-    agents: Records = {name: {"agents": len(case.document("agents", name)["agents"])} for name in names}
-    yield Surface("agents --json", ("agents",), agents)
+    agents: Records = {name: {"agents": len(case.document("agents", name)["agents"])} for name in opened}
+    yield Surface("agents --json", ("agents",), agents, names=opened)
     yield Surface("check --json", ("damaged",), _checked(case, names))
+    # The summary counts the logs of sub-agents too, so it is compared where there are none.
+    checked = {name: case.document("check", name, "--no-secrets")["summary"] for name in opened}
+    counts = ("lines", "damaged")
+    alone = {name: _row(one, counts) for name, one in checked.items() if one["logs"] == 1}
+    yield Surface("check S --json", counts, alone, names=())
     newest = case.document("overview", "--full")["newest"]
     fields = ("title", "cwd", "last_at")
     yield Surface("overview --json", fields, {row["id"]: _row(row, fields) for row in newest}, names=())

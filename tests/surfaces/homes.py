@@ -325,6 +325,8 @@ def _conversations() -> Iterator[Log]:
     ]  # fmt: skip
     yield _session(6, damaged)
     yield _session(7, [*_talk("Pending"), b'{"type":"user","uuid":"half'])
+    yield _session(20, [*_talk("A tail of zeros"), b"\0\0\0\0"])
+    yield _session(21, [*_talk("A whole tail"), whole[:-1]])
     yield Log(f"-srv-app/{name_of(8)}.jsonl", [])
     yield _session(9, [_meta("mode", mode="plan"), _meta("tag", tag="only")])
     late = _talk("Out of order", "Second")

@@ -24,23 +24,33 @@ from tests.web.pages import Browser, served
 
 _TOLD = ("title", "cwd", "first_at", "last_at", "lines", "agents", "tag", "damaged")
 _LISTED = (*_TOLD, "messages", "responses", "cost_usd", "is_unpriced", UNRECORDED)
+_TRANSCRIBED = ("messages", "agents", "tag", "damaged")
+_TEAM_LISTED = tuple(field for field in _LISTED if field not in (*_TRANSCRIBED, UNRECORDED))
+# Whether a client wrote down no usage or has not answered yet is not known: then the cost is not known.
+_TEAM_SHOWN = {"cost_usd": lambda one: UNKNOWN_COST["cost_usd"](one) if one["responses"] else None}
 _HEAD = (*_TOLD, "messages", "responses", *TOKENS, "cost_usd", "is_unpriced", UNRECORDED)
 
 
-def surfaces(case: Case, names: Sequence[str]) -> Iterator[Surface]:
+def surfaces(case: Case, names: Sequence[str], opened: Sequence[str]) -> Iterator[Surface]:
     """What the page is told."""
     with Browser(served(case.home, case.data)) as browser:
-        yield from page_surfaces("page", browser.get, names)
+        yield from page_surfaces("page", browser.get, names, opened)
 
 
-def page_surfaces(name: str, get: Any, names: Sequence[str]) -> Iterator[Surface]:
-    """The documents of one page: ``get`` asks for one."""
+def page_surfaces(
+    name: str, get: Any, names: Sequence[str], opened: Sequence[str], *, is_of_team: bool = False
+) -> Iterator[Surface]:
+    """The documents of one page: ``get`` asks for one. The list of a team's page is made without transcripts."""
     rows = get("/api/sessions?count=500")["sessions"]
-    yield Surface(
-        f"{name}: list", _LISTED, {row["id"]: _row(row, _LISTED) for row in rows}, UNKNOWN_COST, names
-    )
-    heads = {one: _row(get(f"/api/sessions/{one}"), _HEAD) for one in names}
-    yield Surface(f"{name}: head", _HEAD, heads, UNKNOWN_COST, names)
+    told, shown = (_TEAM_LISTED, _TEAM_SHOWN) if is_of_team else (_LISTED, UNKNOWN_COST)
+    records = {row["id"]: _row(row, _LISTED) for row in rows}
+    yield Surface(f"{name}: list", told, records, shown, names)
+    if is_of_team:
+        # What it cannot know is null, and not a wrong number.
+        nothing = dict.fromkeys(_TRANSCRIBED, lambda _: None)
+        yield Surface(f"{name}: unknown in the list", _TRANSCRIBED, records, nothing, names)
+    heads = {one: _row(get(f"/api/sessions/{one}"), _HEAD) for one in opened}
+    yield Surface(f"{name}: head", _HEAD, heads, UNKNOWN_COST, opened)
     yield Surface(f"{name}: cost", USAGE, used(get("/api/cost?by=session")["rows"], names), names=names)
 
 

@@ -20,14 +20,14 @@ from tests.surfaces.record import TOKENS, USAGE, Record, Records, Surface, dolla
 _TOLD = ("title", "cwd", "first_at", "last_at", "lines")
 
 
-def surfaces(case: Case, names: Sequence[str]) -> list[Surface]:
+def surfaces(case: Case, names: Sequence[str], opened: Sequence[str]) -> list[Surface]:
     """The server's own lists, and its page."""
     path = case.place / "team.sqlite"
     asyncio.run(SqliteDatabase(path).migrate())
-    return asyncio.run(_asked(case, Kind("sqlite", str(path)), names))
+    return asyncio.run(_asked(case, Kind("sqlite", str(path)), names, opened))
 
 
-async def _asked(case: Case, kind: Kind, names: Sequence[str]) -> list[Surface]:
+async def _asked(case: Case, kind: Kind, names: Sequence[str], opened: Sequence[str]) -> list[Surface]:
     async with world(kind) as made:
         await _push(case, made)
         told = (await made.ask("GET", "/v1/sessions", params={"limit": "1000"})).json()["sessions"]
@@ -41,8 +41,7 @@ async def _asked(case: Case, kind: Kind, names: Sequence[str]) -> list[Surface]:
             async with page.client:
                 await page.sign_in()
                 await page.ids()
-                await page.indexed()
-                found += await _of_page(page, names)
+                found += await _of_page(page, names, opened)
         finally:
             await page.close()
         return found
@@ -64,13 +63,15 @@ async def _push(case: Case, made: World) -> None:
         await serving
 
 
-async def _of_page(page: TeamPage, names: Sequence[str]) -> list[Surface]:
+async def _of_page(page: TeamPage, names: Sequence[str], opened: Sequence[str]) -> list[Surface]:
     loop = asyncio.get_running_loop()
 
     def get(path: str) -> Any:
         return asyncio.run_coroutine_threadsafe(page.get(path), loop).result()
 
-    return await asyncio.to_thread(lambda: list(page_surfaces("team page", get, names)))
+    return await asyncio.to_thread(
+        lambda: list(page_surfaces("team page", get, names, opened, is_of_team=True))
+    )
 
 
 def _told(row: dict[str, Any]) -> Record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -31,7 +32,17 @@ def _put(home: Path, name: str, at: dt.datetime, cwd: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+def midday() -> Iterator[None]:
+    """A time zone in which it is noon now: no midnight passes between the writing of the sessions and the last question."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setenv("TZ", f"NOON{dt.datetime.now(dt.UTC).hour - 12:+d}")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.fixture(scope="module")
+def case(midday: None, tmp_path_factory: pytest.TempPathFactory) -> Case:
     """Sessions of today, of both sides of the midnight at which the last seven days began, and of two days long gone."""
     place = tmp_path_factory.mktemp("choices")
     today = dt.datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)

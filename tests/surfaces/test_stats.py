@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from recollect.cli.terminal.text import width
+from recollect.model.ids import short_id
 from tests.surfaces.case import Case
 from tests.surfaces.homes import cases
 from tests.web.pages import Browser, served
@@ -41,6 +43,17 @@ def test_statistics_equal_cost_by_every_key(case: Case) -> None:
     whole = next(one for one in told["periods"] if one["name"] == "all_time")
     assert (whole["cost_usd"], whole["responses"]) == (total["cost_usd"], total["responses"])
     assert told["total_cost_usd"] == total["cost_usd"]
+
+
+def test_the_text_names_the_top_sessions_as_the_document_does_and_stays_narrow(case: Case) -> None:
+    """By the id that every command takes; a title of many words is cut."""
+    top = case.document("stats")["top"]["by_cost"][:8]
+    lines = case.said("stats").splitlines()
+    begin = lines.index("Top sessions") + 2
+    assert [short_id(one["id"]) for one in top] == [
+        line.split()[0] for line in lines[begin : begin + len(top)]
+    ]
+    assert max(map(width, lines[begin : begin + len(top)])) <= 100
 
 
 def test_each_period_equals_cost_between_its_bounds(case: Case) -> None:

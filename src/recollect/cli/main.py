@@ -13,6 +13,7 @@ TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
     from recollect.errors import Ambiguous
 
@@ -74,14 +75,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stats": ("recollect.cli.spend.stats", "what was done: weeks, hours, tools, agents, savings"),
     "statusline": ("recollect.cli.spend.statusline", "print one line for the client's status line"),
     "index": ("recollect.cli.mend.index", "the index of sessions: status, rebuild, vacuum"),
-    "mcp": ("recollect.cli.rules.mcp", "MCP servers of a project: list, trust, tools, call"),
+    "mcp": ("recollect.cli.rules.mcp", "MCP servers of a project: list, trust, call; or serve as one"),
     "plugin": ("recollect.cli.rules.plugin", "the Claude Code plugin: ask the past inside the client"),
     "run": ("recollect.cli.rules.run", "run a command in a sandbox if the permission rules allow it"),
     "agent": ("recollect.cli.rules.agent", "let the model work on a prompt unattended; record the session"),
     "rm": ("recollect.cli.keep.rm", "move sessions to the trash, or restore them"),
     "serve": ("recollect.cli.team.serve", "run the team server, on SQLite or PostgreSQL"),
     "sync": ("recollect.cli.team.sync", "share sessions between machines: login, push, pull, status, watch"),
-    "team": ("recollect.cli.team.team", "what a team's sessions cost, from the team server"),
+    "team": ("recollect.cli.team.team", "a team's sessions on its server: list, search, show, cost"),
     "admin": ("recollect.cli.team.admin", "manage organisations, members and tokens of a team server"),
     "lake": ("recollect.cli.team.lake", "write an organisation's data as Iceberg tables to S3"),
     "completion": ("recollect.cli.shell.completion", "print a completion script for bash, zsh or fish"),
@@ -108,6 +109,8 @@ ALIASES: dict[str, list[str]] = {
     "help": ["--help"],
 }
 _DEFAULT = "overview"
+# Those that are run often and answer at once.
+_QUICK = ("overview", "list", "browse", "search", "resume", "cost", "stats", "mcp", "completion")
 # Those that need no home, and one that writes into its log that there is none.
 _WITHOUT_A_HOME = ("completion", "man", "protect")
 # The client takes a hook that fails as no opinion: it must answer, home or not.
@@ -145,6 +148,17 @@ Example:
 Exit status: 0 ok, 1 findings, 2 wrong usage, 3 not found or ambiguous,
 4 damaged data, 5 locked, busy or out of time, 74 I/O error, 130 interrupted.
 """
+
+
+def program() -> NoReturn:
+    """The installed command: ``main``, and the end of the process."""
+    code = main()
+    # A command that loads more may hold what has to be taken apart.
+    if "recollect.cli.quick_start" in sys.modules or "msgspec" not in sys.modules:
+        from recollect.cli.quick_exit import leave
+
+        leave(code)
+    sys.exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -261,6 +275,8 @@ def _choose_colour(choice: str) -> None:
 def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> int:
     import importlib
 
+    if command in _QUICK:
+        from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
     module = importlib.import_module(COMMANDS[command][0])
     parser = command_parser(command)
     parsed: Namespace = parser.parse_args(arguments)
@@ -381,4 +397,4 @@ def _reader_went_away() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -39,7 +39,7 @@ def agents_of(session: Session, *, warm_ups: bool = False) -> list[SubAgent]:
         *session.tool_calls(),
         *(call for file in files for call in tool_calls(readable_entries(LogReader(file.path)))),
     ]
-    agents = _nested(linked(found, calls), files)
+    agents = _nested(linked(found, calls), files, session.graph)
     kept = [agent for agent in agents if warm_ups or not agent.is_warm_up]
     return sorted(kept, key=lambda agent: (agent.first_at is None, str(agent.first_at), agent.id))
 
@@ -110,9 +110,12 @@ def _summary(agent: SubAgent, entries: list[Entry]) -> SubAgent:
     )
 
 
-def _nested(agents: list[SubAgent], files: list[AgentFile]) -> list[SubAgent]:
-    """Tell whose agent an agent is: the one in whose log its call stands."""
-    senders = {agent.spawned_by for agent in agents}
+def _nested(agents: list[SubAgent], files: list[AgentFile], graph: Graph) -> list[SubAgent]:
+    """Tell whose agent an agent is: the one in whose log its call stands.
+
+    A call of the session itself stays its own, also where an agent began with a copy of the conversation.
+    """
+    senders = {agent.spawned_by for agent in agents if agent.spawned_by not in graph.nodes}
     home_of = {
         node.uuid: str(file.agent_id)
         for file in files

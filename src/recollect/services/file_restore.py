@@ -14,7 +14,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from recollect.errors import NotFound, UsageError
 from recollect.model.files.history import FileVersion
-from recollect.services.documents.changes import FileRestorationDocument, RequestDocument
+from recollect.services.documents.changes.change import RequestDocument
+from recollect.services.documents.changes.files import FileRestorationDocument
 from recollect.services.undo import journal_at
 from recollect.storage.changes.journal import ChangePlan
 from recollect.storage.changes.plan import seen_or_none

@@ -28,6 +28,7 @@ from recollect.model.damage import Damage
 from recollect.model.entry import ContentReplacement, Entry, FileHistoryDelta, FileHistorySnapshot
 from recollect.model.ids import SessionId
 from recollect.model.json.text import loose_object
+from recollect.services.home_guard import refuse_mirrored
 from recollect.services.label import checked_label, title_line
 from recollect.services.session import Session
 from recollect.storage.home_border import HomeBorder
@@ -58,6 +59,7 @@ class ForkPlan(Struct, frozen=True):
 
 def planned_fork(session: Session, at: str | None = None, title: str | None = None) -> ForkPlan:
     """The fork of a session up to ``at`` (an entry's id or its start), or to where it would be resumed."""
+    refuse_mirrored(session.home, session.id)
     conversation = session.conversation(at, whole=True)
     if conversation.leaf.is_sidechain:
         raise UsageError(

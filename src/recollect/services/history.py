@@ -14,8 +14,8 @@ from msgspec import Struct, structs
 
 from recollect.errors import Ambiguous, NotFound
 from recollect.model.conversation.agents import inline_roots
-from recollect.model.conversation.chain import Load
-from recollect.model.conversation.conversation import Conversation, Messages, grouped
+from recollect.model.conversation.chain import Load, grouped
+from recollect.model.conversation.conversation import Conversation, Messages
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node
 from recollect.model.entry import System

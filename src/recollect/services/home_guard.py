@@ -1,18 +1,21 @@
 """Law 5 for writers: a store that is a Claude home of this machine is someone else's house.
 
 There a session that a running client has open is left alone, since two writers would
-fork its conversation, and nothing is emptied.
+fork its conversation, and nothing is emptied. The mirror of another agent's home only follows that home: what would be
+changed or added there, no client would ever see.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from recollect.errors import Busy, UsageError
 from recollect.model.ids import SessionId
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import live_sessions
-from recollect.system.locations import claude_homes
+from recollect.system.locations import agent_of, claude_homes
+from recollect.system.paths import CLAUDE
 
 
 def refuse_live(home: ClaudeHome, session: SessionId) -> None:
@@ -43,6 +46,29 @@ def refuse_reset(home: ClaudeHome) -> None:
             f"reset: {home.root} is a Claude home of this machine",
             hint="remove its sessions one by one with `recollect rm`; nothing was changed",
         )
+
+
+def refuse_mirrored(home: ClaudeHome, session: str) -> None:
+    """Refuse to change a session of another agent, or to make another one of it there."""
+    agent = agent_of(str(home.root))
+    if agent != CLAUDE:
+        raise UsageError(
+            f"session {session}: it belongs to {agent}, whose sessions recollect only reads",
+            hint=f"make one of Claude out of it first: recollect convert {session} --to claude --apply",
+        )
+
+
+def without_mirrors(homes: Iterable[ClaudeHome]) -> list[ClaudeHome]:
+    """The homes whose sessions may be moved: those of Claude."""
+    return [home for home in homes if agent_of(str(home.root)) == CLAUDE]
+
+
+def kept_by_its_client(home: ClaudeHome) -> str | None:
+    """What to say where only our copy of a session is changed; None where there is no other."""
+    agent = agent_of(str(home.root))
+    if agent == CLAUDE:
+        return None
+    return f"this is recollect's own copy; the files of {agent} itself stay as they are"
 
 
 def _is_claude_home(root: Path) -> bool:

@@ -77,7 +77,7 @@ class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def project(self) -> str:
         """The name of the directory it worked in; of its log's where it names none."""
-        return project_name(self.cwd, os.path.basename(os.path.dirname(self.path)))  # noqa: PTH119, PTH120 - thousands of rows
+        return project_name(self.cwd, "") or os.path.basename(os.path.dirname(self.path))  # noqa: PTH119, PTH120 - thousands of rows
 
     @property
     def modified_at(self) -> dt.datetime:
@@ -131,7 +131,9 @@ def listed(
     rows, total = source.rows(query)
     agents, live = source.agents(rows), _live_ids(roots)
     counts = source.counts(rows) if query.with_counts else {}
-    used = session_sums(opened, [root.path for root in roots]) if query.with_usage and rows else None
+    used = None
+    if query.with_usage and rows:
+        used = session_sums(opened, [root.path for root in roots], {row.session or "" for row in rows})
     sessions = [_session(row, agents, live, counts.get(row.file), used) for row in rows]
     if opened.database is None:
         # Without an index, what was used is known of the logs in the homes only.
@@ -211,10 +213,11 @@ class _ListFromIndex:
     def _recounted(self, rows: Sequence[CatalogueRow]) -> dict[int, MessageCount]:
         """Counts of logs that had none: reading on was not enough."""
         if self._missing is None:
-            from recollect.services.indexing.recount import recounted
+            self._missing = {}
+            if any(row.lines is not None and row.messages is None for row in rows):
+                from recollect.services.indexing.recount import recounted
 
-            is_unknown = any(row.lines is not None and row.messages is None for row in rows)
-            self._missing = recounted(self._opened) if is_unknown else {}
+                self._missing = recounted(self._opened)
         return self._missing
 
     def counts(self, rows: Sequence[CatalogueRow]) -> dict[int, _RowCounts]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.errors import DamagedData, NotFound, RecollectError
-from recollect.services.home_guard import refuse_open
+from recollect.services.home_guard import refuse_mirrored, refuse_open, without_mirrors
 from recollect.services.homes import Home
 from recollect.services.session import Session
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal
@@ -67,7 +67,9 @@ def chosen(home: Home, target: str | None) -> list[Session]:
     if target is None:
         return _ours(home, home.sessions())
     try:
-        return [home.own_session(target)]
+        session = home.own_session(target)
+        refuse_mirrored(session.home, session.id)
+        return [session]
     except NotFound as problem:
         found = _ours(home, home.sessions(target))
         if not found:
@@ -76,7 +78,8 @@ def chosen(home: Home, target: str | None) -> list[Session]:
 
 
 def _ours(home: Home, sessions: Iterable[Session]) -> list[Session]:
-    return [one for one in sessions if any(one.home is each for each in home.homes)]
+    homes = without_mirrors(home.homes)
+    return [one for one in sessions if any(one.home is each for each in homes)]
 
 
 def planned(step: MigrationStep, sessions: Iterable[Session], cwd: str | None = None) -> MigrationOutcome:

@@ -23,6 +23,7 @@ from recollect.index import catalogue
 from recollect.index.kept_results import codes_of_sessions
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
+from recollect.model.ids import short_id
 from recollect.services.archive.expiry import ExpirySummary, expiring
 from recollect.services.archive.protection import Protection, protection
 from recollect.services.check.home_checks import WITHIN_DAYS, quick_findings
@@ -255,7 +256,7 @@ def _findings(log: SessionFile | AgentFile, codes: Counter[str]) -> list[Finding
         rule = CODES["unreadable" if code == _UNREADABLE else code]
         # Whether a message is lost, and whether a repair mends it, only a diagnosis tells; `check` makes one.
         severity = rule.severity if code == _UNREADABLE else Severity.WARNING
-        fix = rule.fix if code == _UNREADABLE else f"recollect check {(session or log.path.stem)[:8]}"
+        fix = rule.fix if code == _UNREADABLE else f"recollect check {short_id(session or log.path.stem)}"
         what = "the log cannot be read" if code == _UNREADABLE else f"{count:,} line{'s' * (count > 1)}"
         found.append(Finding(code, severity, what, fix, str(log.path), session, agent))
     return found

@@ -35,13 +35,14 @@ class RepositoryFinder:
 
     def __init__(self) -> None:
         self._known: dict[str, str | None] = {}
+        self._there: dict[str, bool] = {}
 
-    def of(self, cwd: str, log: Path, origins: Sequence[str] | None = None) -> str:
+    def of(self, cwd: str, log: str | Path, origins: Sequence[str] | None = None) -> str:
         """The repository of a session by its directory and its log; "" for one that names no directory.
 
         ``origins``: where its worktrees were made from, the last one first, if that is known without the log.
         """
-        if cwd and not _is_there(cwd):
+        if cwd and not self._is_there(cwd):
             for origin in _origins(log) if origins is None else origins:
                 found = self._repository(origin)
                 if found is not None:
@@ -56,12 +57,17 @@ class RepositoryFinder:
         """Sessions by repository, each group where its first session stood."""
         found: dict[str, RepositoryGroup] = {}
         for session in sessions:
-            repo = self.of(session.cwd, Path(session.path))
+            repo = self.of(session.cwd, session.path)
             group = found.setdefault(repo, RepositoryGroup(repo, [], []))
             group.sessions.append(session)
             if session.cwd and session.cwd not in group.directories:
                 group.directories.append(session.cwd)
         return list(found.values())
+
+    def _is_there(self, directory: str) -> bool:
+        if directory not in self._there:
+            self._there[directory] = _is_there(directory)
+        return self._there[directory]
 
     def _repository(self, directory: str) -> str | None:
         if directory not in self._known:
@@ -76,11 +82,11 @@ def _is_there(directory: str) -> bool:
         return False  # no directory can have such a name
 
 
-def _origins(log: Path) -> list[str]:
+def _origins(log: str | Path) -> list[str]:
     """The directories that the session's worktrees were made from, the last one first."""
     found: list[str] = []
     try:
-        for line in read_lines(log):
+        for line in read_lines(Path(log)):
             if isinstance(line, Line) and _NOTED in line.data:
                 origin = origin_of(line.data)
                 found += [] if origin is None else [origin]

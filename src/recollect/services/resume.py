@@ -167,16 +167,18 @@ def _directories(log: Path) -> list[str]:
     for line in read_lines(log):
         if isinstance(line, Line) and b'"cwd"' in line.data:
             envelope = line_links(line.data)
-            if envelope is not None and _is_place(envelope.cwd) and not envelope.is_sidechain:
-                seen.pop(envelope.cwd or "", None)
-                seen[envelope.cwd or ""] = None
+            if envelope is None or envelope.is_sidechain:
+                continue
+            cwd = envelope.cwd or ""
+            if cwd in seen or _is_place(cwd):  # nearly every line names the same one
+                seen.pop(cwd, None)
+                seen[cwd] = None
     return list(seen)
 
 
-def _is_place(cwd: str | None) -> bool:
+def _is_place(cwd: str) -> bool:
     """Whether a line's working directory could be one: a transcript may hold anything there."""
-    named = cwd or ""
-    return (Path(named).is_absolute() or PureWindowsPath(named).is_absolute()) and "\0" not in named
+    return (Path(cwd).is_absolute() or PureWindowsPath(cwd).is_absolute()) and "\0" not in cwd
 
 
 def _is_project_of(directory: str, session: Session) -> bool:

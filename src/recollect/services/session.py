@@ -30,7 +30,7 @@ from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line, readable_entries
 from recollect.model.entry import Entry, Kind, Summary, System
-from recollect.model.ids import SessionId
+from recollect.model.ids import SessionId, short_id
 from recollect.model.line_views.facts import usage_facts
 from recollect.services.foreign.unrecorded import is_unrecorded
 from recollect.storage.config.our_config import price_list
@@ -334,7 +334,9 @@ class Session:
         if len(exact) == 1:
             return exact[0]
         problem = "fits several entries" if exact else "is not in this session"
-        raise NotFound(f"entry {uuid!r} {problem}", hint=f"`recollect tree {self.id[:8]}` lists the branches")
+        raise NotFound(
+            f"entry {uuid!r} {problem}", hint=f"`recollect tree {short_id(self.id)}` lists the branches"
+        )
 
     def _why_not_found(self) -> str:
         nodes = self.graph.nodes.values()

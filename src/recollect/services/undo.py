@@ -132,7 +132,8 @@ def found_change(
     if len(exact) > 1:
         raise Ambiguous("change", name, tuple(one.id for one in exact))
     if not exact:
-        raise NotFound(f"change {name!r}: there is none", hint="`recollect undo` lists all changes")
+        listed = "trash list" if only is not None and REMOVAL in only else "undo"
+        raise NotFound(f"{noun} {name!r}: not found", hint=f"`recollect {listed}` shows what there is")
     (change,) = exact
     if only is not None and change.what not in only:
         raise UsageError(

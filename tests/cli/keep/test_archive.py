@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recollect.cli.main import main
+from recollect.system import fsops
 from tests.cli.keep.test_cleanup import answer
 from tests.small_home import ONE, TALK, TWO, put, state
 
@@ -51,6 +54,32 @@ def test_all_sessions_go_in_and_the_figures_come_out(home: Path, capsys: pytest.
     assert sum(map(len, files_of(home).values())) == first["raw_bytes"] == again["raw_bytes"]
     assert (True, 0) == (first["new_bytes"] > 0, again["new_bytes"])
     assert [True, True, False, False] == [one["changed"] for one in first["sessions"] + again["sessions"]]
+
+
+@pytest.mark.parametrize("fails", ["write_all", "replace_file"])
+def test_a_full_disk_is_named_with_what_to_do(
+    home: Path,
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fails: str,
+) -> None:
+    """While a file is stored, and when the manifest is: the place that is full, not the session's file."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fsops, fails, refuse)
+        code = main(["--home", str(home), "archive", "add", "--all"])
+    told = capsys.readouterr().err
+
+    assert 1 == code
+    place = own_home / "xdg-data" / "recollect" / "archive"
+    assert f"not archived: {ONE}: archive {place}" in told
+    assert "No space left on device; " in told
+    assert told.count("free space on that disk, then archive again") == 2
+    assert 0 == main(["--home", str(home), "archive", "add", "--all"])
 
 
 def test_a_restored_session_is_what_it_was(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -153,3 +153,21 @@ def test_wrong_use_is_refused(home: Path, tmp_path: Path, capsys: pytest.Capture
     assert 3 == main(["import", str(tmp_path / "nothing")])
     assert 2 == main(["import", str(home)])
     assert 2 == main(["--home", str(home), "--home", str(second), "import", str(tmp_path)])
+
+
+def test_a_source_that_is_missing_is_named_before_a_home_is_asked_for(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without any home, and where several could be meant, too."""
+    assert 3 == main(["import", str(own_home / "nope")])
+    assert f"import {own_home / 'nope'}: there is no such file" in capsys.readouterr().err
+
+
+def test_without_a_home_it_says_that_there_is_none(
+    home: Path, other: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not that it has found 0 of them."""
+    home.rename(home.with_name("away"))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    assert 2 == main(["import", str(other)])
+    assert "import: there is no home to import into" in capsys.readouterr().err

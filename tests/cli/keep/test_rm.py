@@ -110,15 +110,24 @@ def test_it_wants_one_thing_at_a_time(arguments: list[str], capsys: pytest.Captu
     assert "--restore BATCH" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["rm", "nope"], ["rm", "--restore", "nope"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("arguments", "listed"),
+    [
+        (["rm", "nope"], "recollect list"),
+        (["rm", "--restore", "nope"], "recollect trash list"),
+        (["trash", "restore", "nope"], "recollect trash list"),
+    ],
+)
 def test_what_is_not_there_is_not_found(
-    own_home: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+    own_home: Path, arguments: list[str], listed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 3."""
+    """Exit 3, and which list has the right names."""
     put(own_home / ".claude", ONE, TALK)
 
     assert 3 == main(arguments)
-    assert "'nope'" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "'nope'" in told
+    assert f"`{listed}`" in told
 
 
 def test_hostile_titles_do_not_reach_the_terminal(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,6 +82,10 @@ def test_a_directory_that_is_gone_is_told_with_the_way_on(
     assert 3 == code
     assert f"{work} no longer exists" in told
     assert f"recollect resume {ONE} --cwd DIR" in told
+    assert main(["resume", ONE, "--print"]) == 0
+    first, second = capsys.readouterr().err.splitlines()[:2]
+    assert first.endswith("no longer exists")
+    assert second.strip().startswith("continue in another directory with:")
     assert (str(elsewhere), True) == (document["cwd"], document["command"].endswith(f"{ONE}.jsonl"))
 
 

@@ -475,16 +475,58 @@ def test_raw_text_goes_to_a_pipe_only(
     assert 2 == main(["show", "3f2a", "--raw"])
 
 
+# --- what the client wrote ------------------------------------------------------------------
+
+
+def test_a_command_reads_as_it_was_typed_and_the_clients_words_are_the_clients(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on the page and in exports; ``--raw`` keeps the tags, ``--tools full`` every line."""
+    command = "<command-name>/review</command-name><command-message>review</command-message><command-args>a.py</command-args>"
+    log = SessionLog().prompt("u1", command)
+    log.prompt("u2", "<local-command-stdout>one\ntwo</local-command-stdout>")
+    log.prompt("u3", "<bash-input>make</bash-input>")
+    log.prompt("u4", "Go on<system-reminder>be kind</system-reminder>").write(own_home / ".claude")
+
+    shown = [line for line in page(capsys).splitlines()[2:] if line]
+    assert [line.partition("  2026")[0] for line in shown] == [
+        *("You", "/review a.py", "Client", "  ← output  one  (+1 line)"),
+        *("You", "! make", "You", "Go on", "  ← reminder  be kind"),
+    ]
+    assert ["one", "two"] == [
+        line.strip()
+        for line in page(capsys, "--tools", "full").splitlines()
+        if line.strip() in ("one", "two")
+    ]
+    assert command in page(capsys, "--raw")
+    assert 0 == main(["tree", "3f2a"])
+    assert ["You: /review a.py", "Client: one two", "You: ! make"] == [
+        line.split("  ")[3] for line in capsys.readouterr().out.replace("\\n", " ").splitlines()[1:4]
+    ]
+
+
+def test_the_title_is_the_one_of_the_list(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where it stands in the middle of a long log, and where it is a prompt."""
+    log = SessionLog().prompt("u0", "<command-name>/clear</command-name>").prompt("u1", "Typed first")
+    path = log.write(own_home / ".claude")
+    assert page(capsys).startswith("Typed first  /srv/app")
+    lines = path.read_text().splitlines()
+    title = json.dumps({"type": "custom-title", "customTitle": "Named", "sessionId": SESSION})
+    filler = [json.dumps({"type": "mode", "mode": "plan", "sessionId": SESSION, "x": "y" * 1000})] * 200
+    path.write_text("\n".join([*lines, title, *filler]) + "\n")
+    assert page(capsys).startswith("Named  /srv/app")
+
+
 # --- size -----------------------------------------------------------------------------------
 
 
 def test_a_long_session_starts_at_once(
     own_home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the first of 2,000 messages is out, the log was gone through once and few entries were decoded.
+    """Before the first of 2,000 messages is out, the log was gone through twice and few entries were decoded.
 
-    The one pass finds the conversation, the few name it (the two ends of the log, 64 KiB each); all other
-    messages are read when it is their turn.
+    One pass finds the conversation, one its title, which may stand anywhere; all other messages are read when it is
+    their turn.
     """
     log = SessionLog().prompt("u0", "first words")
     for number in range(1, 2000):
@@ -504,7 +546,7 @@ def test_a_long_session_starts_at_once(
         return decode(*arguments)
 
     def note(text: str) -> None:
-        if "first words" in text:
+        if "\nfirst words" in text:
             states.append(dict(seen))
 
     monkeypatch.setattr(reader, "_read_at", counted_read)
@@ -515,7 +557,7 @@ def test_a_long_session_starts_at_once(
     assert path.stat().st_size > 20_000_000
     assert 1 == len(states)
     assert states[0]["decoded"] < 40
-    assert states[0]["read"] < 1.2 * path.stat().st_size
+    assert states[0]["read"] < 2.2 * path.stat().st_size
 
 
 def test_a_reader_that_goes_away_is_no_error(own_home: Path) -> None:
@@ -527,7 +569,7 @@ def test_a_reader_that_goes_away_is_no_error(own_home: Path) -> None:
     command = f"{sys.executable} -m recollect show 3f2a | head -1"
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
 
-    assert (f"/srv/app  {SESSION}\n", "") == (ran.stdout, ran.stderr)
+    assert (f"{'x' * 59}…  /srv/app  {SESSION}\n", "") == (ran.stdout, ran.stderr)
 
 
 def test_a_pager_is_fed_on_a_terminal(

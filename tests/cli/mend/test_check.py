@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from recollect.cli.mend import check as command
 from recollect.errors import UsageError
 from recollect.model.checks import CODES
+from recollect.services.check import check as service
 from tests.small_home import ONE, TALK, TWO, lines, prompt, put, reply, said, uuid_of
 
 
@@ -97,6 +100,37 @@ def test_what_people_see(own_home: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert text[-3].endswith("4 lines, 4 valid, 0 damaged.")
     assert "  errors: 1 history-cut" == text[-2]
     assert "1 error, 0 warnings, 0 remarks." == text[-1]
+
+
+def test_a_person_sees_errors_and_warnings_as_they_are_found(
+    own_home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal: the newest session first, each finding once, then the rest and the same figures."""
+    damaged(own_home / ".claude")
+    run()
+    piped = capsys.readouterr().out
+    told: list[str] = []
+    real = service.check
+
+    def check(*given: Any, **named: Any) -> Any:
+        done = real(*given, **named)
+        told.append(capsys.readouterr().out)
+        return done
+
+    monkeypatch.setattr(command, "check", check)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    run()
+    rest = capsys.readouterr().out
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", told[0])
+
+    assert plain.index("not-an-object") < plain.index("history-cut")
+    assert "invalid-id" not in plain
+    assert "invalid-id" in rest
+    assert 1 == (told[0] + rest).count("history-cut: ")
+    assert piped.splitlines()[-1] == rest.splitlines()[-1]
+    run("--limit", "5")
+    assert "" == told[1]
 
 
 def test_the_fix_repeats_the_global_options(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -130,6 +130,30 @@ def test_every_figure_leads_to_sessions_that_add_up_to_it(tmp_path: Path) -> Non
         assert behind(repo=document.repositories[0].name) == document.repositories[0].responses
 
 
+def test_a_model_costs_what_it_cost_at_the_time(tmp_path: Path) -> None:
+    """Also one of another vendor, whose prices change more often than Claude's."""
+    home = tmp_path / "home"
+    days = ("2026-07-29", "2026-07-30")  # 1 and 6 dollars a million; since the second 0.20 and 1.20
+    told = []
+    for number, day in enumerate(days, 2):
+        one = reply(number, 1, said("Yes"))
+        told.append(
+            {
+                **one,
+                "message": {**one["message"], "model": "gpt-5.6-luna"},
+                "timestamp": f"{day}T12:00:00.000Z",
+            }
+        )
+    put(home, ONE, [prompt(1, None, "Hi"), *told])
+
+    document = found(home, tmp_path / "cache")
+
+    assert [(one.day, one.cost_usd) for one in document.days] == [
+        (days[0], "0.00013"),
+        (days[1], "0.000026"),
+    ]
+
+
 def test_bounds_and_projects_limit_all_but_the_periods(tmp_path: Path) -> None:
     home = tmp_path / "home"
     put(home, ONE, TALK)

@@ -39,7 +39,7 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes, open_home
 from recollect.cli.terminal.plans import command, own_data, undo_of
-from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
+from recollect.cli.terminal.text import ago, counted, padded, session_names, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.model.ids import short_id
 from recollect.services.archive import archive as archive_service
@@ -142,12 +142,13 @@ def _list(options: Namespace, archive: Archive) -> int:
         output.print_json(archive_list_document(manifests, problems))
         return 0
     now = dt.datetime.now(dt.UTC)
-    for one in manifests:
+    names = session_names(one.session for one in manifests)
+    for one, name in zip(manifests, names, strict=True):
         last = dt.datetime.fromisoformat(one.last_at) if one.last_at else None
         title = padded(shortened(visible(one.title) or "(no title)", _TITLE_COLUMNS), _TITLE_COLUMNS)
         when = ago(last, now) if last else ""
         output.say(
-            f"{output.styled(visible(short_id(one.session)), 'cyan')}  {when:>13}  {size(one.raw_bytes):>8} in "
+            f"{output.styled(name, 'cyan')}  {when:>13}  {size(one.raw_bytes):>8} in "
             f"{size(one.stored_bytes):>8}  {title}  {visible(one.cwd)}"
         )
     if not manifests:

@@ -2,9 +2,10 @@
 
 A session is old if its last entry is older than --days (30); a log without any
 entry is as old as its file. Sessions that a client has open, sessions tagged
-`hold` (`recollect tag S hold`) and links stay. Each session is archived, read
-back and compared before it is moved. show, search and cost still find it in the
-archive. Prints the plan; --apply carries it out and prints how to undo it.
+`hold` (`recollect tag S hold`), links and sessions of other agents stay. Each
+session is archived, read back and compared before it is moved. show, search and
+cost still find it in the archive. Prints the plan; --apply carries it out and
+prints how to undo it.
 
 --schedule makes it run by itself: it adds a hook to the user settings of the
 client, which cleans up when a session ends, and prints a cron line that does
@@ -25,14 +26,17 @@ from argparse import ArgumentParser, Namespace
 
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import chosen_homes, open_home, settings_home
-from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible
+from recollect.cli.terminal.text import ago, counted, padded, session_names, shortened, size, visible
 from recollect.errors import UsageError
-from recollect.model.ids import short_id
 from recollect.services import undo
 from recollect.services.archive import archive
 from recollect.services.archive.cleanup import CleanupCandidate, CleanupResult, candidates, clean_up
 from recollect.services.archive.cleanup import is_due as is_due_now
-from recollect.services.documents.changes import CleanupDocument, CleanupScheduleDocument, cleanup_session
+from recollect.services.documents.changes.keeping import (
+    CleanupDocument,
+    CleanupScheduleDocument,
+    cleanup_session,
+)
 from recollect.services.settings import settings
 from recollect.storage.home import ClaudeHome
 from recollect.system.scheduler import job_words
@@ -61,7 +65,7 @@ def run(options: Namespace) -> int:
     options.apply |= options.auto and is_due
     if options.apply:
         undo.recovered(data)  # a killed clean-up may have left half of a session
-    home = open_home(options.homes, options.data)
+    home = open_home(options.homes)
     before = now - dt.timedelta(days=options.days)
     found = candidates(home.sessions(options.project), before) if is_due else []
     done = clean_up(found, archive.archive_at(data), data, now) if options.apply else None
@@ -128,7 +132,8 @@ def _tell(
     options: Namespace, found: list[CleanupCandidate], done: CleanupResult | None, now: dt.datetime
 ) -> None:
     going = [one for one in found if one.kept_because is None]
-    for one in found:
+    names = session_names(one.session.id for one in found)
+    for one, name in zip(found, names, strict=True):
         title = padded(shortened(visible(one.session.title) or "(no title)", _TITLE_COLUMNS), _TITLE_COLUMNS)
         when = ago(one.last_at, now) if one.last_at else "no time"
         fate = (
@@ -136,9 +141,7 @@ def _tell(
             if one.kept_because is None
             else output.styled(f"  stays: {visible(one.kept_because)}", "yellow")
         )
-        output.say(
-            f"{output.styled(visible(short_id(one.session.id)), 'cyan')}  {when:>10}  {size(one.bytes):>8}  {title}{fate}"
-        )
+        output.say(f"{output.styled(name, 'cyan')}  {when:>10}  {size(one.bytes):>8}  {title}{fate}")
     if done is None:
         output.say(
             f"{counted(len(going), 'session')}, {size(sum(one.bytes for one in going))} would be archived and moved to the trash"

@@ -15,8 +15,9 @@ from argparse import ArgumentParser, Namespace
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
+from recollect.model.ids import short_id
 from recollect.services import fork
-from recollect.services.documents.changes import fork_document
+from recollect.services.documents.changes.labels import fork_document
 from recollect.services.fork import ForkPlan
 
 
@@ -56,7 +57,7 @@ def _tell(plan: ForkPlan, resume: str, *, done: bool) -> None:
     if plan.backups:
         what += f", {counted(len(plan.backups), 'file backup')}"
     output.say(
-        f"{verb} {output.styled(visible(plan.session[:8]), 'cyan')} at {visible(plan.leaf[:8])}: {what}"
+        f"{verb} {output.styled(visible(short_id(plan.session)), 'cyan')} at {visible(plan.leaf[:8])}: {what}"
     )
     output.say(f"Title: {visible(plan.title)}")
     if done:

@@ -26,10 +26,12 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.text import counted, shortened, size, visible, wrapped
 from recollect.errors import UsageError
+from recollect.model.ids import short_id
 from recollect.services.archive import import_sessions
 from recollect.services.archive.archive import archive_at
 from recollect.services.archive.import_sessions import ImportCandidate, ImportStage
-from recollect.services.documents.changes import ImportDocument
+from recollect.services.documents.changes.keeping import ImportDocument
+from recollect.system.paths import CLAUDE
 
 _TITLE_COLUMNS = 44
 
@@ -45,7 +47,8 @@ def run(options: Namespace) -> int:
     data = plans.own_data(options)
     source = options.source.expanduser()
     cwd = str(Path(options.cwd).expanduser().absolute()) if options.cwd else None
-    home = None if options.archive else _home(options, source)
+    # A source that is missing is said to be so, whatever the homes are.
+    home = None if options.archive or not source.exists() else _home(options, source)
     with (
         output.progress_bar("reading") as progress,
         import_sessions.staged(source, data, cwd=cwd, progress=progress) as stage,
@@ -60,12 +63,11 @@ def run(options: Namespace) -> int:
 
 
 def _home(options: Namespace, source: Path) -> Path:
-    homes = [home.path for home in chosen_homes(options.homes) if home.exists]
+    homes = [home.path for home in chosen_homes(options.homes) if home.exists and home.agent == CLAUDE]
     if len(homes) != 1:
-        raise UsageError(
-            f"import: {len(homes)} homes to import into", hint="name one with --home DIR, or use --archive"
-        )
-    if source.exists() and homes[0].samefile(source):
+        where = f"{len(homes)} homes could be meant" if homes else "there is no home to import into"
+        raise UsageError(f"import: {where}", hint="name one with --home DIR, or use --archive")
+    if homes[0].samefile(source):
         raise UsageError(f"import {source}: it is the home itself", hint="name another source")
     return homes[0]
 
@@ -101,7 +103,7 @@ def _tell(
 ) -> None:
     verb = "Imported" if options.apply else "Would import"
     for one in found:
-        name = f"{visible(one.session[:8])}  {shortened(visible(one.title), _TITLE_COLUMNS)}"
+        name = f"{visible(short_id(one.session))}  {shortened(visible(one.title), _TITLE_COLUMNS)}"
         if one.state == "new":
             output.say(f"{verb} {name}  ({size(one.bytes)})  {visible(one.cwd)}")
         else:

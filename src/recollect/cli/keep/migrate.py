@@ -30,7 +30,7 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import RecollectError, UsageError
 from recollect.services import migrate, undo
-from recollect.services.documents.changes import (
+from recollect.services.documents.changes.migrations import (
     MigrationDocument,
     MigrationPlanDocument,
     MigrationStepDocument,
@@ -99,7 +99,7 @@ def _migrate(options: Namespace) -> int:
     if plan is not None:
         return _run_plan(options, plan, cwd)
     step = step_named(options.to)
-    sessions = migrate.chosen(open_home(options.homes, options.data), options.target)
+    sessions = migrate.chosen(open_home(options.homes), options.target)
     outcome = migrate.planned(step, sessions, cwd)
     if options.apply:
         _apply(options, step, sessions, outcome, cwd)
@@ -153,13 +153,17 @@ def _tell(options: Namespace, step: MigrationStep, outcome: MigrationOutcome) ->
             _tell_plan(one)
         if one.session in ids:
             output.say(f"Roll back with: {_back(options, ids[one.session])}")
+    _tell_end(options, outcome, step.name)
+
+
+def _tell_end(options: Namespace, outcome: MigrationOutcome | PlanOutcome, to: str) -> None:
     for refused in outcome.refused:
         output.say(output.styled(f"Refused: {visible(refused.reason)}; {visible(refused.hint)}", "red"))
     output.say(f"{counted(outcome.untouched, 'session')} with nothing to migrate")
     if outcome.planned and not options.apply:
         rest = ["--all"] if options.all else [options.target]
         where = plans.option("--cwd", options.cwd) if options.cwd else []
-        again = plans.command(options, "migrate", "--to", step.name, *where, "--apply", *rest)
+        again = plans.command(options, "migrate", "--to", to, *where, "--apply", *rest)
         plans.say_end(options, again, "")
 
 
@@ -167,7 +171,7 @@ def _tell(options: Namespace, step: MigrationStep, outcome: MigrationOutcome) ->
 
 
 def _run_plan(options: Namespace, plan: MigrationPlan, cwd: str | None) -> int:
-    sessions = migrate.chosen(open_home(options.homes, options.data), options.target)
+    sessions = migrate.chosen(open_home(options.homes), options.target)
     outcome = migrate.planned_steps(plan, sessions, cwd)
     for one in outcome.planned if options.apply else ():
         try:
@@ -220,14 +224,7 @@ def _tell_steps(options: Namespace, plan: MigrationPlan, outcome: PlanOutcome) -
                 _tell_plan(made)
         for change in reversed(one.done):
             output.say(f"Roll back with: {_back(options, change.id)}")
-    for refused in outcome.refused:
-        output.say(output.styled(f"Refused: {visible(refused.reason)}; {visible(refused.hint)}", "red"))
-    output.say(f"{counted(outcome.untouched, 'session')} with nothing to migrate")
-    if outcome.planned and not options.apply:
-        rest = ["--all"] if options.all else [options.target]
-        where = plans.option("--cwd", options.cwd) if options.cwd else []
-        again = plans.command(options, "migrate", "--to", plan.target, *where, "--apply", *rest)
-        plans.say_end(options, again, "")
+    _tell_end(options, outcome, plan.target)
 
 
 def _tell_plan(one: Migration) -> None:

@@ -25,10 +25,12 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from recollect.cli.terminal import output, plans
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import directories
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import NotFound, UsageError
-from recollect.services.documents.changes import MovedProjectDocument
+from recollect.model.ids import short_id
+from recollect.services.documents.changes.moves import MovedProjectDocument
+from recollect.services.home_guard import without_mirrors
 from recollect.services.move.move import MovePlan, carry_out, planned_move
 from recollect.services.move.split import planned_split
 from recollect.storage.changes.journal import AppliedChange
@@ -49,7 +51,7 @@ def run(options: Namespace) -> int:
     _require(options)
     found: list[MovePlan] = []
     missing: NotFound | None = None
-    for home in open_home(options.homes, options.data).homes:
+    for home in without_mirrors(directories(options.homes)):
         try:
             found.append(_planned(options, home))
         except NotFound as problem:
@@ -105,12 +107,12 @@ def _tell(options: Namespace, found: list[MovePlan], done: list[AppliedChange]) 
         for moved in one.sessions:
             output.say(
                 visible(
-                    f"  {verb} {moved.session[:8]}  {moved.source.parent.name} -> {moved.target.parent.name}  ({moved.cwd})"
+                    f"  {verb} {short_id(moved.session)}  {moved.source.parent.name} -> {moved.target.parent.name}  ({moved.cwd})"
                 )
             )
         for conflict in one.conflicts:
             output.say(
-                output.styled(visible(f"  Stays: {conflict.session[:8]}: {conflict.reason}"), "yellow")
+                output.styled(visible(f"  Stays: {short_id(conflict.session)}: {conflict.reason}"), "yellow")
             )
         parts = [counted(len(one.sessions), "session"), counted(len(one.plan.steps), "file") + " changed"]
         parts += [counted(one.prompts, "prompt") + " in the history"] if one.prompts else []

@@ -35,7 +35,7 @@ from recollect.services import undo
 from recollect.services.archive import protect, protection
 from recollect.services.archive.expiry import retention_days
 from recollect.services.archive.protection import ProtectInstall, Protection
-from recollect.services.documents.changes import ProtectDocument
+from recollect.services.documents.changes.keeping import ProtectDocument
 from recollect.services.foreign.homes import deletion_warnings
 from recollect.services.settings import settings
 from recollect.services.settings.settings import SettingChange

@@ -15,8 +15,9 @@ from argparse import ArgumentParser, Namespace
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import visible
+from recollect.model.ids import short_id
 from recollect.services import label
-from recollect.services.documents.changes import LabelDocument
+from recollect.services.documents.changes.labels import LabelDocument
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -50,7 +51,9 @@ def carried_out(options: Namespace, plan: label.LabelPlan) -> int:
         )
         return 0
     change = f"{_shown(plan.before)} -> {output.styled(_shown(plan.after), 'bold')}"
-    output.say(f"{plan.what.capitalize()} of {output.styled(visible(plan.session[:8]), 'cyan')}: {change}")
+    output.say(
+        f"{plan.what.capitalize()} of {output.styled(visible(short_id(plan.session)), 'cyan')}: {change}"
+    )
     plans.say_end(options, plans.applied(options, name, plan.session, plan.after), undo)
     return 0
 

@@ -20,16 +20,17 @@ from argparse import ArgumentParser, Namespace
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
-from recollect.cli.terminal.text import counted, padded, shortened, size, visible
+from recollect.cli.terminal.text import counted, padded, session_names, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.services import trash as trash_service
 from recollect.services import undo
-from recollect.services.documents.changes import (
+from recollect.services.documents.changes.trash import (
     RemovalsDocument,
     RestoredBatchDocument,
     removals_document,
     trash_document,
 )
+from recollect.services.home_guard import kept_by_its_client
 from recollect.services.trash import RemovalPlan
 from recollect.storage.trash import TrashBatch
 
@@ -76,6 +77,9 @@ def _remove(options: Namespace) -> int:
             output.print_json(_document(options, planned, batches))
         elif not options.json:
             _tell(options, planned, batches)
+    for note in dict.fromkeys(kept_by_its_client(session.home) for session in sessions.values()):
+        if note is not None:
+            output.note(note)
     return 0
 
 
@@ -121,11 +125,10 @@ def _list(options: Namespace) -> int:
     if options.json:
         output.print_json(trash_document(batches))
         return 0
-    for one in batches:
+    names = session_names(one.session for one in batches)
+    for one, name in zip(batches, names, strict=True):
         title = padded(shortened(visible(one.title), _TITLE_COLUMNS), _TITLE_COLUMNS)
-        output.say(
-            f"{output.styled(one.batch, 'cyan')}  {size(one.bytes):>8}  {visible(one.session[:8])}  {title}"
-        )
+        output.say(f"{output.styled(one.batch, 'cyan')}  {size(one.bytes):>8}  {name}  {title}")
     output.say(f"{counted(len(batches), 'session')} in the trash")
     return 0
 

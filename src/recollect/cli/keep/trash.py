@@ -26,7 +26,7 @@ from recollect.errors import UsageError
 from recollect.model import timespan
 from recollect.services import trash as trash_service
 from recollect.services.archive import archive as archive_service
-from recollect.services.documents.changes import EmptiedBatchDocument, EmptiedTrashDocument
+from recollect.services.documents.changes.trash import EmptiedBatchDocument, EmptiedTrashDocument
 from recollect.storage.trash import TrashBatch
 
 

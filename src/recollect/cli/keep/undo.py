@@ -26,7 +26,7 @@ from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.text import counted, size, visible, wrapped
 from recollect.services import undo
-from recollect.services.documents.changes import TakenBackDocument, UndoableChangesDocument
+from recollect.services.documents.changes.undo import TakenBackDocument, UndoableChangesDocument
 from recollect.services.undo import UndoableChange
 
 

@@ -2,13 +2,13 @@
 
 The changes that sessions report are replayed up to the file as it is now. A
 line that a person or a shell command wrote, or that cannot be proved to be a
-session's, has no session: it is unknown. So is a line of two equal ones where
-nothing says which is which. A line that was only moved keeps its session. A
-file keeps its history when it or its directory was renamed, as far as commands
-of sessions (mv, git mv), commits or its content show that. Changes nothing,
-and writes nothing into git.
+session's, has no session: it is unknown. So is one of several equal lines if
+nothing tells them apart. A line that was only moved keeps its session. A file
+that was renamed, or whose directory was, keeps its history as far as commands
+of sessions (mv, git mv), commits or its content show the renaming. Changes
+nothing, and writes nothing into git.
 
-With a line, or lines: the session, the prompt and the time in full.
+With line numbers: the session, the prompt and the time of those lines in full.
 
 Example:
   recollect blame src/cart.py
@@ -28,6 +28,7 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import note_unreadable, open_home
 from recollect.cli.terminal.text import counted, shortened, visible, visible_lines, wrapped
 from recollect.errors import UsageError
+from recollect.model.ids import short_id
 from recollect.services.blame.blame import BlamedLine, FileWriting, blamed
 from recollect.services.documents.blame import blame_document
 
@@ -36,13 +37,13 @@ _WIDTH = 80
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH[:LINE[-LINE]]", help="a file, one of its lines, or some")
+    parser.add_argument("path", metavar="PATH[:LINE[-LINE]]", help="a file, or some of its lines")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: Namespace) -> int:
     path, first, last = _asked(options.path)
-    home = open_home(options.homes, options.data)
+    home = open_home(options.homes)
     lines = blamed(home, path)
     note_unreadable(home)
     if first is not None and last is not None:
@@ -72,8 +73,10 @@ def _asked(text: str) -> tuple[Path, int | None, int | None]:
 def _say(lines: Sequence[BlamedLine]) -> None:
     """A row for each line, then the prompts."""
     digits = len(str(len(lines)))
-    for line in lines:
-        head = f"{line.number:>{digits}}  {_name(line):<8}  "
+    names = [_name(line) for line in lines]
+    columns = max([8, *map(len, names)])
+    for line, name in zip(lines, names, strict=True):
+        head = f"{line.number:>{digits}}  {name:<{columns}}  "
         output.say(head + shortened(visible(line.text), _WIDTH - len(head)))
     writings = {id(line.writing): line.writing for line in lines if line.writing is not None}
     known = sum(line.writing is not None for line in lines)
@@ -84,13 +87,15 @@ def _say(lines: Sequence[BlamedLine]) -> None:
         if key not in seen:
             seen.add(key)
             text = "(prompt not found)" if prompt is None else prompt.text
-            output.say(f"{output.styled(writing.session.id[:8], 'cyan')}  {shortened(visible(text), 70)}")
+            output.say(
+                f"{output.styled(visible(short_id(writing.session.id)), 'cyan')}  {shortened(visible(text), 70)}"
+            )
     output.say(output.styled(f"{known:,} of {counted(len(lines), 'line')} written by a session", "dim"))
 
 
 def _name(line: BlamedLine) -> str:
     if line.writing is not None:
-        return line.writing.session.id[:8]
+        return visible(short_id(line.writing.session.id))
     return "?" if line.is_uncertain else "-"
 
 

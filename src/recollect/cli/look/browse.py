@@ -16,7 +16,6 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.look.picker import Picker, Sources
 from recollect.cli.terminal.homes import chosen_homes, open_home
 from recollect.cli.terminal.plans import own_cache, own_data
@@ -38,7 +37,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     if options.session is not None:
-        name = open_home(options.homes, options.data).session(options.session).path
+        name = open_home(options.homes).session(options.session).path
         with whole_screen(_OTHERWISE) as screen:
             _read(screen, options, str(name))
         return 0
@@ -69,13 +68,13 @@ def _command(options: Namespace, one: ListedSession) -> str:
     from recollect.cli.look.resume import command_line
     from recollect.services.resume import resumption
 
-    return command_line(resumption(open_home(options.homes, options.data).session(name_of(one))))
+    return command_line(resumption(open_home(options.homes).session(name_of(one))))
 
 
 def _read(screen: Screen, options: Namespace, name: str) -> None:
     from recollect.cli.look.reader import Reader
 
-    session = open_home(options.homes, options.data).session(name)
+    session = open_home(options.homes).session(name)
     title = (
         f"{visible(session.title) or '(no title)'}  {visible(session.cwd)}  {visible(short_id(session.id))}"
     )

@@ -17,7 +17,7 @@ from recollect.services.export.html_export import HtmlExport, export_project, ex
 
 
 def run(options: Namespace) -> int:
-    home = open_home(options.homes, options.data)
+    home = open_home(options.homes)
     whole = options.whole is not False
     redactor = None if options.no_redact else Redactor(plans.own_data(options))
     if options.project is not None:

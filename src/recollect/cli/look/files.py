@@ -33,7 +33,7 @@ from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.model.files.history import FileVersion, diff, version_at
 from recollect.services import rewind
 from recollect.services.documents import parts as documents
-from recollect.services.documents.changes import RewindDocument
+from recollect.services.documents.changes.files import RewindDocument
 from recollect.services.file_restore import planned_restoration, restoration_document, restored
 from recollect.services.session import Session
 from recollect.storage.file_backups import touched_files

@@ -1,9 +1,9 @@
-"""Show what was typed into the client, the plans it wrote, and a session's shell.
+"""Show what was typed into the client, its plans, and the shells of sessions.
 
 Reads history.jsonl (prompts, slash commands and ! lines of all projects), the
 documents in plans/, and session-env/. With a session: only what belongs to it,
 with the text of its plans. Of the environment only names and sizes are shown.
---find keeps what holds all the words; --by project counts what was typed where.
+--find shows only what holds all the words; --by project counts by directory.
 `recollect archive add` keeps all of it with the session. Changes nothing.
 
 Example:
@@ -23,6 +23,7 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
+from recollect.model.ids import short_id
 from recollect.services.command_history import (
     CommandHistory,
     TypedProject,
@@ -49,7 +50,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    home = open_home(options.homes, options.data)
+    home = open_home(options.homes)
     session = None if options.session is None else home.session(options.session)
     project = None if options.project is None else str(Path(options.project).expanduser().resolve())
     found = command_history(
@@ -86,7 +87,7 @@ def _tell_projects(options: Namespace, projects: list[TypedProject]) -> int:
 def _tell(found: CommandHistory, *, with_text: bool) -> None:
     for one in found.commands:
         when = one.at.astimezone().strftime("%Y-%m-%d %H:%M") if one.at else ""
-        place = f"{(one.session or '')[:8]:<8}  {one.project or ''}"
+        place = f"{short_id(one.session or ''):<8}  {one.project or ''}"
         output.say(f"{when:<16}  {shortened(visible(one.text), 80)}")
         output.say(output.styled(visible(f"    {place}"), "dim"))
     for plan in found.plans:

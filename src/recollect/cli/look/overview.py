@@ -17,7 +17,6 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
-from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample
 from recollect.cli.terminal.layout import labelled

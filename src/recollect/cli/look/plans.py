@@ -32,7 +32,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    found = plan_documents(open_home(options.homes, options.data), options.find)
+    found = plan_documents(open_home(options.homes), options.find)
     if options.name is not None:
         found = [_named(found, options.name)]
     if wants_csv(options):

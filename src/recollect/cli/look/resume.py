@@ -32,13 +32,13 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import chosen_homes, named_hit, open_home, settings_home
 from recollect.cli.terminal.numbers import numbered
 from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import NotFound, UsageError
+from recollect.model.ids import short_id
 
 # What reads sessions is imported in functions: the picker is painted before.
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def run(options: Namespace) -> int:
     moved = _moved(options, way)
     if not options.json and not options.only_print:
         raise moved
-    output.note(visible(f"Note: {moved.message}\n  {moved.hint}"))
+    output.note(visible(f"Note: {moved.message}"))
+    output.note(visible(f"  {moved.hint}"))
     return 0
 
 
@@ -110,7 +111,7 @@ def _named(options: Namespace) -> tuple[Home, Session]:
 
     if len(options.query) == 1 and numbered(own_cache(options), options.query[0]) is not None:
         return named_hit(options, options.query[0])[:2]
-    home = open_home(options.homes, options.data)
+    home = open_home(options.homes)
     with output.progress_bar("looking") as progress:
         return home, found_session(home, " ".join(options.query), newest=options.newest, progress=progress)
 
@@ -126,7 +127,7 @@ def _restored(options: Namespace, session: ArchivedSession) -> tuple[Home, Sessi
     homes = [home.path for home in chosen_homes(options.homes, may_be_missing=True)]
     where = archive_service.restore_home(session.manifest, homes, are_named=bool(options.homes))
     files = counted(len(session.manifest.restorable()), "file")
-    what = f"{session.id[:8]} {session.title[:40]!r} is only in the archive"
+    what = f"{short_id(session.id)} {session.title[:40]!r} is only in the archive"
     if not options.yes and not _agreed(f"{what}. Restore {files} to {where} and continue? [y/N] "):
         raise UsageError(
             f"session {what}; nothing was restored",
@@ -137,7 +138,7 @@ def _restored(options: Namespace, session: ArchivedSession) -> tuple[Home, Sessi
     change = archive_service.restore(archive, session.manifest, where)
     output.note(visible(f"Restored {files} to {where}."))
     output.note(f"Undo with: {plans.command(options, 'undo', change.id, '--apply')}")
-    home = open_home(options.homes or [str(where)], options.data)
+    home = open_home(options.homes or [str(where)])
     return home, home.session(session.id)
 
 

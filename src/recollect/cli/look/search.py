@@ -27,11 +27,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes
@@ -40,11 +39,12 @@ from recollect.cli.terminal.options import SINCE, UNTIL
 from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import ago, shortened, visible
 from recollect.errors import Busy, UsageError
-from recollect.model import timespan
-from recollect.model.ids import short_id
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.search.search import SearchHit, SearchResult, SessionHits, search
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
 
 _SESSIONS, _LIMIT, _WIDTH, _MAX_BYTES, _LEAST_BYTES = 10, 20, 160, 100_000, 4_000
 _SECONDS = 10.0
@@ -113,7 +113,11 @@ def run(options: Namespace) -> int:
     if options.max_bytes < _LEAST_BYTES:
         raise UsageError(f"--max-bytes {options.max_bytes}: too small", hint=f"give {_LEAST_BYTES} or more")
     now = dt.datetime.now(dt.UTC)
-    since, until = timespan.bounds(options.since or None, options.until or None, now)
+    since = until = None
+    if options.since or options.until:
+        from recollect.model import timespan
+
+        since, until = timespan.bounds(options.since or None, options.until or None, now)
     query = " ".join(options.query)
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
     session = _session(options) if options.session else None
@@ -182,6 +186,8 @@ def _session(options: Namespace) -> str:
 
 
 def _print_sessions(found: SearchResult, now: dt.datetime) -> None:
+    from recollect.model.ids import short_id
+
     columns = len(str(len(found.sessions)))
     for number, one in enumerate(found.sessions, 1):
         hits = f"{one.count:,}{'' if found.is_complete else '+'} {'hit' if one.count == 1 else 'hits'}"
@@ -259,6 +265,8 @@ def _remark(found: SearchResult, options: Namespace, *, has_homes: bool, is_numb
         )
         output.note(f"{read}. Try {'--seconds N with a larger N' if found.is_cut_short else hint}.")
     elif not options.flat:
+        from recollect.model.ids import short_id
+
         number = 1 if is_numbered else short_id(found.sessions[0].session or "ID")
         ways = [plans.command(options, command, str(number)) for command in ("show", "resume")]
         more = (

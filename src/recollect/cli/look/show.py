@@ -4,12 +4,12 @@ Messages are printed as they are read, so a long session starts at once; on a
 terminal it goes through $PAGER (less). --offset and --limit count messages; a
 negative offset counts from the end. Damaged lines are listed on stderr at the
 end; everything readable is shown. --api prints the messages that client 2.1.325
-would send to the API on resume. What begins with "[in the client's own words:"
-stands for a text that the client writes then; it names the kind and the data of
-the note. --all-branches, --branch, --before-compaction and --agent exclude each
-other. --performance says of each answer how fast it came and how many tokens a
-dollar bought; only clients before 1.0.24 recorded how long an answer took.
-Changes nothing.
+would send to the API on resume. Some notes the client words only at that time:
+"[in the client's own words:" stands in their place, with the kind of the note
+and its data. --all-branches, --branch, --before-compaction and --agent exclude
+each other. --performance adds to each answer how fast it came and how many
+tokens a dollar bought; only clients before 1.0.24 recorded how long an answer
+took. Changes nothing.
 
 After `recollect search`, a number opens that session at its hit, with the
 messages around it; --at names the message by its id. It is looked for in the
@@ -36,7 +36,7 @@ from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
 from recollect.cli.terminal.homes import named_hit
 from recollect.cli.terminal.numbers import NumberedHit
 from recollect.cli.terminal.pager import paged
-from recollect.cli.terminal.text import counted, visible
+from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import DamagedData, NotFound, UsageError
 from recollect.model.blocks import blocks_of
 from recollect.model.conversation.conversation import Conversation, Message, Messages
@@ -46,11 +46,11 @@ from recollect.services.cost.price import performance
 from recollect.services.documents.conversation import ApiMessagesDocument, conversation_pieces
 from recollect.services.session import Session
 from recollect.storage.logs.reader import LogReader
-from recollect.storage.logs.summary import glance
 from recollect.system.locations import agent_of
 from recollect.system.paths import CLAUDE
 
 _FINDINGS_SHOWN = 20
+_TITLE_COLUMNS = 60
 _CONTEXT = 3
 
 
@@ -289,7 +289,7 @@ def _print_json(reading: _ShowDocument, options: Namespace) -> list[Damage]:
 
 
 def _print_text(session: Session, reading: _ShowDocument, options: Namespace) -> list[Damage]:
-    view = DisplayOptions(ToolDetail(options.tools), options.thinking)
+    view = DisplayOptions(ToolDetail(options.tools), options.thinking, tagged=options.raw)
     safe = _unchanged if options.raw else conversation_view.safe_text
     with paged(enabled=not options.no_pager) as write:
         write(_title(session))
@@ -316,10 +316,10 @@ def _speed(message: Message) -> list[str]:
 
 
 def _title(session: Session) -> str:
-    """The title line, read from both ends of the log only: the first line must not wait."""
-    summary = glance(session.path, deep=False)
-    facts = [summary.custom_title or summary.ai_title or "", summary.cwd or "", session.id]
-    return output.styled("  ".join(visible(fact) for fact in facts if fact), "bold") + "\n"
+    """The title line. A title may stand anywhere in the log: a millisecond for each megabyte."""
+    title = shortened(visible(session.title), _TITLE_COLUMNS)
+    facts = [title, visible(session.glance.cwd or ""), visible(session.id)]
+    return output.styled("  ".join(filter(None, facts)), "bold") + "\n"
 
 
 def _unchanged(text: str) -> str:

@@ -28,7 +28,7 @@ from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import UsageError
 from recollect.model.ids import short_id
-from recollect.services.documents.changes import TodoMoveDocument
+from recollect.services.documents.changes.files import TodoMoveDocument
 from recollect.services.documents.parts import TodosDocument
 from recollect.services.todos import SessionTodo, SessionTodoList, TodoMove, lists_of, move_item, to_do_lists
 
@@ -66,7 +66,7 @@ def run(options: Namespace) -> int:
         )
     if options.move:
         return _move(options)
-    home = open_home(options.homes, options.data)
+    home = open_home(options.homes)
     lists = lists_of(home, options.session) if options.session else to_do_lists(home)
     chosen = [one for one in lists if one.orphan or not options.orphans]
     shown = [one for one in chosen if one.items or options.all]
@@ -90,7 +90,7 @@ def _move(options: Namespace) -> int:
     if not options.session:
         raise UsageError("todos: name a session", hint="`recollect todos` shows all lists")
     number, status = options.move
-    home = open_home(options.homes, options.data)
+    home = open_home(options.homes)
     data = plans.own_data(options) if options.apply else None
     step = move_item(home, options.session, number, status, kind=options.kind, agent=options.agent, data=data)
     undo = plans.command(options, "undo", step.undo, "--apply") if step.undo else None

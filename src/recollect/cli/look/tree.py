@@ -260,7 +260,7 @@ def _what(session: Session, node: Node) -> str:
     if node.is_boundary:
         return "compaction"
     said = spoken([node], session.load)
-    text = shortened(visible(said.text.strip()[:400]), _PROMPT_COLUMNS)
+    text = shortened(visible(conversation_view.prompt_line(said)), _PROMPT_COLUMNS)
     return f"{visible(conversation_view.speaker(said))}: {text}" if text else visible(node.type)
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from msgspec import structs
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import directories
 from recollect.cli.terminal.index_options import add_index_options
 from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import padded, shortened, visible
@@ -61,7 +61,7 @@ def run(options: Namespace) -> int:
         raise UsageError("--json: needs --once", hint="add --once")
     if not options.every >= _SHORTEST:
         raise UsageError(f"--every {options.every:g}: too often", hint=f"give {_SHORTEST:g} seconds or more")
-    homes = open_home(options.homes).homes
+    homes = directories(options.homes)
     watcher = Watcher(homes, _opener(options, [home.root for home in homes]), price_list())
     if options.once:
         watched = watcher.look()

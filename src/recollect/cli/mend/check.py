@@ -5,6 +5,8 @@ permissions of files, sessions about to be deleted). Each finding has a stable
 code, a location (file, line, byte) and a recommended fix. An error stops a
 resume or cuts what is resumed; what the client repairs itself is no error.
 Changes nothing. docs/reference/checks.md says what each code means.
+The worst findings are listed first. On a terminal, errors and warnings are
+shown as they are found: homes, then sessions, newest first; then all others.
 Installed packages may add checks; their codes are NAME/code.
 
 Exit status: 0 no errors or warnings, 1 errors or warnings, 4 a file cannot be
@@ -18,6 +20,7 @@ Example:
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
@@ -39,6 +42,7 @@ from recollect.services.homes import Home
 from recollect.services.session import Session
 
 _SHOWN = 100
+_OF_HOMES = 20  # of either severity, before the sessions: the rest come at the end
 _ORDER = [Severity.ERROR, Severity.WARNING, Severity.INFO]
 
 
@@ -67,8 +71,9 @@ def run(options: Namespace) -> int:
     _require(options)
     if options.codes:
         return _list_codes(options)
-    home = open_home(options.homes, options.data)
+    home = open_home(options.homes)
     sessions = [home.session(name) for name in options.sessions] or None
+    found = _FoundOnTerminal(options) if _is_for_a_person(options) else None
     with output.progress_bar("checking") as progress:
         checked = check(
             home,
@@ -77,6 +82,7 @@ def run(options: Namespace) -> int:
             with_secrets=not options.no_secrets,
             with_plugins=not options.no_plugins,
             progress=progress,
+            as_found=found.say if found is not None else None,
         )
     chosen = [_typed(options, one) for one in checked.findings if _fits(options, one.severity, one.code)]
     if wants_csv(options):
@@ -87,10 +93,42 @@ def run(options: Namespace) -> int:
         output.print_json(replace(checked, findings=chosen[:limit]))
         return checked.exit_code
     limit = (_SHOWN if options.limit is None else options.limit) or len(chosen)
-    _say_findings(home, chosen[:limit])
+    said = set(found.said) if found is not None else set()
+    rest = [one for one in chosen if one not in said][: max(limit - len(said), 0)]
+    _say_findings(home, rest)
     _say_summary(checked.summary)
-    _say_rest(options, checked.summary, chosen[:limit], len(chosen))
+    _say_rest(options, checked.summary, len(said) + len(rest), len(chosen))
     return checked.exit_code
+
+
+class _FoundOnTerminal:
+    """Errors and warnings in logs, printed as they are found; ``said`` are those.
+
+    Of either not more than a list has: the first errors must not be missed for many warnings.
+    """
+
+    def __init__(self, options: Namespace) -> None:
+        self._options = options
+        self.said: list[Finding] = []
+
+    def say(self, session: Session | None, findings: Sequence[Finding]) -> None:
+        fitting = [one for one in findings if _fits(self._options, one.severity, one.code)]
+        shown: list[Finding] = []
+        for severity in (Severity.ERROR, Severity.WARNING):
+            room = _SHOWN - sum(one.severity is severity for one in self.said)
+            room = room if session is not None else _OF_HOMES
+            shown += [one for one in fitting if one.severity is severity][: max(room, 0)]
+        if shown:
+            _say_session(None if session is None else session.id, session)
+        for one in shown:
+            self.said.append(_typed(self._options, one))
+            _say(self.said[-1])
+        sys.stdout.flush()
+
+
+def _is_for_a_person(options: Namespace) -> bool:
+    """Whether findings may be shown in the order in which they are found."""
+    return not options.json and not wants_csv(options) and options.limit is None and sys.stdout.isatty()
 
 
 def _require(options: Namespace) -> None:
@@ -134,10 +172,13 @@ def _say_findings(home: Home, findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.session != group:
             group = finding.session
-            title = _title(titles.get(group or ""))
-            name = f"{visible(short_id(group))}  {title}".rstrip() if group else "Homes"
-            output.say(output.styled(name, "bold"))
+            _say_session(group, titles.get(group or ""))
         _say(finding)
+
+
+def _say_session(name: str | None, session: Session | None) -> None:
+    text = f"{visible(short_id(name))}  {_title(session)}".rstrip() if name else "Homes"
+    output.say(output.styled(text, "bold"))
 
 
 def _title(session: Session | None) -> str:
@@ -171,7 +212,7 @@ def _say_summary(summary: CheckSummary) -> None:
     output.say(f"{counts}.")
 
 
-def _say_rest(options: Namespace, summary: CheckSummary, shown: Sequence[Finding], listed: int) -> None:
+def _say_rest(options: Namespace, summary: CheckSummary, shown: int, listed: int) -> None:
     """What is counted above and not listed, so that the figures add up."""
     counted_in_all = sum(
         count
@@ -179,8 +220,8 @@ def _say_rest(options: Namespace, summary: CheckSummary, shown: Sequence[Finding
         for code, count in kinds.items()
         if _fits(options, Severity(severity), code)
     )
-    if listed > len(shown):
-        output.note(f"{len(shown):,} of {listed:,} findings are listed, the worst first; --limit 0 lists all")
+    if listed > shown:
+        output.note(f"{shown:,} of {listed:,} findings are listed, the worst first; --limit 0 lists all")
     if counted_in_all > listed:
         output.note(f"{counted_in_all - listed:,} more of the same kinds in the same logs are only counted")
 

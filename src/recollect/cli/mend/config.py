@@ -18,7 +18,7 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 
 from recollect.cli.terminal import output, plans
-from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.homes import directories
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import NotFound
 from recollect.model.settings.config_merge import KeyChange
@@ -52,7 +52,7 @@ def run(options: Namespace) -> int:
 
 
 def _check(options: Namespace) -> int:
-    homes = open_home(options.homes, options.data).homes
+    homes = directories(options.homes)
     found = list({one.path: one for home in homes for one in config_rescue.checked(home)}.values())
     problems = [one for one in found if one.is_problem]
     if options.json:
@@ -77,7 +77,7 @@ def _tell_file(one: ConfigFileCheck) -> None:
 
 
 def _restore(options: Namespace) -> int:
-    homes = open_home(options.homes, options.data).homes
+    homes = directories(options.homes)
     # Several homes may share one file: restore it once, with the copies of the first.
     first = {home.config_file: home for home in reversed(homes) if home.config_file is not None}
     found = [config_rescue.planned_restore(home, homes) for home in reversed(first.values())]

@@ -25,7 +25,7 @@ from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.text import counted, shortened, visible, wrapped
 from recollect.errors import NotFound
 from recollect.model.ids import short_id
-from recollect.services.documents.changes import FixDocument
+from recollect.services.documents.changes.mending import FixDocument
 from recollect.services.fix.fix import FixKind, FixOutcome, FixPlan, FixResult, FixStep, fixed, planned_fix
 from recollect.services.homes import Home
 from recollect.system.paths import CLAUDE

@@ -27,7 +27,8 @@ from recollect.cli.terminal.text import counted, size, visible, wrapped
 from recollect.errors import UsageError
 from recollect.model.ids import short_id
 from recollect.services import undo
-from recollect.services.documents.changes import ChangeStepDocument, RepairUndoDocument
+from recollect.services.documents.changes.change import ChangeStepDocument
+from recollect.services.documents.changes.mending import RepairUndoDocument
 from recollect.services.documents.findings import RepairDocument, repair_members
 from recollect.services.repair import repair
 from recollect.services.repair.repair import RepairPlan, RepairResult

@@ -25,6 +25,7 @@ from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, size, visible
 from recollect.errors import UsageError
+from recollect.model.ids import short_id
 from recollect.services.documents.secrets import scan_document
 from recollect.services.secrets import scan as scan_service
 from recollect.services.secrets.file_scan import SecretFinding
@@ -52,7 +53,7 @@ def run(options: Namespace) -> int:
         raise UsageError("scan: --all and a session exclude each other", hint="name sessions, or use --all")
     if options.limit is not None and options.limit < 0:
         raise UsageError(f"--limit {options.limit}: must be 0 or more", hint="0 shows all")
-    home = open_home(options.homes, options.data)
+    home = open_home(options.homes)
     chosen = [home.session(name) for name in options.sessions] or None
     start = time.monotonic()
     with output.progress_bar("looking for secrets") as progress:
@@ -113,6 +114,6 @@ _REDACTABLE = frozenset(
 
 def _row(one: SecretFinding) -> str:
     kind = output.styled(padded(one.kind, 24), "yellow")
-    whose = f"{one.session[:8]} " if one.session and one.role in ("history", "paste") else ""
+    whose = f"{short_id(one.session)} " if one.session and one.role in ("history", "paste") else ""
     place = f"{whose}line {one.line:,}, byte {one.offset:,}"
     return f"{kind} {one.fingerprint}  {visible(place)}" + (f"  {visible(one.field)}" if one.field else "")

@@ -16,6 +16,7 @@ from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.cost.compare import CostComparison, SessionDifference, compared, peer_sessions
 from recollect.model.cost.money import dollars, exact
 from recollect.model.cost.report import CostReport
+from recollect.model.ids import short_id
 from recollect.services.documents.cost.report import CostComparisonDocument, CostDifferenceDocument
 from recollect.storage.config.our_config import price_list
 
@@ -92,7 +93,7 @@ def _row(one: SessionDifference) -> CostDifferenceDocument:
 def _say(found: CostComparison, limit: int) -> None:
     for one in found.differences[:limit]:
         amount = _signed(one.pico_usd - one.peer_pico_usd)
-        head = f"{visible(one.session[:8])}  {shortened(visible(one.title), 44)}".rstrip()
+        head = f"{visible(short_id(one.session))}  {shortened(visible(one.title), 44)}".rstrip()
         output.say(
             f"{output.styled(head, 'bold')}  {dollars(one.pico_usd)} here, {dollars(one.peer_pico_usd)} there: {amount}"
         )

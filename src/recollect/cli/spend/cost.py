@@ -32,20 +32,17 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
-from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
-from recollect.cli.terminal.tables import fitted_table
 from recollect.cli.terminal.text import counted, padded, shortened, visible, width
 from recollect.errors import UsageError
-from recollect.model import timespan
 from recollect.model.cost.calendar import TIME_KEYS
 from recollect.model.cost.money import dollars
 from recollect.model.cost.report import (
@@ -57,8 +54,10 @@ from recollect.model.cost.report import (
     CostRow,
     UnpricedModel,
 )
-from recollect.model.ids import short_id
 from recollect.services.cost.report import costs, prompt_titles, zone_of
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
 
 _SHOWN = 30
 _KEY_COLUMNS = 44
@@ -166,7 +165,11 @@ def _report(options: Namespace, by: tuple[str, ...]) -> CostReport:
             f"--{options.period.replace(' ', '-')}: is a start and an end",
             hint="leave out --since and --until",
         )
-    since, until = timespan.bounds(first, last, now, zone_of(options.timezone))
+    since = until = None
+    if first or last:
+        from recollect.model import timespan
+
+        since, until = timespan.bounds(first, last, now, zone_of(options.timezone))
     with asked_index(options, homes) as opened, _progress(opened.database is None) as progress:
         report = costs(
             homes,
@@ -221,6 +224,8 @@ def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
     if not report.rows:
         yield "No usage."
         return
+    from recollect.cli.terminal.tables import fitted_table
+
     heads = [*(report.by or ("",)), *_heads(report)]
     is_only = len(report.rows) == 1
     cells = [
@@ -255,6 +260,8 @@ def _heads(report: CostReport) -> list[str]:
 def _name(key: str, value: str, titles: Mapping[str, str]) -> str:
     """A key as people know it: a session with its title, a prompt by what was typed."""
     if key == "session":
+        from recollect.model.ids import short_id
+
         return f"{short_id(value)}  {titles[value]}" if value in titles else short_id(value)
     return titles.get(value, value) if key == "prompt" else value
 

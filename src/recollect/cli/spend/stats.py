@@ -21,20 +21,21 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 
-from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
 from recollect.cli.terminal import output, plans
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
 from recollect.cli.terminal.tables import fitted_table
-from recollect.cli.terminal.text import counted, padded, visible, width
+from recollect.cli.terminal.text import counted, padded, shortened, visible, width
 from recollect.model import timespan
 from recollect.model.cost.money import PICO, dollars
+from recollect.model.ids import short_id
 from recollect.services.cost.report import zone_of
 from recollect.services.documents.cost.stats import StatsDocument, StatToolDocument
 from recollect.services.stats.stats import stats
 
 _SHOWN = 8
+_TITLE_COLUMNS = 60
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SHADES = " ░▒▓█"
 _PERIODS = {
@@ -97,7 +98,10 @@ def _lines(found: StatsDocument) -> Iterator[str]:
     yield from _table("Periods", ["", "cost", "sessions", "responses", "edits", "commits"], periods)
     yield from _hours(found)
     top = [
-        [visible(one.title or one.id[:8]), _money(one.cost_usd, one.unpriced_responses)]
+        [
+            f"{visible(short_id(one.id))}  {shortened(visible(one.title or ''), _TITLE_COLUMNS)}".rstrip(),
+            _money(one.cost_usd, one.unpriced_responses),
+        ]
         for one in found.top.by_cost[:_SHOWN]
     ]
     yield from _table("Top sessions", ["", "cost"], top)

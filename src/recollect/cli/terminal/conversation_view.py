@@ -33,23 +33,13 @@ from recollect.model.blocks import (
     UnknownBlock,
     blocks_of,
 )
+from recollect.model.conversation.client_text import ClientPart, client_parts
 from recollect.model.conversation.conversation import Message, model_name
+from recollect.model.conversation.tool_calls import DESCRIPTIVE_FIELDS
 
 _SHORT_COLUMNS = 100
 _LONGEST_MARKDOWN = 50_000
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
-# Input fields that describe a call, best first.
-_DESCRIPTIVE_FIELDS = (
-    "command",
-    "file_path",
-    "notebook_path",
-    "pattern",
-    "url",
-    "query",
-    "path",
-    "description",
-    "prompt",
-)
 
 
 class ToolDetail(enum.StrEnum):
@@ -66,6 +56,7 @@ class DisplayOptions(Struct, frozen=True):
     tools: ToolDetail = ToolDetail.SHORT
     thinking: bool = False
     markdown: bool = True  # on a terminal, laid out by rich, which takes a while to import
+    tagged: bool = False  # what the client wrote in the user's name stays in its tags
 
 
 class MessagePartKind(enum.Enum):
@@ -79,7 +70,8 @@ class MessagePartKind(enum.Enum):
 
 
 class MessagePart(Struct, frozen=True):
-    """A part of a message. ``title`` names a tool call or the kind of a result; ``text`` is unchanged from the log."""
+    """A part of a message. ``title`` names a tool call or the kind of a result; ``text`` is unchanged from the log, but
+    for the tags of what the client wrote in the user's name."""
 
     kind: MessagePartKind
     text: str
@@ -90,9 +82,29 @@ class MessagePart(Struct, frozen=True):
 def parts(message: Message, view: DisplayOptions) -> Iterator[MessagePart]:
     """The parts of a message that the options show."""
     for block in message.blocks:
+        if isinstance(block, TextBlock) and message.role == "user" and not view.tagged:
+            yield from (
+                one for part in client_parts(block.text) if (one := _client_part(part, view)) is not None
+            )
+            continue
         part = _part(block, view)
         if part is not None:
             yield part
+
+
+def _client_part(part: ClientPart, view: DisplayOptions) -> MessagePart | None:
+    """Commands read as they were typed; what the client added is as short as a tool's result is."""
+    match part.kind:
+        case "text" | "command":
+            return MessagePart(MessagePartKind.PROSE, part.text) if part.text.strip() else None
+        case "shell":
+            return MessagePart(MessagePartKind.PROSE, f"! {part.text}")
+        case "interrupted":
+            return MessagePart(MessagePartKind.OTHER, part.text)
+    if view.tools is ToolDetail.NONE:
+        return None
+    text = _short_result(part.text) if view.tools is ToolDetail.SHORT else part.text
+    return MessagePart(MessagePartKind.RESULT, text, part.kind)
 
 
 def _part(block: Block, view: DisplayOptions) -> MessagePart | None:
@@ -137,7 +149,7 @@ def _input(raw: Raw) -> object:
 def _gist(values: object) -> str:
     """The most telling field of a call, on one line."""
     if isinstance(values, dict):
-        for name in _DESCRIPTIVE_FIELDS:
+        for name in DESCRIPTIVE_FIELDS:
             if isinstance(values.get(name), str) and values[name].strip():
                 return _first_line(values[name])
         return _first_line(_json(values)) if values else ""
@@ -206,9 +218,24 @@ def speaker(message: Message) -> str:
     if message.is_summary:
         return "Summary of the compacted messages"
     if message.role == "user":
-        return "Client, to the model" if message.is_meta else "You"
+        return "Client, to the model" if message.is_meta else "Client" if _is_clients(message) else "You"
     names = {"assistant": model_name(message.model), "system": "Client"}
     return names.get(message.role, message.role)
+
+
+def _is_clients(message: Message) -> bool:
+    """Whether the client wrote all of it: output of commands, reminders, notices."""
+    texts = [block.text for block in message.blocks if isinstance(block, TextBlock)]
+    kinds = {part.kind for text in texts for part in client_parts(text)}
+    return bool(kinds) and kinds <= {"output", "reminder", "notice"} and len(texts) == len(message.blocks)
+
+
+def prompt_line(message: Message) -> str:
+    """The beginning of a message for one line of a list: a command as it was typed, no tags."""
+    parts = (
+        client_parts(message.text[:4000]) if message.role == "user" else [ClientPart("text", message.text)]
+    )
+    return " ".join(f"! {one.text}" if one.kind == "shell" else one.text for one in parts).strip()[:400]
 
 
 def only_results(message: Message) -> bool:

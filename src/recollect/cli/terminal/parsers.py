@@ -12,7 +12,7 @@ from recollect.cli.terminal.text import near_miss, visible
 
 WIDEST_HELP = 80
 GLOBAL_OPTIONS = ("--home", "--data", "--color", "--help")
-_INVALID_CHOICE = re.compile(r"invalid choice: (?P<given>'[^']*'|\"[^\"]*\") \(choose from (?P<known>.*)\)")
+_INVALID_CHOICE = r"invalid choice: (?P<given>'[^']*'|\"[^\"]*\") \(choose from (?P<known>.*)\)"
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -50,7 +50,7 @@ class CommandParser(argparse.ArgumentParser):
         return "\n".join(row for line in text.split("\n") for row in fitted(line, room))
 
     def error(self, message: str) -> NoReturn:
-        wrong = _INVALID_CHOICE.search(message)
+        wrong = re.search(_INVALID_CHOICE, message)
         if wrong is not None:
             message += near_miss(wrong["given"][1:-1], re.findall(r"[\w-]+", wrong["known"]))
         super().error(visible(message))

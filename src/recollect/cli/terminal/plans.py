@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -60,6 +59,8 @@ def option(name: str, value: str) -> list[str]:
 def shell_word(word: str) -> str:
     """A word quoted for a shell. Invisible characters are spelled out, so that the shell reads the same word."""
     if visible(word) == word:
+        import shlex  # few commands print a command line
+
         return shlex.quote(word)
     spelled = "".join(
         one

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output
 from recollect.cli.terminal.layout import plain_width, shares
-from recollect.cli.terminal.text import ago, counted, padded, shortened, shortened_path, size, visible, width
+from recollect.cli.terminal.text import (
+    ago,
+    counted,
+    padded,
+    session_names,
+    shortened,
+    shortened_path,
+    size,
+    visible,
+    width,
+)
 from recollect.model.ids import short_id
 from recollect.model.titles import copy_note
 from recollect.storage.logs.fork_origin import fork_origin
@@ -34,12 +44,12 @@ def session_rows(sessions: Sequence[ListedSession], now: dt.datetime, *, indent:
     room = output.columns()
     age = _AGE if room is None else max(map(len, ages), default=0)
     with_size = room is None or room >= _WITH_SIZE
-    names = [visible(short_id(one.id)) for one in sessions]
-    columns = max(map(len, names), default=0)
+    names = session_names(one.id for one in sessions)
+    columns = width(names[0]) if names else 0
     left = None if room is None else room - len(indent) - columns - age - 6 - (_SIZE + 2) * with_size
     title = _TITLE if left is None else _title_columns(left, titles, sessions)
     for one, session, name, when in zip(sessions, names, titles, ages, strict=True):
-        cells = [output.styled(padded(session, columns), "cyan"), f"{when:>{age}}"]
+        cells = [output.styled(session, "cyan"), f"{when:>{age}}"]
         cells += [f"{size(one.bytes):>{_SIZE}}"] if with_size else []
         cells += [padded(shortened(name, title), title), _place_and_marks(one, left and left - title)]
         yield indent + "  ".join(cells)

@@ -11,6 +11,8 @@ import datetime as dt
 import unicodedata
 from collections.abc import Iterable
 
+from recollect.model.ids import short_id
+
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
@@ -116,6 +118,13 @@ def wrapped(text: str, first: str = "", rest: str = "", columns: int = 80) -> li
 
 def padded(text: str, columns: int) -> str:
     return text + " " * max(columns - width(text), 0)
+
+
+def session_names(sessions: Iterable[str]) -> list[str]:
+    """What people call these sessions, as a column: ids of Codex are longer than those of other agents."""
+    names = [visible(short_id(one)) for one in sessions]
+    columns = max(map(width, names), default=0)
+    return [padded(one, columns) for one in names]
 
 
 def size(count: int) -> str:

@@ -37,6 +37,8 @@ _MOST_BESIDE, _BESIDE_BYTES, _ASKED_BYTES, _MESSAGE_ROOM = 10, 900, 6_000, 120
 _WAIT_SECONDS = 0.05
 # The first question of a new user meets no index; most homes have one within seconds.
 _FIRST_BUILD_SECONDS, _LOOK_SECONDS = 20.0, 0.2
+# Until a refresh has ended, no one knows which logs cannot be read.
+_FIRST_REFRESH_SECONDS = 2.0
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 ABOUT = (
@@ -158,7 +160,8 @@ class RecallTools:
         until = 0.0 if self._is_built else time.monotonic() + _FIRST_BUILD_SECONDS
         while time.monotonic() < until and os.getppid() == self._parent and self._index.state == "building":
             self._index.wait(_LOOK_SECONDS)
-        with self._index.kept_open(wait) as opened:
+        is_first = self._index.refreshed_at is None
+        with self._index.kept_open(_FIRST_REFRESH_SECONDS if wait and is_first else wait) as opened:
             if opened.database is None:
                 raise self._not_ready()
             self._is_built = True
@@ -241,7 +244,8 @@ class RecallTools:
         if unread is not None:
             head.append(f"Sessions may be missing: {unread.message}. {unread.hint}.")
         if self._index.is_refreshing:
-            head.append("The index is being refreshed: the newest messages may be missing.")
+            also = "" if self._index.refreshed_at else ", and logs that cannot be read are not known yet"
+            head.append(f"The index is being refreshed: the newest messages may be missing{also}.")
         if asked.scope == "project" and self._is_home:
             head.append(
                 "The client runs in the home directory itself: only sessions of exactly that directory were asked. "

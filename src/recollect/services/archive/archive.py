@@ -40,7 +40,11 @@ class ArchiveFailure(Struct, frozen=True):
     """A session that could not be archived, and why."""
 
     session: str
-    reason: str
+    reason: str  # with what to do
+
+
+def failure_of(session: str, problem: RecollectError) -> ArchiveFailure:
+    return ArchiveFailure(session, f"{problem.message}; {problem.hint}")
 
 
 def archive_at(data: Path) -> Archive:
@@ -91,7 +95,7 @@ def add_all(
             try:
                 added.append(add(archive, session, now))
             except RecollectError as problem:
-                failed.append(ArchiveFailure(session.id, problem.message))
+                failed.append(failure_of(session.id, problem))
             done += session.file.size
             if progress is not None:
                 progress(done, total)

@@ -26,6 +26,8 @@ from recollect.storage.live import live_sessions
 from recollect.storage.refresh_turn import take_turn
 from recollect.storage.trash import TrashBatch
 from recollect.system import fsops
+from recollect.system.locations import agent_of
+from recollect.system.paths import CLAUDE
 
 HOLD = "hold"
 _LARGEST_BLANK = 4_096
@@ -59,6 +61,8 @@ def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[Cleanup
     live: dict[Path, set[str]] = {}
     for session in sessions:
         root = session.home.root
+        if agent_of(str(root)) != CLAUDE:
+            continue  # its own client keeps it, and forks made later need what the mirror has of it
         if root not in live:
             live[root] = {str(one.session_id) for one in live_sessions(session.home)}
         try:
@@ -121,7 +125,7 @@ def clean_up(
                 batches.append(_taken(session, archive, data, now))
                 projects[session.path.parent] = None
             except RecollectError as problem:
-                failed.append(archive_service.ArchiveFailure(session.id, problem.message))
+                failed.append(archive_service.failure_of(session.id, problem))
             except OSError as problem:
                 failed.append(archive_service.ArchiveFailure(session.id, str(problem)))
     emptied = tuple(path for path in projects if _removed_if_empty(path))

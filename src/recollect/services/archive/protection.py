@@ -105,10 +105,6 @@ def forget(data: Path) -> None:
         (data / "protect" / name).unlink(missing_ok=True)
 
 
-def log_file(data: Path) -> Path:
-    return data / "protect" / "log"
-
-
 def _read(data: Path, name: str, kind: type[_T]) -> _T | None:
     """A record of ours; one that cannot be read counts as none."""
     try:

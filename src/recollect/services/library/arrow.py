@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -35,6 +36,7 @@ from recollect.services.session import Session
 
 if TYPE_CHECKING:
     from recollect.model.cost.report import CostRow
+    from recollect.storage.logs.summary import LogSummary
 
 Item = TypeVar("Item")
 _BATCH = 10_000
@@ -132,17 +134,19 @@ def tool_call_columns() -> ArrowColumns[ToolCall]:
 
 
 def session_columns(
-    costs: Mapping[str, CostRow], agents: Callable[[Session], int] = agent_count
+    costs: Mapping[str, CostRow],
+    agents: Callable[[Session], int] = agent_count,
+    glance: Callable[[Session], LogSummary] = attrgetter("glance"),
 ) -> ArrowColumns[Session]:
     """One row for each session. Money and tokens are those of ``Home.costs("session")``, sub-agents included."""
 
     def row(one: Session) -> tuple[object, ...]:
-        seen, cost = one.glance, costs.get(one.id)
+        seen, cost = glance(one), costs.get(one.id)
         tokens = (getattr(cost.tokens, name) if cost else 0 for name in TOKENS)
         return (
             one.id,
-            one.title,
-            one.cwd or None,
+            seen.title or "",
+            seen.cwd or None,
             seen.git_branch,
             seen.first_at,
             seen.last_at,

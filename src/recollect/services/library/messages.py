@@ -12,11 +12,10 @@ from pathlib import Path
 from msgspec import structs
 
 from recollect.errors import NotFound
-from recollect.model.conversation.chain import Load
+from recollect.model.conversation.chain import Load, grouped
 from recollect.model.conversation.conversation import (
     Conversation,
     Message,
-    grouped,
     spoken,
 )
 from recollect.model.conversation.graph import Graph

@@ -27,6 +27,7 @@ from recollect.model.repair.draft import RepairDraft, with_fields
 from recollect.model.repair.plan import LogRepair, untouched
 from recollect.model.titles import REPAIRED
 from recollect.services.check.log_source import LIMITS, identity_of, log_source
+from recollect.services.home_guard import refuse_mirrored
 from recollect.services.label import title_line
 from recollect.services.session import Session
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
@@ -78,6 +79,7 @@ class RepairResult(Struct, frozen=True):
 @contextlib.contextmanager
 def planned_repair(session: Session) -> Iterator[RepairPlan]:
     """Plan the repair of a session; nothing is written."""
+    refuse_mirrored(session.home, session.id)
     # A linked log is changed at its target: the link stays a link, as with the client.
     path = session.path.resolve()
     process = open_in(session.home, session.id)

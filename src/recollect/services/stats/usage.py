@@ -22,7 +22,7 @@ from recollect.model.cost.money import NO_MODEL
 from recollect.model.cost.price_table import Rates
 from recollect.model.cost.prices import UNCERTAIN, Price, PriceList
 from recollect.model.cost.report import MAIN_AGENT, UsageLog
-from recollect.model.files.edit_tools import EDITING_TOOLS
+from recollect.model.files.edit_tools import ANY_EDITING_TOOLS
 from recollect.services.cost.report import logs_of, with_repositories
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
@@ -123,7 +123,7 @@ class UsageTable:
         return used
 
     def _worked(self, database: IndexDatabase) -> list[QuarterWork]:
-        edits = {number for number, name in self._names.items() if name in EDITING_TOOLS}
+        edits = {number for number, name in self._names.items() if name in ANY_EDITING_TOOLS}
         found = stat_queries.worked(database, edits, by_file=not self._is_all)
         return [
             QuarterWork(
@@ -170,7 +170,7 @@ def _priced(
 ) -> list[PricedUsage] | None:
     """None where a sum has to be taken apart to be priced."""
     found: list[PricedUsage] = []
-    changes = sorted(prices.changes())
+    changes = prices.changes(names.values())
     known: dict[tuple[int, int, int], tuple[str, bool, Price | None, Rates | None]] = {}
     for quarter, file, number, _, _, variant, responses, *counts in rows:
         log = logs.get(file)
@@ -208,7 +208,7 @@ def _placed(one: CallSum, log: UsageLog, names: dict[int, str]) -> PlacedCalls:
         one.state == FAILED,
         bool(one.is_retry),
         is_done and bool(one.is_commit),
-        is_done and tool in EDITING_TOOLS,
+        is_done and tool in ANY_EDITING_TOOLS,
         one.took or 0,
         one.timed,
     )
