@@ -40,6 +40,7 @@ from bench import (
     serving,
     start_up,
     syncing,
+    team_costs,
     truth,
 )
 from bench.corpora import corpus
@@ -69,6 +70,7 @@ ALONE: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "archiving": ("Archive", archiving.run),
     "secrets": ("Secrets", secrets.run),
     "serving": ("Team server", serving.run),
+    "team_costs": ("Costs of a company", team_costs.run),
     "html_pages": ("Exported pages", html_pages.run),
     "page": ("The page in Chromium", page.run),
 }

@@ -1,7 +1,7 @@
 """docs/benchmarks.md: the figures of the last run of each size, with the machine they come from.
 
-A run writes its own section and leaves the other as it is. Nothing in the document names
-a directory or a host.
+A run writes its own section and leaves all others as they are, also those that other programs write behind them
+(``bench.bills``). Nothing in the document names a directory or a host.
 """
 
 from __future__ import annotations
@@ -40,10 +40,14 @@ def write(
 
 
 def joined(page: str, section: str, about: Sequence[str], suites: Sequence[tuple[str, list[Row]]]) -> str:
-    """The document with one section written anew."""
+    """The document with one section replaced."""
     body = "\n\n".join(["\n".join(f"- {line}" for line in about), *(markdown(*suite) for suite in suites)])
     bodies = {**_bodies(page), section: body}
-    parts = [HEAD.rstrip(), *(f"## {name}\n\n{bodies[name]}" for name in SECTIONS if name in bodies)]
+    names = [
+        *(name for name in SECTIONS if name in bodies),
+        *(name for name in bodies if name not in SECTIONS),
+    ]
+    parts = [HEAD.rstrip(), *(f"## {name}\n\n{bodies[name]}" for name in names)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -51,7 +55,7 @@ def machine() -> list[str]:
     """What the figures were taken on."""
     return [
         f"{dt.datetime.now(dt.UTC):%Y-%m-%d}",
-        f"{os.cpu_count()} cores, {_memory_gb():.0f} GB of memory, {platform.system()} {platform.release()}",
+        f"{os.cpu_count()} cores, {_memory_gb():.0f} GB of memory, {platform.system()} {platform.release().partition('-')[0]}",
         f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})",
     ]
 

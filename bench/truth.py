@@ -59,6 +59,7 @@ _NANO = 10**9
 # As the generator spells them; a quoted text has backslashes there.
 _RESPONSE = re.compile(rb'"id":"(msg_\w+)"')
 _SESSION = re.compile(rb'"sessionId":"([\w-]+)"')
+_UUID = re.compile(rb'"uuid":"([\w-]+)"')
 _SYNTHETIC = "<synthetic>"
 _SHOWN = 20
 
@@ -110,6 +111,16 @@ class Asked:
                     if response and session:
                         holders.setdefault(response[1], set()).add(session[1].decode())
         return every, {next(iter(sessions)) for sessions in holders.values() if len(sessions) == 1}
+
+    def torn(self, phrase: str) -> int:
+        """Messages in which the generator planted another word in the middle of a phrase: it is none there any more."""
+        whole, words = phrase.encode(), [word.encode() for word in phrase.split()]
+        found: set[bytes] = set()
+        for log in self._home.glob("projects/**/*.jsonl"):
+            for line in log.read_bytes().split(b"\n"):
+                if all(word in line for word in words) and whole not in line and (uuid := _UUID.search(line)):
+                    found.add(uuid[1])
+        return len(found)
 
 
 def run(place: Workplace) -> list[Row]:
@@ -217,7 +228,7 @@ def check_searches(checked: Checked, truth: dict[str, Any], asked: Asked, option
         limits = ("--limit", "100000", "--max-bytes", "1000000000", "--seconds", "600")
         answer = asked.json("search", query, *limits, *options)
         hits = answer["hits"]
-        count = needle["unique_messages"]
+        count = needle["unique_messages"] - (asked.torn(word) if " " in word else 0)
         checked.equal(f"{word}: hits", count, len(hits))
         checked.equal(f"{word}: different messages", count, len({hit["uuid"] for hit in hits}))
         checked.equal(f"{word}: total", count, answer["total"])

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import itertools
 import os
 import re
+import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
+
+from tests.made_corpora import RUN_PLACE
+from tests.memory import TORTURE, directory, memory
 
 # Where the environment forbids to keep compiled modules, each of the hundreds of programs that tests start would compile
 # all of recollect: ten times the start. They are kept beside the source, and git ignores them.
@@ -23,17 +29,21 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # One profile for all machines: example counts, never wall time, decide when a property test ends. They are others in
 # each run, and ten times as many in `make torture`; where a run decides about a change (.ci/run), they are always the
-# same, so that it speaks of that change alone.
+# same, and so is the order of tests, so that it speaks of that change alone.
+SAME_EXAMPLES = "RECOLLECT_SAME_EXAMPLES" in os.environ
 settings.register_profile(
     "recollect",
     deadline=None,
-    derandomize="RECOLLECT_SAME_EXAMPLES" in os.environ,
-    max_examples=int(
-        os.environ.get("RECOLLECT_EXAMPLES", "500" if os.environ.get("RECOLLECT_TORTURE") else "50")
-    ),
+    derandomize=SAME_EXAMPLES,
+    max_examples=int(os.environ.get("RECOLLECT_EXAMPLES", "500" if TORTURE else "50")),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("recollect")
+
+# What `make test-quick` chooses by.
+QUICK = "not slow"
+# `--durations` shows nothing shorter.
+SHOWN_SECONDS = 0.005
 
 # What `make test-quick` leaves out: the tests marked slow, and all of these, so that a new test is put aside without
 # anyone thinking of it. Rooms that start sandboxes, servers, browsers, clients, or kill what they started:
@@ -41,13 +51,28 @@ TESTS = Path(__file__).resolve().parent
 SLOW_ROOMS = frozenset({"browser", "crash", "execution", "mcp", "oracle", "surfaces", "sync"})
 # Fixtures, and values of parameters, that start a server or a database.
 SLOW_THINGS = frozenset({"chromium", "client", "cluster", "postgres", "server", "team"})
-# And single tests that were measured: each takes a fifth of a second of the processor or more, with all its parameters.
+# And single tests that were measured: each takes a fifth of a second of the processor or more with all its parameters,
+# or six hundredths for each of them.
 SLOW_TESTS = frozenset((TESTS / "data" / "slow_tests.txt").read_text().split())
+
+# Rooms whose tests write into memory. Those that judge paths or start sandboxes write to the disk, because there /dev is
+# a place like no other.
+MEMORY_ROOMS = tuple(
+    f"tests/{room}/"
+    for room in ("cli", "crash", "index", "server", "services", "storage", "surfaces", "sync", "web")
+)
+DISK_ROOMS = ("tests/cli/rules/", "tests/services/permissions/", "tests/services/test_rewind.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if SAME_EXAMPLES and getattr(config.option, "randomly_seed", None) == "default":
+        config.option.randomly_seed = 1
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The quick run does not even import the slow rooms."""
-    is_quick = config.getoption("markexpr") == "not slow"
+    is_quick = config.getoption("markexpr") == QUICK
     return (
         True if is_quick and collection_path.parent == TESTS and collection_path.name in SLOW_ROOMS else None
     )
@@ -79,10 +104,27 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """More processes than cores: about half of the time tests wait for a server, a browser, a client or a clock."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """More processes than cores: about half of the time tests wait for a server, a browser, a client or a clock.
+
+    Those of the quick run wait for nothing, and each process takes five seconds to collect them.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + max(2, cores // 2)
+    return cores if config.getoption("markexpr") == QUICK else cores + max(2, cores // 2)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """A process of xdist tells how a test ended, and of its set-up and the rest what failed or took time.
+
+    By default it sends five messages for each test, and to send and take them took longer than most tests do.
+    """
+    if not hasattr(item.config, "workerinput") or item.config.getoption("xmlpath"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed or report.duration >= SHOWN_SECONDS:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -138,31 +180,76 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="session")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where each test gets its directories.
+class Places(NamedTuple):
+    """Where tests get their directories: on the disk, and in memory where there is room."""
 
-    Numbered by a counter, and apart: to find a free number pytest lists every directory of the run, which took more
+    disk: Path
+    memory: Path | None
+
+    def take(self, test: pytest.Item, name: str) -> Path:
+        """A new directory for a test."""
+        root = self.disk
+        if self.memory and test.nodeid.startswith(MEMORY_ROOMS) and not test.nodeid.startswith(DISK_ROOMS):
+            root = self.memory
+        place = root / f"{name}{next(_numbers)}"
+        place.mkdir(mode=0o700)
+        if root is self.memory:
+            test.stash.setdefault(_TAKEN, []).append((place, self.disk / place.name))
+        return place
+
+
+_TAKEN, _FAILED = pytest.StashKey[list[tuple[Path, Path]]](), pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """What a test had in memory goes when all it changed is undone; of one that failed there is a copy on the disk."""
+    try:
+        return (yield)
+    finally:
+        for place, kept in item.stash.get(_TAKEN, ()):
+            if item.stash.get(_FAILED, False):
+                with contextlib.suppress(OSError):  # what cannot be read, or is no file
+                    shutil.copytree(place, kept, symlinks=True)
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def places(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Places:
+    """Numbered by a counter, and apart: to find a free number pytest lists every directory of the run, which took more
     time than most tests do.
     """
-    root = tmp_path_factory.getbasetemp() / "t"
-    root.mkdir()
-    return root
+    base = tmp_path_factory.getbasetemp()
+    # Processes of xdist have a directory each, below that of the run.
+    os.environ[RUN_PLACE] = str(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
+    disk = base / "t"
+    disk.mkdir()
+    if memory() is None:
+        return Places(disk, None)
+    quick = directory("t")
+    # Not at the end of this fixture: that comes before the last test, if it failed, is copied to the disk.
+    pytestconfig.add_cleanup(lambda: shutil.rmtree(quick, ignore_errors=True))
+    return Places(disk, quick)
 
 
 @pytest.fixture
-def tmp_path(places: Path, request: pytest.FixtureRequest) -> Path:
-    """As pytest's own: a new directory for each test, kept for three runs."""
-    place = places / f"{re.sub(r'[^a-zA-Z0-9_]', '_', request.node.name)[:20]}{next(_numbers)}"
-    place.mkdir(mode=0o700)
-    return place
+def tmp_path(places: Places, request: pytest.FixtureRequest) -> Path:
+    """As pytest's own: a new directory for each test; one on the disk is kept for three runs."""
+    return places.take(request.node, re.sub(r"[^a-zA-Z0-9_]", "_", request.node.name)[:20])
 
 
 @pytest.fixture(autouse=True)
-def own_home(places: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_home(places: Places, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
     """HOME, the XDG directories and CLAUDE_CONFIG_DIR point into a fresh directory, for every test."""
-    home = places / f"home{next(_numbers)}"
-    home.mkdir(mode=0o700)
+    home = places.take(request.node, "home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "xdg-config"))

@@ -30,6 +30,7 @@ EXAMPLES: list[tuple[RecollectError, int, str]] = [
     (errors.ServerFailed("github", "it ended"), 74, "github: it ended"),
     (errors.Busy("session s: a client has it open", hint="leave it there first"), 5, "client"),
     (errors.LogLocked(LOG, 10, "pid 7"), 5, "pid 7"),
+    (errors.NoAnswer("the database is not available", hint="try again in a moment"), 5, "database"),
     (errors.StorageError("open", LOG, FULL, hint="free space"), 74, "No space left"),
     (errors.AppendFailed("append to", LOG, FULL, Outcome.NOT_STORED, hint="free space"), 74, "not stored"),
     (errors.SyncFailed(LOG, FULL), 74, "unknown, safe to repeat"),

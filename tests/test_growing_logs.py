@@ -27,6 +27,7 @@ from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.reader import LogReader
 from tests.client_parser import client_lines
 from tests.index.projection import Projection, differences, faults, projection
+from tests.memory import memory
 from tests.sync.machines import Machine, remote_log
 from tests.sync.memory_remote import MemoryRemote
 from tests.talk import assistant, user
@@ -127,7 +128,7 @@ def _without_lengths(index: Projection) -> Projection:
 @given(data=logs, places=cuts)
 def test_slices_add_up_to_what_one_read_says(data: bytes, places: list[float]) -> None:
     """Entries, the graph, the index with its costs, and the remote's copy."""
-    with tempfile.TemporaryDirectory() as place, _slices(data, places) as slices:
+    with tempfile.TemporaryDirectory(dir=memory()) as place, _slices(data, places) as slices:
         readers = _Readers(Path(place))
         for number, piece in enumerate(slices):
             readers.write(piece, number + 1)
@@ -156,7 +157,7 @@ def test_slices_add_up_to_what_one_read_says(data: bytes, places: list[float]) -
 @given(data=logs, places=cuts)
 def test_every_byte_is_in_an_entry_in_damage_or_pending(data: bytes, places: list[float]) -> None:
     """Read at once or followed in slices, items cover the log without overlap; between them are only blanks."""
-    with tempfile.TemporaryDirectory() as place, _slices(data, places) as slices:
+    with tempfile.TemporaryDirectory(dir=memory()) as place, _slices(data, places) as slices:
         log = Path(place, "log.jsonl")
         log.write_bytes(b"")
         followed: list[Entry | Damage] = []

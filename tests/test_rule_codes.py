@@ -34,9 +34,11 @@ def codes_in(text: str) -> set[str]:
 
 def prose_of(source: str) -> Iterator[str]:
     """Comments, and strings that stand alone: docstrings of modules, classes, functions and constants."""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
+    # To take a file apart into tokens is slow: only where something behind a "#" looks like a code.
+    if any(codes_in(line.partition("#")[2]) for line in source.splitlines() if "#" in line):
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield str(node.value.value)

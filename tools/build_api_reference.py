@@ -82,6 +82,26 @@ def _attribute(attribute: griffe.Attribute, start: griffe.Object | griffe.Alias 
     return f"{shown} = {value}" if value and len(value) <= _LONGEST_VALUE and "\n" not in value else shown
 
 
+def _twin(attribute: griffe.Attribute) -> griffe.Function | None:
+    """The synchronous method behind ``costs = _threaded(SyncHome.costs)``."""
+    call = attribute.value
+    if not isinstance(call, griffe.ExprCall) or str(call.function) not in ("_threaded", "_walked"):
+        return None
+    owner, _, name = str(call.arguments[0]).partition(".")
+    assert attribute.parent is not None
+    found = attribute.parent.module[owner].final_target[name]
+    assert isinstance(found, griffe.Function)
+    return found
+
+
+def _twin_line(function: griffe.Function, call: str) -> str:
+    """As the async method reads: its result is awaited, or walked with ``async for``."""
+    assert function.parent is not None
+    signature = _signature(function, function.name)
+    shown = f"async {signature}" if call == "_threaded" else signature.replace("-> Walk[", "-> AsyncWalk[")
+    return f"- `{shown}`: See `{function.parent.name}.{function.name}`."
+
+
 def _members(documented: griffe.Class) -> Iterator[str]:
     """One list item for each public attribute and method, those of private base classes included."""
     inherited = {
@@ -96,6 +116,9 @@ def _members(documented: griffe.Class) -> Iterator[str]:
         if isinstance(member, griffe.Function):
             made = [label for label in ("staticmethod", "classmethod") if label in member.labels]
             line = f"- `{_signature(member, name)}`" + (f" ({made[0]})" if made else "")
+        elif isinstance(member, griffe.Attribute) and (twin := _twin(member)) is not None:
+            yield _twin_line(twin, str(member.value).partition("(")[0])
+            continue
         elif isinstance(member, griffe.Attribute):
             line = f"- `{_attribute(member, documented.members.get('__init__'))}`"
         else:

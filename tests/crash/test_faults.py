@@ -57,19 +57,6 @@ def strace() -> list[str]:
     return [program, "-f", "-qq", "-y"]
 
 
-@pytest.fixture
-def quick_directory(tmp_path: Path) -> Iterator[Path]:
-    """In memory where possible: these cases are about answers, not about the disk."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    place = memory / f"recollect-test-{os.getpid()}-{tmp_path.name}"
-    place.mkdir()
-    yield place
-    shutil.rmtree(place)
-
-
 def test_every_call_may_fail_and_no_promise_is_broken(
     shim: Path, quick_directory: Path, record_property: Callable[[str, object], None]
 ) -> None:

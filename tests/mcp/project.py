@@ -21,9 +21,15 @@ from recollect.system.locations import HomeRoot
 
 Answer = TypeVar("Answer")
 HOSTILE = Path(__file__).with_name("hostile_server.py")
-# Small enough that what never comes is given up soon, large enough for a busy machine.
+# Small enough that what never comes is given up soon, large enough for a busy machine. Only the burst bounds messages:
+# whether a flood comes faster than a rate depends on the machine.
 LIMITS = McpLimits(
-    start_seconds=120, call_seconds=120, list_seconds=120, stop_seconds=0.2, backoff_seconds=0.02
+    start_seconds=120,
+    call_seconds=120,
+    list_seconds=120,
+    stop_seconds=0.2,
+    backoff_seconds=0.02,
+    messages_per_second=1e-6,
 )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
+import threading
 from pathlib import Path
 
 import pytest
 
+from recollect.services.page.index import IndexKeeper
 from tests.browser.payloads import PAYLOADS
 from tests.mcp.serve.past import (
     ASKING,
@@ -85,6 +88,27 @@ def test_what_is_weak_or_missing_is_said(home: Path) -> None:
     assert recalled(made, "penguin") == (
         "No session of this project has a word of the question; scope 'all' asks every project."
     )
+
+
+@pytest.mark.parametrize(("most", "told"), [(9.0, "Sessions may be missing"), (0.0, "are not known yet")])
+def test_the_first_answer_knows_what_cannot_be_read_or_says_that_it_does_not(
+    home: Path, monkeypatch: pytest.MonkeyPatch, most: float, told: str
+) -> None:
+    """An index of yesterday is at hand; which logs are closed only the refresh finds, and it takes its time."""
+    past(home)
+    recalled(tools(home), "cart")
+    go_on = threading.Event()
+
+    def slow(self: IndexKeeper) -> None:
+        go_on.wait(0.4 if most else 30)
+        self.unread, self.refreshed_at = [(str(home / "x.jsonl"), "refused")], dt.datetime.now(dt.UTC)
+
+    monkeypatch.setattr(IndexKeeper, "_refresh", slow)
+    monkeypatch.setattr("recollect.mcp.serve.tools._FIRST_REFRESH_SECONDS", most)
+    try:
+        assert told in outside(recalled(tools(home, is_built=False), "cart"))
+    finally:
+        go_on.set()
 
 
 def test_more_sessions_come_with_the_cursor(home: Path) -> None:
