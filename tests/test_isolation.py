@@ -72,7 +72,18 @@ def test_what_is_in_memory_goes_with_its_test_and_a_failed_one_leaves_a_copy_on_
         (tmp_path / "tests" / room).mkdir(parents=True)
         (tmp_path / "tests" / room / f"test_{room}.py").write_text(_ROOM)
     base = tmp_path / "base"
-    alone = ("-c", os.devnull, "--rootdir", str(tmp_path), "-p", "tests.conftest", "-p", "no:cacheprovider", "-p", "no:randomly")
+    alone = (
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(tmp_path),
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+    )
     command = [
         sys.executable,
         "-m",
