@@ -413,3 +413,27 @@ def test_budgets_of_persons_come_from_the_team_server(
     assert 0 == main(["budget", "--json", "--team"])
     found = {one["name"]: one["spent_usd"] for one in json.loads(capsys.readouterr().out)["budgets"]}
     assert {"anna": "5", "clara": "0"} == found
+
+
+def test_a_budget_of_a_person_warns_once_by_the_time_the_command_ends(
+    home: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A timer runs ``budget --team``. Budgets of this machine are left to the status line and the hook."""
+    from recollect.cli.team import team
+
+    monkeypatch.setattr(team, "person_costs", lambda *_: {"anna": (9 * PICO, [])})
+    sent = own_home / "sent"
+    program = f"import sys; open({str(sent)!r}, 'a').write(sys.stdin.read() + chr(10))"
+    configured(
+        own_home,
+        f'[budget]\nday = "0.01"\ncommand = {json.dumps([sys.executable, "-c", program])}\n'
+        "[budget.persons.anna]\nweek = 10\n",
+    )
+    main(["budget", "--team"])
+    (warning,) = [json.loads(line) for line in sent.read_text().splitlines()]
+    assert ("week of person anna", 80, 90) == tuple(
+        warning[key] for key in ("budget", "threshold_percent", "percent")
+    )
+    assert "90% spent, $9.00 of $10.00 (command sent)" in capsys.readouterr().out
+    main(["budget", "--team"])
+    assert 1 == len(sent.read_text().splitlines())

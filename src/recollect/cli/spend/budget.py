@@ -17,6 +17,7 @@ Each warning is given once, however many sessions run. The status line
 does a hook of the client, in its settings.json:
   {"hooks": {"Stop": [{"hooks": [{"type": "command",
     "command": "recollect budget --hook"}]}]}}
+Warnings about persons are given by --team: run it from a timer.
 
 Exit status: 1 if a budget is spent, else 0. --hook: always 0.
 
@@ -38,7 +39,7 @@ from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.plans import own_data
 from recollect.cli.terminal.text import padded, shortened, visible, width
 from recollect.errors import UsageError
-from recollect.model.budget import PERSON, BudgetSettings, BudgetState
+from recollect.model.budget import PERSON, BudgetSettings, BudgetState, due
 from recollect.model.cost.money import dollars
 from recollect.services.budget.budget import (
     PersonCosts,
@@ -47,6 +48,8 @@ from recollect.services.budget.budget import (
     seen_limits,
     state_document,
 )
+from recollect.services.budget.deliver import deliver_marked
+from recollect.services.budget.quick import take
 from recollect.services.documents.cost.budget import BudgetDocument
 from recollect.storage.config.budget_settings import budget_settings
 from recollect.system.locations import config_file
@@ -57,7 +60,11 @@ _WIDEST = 40
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--hook", action="store_true", help="answer a hook of the client")
-    parser.add_argument("--team", action="store_true", help="also budgets of persons, from the team server")
+    parser.add_argument(
+        "--team",
+        action="store_true",
+        help="also budgets of persons, from the team server; gives their warnings",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_index_options(parser)
 
@@ -75,6 +82,7 @@ def run(options: Namespace) -> int:
     persons = _team(options, settings)
     with asked_index(options, homes) as opened:
         states = reported_states(homes, opened, settings, time.time(), persons)
+    _warn_about_persons(settings, states, data)
     notes = []
     if persons is None and any(rule.scope == PERSON for rule in settings.rules):
         notes.append("budgets of persons are checked with --team")
@@ -110,6 +118,16 @@ def _team(options: Namespace, settings: BudgetSettings) -> PersonCosts | None:
         return known[since, until]
 
     return asked
+
+
+def _warn_about_persons(settings: BudgetSettings, states: list[BudgetState], data: str) -> None:
+    """Only ``--team`` knows what persons spent, so it gives their warnings, and waits until they are delivered.
+
+    A timer runs it: what systemd starts has its background processes ended with it.
+    """
+    given = take(due([one for one in states if one.rule.scope == PERSON], settings.thresholds), data)
+    if given:
+        deliver_marked(settings, data, [one.key for one in given])
 
 
 def _say(states: list[BudgetState], data: str) -> None:

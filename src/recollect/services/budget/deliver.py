@@ -1,4 +1,6 @@
-"""Deliver warnings: run the command, show a notice on the desktop, call the webhook. Runs in the background.
+"""Deliver warnings: run the command, show a notice on the desktop, call the webhook.
+
+The status line and the client's hook start it in the background; ``recollect budget --team`` waits for it.
 
 python -m recollect.services.budget.deliver DATA CONFIG KEY...
 
@@ -13,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -100,17 +102,21 @@ def _call_webhook(address: str, warning: dict[str, Any]) -> None:
         raise _NotSent(f"failed: {type(reason).__name__}") from None
 
 
-def main(arguments: list[str]) -> int:
-    data, config, *keys = arguments
-    settings = budget_settings(config)
-    if settings is None:
-        return 0
+def deliver_marked(settings: BudgetSettings, data: str, keys: Iterable[str]) -> None:
+    """Deliver the warnings that this process marked, and write into each mark what became of it."""
     for key in keys:
         path = Path(budget_marks.mark_path(data, key))
         warning = json.loads(path.read_bytes())
         outcomes = deliver(settings, warning)
         fsops.replace_file(path, json.dumps({**warning, "delivered": outcomes}).encode())
     budget_marks.forget_old(data, time.time())
+
+
+def main(arguments: list[str]) -> int:
+    data, config, *keys = arguments
+    settings = budget_settings(config)
+    if settings is not None:
+        deliver_marked(settings, data, keys)
     return 0
 
 

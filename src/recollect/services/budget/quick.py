@@ -80,9 +80,9 @@ def burn_warnings(
     return burning(hours, unpriced, settings, day_span(now)[2])
 
 
-def give(warnings: list[BudgetWarning], data: str, config: str) -> list[BudgetWarning]:
-    """Give the warnings that were not given yet; returns those that this process gave."""
-    given = []
+def take(warnings: list[BudgetWarning], data: str) -> list[BudgetWarning]:
+    """Mark the warnings that were not given yet; returns those that this process has to deliver."""
+    taken = []
     for one in warnings:
         if budget_marks.is_marked(data, one.key):
             continue
@@ -93,7 +93,13 @@ def give(warnings: list[BudgetWarning], data: str, config: str) -> list[BudgetWa
             continue
         for lower in one.covers:
             budget_marks.mark(data, lower, content)
-        given.append(one)
+        taken.append(one)
+    return taken
+
+
+def give(warnings: list[BudgetWarning], data: str, config: str) -> list[BudgetWarning]:
+    """Give the warnings that were not given yet, in the background; returns those that this process gave."""
+    given = take(warnings, data)
     if given:
         from recollect.services.indexing.background_refresh import start_detached
 
