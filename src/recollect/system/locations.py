@@ -19,6 +19,8 @@ from recollect.system import paths
 
 # In the mirror of another agent's home: whose it is.
 MIRROR_FACTS = "mirror.json"
+# The directory of all mirrors, below our own data.
+MIRRORS = "agents"
 
 
 class HomeRoot(msgspec.Struct, frozen=True):

@@ -88,20 +88,26 @@ CLAUDE = "claude"
 
 
 def agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """The existing homes of other agents: agent, directory, and what named it."""
+    """Where the home of each other agent is looked for, existing or not: agent, directory, and what named it."""
+    return [(agent, *_places(row, environ)[0]) for agent, row in AGENTS.items()]
+
+
+def all_agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Every directory that a client of another agent takes for its home: the one a variable names, and the usual one."""
+    return [(agent, path) for agent, row in AGENTS.items() for path, _ in _places(row, environ)]
+
+
+def _places(row: AgentRow, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The directory that the variable names, if it is set, then the usual one; each with what named it."""
+    named = environ.get(row.variable, "") if row.variable else ""
     found = []
-    for agent, row in AGENTS.items():
-        named = environ.get(row.variable, "") if row.variable else ""
-        if named.strip():
-            path, origin = os.path.join(absolute(named, environ), *row.below), f"${row.variable}"
-        elif row.usual[0] == "@":
-            path = os.path.join(_xdg(environ, "XDG_DATA_HOME", ".local", "share"), *row.usual[1:])
-            origin = os.path.join("$XDG_DATA_HOME", *row.usual[1:])
-        else:
-            path, origin = os.path.join(user_home(environ), *row.usual), os.path.join("~", *row.usual)
-        if os.path.isdir(path) and agent_at(path) == agent:
-            found.append((agent, path, origin))
-    return found
+    if named.strip():
+        found.append((os.path.join(absolute(named, environ), *row.below), f"${row.variable}"))
+    if row.usual[0] == "@":
+        data = _xdg(environ, "XDG_DATA_HOME", ".local", "share")
+        origin = os.path.join("$XDG_DATA_HOME", *row.usual[1:])
+        return [*found, (os.path.join(data, *row.usual[1:]), origin)]
+    return [*found, (os.path.join(user_home(environ), *row.usual), os.path.join("~", *row.usual))]
 
 
 def agent_at(directory: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from recollect.cli.main import main
 from tests.cli.session_logs import SESSION, SessionLog
+from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import codex_samples, other_samples, tree_state
 
 CODEX = "01a1e3a3-cb77-7553-9b0b-b31340aa040a"
@@ -124,6 +125,36 @@ def test_sessions_of_other_agents_are_archived_and_come_back_byte_for_byte(
     session = recollect.Home(machine / ".codex").session(CODEX)
     assert session.is_archived
     assert len(original_files(session)) == 3
+
+
+@pytest.mark.parametrize("gone", ["tmp", "."])
+def test_a_session_that_its_client_deleted_is_still_listed_found_and_priced(
+    own_home: Path, capsys: pytest.CaptureFixture[str], gone: str
+) -> None:
+    """The mirror is there for this case: with all files of the client gone, or its whole home."""
+    (own_home / ".claude").mkdir()
+    tiny_homes.gemini_lines(own_home / ".gemini")
+    commands = {"sessions": ["list"], "hits": ["search", "ask"], "rows": ["cost", "--by", "session"]}
+    before = [told(capsys, *words)[part] for part, words in commands.items()]
+    assert [len(found) for found in before] == [2, 2, 2]  # type: ignore[arg-type]
+    shutil.rmtree(own_home / ".gemini" / gone)
+    assert [told(capsys, *words)[part] for part, words in commands.items()] == before
+    homes = told(capsys, "overview")["homes"]
+    assert [(home["agent"], home["sessions"]) for home in homes] == [("claude", 0), ("gemini", 2)]  # type: ignore[attr-defined]
+    assert main([]) == 0
+    assert "~/.gemini, deleted, gemini, read through a mirror" in capsys.readouterr().out
+    assert main(["show", tiny_homes.CHANGED]) == 0
+
+
+def test_a_mirror_of_a_directory_named_once_is_in_no_later_list(
+    own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (own_home / ".claude").mkdir()
+    tiny_homes.gemini_lines(tmp_path / "old")
+    assert len(told(capsys, "--home", str(tmp_path / "old"), "list")["sessions"]) == 2  # type: ignore[arg-type]
+    tiny_homes.qwen(own_home / ".qwen")
+    listed = told(capsys, "list")["sessions"]
+    assert {one["agent"] for one in listed} == {"qwen"}  # type: ignore[attr-defined]
 
 
 def test_fix_leaves_other_agents_alone(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from recollect.errors import StorageError
 from recollect.system import paths
-from recollect.system.locations import HomeRoot, claude_homes, data_dir, home_at, mirrored_agent
+from recollect.system.locations import MIRRORS, HomeRoot, claude_homes, data_dir, home_at, mirrored_agent
 
 if TYPE_CHECKING:
     from recollect.storage.foreign.mirror import AgentMirror, MirrorProblem
@@ -28,11 +28,9 @@ _looked_at: dict[str, float] = {}
 def machine_homes(data: Path | None = None, environ: Mapping[str, str] | None = None) -> list[HomeRoot]:
     """The homes of this user. ``data`` is our own directory, where mirrors are kept."""
     env = os.environ if environ is None else environ
-    others = [
-        _mirrored(agent, Path(path), origin, data or data_dir(env))
-        for agent, path, origin in paths.agent_homes(env)
-    ]
-    return [*claude_homes(env), *others]
+    ours = data or data_dir(env)
+    others = (_agent_home(agent, Path(path), origin, ours) for agent, path, origin in paths.agent_homes(env))
+    return [*claude_homes(env), *(root for root in others if root is not None)]
 
 
 def home_of(directory: str | Path, data: Path | None = None) -> HomeRoot:
@@ -83,6 +81,20 @@ def deletion_warnings(roots: Sequence[HomeRoot]) -> list[str]:
 def of_agents(roots: Sequence[HomeRoot], agents: Sequence[str]) -> list[HomeRoot]:
     """Those that belong to one of these agents; all where none is named."""
     return [root for root in roots if not agents or root.agent in agents]
+
+
+def _agent_home(agent: str, home: Path, origin: str, data: Path) -> HomeRoot | None:
+    """The home of an agent through its mirror; the mirror alone where the home, or all in it, was deleted."""
+    if os.path.isdir(home) and paths.agent_at(str(home)) == agent:  # noqa: PTH112 - never raises
+        return _mirrored(agent, home, origin, data)
+    if not (data / MIRRORS).is_dir():
+        return None
+    from recollect.storage.foreign.mirror import AgentMirror
+
+    mirror = AgentMirror(agent, home, data)
+    if mirrored_agent(mirror.root) is None:
+        return None
+    return structs.replace(home_at(mirror.root), origin=f"{origin}, deleted", agent=agent, source=home)
 
 
 def _mirrored(agent: str, home: Path, origin: str, data: Path) -> HomeRoot:

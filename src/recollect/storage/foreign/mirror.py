@@ -37,7 +37,7 @@ from recollect.storage.foreign.loose import UNEXPECTED
 from recollect.storage.foreign.resumed import Item, MirroredThread
 from recollect.storage.session_files import META, PROJECTS, RESULTS, SUBAGENTS, TODOS
 from recollect.system import fsops
-from recollect.system.locations import MIRROR_FACTS
+from recollect.system.locations import MIRROR_FACTS, MIRRORS
 from recollect.system.lock import FileLock
 from recollect.system.peek import ReadProblems
 
@@ -119,7 +119,7 @@ class AgentMirror:
     def __init__(self, agent: str, home: Path, data: Path) -> None:
         self.agent, self.home = agent, home
         real = os.path.realpath(home)
-        self.root = data / "agents" / f"{agent}-{zlib.crc32(os.fsencode(real)):08x}"
+        self.root = data / MIRRORS / f"{agent}-{zlib.crc32(os.fsencode(real)):08x}"
         self._problems: dict[str, list[MirrorProblem]] = {}
         self._unit, self._is_retried = _WHOLE_HOME, False
         self._state = _MirrorState()
