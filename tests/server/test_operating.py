@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import subprocess
 import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+import pytest
 
 from recollect import __version__
+from recollect.server import app
+from recollect.server.clusters.router import ClusterDatabase
+from recollect.server.database.contract import Unavailable
+from recollect.server.database.postgres import PostgresDatabase
+from recollect.server.database.records import SweepResult
+from recollect.server.objects import mover
+from recollect.server.objects.store import BlobStore
+from recollect.server.service import Service
 from tests.server.conftest import Kind
 from tests.server.world import World, in_world
 
@@ -68,3 +82,81 @@ def test_metrics_tell_of_build_process_database_and_pool(kind: Kind) -> None:
     assert found["process_cpu_seconds_total"] > 0
     if kind.name != "memory":
         assert 1 <= found["recollect_pool_connections"] <= found["recollect_pool_most_connections"]
+
+
+class _FailingJobs:
+    """A database whose first work of each kind fails as a full disk does; the second is noted."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.again = asyncio.Event()
+
+    async def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if len(self.calls) == 1:
+            raise OSError(28, "No space left on device")
+        self.again.set()
+
+    async def sweep(self, now: int, grace_ms: int) -> SweepResult:
+        await self._called("sweep")
+        return SweepResult(deleted=3)
+
+    async def remove_bodies(self, *_: object) -> int:
+        await self._called("bodies")
+        raise Unavailable("the second time it is away")
+
+    async def body_backlog(self, _: int) -> tuple[int, int]:
+        return 0, 0
+
+
+def _until_again(
+    jobs: _FailingJobs, running: Callable[[], Coroutine[Any, Any, None]], after: Callable[[], Any]
+) -> Any:
+    async def scene() -> Any:
+        task = asyncio.create_task(running())
+        await asyncio.wait_for(jobs.again.wait(), 10)
+        await asyncio.sleep(0.01)
+        task.cancel()
+        found = after()
+        return await found if asyncio.iscoroutine(found) else found
+
+    return asyncio.run(scene())
+
+
+def test_a_sweep_that_fails_with_anything_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing restarts the task: if it ended, retention would stop until the server is restarted."""
+    monkeypatch.setattr(app, "_SWEEP_EVERY", 0.001)
+    jobs = _FailingJobs()
+    service = Service(cast("Any", jobs))
+    with caplog.at_level(logging.INFO, "recollect.server"):
+        text = _until_again(
+            jobs, lambda: app._sweep_forever(service, None), lambda: service.metrics.text((0, 0))
+        )
+    assert "recollect_sweep_failures_total 1\n" in text
+    assert "recollect_swept_deleted_sessions_total" in text
+    told = [json.loads(app.JsonLineFormatter().format(one)) for one in caplog.records]
+    assert ("sweep", "error", "OSError") == tuple(told[0][name] for name in ("event", "level", "problem"))
+
+
+def test_a_pass_of_the_worker_that_fails_with_anything_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mover, "_EVERY_SECONDS", 0.05)
+    jobs = _FailingJobs()
+
+    class Store:
+        delete = None
+
+    worker = mover.BodyMover(cast("PostgresDatabase", jobs), cast("BlobStore", Store()))
+    gauges = _until_again(jobs, worker.run, worker.gauges)
+    assert 2 == gauges["bodies_failed_passes"]
+
+
+def test_a_cluster_whose_sweep_fails_does_not_keep_the_others_from_theirs() -> None:
+    jobs = _FailingJobs()
+    clusters = ClusterDatabase(cast("Any", {"main": jobs, "second": jobs}))
+    with pytest.raises(Unavailable, match="cluster main: OSError"):
+        asyncio.run(clusters.sweep(0, 0))
+    assert 2 == len(jobs.calls)

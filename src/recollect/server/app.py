@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recollect.server.database.contract import BodyLost, BodyUnavailable, Unavailable
 from recollect.server.database.sql_base import now_ms
+from recollect.server.jobs import is_done
 from recollect.server.refusals import (
     RequestRefused,
     body_lost,
@@ -276,21 +277,22 @@ async def _http_problem(_: Request, problem: Exception) -> Response:
 
 
 async def _sweep_forever(service: Service, page: PageApp | None) -> None:
-    """Retention and purges, every hour; one server at a time does them."""
+    """Retention and purges, every hour. Every server does them: each session has a transaction of its own, and what
+    another server removed meanwhile is passed over."""
     while True:
         await asyncio.sleep(_SWEEP_EVERY)
-        started = time.monotonic()
-        try:
-            done = await service.database.sweep(now_ms(), GRACE_MS)
-        except Unavailable as problem:
+        if not await is_done("sweep", _sweep_once(service, page)):
             service.metrics.count("sweep_failures")
-            _log.warning("sweep", extra={"fields": {"problem": str(problem)[:200]}})
-            continue
-        seconds = time.monotonic() - started
-        service.metrics.swept(done, seconds)
-        _log.info("sweep", extra={"fields": {**done._asdict(), "seconds": round(seconds, 3)}})
-        if page is not None:
-            await page.tidy()
+
+
+async def _sweep_once(service: Service, page: PageApp | None) -> None:
+    started = time.monotonic()
+    done = await service.database.sweep(now_ms(), GRACE_MS)
+    seconds = time.monotonic() - started
+    service.metrics.swept(done, seconds)
+    _log.info("sweep", extra={"fields": {**done._asdict(), "seconds": round(seconds, 3)}})
+    if page is not None:
+        await page.tidy()
 
 
 class _RequestMiddleware:

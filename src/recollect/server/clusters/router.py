@@ -181,13 +181,14 @@ class ClusterDatabase:
         await self._main.add_org(org, author)
 
     async def sweep(self, now: int, grace_ms: int) -> SweepResult:
-        """Cluster by cluster; one that does not answer is swept another time, and said so at the end."""
+        """Cluster by cluster; one that fails is swept another time, and said so at the end."""
         total, problem = SweepResult(), None
         for name, one in self.clusters.items():
             try:
                 done = await one.sweep(now, grace_ms)
-            except Unavailable as cause:
-                problem = Unavailable(f"cluster {name}: {cause}")
+            except Exception as cause:  # noqa: BLE001 - whatever it was, the other clusters are swept
+                told = cause if isinstance(cause, Unavailable) else type(cause).__name__
+                problem = Unavailable(f"cluster {name}: {told}")
                 continue
             total = SweepResult._make(sum(pair) for pair in zip(total, done, strict=True))
         if problem is not None:

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from recollect.errors import UsageError
 from recollect.server.clusters.router import ClusterDatabase
-from recollect.server.database.contract import BodyLost, BodyUnavailable, Database, OrgElsewhere, Unavailable
+from recollect.server.database.contract import BodyLost, BodyUnavailable, Database, OrgElsewhere
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.postgres_bodies import LogBody, MovableLog
 from recollect.server.database.sql_base import now_ms
+from recollect.server.jobs import is_done
 from recollect.server.objects.store import BlobStore, open_store, unpacked_object
 
 NEWEST_MS = 3_600_000
@@ -64,19 +65,21 @@ class BodyMover:
         self.database, self._store = database, store
         # Whether a server does the work itself, beside answering.
         self.is_working = True
+        self._failed_passes = 0
 
     async def run(self) -> None:
         """Move what is old enough, every minute, until cancelled."""
         while True:
-            try:
-                done = await self.once(now_ms())
-            except Unavailable as problem:
-                done = MoveResult(problem=str(problem)[:200])
-            if done.problem is not None:
-                _log.warning("bodies", extra={"fields": done._asdict()})
-            elif any(done[:5]):
-                _log.info("bodies", extra={"fields": done._asdict()})
+            self._failed_passes += not await is_done("bodies", self._pass())
             await asyncio.sleep(_EVERY_SECONDS)
+
+    async def _pass(self) -> None:
+        done = await self.once(now_ms())
+        if done.problem is not None:
+            self._failed_passes += 1
+            _log.warning("bodies", extra={"fields": done._asdict()})
+        elif any(done[:5]):
+            _log.info("bodies", extra={"fields": done._asdict()})
 
     async def once(self, now: int, *, newest_ms: int = NEWEST_MS) -> MoveResult:
         """One pass over everything that is old enough. A store that does not answer ends it."""
@@ -99,7 +102,11 @@ class BodyMover:
     async def gauges(self) -> dict[str, float]:
         """How far the work is behind, for metrics."""
         waiting, gone = await self.database.body_backlog(now_ms() - NEWEST_MS)
-        return {"bodies_backlog_seconds": waiting / 1000, "bodies_to_remove": gone}
+        return {
+            "bodies_backlog_seconds": waiting / 1000,
+            "bodies_to_remove": gone,
+            "bodies_failed_passes": self._failed_passes,
+        }
 
     async def _all(self, logs: list[MovableLog], now: int, newest_ms: int) -> list[MoveResult]:
         done = await asyncio.gather(
@@ -155,6 +162,7 @@ class ClusterMovers:
         return {
             "bodies_backlog_seconds": max(one["bodies_backlog_seconds"] for one in found),
             "bodies_to_remove": sum(one["bodies_to_remove"] for one in found),
+            "bodies_failed_passes": sum(one["bodies_failed_passes"] for one in found),
         }
 
 
