@@ -40,7 +40,7 @@ VIEWS: dict[str, tuple[Callable[[bytes], Any], Callable[[bytes], Any]]] = {
 def plain(value: Any) -> Any:
     """A view as plain values: JSON that was left undecoded counts by what it says."""
     if isinstance(value, CallLine):
-        rest = (value.type, value.timestamp, value.cwd, value.session_id)
+        rest = (value.type, value.timestamp, value.cwd, value.session_id, plain(value.tool_use_result))
         return rest, [plain(block) for block in value.calls], [plain(block) for block in value.results]
     if isinstance(value, msgspec.Struct):
         # ``decoded`` is the line itself, kept so that the graph need not decode it again; see the test below.

@@ -45,6 +45,7 @@ class CallLine(Struct, rename="camel", frozen=True, gc=False):
     timestamp: str | None = None
     cwd: str | None = None
     session_id: str | None = None
+    tool_use_result: Raw | None = None  # what the client itself kept of a result
 
     @property
     def calls(self) -> list[CallBlock]:
@@ -66,7 +67,15 @@ def _of_entry(entry: Entry) -> CallLine:
     blocks = [_block(one) for one in content if isinstance(one, dict)] if isinstance(content, list) else []
     if isinstance(body, ToolCallBody):
         blocks = [CallBlock(CALL, body.call_id or "", body.name, body.input)]
-    return CallLine(CallMessage(blocks), links["type"], links["timestamp"], links["cwd"], links["session_id"])
+    kept = entry.fields().get("toolUseResult")
+    return CallLine(
+        CallMessage(blocks),
+        links["type"],
+        links["timestamp"],
+        links["cwd"],
+        links["session_id"],
+        None if kept is None else raw_of(kept),
+    )
 
 
 def _block(fields: dict[str, Any]) -> CallBlock:

@@ -6,8 +6,7 @@ import bisect
 import datetime as dt
 from collections.abc import Iterator, Mapping
 
-import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw, Struct
 
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
@@ -16,6 +15,7 @@ from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.model.files.line_tally import LineTally, line_tally
 from recollect.model.json.text import loose_value
 from recollect.model.line_views.facts import usage_facts
+from recollect.model.line_views.tool_calls import CallBlock, call_line
 from recollect.model.moments import parsed_time
 from recollect.services.documents import conversation as documents
 from recollect.services.documents.cost import spending
@@ -25,66 +25,33 @@ from recollect.storage.config.our_config import price_list
 from recollect.storage.logs.reader import OpenLog
 
 
-class _WorkBlock(Struct):
-    type: str | UnsetType = UNSET
-    id: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET
-    tool_use_id: str | UnsetType = UNSET
-    is_error: bool | UnsetType | None = UNSET
-    input: Raw | UnsetType = UNSET
-
-
-class _WorkMessage(Struct):
-    content: list[_WorkBlock] | str | UnsetType | None = UNSET
-
-
-class _WorkLine(Struct):
-    """What a line says about calls; a line of another shape counts nothing."""
-
-    message: _WorkMessage | UnsetType = UNSET
-    tool_use_result: Raw | UnsetType = msgspec.field(default=UNSET, name="toolUseResult")
-
-
-_line = msgspec.json.Decoder(_WorkLine)
-
-
 class _TurnWork(Struct):
     """Calls of a turn; ``edits`` are kept until their results come."""
 
     calls: int = 0
     failed: int = 0
-    edits: dict[str, tuple[str, Raw]] = {}
+    edits: dict[str, CallBlock] = {}
     edited: int = 0
     tally: LineTally = LineTally()
 
     def add(self, line: Line) -> None:
         if b'"tool_use"' not in line.data and b'"tool_result"' not in line.data:
             return
-        try:
-            read = _line.decode(line.data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return
-        content = read.message.content if isinstance(read.message, _WorkMessage) else None
-        for block in content if isinstance(content, list) else ():
-            if block.type == "tool_use":
-                self._called(block)
-            elif block.type == "tool_result":
-                self._answered(block, read.tool_use_result)
+        seen = call_line(line.data)
+        if seen is not None:
+            self.calls += len(seen.calls)
+            self.edits |= {one.id: one for one in seen.calls if one.name in EDITING_TOOLS}
+            for block in seen.results:
+                self._answered(block, seen.tool_use_result)
 
-    def _called(self, block: _WorkBlock) -> None:
-        self.calls += 1
-        if block.name in EDITING_TOOLS and isinstance(block.id, str) and isinstance(block.input, Raw):
-            self.edits[block.id] = (str(block.name), block.input)
-
-    def _answered(self, block: _WorkBlock, rich: Raw | UnsetType) -> None:
-        edit = self.edits.pop(block.tool_use_id, None) if isinstance(block.tool_use_id, str) else None
-        if block.is_error is True:
+    def _answered(self, block: CallBlock, reported: Raw | None) -> None:
+        edit = self.edits.pop(block.tool_use_id, None)
+        if block.is_error:
             self.failed += 1
         elif edit is not None:
-            name, given = edit
-            reported = loose_value(rich) if isinstance(rich, Raw) else None
+            rich = None if reported is None else loose_value(reported)
             self.edited += 1
-            self.tally += line_tally(name, loose_value(given), reported) or LineTally()
+            self.tally += line_tally(edit.name, loose_value(edit.input), rich) or LineTally()
 
 
 def turns_document(
