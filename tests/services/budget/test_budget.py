@@ -388,7 +388,7 @@ def test_the_command_shows_the_state(
 ) -> None:
     """Exit status 1 where a budget is spent; without settings it says what to write."""
     assert 2 == main(["budget"])
-    assert "there is no [budget]" in capsys.readouterr().err
+    assert "no budget is set" in capsys.readouterr().err
     monkeypatch.setattr(budget, "time", SimpleNamespace(time=lambda: NOW))
     configured(own_home, '[budget]\nday = "0.20"\n[budget.persons.anna]\nday = 1\n')
     assert 1 == main(["budget", "--json"])

@@ -35,9 +35,9 @@ def test_without_a_file_there_are_no_own_prices() -> None:
     assert rates("claude-nightly", price_list()) is None
 
 
-def test_a_file_without_prices_is_none_of_our_business() -> None:
-    """Other sections belong to others."""
-    write('[web]\nport = 8080\n[colours]\nred = "x"\n')
+def test_other_sections_hold_no_prices() -> None:
+    """They are read by those who need them."""
+    write("[budget]\nday = 20\n[sync]\nallow = []\n")
 
     assert {} == price_overrides()
 
@@ -112,7 +112,7 @@ def test_the_list_is_made_anew_when_the_file_changes() -> None:
             "give cache_write_5m itself",
         ),
         ("[prices]\nm = 3\n", 'prices."m" is not a section', '[prices."m"]'),
-        ("prices = 3\n", "prices is not a section", "name of the model"),
+        ("prices = 3\n", "prices is not a section", "write [prices]"),
         ('[prices."*"]\ninput = 1\noutput = 1\n', "names no model", "name of the model"),
         ("[prices.claude-opus-4.6]\ninput = 1\noutput = 1\n", "section inside", '[prices."claude-opus-4.6"]'),
         ("[prices\n", "not a TOML file", "correct it"),

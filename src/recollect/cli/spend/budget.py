@@ -76,7 +76,7 @@ def run(options: Namespace) -> int:
     settings = budget_settings(config)
     if settings is None:
         raise UsageError(
-            f"{config}: there is no [budget]", hint='write [budget] and below it day = "20.00"; see --help'
+            f"{config}: no budget is set", hint='write [budget] and below it day = "20.00"; see --help'
         )
     homes = [root.path for root in chosen_homes(options.homes) if root.exists]
     persons = _team(options, settings)

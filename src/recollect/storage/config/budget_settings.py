@@ -18,13 +18,13 @@
     [budget.persons."anna@example.org"]     # of the team server: `recollect budget --team`
     week = 200
 
-A file without the word has no budget, and no parser is imported. Amounts are taken digit by digit, never as floats.
+Amounts are taken digit by digit, never as floats.
 """
 
 from __future__ import annotations
 
-from recollect.errors import UsageError
 from recollect.model.budget import ALL, PERIODS, SCOPES, BudgetRule, BudgetSettings
+from recollect.storage.config.config_file import config_section, refuse
 
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
@@ -37,23 +37,8 @@ _PICO_DIGITS = 12
 
 def budget_settings(path: str) -> BudgetSettings | None:
     """The budgets of a config.toml; None where it has none. ``UsageError`` names a key that cannot be used."""
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
-            data = file.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if b"budget" not in data and b"\\" not in data:
-        return None
-    import tomllib
-
-    try:
-        found = tomllib.loads(data.decode(), parse_float=str)
-    except (ValueError, RecursionError) as cause:
-        raise UsageError(f"{path}: not a TOML file: {cause}", hint="correct it, or move it away") from cause
-    section = found.get("budget")
-    if section is None:
-        return None
-    return _BudgetReader(path).settings(section)
+    section = config_section(path, "budget", _PLAIN)
+    return _BudgetReader(path).settings(section) if section else None
 
 
 class _BudgetReader:
@@ -62,12 +47,7 @@ class _BudgetReader:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def settings(self, section: Any) -> BudgetSettings:
-        if not isinstance(section, dict):
-            self._refuse("budget", "is not a section", "write [budget]")
-        for key in section:
-            if key not in _PLAIN:
-                self._refuse(f"budget.{key}", "is not known", f"known are {', '.join(sorted(_PLAIN))}")
+    def settings(self, section: dict[str, Any]) -> BudgetSettings:
         found = BudgetSettings()
         found.rules = self._rules(section, "budget", ALL, "")
         for key, scope in SCOPES.items():
@@ -141,4 +121,4 @@ class _BudgetReader:
         return str(value)
 
     def _refuse(self, key: str, problem: str, next_step: str) -> NoReturn:
-        raise UsageError(f"{self._path}: {key} {problem}", hint=next_step)
+        refuse(self._path, f"{key} {problem}", next_step)

@@ -1,6 +1,6 @@
-"""The user's settings for recollect: ``$XDG_CONFIG_HOME/recollect/config.toml``.
+"""The sections ``[prices]`` of config.toml: models that are not in the list or cost this user a different amount.
 
-One section so far: prices of models that are not in the list or cost this user a different amount::
+::
 
     [prices."claude-nightly"]        # and its dated releases; "claude-nightly*": all names that begin so
     input = "3.00"                   # dollars per million tokens: text, or a number
@@ -11,20 +11,16 @@ One section so far: prices of models that are not in the list or cost this user 
     web_search = 10                  # dollars per thousand searches; left out: 10
 
     [prices."claude-nightly-fast"]   # fast mode has a price of its own or none
-
-A missing file means no settings, and no parser is imported then. A file that cannot be parsed is an
-error with the key and the next step: an intended price must not be ignored silently (law 11).
-Numbers are read as decimals, never as binary floats. Other sections are ignored here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
-from recollect.errors import StorageError, UsageError
 from recollect.model.cost.prices import CACHE_MULTIPLES, PriceList
+from recollect.storage.config.config_file import config_section, refuse
 from recollect.system import locations
 
 if TYPE_CHECKING:
@@ -54,69 +50,47 @@ def price_list(environ: Mapping[str, str] | None = None) -> PriceList:
 def price_overrides(environ: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
     """The user's own prices, checked, in the form that ``model.prices.PriceList`` takes."""
     file = locations.config_file(environ)
-    sections = _settings(file).get("prices", {})
-    if not isinstance(sections, dict):
-        _refuse(file, "prices", "is not a section", 'write [prices."name of the model"]')
+    sections = config_section(file, "prices")
     return {
         model.lower(): _checked(file, model, prices_section) for model, prices_section in sections.items()
     }
 
 
-def _settings(file: Path) -> dict[str, Any]:
-    try:
-        data = file.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as cause:
-        raise StorageError("read", file, cause, hint="make it readable, or move it away") from cause
-    import tomllib
-    from decimal import Decimal
-
-    try:
-        return tomllib.loads(data.decode(), parse_float=Decimal)
-    except (ValueError, RecursionError) as cause:  # bad TOML, bad UTF-8, a number of thousands of digits
-        raise UsageError(f"{file}: not a TOML file: {cause}", hint="correct it, or move it away") from cause
-
-
 def _checked(file: Path, model: str, prices_section: object) -> dict[str, str]:
     section = f'prices."{model}"'
     if not isinstance(prices_section, dict):
-        _refuse(file, section, "is not a section", f"write [{section}] and the prices below it")
+        refuse(file, f"{section} is not a section", f"write [{section}] and the prices below it")
     if not model.strip("* "):
-        _refuse(file, section, "names no model", 'write [prices."name of the model"]')
+        refuse(file, f"{section} names no model", 'write [prices."name of the model"]')
     for key, value in prices_section.items():
         if isinstance(value, dict):
             quoted = f'put the whole name in quotes, as in [prices."{model}.{key}"]'
-            _refuse(file, f"{section}.{key}", "is a section inside a section", quoted)
+            refuse(file, f"{section}.{key} is a section inside a section", quoted)
         if key not in _KEYS:
-            _refuse(file, f"{section}.{key}", "is not a price", f"the prices are {', '.join(_KEYS)}")
+            refuse(file, f"{section}.{key} is not a price", f"the prices are {', '.join(_KEYS)}")
     for key in _REQUIRED:
         if key not in prices_section:
-            _refuse(file, f"{section}.{key}", "is missing", _EXAMPLE)
+            refuse(file, f"{section}.{key} is missing", _EXAMPLE)
     prices = {key: _amount(file, f"{section}.{key}", value) for key, value in prices_section.items()}
     for key, (numerator, denominator) in CACHE_MULTIPLES.items():
         derived = prices["input"] * 10**6 * numerator
         if key not in prices_section and derived % denominator:
-            _refuse(file, f"{section}.{key}", "does not follow exactly from input", f"give {key} itself")
+            refuse(file, f"{section}.{key} does not follow exactly from input", f"give {key} itself")
     return {key: format(value, "f") for key, value in prices.items()}
 
 
 def _amount(file: Path, key: str, value: object) -> Decimal:
     from decimal import Decimal, InvalidOperation
 
-    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
-        _refuse(file, key, f"is a {type(value).__name__}, not a price", _EXAMPLE)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        refuse(file, f"{key} is a {type(value).__name__}, not a price", _EXAMPLE)
     try:
         amount = Decimal(value)
     except InvalidOperation:
-        _refuse(file, key, f"{value!r} is not a number", _EXAMPLE)
+        refuse(file, f"{key} {value!r} is not a number", _EXAMPLE)
     if not amount.is_finite() or amount.is_signed() or amount >= 10**9:
-        _refuse(file, key, f"{amount:.9g} is not a price", _EXAMPLE)
+        refuse(file, f"{key} {amount:.9g} is not a price", _EXAMPLE)
     # A millionth of a dollar per million tokens is one pico-dollar per token: the unit of all sums.
     if amount != amount.quantize(Decimal("0.000001")):
-        _refuse(file, key, f"{amount} has more than six decimals", "give at most six")
+        refuse(file, f"{key} {amount} has more than six decimals", "give at most six")
     return amount
-
-
-def _refuse(file: Path, key: str, problem: str, next_step: str) -> NoReturn:
-    raise UsageError(f"{file}: {key} {problem}", hint=next_step)

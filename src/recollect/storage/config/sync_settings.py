@@ -20,17 +20,18 @@ import stat
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 from msgspec import Struct
 
 from recollect.errors import DamagedData, NotFound, StorageError, UsageError
+from recollect.storage.config.config_file import config_section, refuse
 from recollect.system import fsops, locations
 from recollect.system.refusals import as_storage_error
 
 _LOGIN, _KEY = "sync.json", "sync.key"
 KEY_BYTES = 64
+_EXAMPLE = 'write allow = ["~/work"] below [sync]'
 
 
 class SyncLogin(Struct, frozen=True):
@@ -153,35 +154,15 @@ def _private(path: Path) -> bytes:
 def projects_to_send(environ: Mapping[str, str] | None = None) -> SyncProjects:
     """The user's lists. One that cannot be parsed is an error: what should stay local must not be sent."""
     file = locations.config_file(environ)
-    try:
-        data = file.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return SyncProjects()
-    except OSError as cause:
-        raise StorageError("read", file, cause, hint="make it readable, or move it away") from cause
-    import tomllib
-
-    try:
-        section = tomllib.loads(data.decode()).get("sync", {})
-    except (ValueError, RecursionError) as cause:
-        raise UsageError(f"{file}: not a TOML file: {cause}", hint="correct it, or move it away") from cause
-    if not isinstance(section, dict):
-        _refuse(file, "sync is not a section")
-    unknown = sorted(set(section) - {"allow", "deny"})
-    if unknown:
-        _refuse(file, f"sync.{unknown[0]} is not known")
+    section = config_section(file, "sync", ("allow", "deny"))
     return SyncProjects(_paths(file, section, "allow"), _paths(file, section, "deny"))
 
 
 def _paths(file: Path, section: dict[str, object], name: str) -> tuple[str, ...]:
     entries = section.get(name, [])
     if not isinstance(entries, list) or not all(isinstance(entry, str) and entry for entry in entries):
-        _refuse(file, f"sync.{name} is not a list of directories")
+        refuse(file, f"sync.{name} is not a list of directories", _EXAMPLE)
     found = tuple(str(Path(entry).expanduser()) for entry in entries)
     if not all(entry.startswith(("/", "*")) or os.name == "nt" for entry in found):
-        _refuse(file, f"sync.{name}: an entry is not an absolute directory")
+        refuse(file, f"sync.{name}: an entry is not an absolute directory", _EXAMPLE)
     return found
-
-
-def _refuse(file: Path, problem: str) -> NoReturn:
-    raise UsageError(f"{file}: {problem}", hint='write allow = ["~/work"] below [sync]')
