@@ -11,7 +11,7 @@ Only reads; knows nothing of prices or time zones.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from msgspec import Struct
 
@@ -156,6 +156,15 @@ class UsageLogRow(Struct, frozen=True, gc=False):
     origins: str | None = None  # where its worktrees were made from, a line each; None: not known
 
 
+class UnusedLog(NamedTuple):
+    """A log of a session without any usage."""
+
+    number: int
+    home: str
+    path: str
+    session: str
+
+
 def logs(database: IndexDatabase) -> list[UsageLogRow]:
     """All logs that can mention responses."""
     found = database.rows(
@@ -171,9 +180,15 @@ def names(database: IndexDatabase) -> dict[int, str]:
     return dict(cast("list[tuple[int, str]]", database.rows("SELECT id, text FROM names")))
 
 
-def used_files(database: IndexDatabase) -> list[int]:
-    """The logs that mention a response."""
-    return _numbers(database, "SELECT DISTINCT file FROM usage")
+def unused_logs(database: IndexDatabase) -> list[UnusedLog]:
+    """The logs of sessions of which no log mentions a response."""
+    found = database.rows(
+        "SELECT id, home, path, session FROM files WHERE role <> ? AND NOT gone AND session NOT NULL"
+        " AND NOT EXISTS (SELECT 1 FROM files AS one JOIN usage ON usage.file = one.id"
+        " WHERE one.session = files.session)",
+        TOOL_OUTPUT,
+    )
+    return [UnusedLog(*row) for row in found]  # type: ignore[arg-type]
 
 
 def models(database: IndexDatabase) -> list[int]:

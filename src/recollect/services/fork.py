@@ -59,7 +59,7 @@ class ForkPlan(Struct, frozen=True):
 
 def planned_fork(session: Session, at: str | None = None, title: str | None = None) -> ForkPlan:
     """The fork of a session up to ``at`` (an entry's id or its start), or to where it would be resumed."""
-    refuse_mirrored(session.home, session.id)
+    refuse_mirrored(session)
     conversation = session.conversation(at, whole=True)
     if conversation.leaf.is_sidechain:
         raise UsageError(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from recollect.errors import Busy, UsageError
 from recollect.model.ids import SessionId
+from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import live_sessions
 from recollect.system.locations import agent_of, claude_homes
@@ -48,13 +49,13 @@ def refuse_reset(home: ClaudeHome) -> None:
         )
 
 
-def refuse_mirrored(home: ClaudeHome, session: str) -> None:
-    """Refuse to change a session of another agent, or to make another one of it there."""
-    agent = agent_of(str(home.root))
+def refuse_mirrored(session: Session) -> None:
+    """Refuse to change a session of another agent, or a copy of one, or to make another one of it there."""
+    agent = session.agent
     if agent != CLAUDE:
         raise UsageError(
-            f"session {session}: it belongs to {agent}, whose sessions recollect only reads",
-            hint=f"make one of Claude out of it first: recollect convert {session} --to claude --apply",
+            f"session {session.id}: it belongs to {agent}, whose sessions recollect only reads",
+            hint=f"make one of Claude out of it first: recollect convert {session.id} --to claude --apply",
         )
 
 

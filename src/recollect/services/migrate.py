@@ -23,6 +23,7 @@ from recollect.storage.home_locks import lock_path
 from recollect.storage.migrations.migration import Migration
 from recollect.storage.migrations.registry import MigrationPlan, MigrationStep
 from recollect.system.lock import FileLock
+from recollect.system.paths import CLAUDE
 
 
 class MigrationRefusal(Struct, frozen=True):
@@ -68,7 +69,7 @@ def chosen(home: Home, target: str | None) -> list[Session]:
         return _ours(home, home.sessions())
     try:
         session = home.own_session(target)
-        refuse_mirrored(session.home, session.id)
+        refuse_mirrored(session)
         return [session]
     except NotFound as problem:
         found = _ours(home, home.sessions(target))
@@ -79,7 +80,7 @@ def chosen(home: Home, target: str | None) -> list[Session]:
 
 def _ours(home: Home, sessions: Iterable[Session]) -> list[Session]:
     homes = without_mirrors(home.homes)
-    return [one for one in sessions if any(one.home is each for each in homes)]
+    return [one for one in sessions if any(one.home is each for each in homes) and one.agent == CLAUDE]
 
 
 def planned(step: MigrationStep, sessions: Iterable[Session], cwd: str | None = None) -> MigrationOutcome:

@@ -32,7 +32,7 @@ from recollect.model.damage import Damage, Line, readable_entries
 from recollect.model.entry import Entry, Kind, Summary, System
 from recollect.model.ids import SessionId, short_id
 from recollect.model.line_views.facts import usage_facts
-from recollect.services.foreign.unrecorded import is_unrecorded
+from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
 from recollect.storage.config.our_config import price_list
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.logs.conversation_cache import ConversationCache
@@ -136,6 +136,11 @@ class Session:
     def place(self) -> Path:
         """Where its log is in the home, or will be once it is restored."""
         return self.path
+
+    @functools.cached_property
+    def agent(self) -> str:
+        """Whose session it is: "claude", or another agent's; of a copy of a mirrored one what its log says."""
+        return agent_of_log(str(self.home.root), str(self.path))
 
     @property
     def is_archived(self) -> bool:

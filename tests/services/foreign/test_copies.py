@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,103 @@ import pytest
 import recollect
 from recollect.cli.main import main
 from recollect.errors import UsageError
+from recollect.services.foreign import convert
+from recollect.services.foreign.originals import original_files, resumed
 from recollect.services.foreign.unrecorded import agent_of_log
+from recollect.services.fork import planned_fork
 from recollect.services.resume import resumption
-from tests.storage.foreign.tiny_homes import CHANGED, codex
+from recollect.services.session import Session
+from tests.storage.foreign import tiny_homes
+from tests.storage.foreign.tiny_homes import CHANGED, UNTOUCHED, codex
+
+HEADER = b'{"type":"foreign-source","agent":"%b","source":"","generation":0}\n'
+
+
+def codex_fork(home: Path) -> Path:
+    """One that goes on from another without a copy of it: its log begins with lines of that one."""
+    path = codex(home)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["payload"] |= {"history_base": {"thread_id": UNTOUCHED, "end_ordinal_exclusive": 9}}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    later = path.with_name(path.name.replace("T09-00", "T10-00"))
+    return path.rename(later)
+
+
+AGENTS = {
+    "codex": ("codex", codex),
+    "codex fork": ("codex", codex_fork),
+    "gemini": ("gemini", tiny_homes.gemini_lines),
+    "qwen": ("qwen", tiny_homes.qwen),
+    "opencode": ("opencode", tiny_homes.opencode_database),
+}
+
+
+@pytest.fixture(params=[*AGENTS, "codex fork of before", "opencode of before"])
+def copied(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Session, Session]:
+    """A mirrored session and a copy of it elsewhere; "of before": mirrored when logs did not begin with whose they are."""
+    name, _, is_old = request.param.partition(" of before")
+    agent, made = AGENTS[name]
+    make: Callable[[Path], Path] = made
+    make(tmp_path / "home")
+    mirrored = recollect.Home(tmp_path / "home", data=tmp_path / "data", index=False)
+    session = next(one for one in mirrored.sessions() if agent == "opencode" or one.id == CHANGED)
+    store = tmp_path / "store"
+    shutil.copytree(session.home.root / "projects", store / "projects")
+    for log in store.rglob("*.jsonl"):
+        log.write_bytes(log.read_bytes().removeprefix(HEADER % agent.encode() if is_old else b""))
+    copy = recollect.Home(store, data=tmp_path / "other", index=False).session(session.id)
+    return agent, session, copy
+
+
+def test_a_copy_is_of_its_agent_for_everything_that_asks(copied: tuple[str, Session, Session]) -> None:
+    agent, session, copy = copied
+    assert copy.agent == agent
+    assert original_files(copy) == original_files(session)
+    assert resumed(copy) == resumed(session)
+    assert convert.planned(copy, "claude", Path("/x")).from_agent == agent
+    with pytest.raises(UsageError, match=f"a copy of a session of {agent}"):
+        resumption(copy)
+    with pytest.raises(UsageError, match=f"belongs to {agent}"):
+        planned_fork(copy)
+
+
+def test_commands_on_a_copy_name_its_agent(
+    copied: tuple[str, Session, Session], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent, session, _ = copied
+    told: dict[str, object] = {}
+    for name, home, data in (("copy", "store", "other"), ("mirror", "home", "data")):
+        places = ["--home", str(tmp_path / home), "--data", str(tmp_path / data)]
+        assert main([*places, "list", "--json"]) == 0
+        assert {one["agent"] for one in json.loads(capsys.readouterr().out)["sessions"]} == {agent}
+        assert main([*places, "cost", "--by", "client", "--json"]) == 0
+        assert {row["client"] for row in json.loads(capsys.readouterr().out)["rows"]} == {agent}
+        assert main([*places, "show", session.id, "--api", "--json"]) == 0
+        told[name] = json.loads(capsys.readouterr().out)["messages"]
+        main([*places, "check", session.id, "--json"])
+        told[f"check {name}"] = json.loads(capsys.readouterr().out)["summary"]["by_code"]
+    assert told["copy"] == told["mirror"]
+    assert told["check copy"] == told["check mirror"]
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_copies_without_usage_have_an_unknown_cost(tmp_path: Path, *, index: bool) -> None:
+    tiny_homes.codex_bare(tmp_path / "home")
+    mirror = recollect.Home(tmp_path / "home", data=tmp_path / "data", index=index)
+    assert mirror.costs().unrecorded_sessions == 1
+    shutil.copytree(mirror.homes[0].root / "projects", tmp_path / "store" / "projects")
+    copies = recollect.Home(tmp_path / "store", data=tmp_path / "other", index=index)
+    assert copies.costs().unrecorded_sessions == 1
+
+
+def test_every_log_of_a_mirror_begins_with_whose_it_is(tmp_path: Path) -> None:
+    for name, (agent, make) in AGENTS.items():
+        make(tmp_path / name)
+        home = recollect.Home(tmp_path / name, data=tmp_path / "data", index=False)
+        logs = list((home.homes[0].root / "projects").rglob("*.jsonl"))
+        assert logs
+        for log in logs:
+            assert log.read_bytes().startswith(b'{"type":"foreign-source","agent":"%b"' % agent.encode())
 
 
 def test_a_copy_of_a_mirrored_log_keeps_its_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,8 +46,7 @@ from recollect.services.cost.price import performance
 from recollect.services.documents.conversation import ApiMessagesDocument, conversation_pieces
 from recollect.services.session import Session
 from recollect.storage.logs.reader import LogReader
-from recollect.system.locations import agent_of
-from recollect.system.paths import CLAUDE
+from recollect.system.paths import AGENTS
 
 _FINDINGS_SHOWN = 20
 _TITLE_COLUMNS = 60
@@ -121,8 +120,8 @@ def run(options: Namespace) -> int:
     if options.at is not None:
         reading = _at_message(session, reading, options)
     if options.api:
-        is_claude = agent_of(str(session.home.root)) == CLAUDE
-        damage = _print_api(reading, options) if is_claude else _print_other_api(session, options)
+        is_other = session.agent in AGENTS
+        damage = _print_other_api(session, options) if is_other else _print_api(reading, options)
     elif options.json:
         damage = _print_json(reading, options)
     else:

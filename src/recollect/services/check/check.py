@@ -31,11 +31,12 @@ from recollect.services.check.home_checks import (
 )
 from recollect.services.check.log_report import LogReport, decoded, report_job, reported, rules_version
 from recollect.services.check.log_source import identity_of
+from recollect.services.foreign.unrecorded import agent_of_log
 from recollect.services.homes import Home
 from recollect.services.indexing.file_results import FileResults, file_results
 from recollect.services.session import Session
 from recollect.storage.home import AgentFile, LogFile
-from recollect.system.locations import agent_of, data_dir
+from recollect.system.locations import data_dir
 from recollect.system.paths import CLAUDE
 from recollect.system.pool import WorkerPool, cores
 
@@ -103,7 +104,7 @@ def check(
     order, and the report, are the same with any number of processes.
     """
     chosen = list(home.sessions()) if sessions is None else list(sessions)
-    report = _FindingCollector([one.root for one in home.homes if agent_of(str(one.root)) != CLAUDE])
+    report = _FindingCollector([one.root for one in home.homes])
     agents = owned_agents(home.homes) if sessions is None else {}
     logs = list(_logs(agents, chosen)) if sessions is None else list(_own_logs(chosen))
     own = data or data_dir()
@@ -174,8 +175,8 @@ def _logs(agents: OwnedAgents, sessions: Iterable[Session]) -> Iterator[tuple[st
 class _FindingCollector:
     """Findings in order, limited per rule."""
 
-    def __init__(self, mirrors: Sequence[Path] = ()) -> None:
-        self._mirrors = mirrors
+    def __init__(self, homes: Sequence[Path] = ()) -> None:
+        self._homes = homes
         self.logs = self.lines = self.damaged = self.bytes = 0
         self._findings: list[tuple[int, int, Finding]] = []
         self._kinds: Counter[tuple[Severity, str]] = Counter()
@@ -188,15 +189,21 @@ class _FindingCollector:
         self.lines += found.lines
         self.damaged += found.damaged
         self.bytes += log.size
+        if not found.findings and not found.more:
+            return []
         # What Claude's client would make of a conversation says nothing about another agent's.
-        is_mirrored = any(log.path.is_relative_to(root) for root in self._mirrors)
+        is_foreign = self._is_foreign(log)
         for severity, code, more in found.more:
-            if not is_mirrored or code in ABOUT_LINES:
+            if not is_foreign or code in ABOUT_LINES:
                 self._kinds[severity, code] += more
-        listed = [one for one in found.findings if not is_mirrored or one.code in ABOUT_LINES]
+        listed = [one for one in found.findings if not is_foreign or one.code in ABOUT_LINES]
         for finding in listed:
             self.add(finding)
         return listed
+
+    def _is_foreign(self, log: LogFile) -> bool:
+        home = next((root for root in self._homes if log.path.is_relative_to(root)), log.path.parent)
+        return agent_of_log(str(home), str(log.path)) != CLAUDE
 
     def add(self, finding: Finding) -> None:
         if finding.code == "unreadable":

@@ -358,12 +358,11 @@ class CostReportBuilder:
 
     def _unrecorded(self) -> int:
         """How many sessions of other agents have no usage: what they cost is unknown, which is not 0."""
-        if all(agent_of(str(home)) == CLAUDE for home in self._homes):
-            return 0
-        used = {self._logs[number].session for number in self._source.used_logs() if number in self._logs}
-        chosen = self._logs if self._files is None else {number: self._logs[number] for number in self._files}
-        others = {log.session for log in chosen.values() if log.client != CLAUDE and not log.is_gone}
-        unknown = len(others - used - {UNKNOWN})
+        from recollect.services.foreign.unrecorded import agent_of_log
+
+        chosen = None if self._files is None else set(self._files)
+        unused = [log for log in self._source.unused_logs() if chosen is None or log.number in chosen]
+        unknown = len({log.session for log in unused if agent_of_log(log.home, log.path) != CLAUDE})
         if unknown:
             what = "1 session" if unknown == 1 else f"{unknown:,} sessions"
             self._notes.append(f"no usage recorded in {what} of other agents: cost unknown")

@@ -16,7 +16,7 @@ from typing import cast
 
 from msgspec import structs
 
-from recollect.index.cost_queries import UsageLogRow
+from recollect.index.cost_queries import UnusedLog, UsageLogRow
 from recollect.index.response_queries import CountedResponseRow
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, QUARTERS_A_DAY
 from recollect.model.cost.copies import ResponseCopy, counted
@@ -120,9 +120,14 @@ class LogUsageSource:
         """The models that were used."""
         return {row[6] for _, row in self._rows if row[6] is not None}
 
-    def used_logs(self) -> set[int]:
-        """The logs that say anything of usage."""
-        return {number for number, _ in (*self._rows, *self._dropped)}
+    def unused_logs(self) -> list[UnusedLog]:
+        """The logs of sessions without any usage."""
+        used = {self._logs[number].session for number, _ in (*self._rows, *self._dropped)}
+        return [
+            UnusedLog(log.number, log.home, log.path, log.session)
+            for log in self._logs
+            if log.session is not None and log.session not in used
+        ]
 
     def days(self) -> list[int]:
         """The UTC days with usage."""

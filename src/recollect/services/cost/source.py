@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from msgspec import Struct
 
 from recollect.index import cost_queries
-from recollect.index.cost_queries import Row, UsageLogRow, UsageRowFilter
+from recollect.index.cost_queries import Row, UnusedLog, UsageLogRow, UsageRowFilter
 from recollect.index.database import IndexDatabase
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, Timeline
 from recollect.model.cost.prices import UNCERTAIN
@@ -49,8 +49,8 @@ class UsageSource(Protocol):
     def models(self) -> set[str]:
         """The models that were used."""
 
-    def used_logs(self) -> set[int]:
-        """The logs that say anything of usage."""
+    def unused_logs(self) -> list[UnusedLog]:
+        """The logs of sessions without any usage."""
 
     def days(self) -> list[int]:
         """The UTC days with usage, numbered since 1970."""
@@ -101,9 +101,9 @@ class IndexUsageSource:
         """The models that were used."""
         return {self._names[number] for number in cost_queries.models(self._db) if number in self._names}
 
-    def used_logs(self) -> set[int]:
-        """The logs that say anything of usage."""
-        return set(cost_queries.used_files(self._db))
+    def unused_logs(self) -> list[UnusedLog]:
+        """The logs of sessions without any usage."""
+        return cost_queries.unused_logs(self._db)
 
     def days(self) -> list[int]:
         """The UTC days with usage."""

@@ -26,7 +26,6 @@ from recollect.services.export import export
 from recollect.services.foreign.homes import machine_homes
 from recollect.services.session import Session
 from recollect.system import fsops
-from recollect.system.locations import agent_of
 
 TARGETS = ("claude", "codex")
 
@@ -51,7 +50,7 @@ class ConvertPlan(Struct, frozen=True):
 
 def planned(session: Session, target: str, directory: Path) -> ConvertPlan:
     """Convert a session for another client; ``directory`` is laid out as that client's home is."""
-    source = agent_of(str(session.home.root))
+    source = session.agent
     if source == target:
         raise UsageError(
             f"session {session.id}: it is a session of {target} already",

@@ -14,7 +14,6 @@ from recollect.services.session import Session
 from recollect.storage.foreign.mirror import alias_log, dialect_of, originals
 from recollect.storage.foreign.resumed import MirroredThread, Sources
 from recollect.storage.logs.reader import read_lines
-from recollect.system.locations import agent_of
 from recollect.system.paths import CLAUDE
 
 
@@ -42,7 +41,7 @@ def resumed(session: Session) -> list[dict[str, Any]]:
     """What the agent's own client sends on resume, before the new prompt."""
 
     def base_of(name: str) -> Sources:
-        log = alias_log(session.home.root, name)
+        log = alias_log(session.home.root, name) or _copied_log(session, name)
         return {} if log is None else originals(_lines(log))
 
     thread = MirroredThread(
@@ -51,11 +50,16 @@ def resumed(session: Session) -> list[dict[str, Any]]:
         sources=lambda: originals(_lines(session.path)),
         base_of=base_of,
     )
-    return dialect_of(agent_of(str(session.home.root))).resumed(thread)
+    return dialect_of(session.agent).resumed(thread)
+
+
+def _copied_log(session: Session, name: str) -> Path | None:
+    """The log of another session in a directory that is no mirror, where nothing says which log holds a rollout."""
+    return next((log.path for log in session.home.sessions() if str(log.id) == name), None)
 
 
 def _require_mirror(session: Session) -> None:
-    if agent_of(str(session.home.root)) == CLAUDE:
+    if session.agent == CLAUDE:
         raise UsageError(
             f"session {session.id}: it is Claude's own log",
             hint="use --format jsonl: its lines are the original",

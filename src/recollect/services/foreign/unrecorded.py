@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from recollect.system.locations import agent_of
@@ -10,8 +11,12 @@ from recollect.system.paths import AGENTS, CLAUDE
 from recollect.system.peek import open_regular
 
 # How the log of a mirror begins, wherever it was brought to since (storage/foreign/lines.py).
-_MIRRORED, _START = b'{"type":"foreign-', 64
+_START, _FOREIGN = 64, b'{"type":"foreign-'
 _AGENT = re.compile(rb'\{"type":"foreign-source","agent":"([a-z]+)"')
+# Mirrors did not always begin with whose they are: with a record, or with history copied into a fork. No client of Claude
+# begins a line like this, so that its own logs are not read any further.
+_UNNAMED = re.compile(rb'\{"type":"(?:foreign-|[a-z]+:|(?:user|assistant|system)","uuid":)')
+_ROW, _ROWS_OF = b'"whole":true', "opencode"  # records that are rows of a store: only one agent has them
 UNKNOWN_AGENT = "unknown"
 UNKNOWN_COST = "no usage recorded: cost unknown"
 
@@ -31,9 +36,23 @@ def agent_of_log(home: str, log: str) -> str:
     try:
         with open_regular(Path(log)) as file:
             start = file.read(_START)
+            if _UNNAMED.match(start) is None:
+                return CLAUDE
+            file.seek(0)
+            return _named_in(file)
     except OSError:
         return CLAUDE
-    named = _AGENT.match(start)
-    if named is not None and (name := named[1].decode()) in AGENTS:
-        return name
-    return UNKNOWN_AGENT if start.startswith(_MIRRORED) else CLAUDE
+
+
+def _named_in(lines: Iterable[bytes]) -> str:
+    """The agent that the first line with one names."""
+    is_mirrored = False
+    for line in lines:
+        named = _AGENT.match(line)
+        if named is not None:
+            name = named[1].decode()
+            return name if name in AGENTS else UNKNOWN_AGENT
+        is_mirrored |= line.startswith(_FOREIGN)
+        if is_mirrored and _ROW in line:
+            return _ROWS_OF
+    return UNKNOWN_AGENT if is_mirrored else CLAUDE

@@ -79,7 +79,7 @@ class RepairResult(Struct, frozen=True):
 @contextlib.contextmanager
 def planned_repair(session: Session) -> Iterator[RepairPlan]:
     """Plan the repair of a session; nothing is written."""
-    refuse_mirrored(session.home, session.id)
+    refuse_mirrored(session)
     # A linked log is changed at its target: the link stays a link, as with the client.
     path = session.path.resolve()
     process = open_in(session.home, session.id)

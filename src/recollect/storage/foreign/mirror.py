@@ -44,6 +44,7 @@ from recollect.system.peek import ReadProblems
 _STAMPS, _STATE, _LOCK, _PROBLEMS = "stamps.json", "state.msgpack", "mirror.lock", "problems.json"
 _RENEWAL = "renewal"  # where a mirror is translated again
 _WHOLE_HOME, _UNSEEN = "", "."  # what concerns no unit; directories that could not be looked at
+_NO_SOURCE = ("", 0)
 _AGENT_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}\Z")
 _REWOUND = "rewound"
 # Syncing thousands of logs one by one takes minutes; they can be read again, so the first pass does without.
@@ -276,13 +277,18 @@ class AgentMirror:
         return f"{PROJECTS}/{place.project}/{place.session}/{SUBAGENTS}/agent-{place.agent}.jsonl"
 
     def append(self, log: str, lines: Iterable[Line], origin: tuple[str, int] | None = None) -> None:
-        """Lines for a log; written when the unit is done. ``origin`` is the source of their originals."""
+        """Lines for a log; written when the unit is done. ``origin`` is the source of their originals.
+
+        A log begins with whose it is also where its first lines are of no source: a copy elsewhere says so itself.
+        """
         found = self._written.setdefault(log, [])
+        if origin is None and not found and not self._state.logs.get(log):
+            origin = _NO_SOURCE
         if origin is not None and self._state.headers.get(log) != origin:
             found.append(encode(source(self.agent, *origin)) + b"\n")
-            before = self._state.headers.get(log, ("", 0))  # as good as none: another one follows
-            self._undo.append(lambda: self._state.headers.update({log: before}))
-            self._state.headers[log] = origin
+            headers, before = self._state.headers, self._state.headers.get(log)
+            self._undo.append(lambda: headers.update({log: before}) if before else headers.pop(log))
+            headers[log] = origin
         for line in lines:
             found.append(encode(line) + b"\n")
             self._todos[log] = todos.listed(line) or self._todos.get(log, [])

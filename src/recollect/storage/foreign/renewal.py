@@ -136,8 +136,8 @@ def _first_source(path: Path) -> str:
     with path.open("rb") as file:
         for raw in file:
             line = loose_value(raw) if b'"foreign-source"' in raw else None
-            if isinstance(line, dict) and line.get("type") == SOURCE:
-                return str(line.get("source"))
+            if isinstance(line, dict) and line.get("type") == SOURCE and line.get("source"):
+                return str(line["source"])
     return ""
 
 
