@@ -35,6 +35,7 @@ from recollect.server.database.records import (
     FileBytes,
     Grant,
     LineMatch,
+    LineMatches,
     LineSearch,
     LogPlace,
     Org,
@@ -758,7 +759,7 @@ class MemoryDatabase:
             *row[11:17],
         )
 
-    async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
+    async def search(self, org: str, wanted: LineSearch) -> LineMatches:
         """Every line looked at."""
         since, until = wanted.since, wanted.until
         found = [
@@ -775,7 +776,7 @@ class MemoryDatabase:
             and (until is None or (row.at is not None and row.at < until))
             and wanted.query.matches({"words": row.text})
         ]
-        return sorted(found, key=lambda hit: hit.at or 0, reverse=True)[: wanted.limit]
+        return LineMatches(sorted(found, key=lambda hit: hit.at or 0, reverse=True)[: wanted.limit])
 
     async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
         """A refused attempt."""

@@ -229,6 +229,7 @@ def test_search_finds_lines_as_locally(kind: Kind) -> None:
             }
         ],
         "more": False,
+        "searched_to": None,
     }
 
 

@@ -14,6 +14,7 @@ import pytest
 from recollect.cli.main import main
 from recollect.errors import UsageError
 from recollect.sample import sample_home
+from recollect.server.database import postgres_search
 from recollect.server.database.records import Retention
 from recollect.server.database.sql_base import now_ms
 from recollect.server.limits import ServerLimits
@@ -402,6 +403,22 @@ def test_deleted_sessions_are_gone_from_everything(kind: Kind, tmp_path: Path) -
         ]
 
     assert on_page(kind, tmp_path, scene) == [[TWO], [TWO], 404, [f"{TWO}.jsonl"], True]
+
+
+def test_a_search_of_the_page_that_ended_early_says_so(
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its total is not exact, and a note says how far the search came."""
+
+    async def scene(made: World, page: TeamPage) -> tuple[bool, list[str]]:
+        await page.get("/api/search?q=Q1")
+        monkeypatch.setattr(postgres_search, "_MOST_BLOCKS", 0)
+        found = await page.get("/api/search?q=Q1")
+        return found["total_is_exact"], found["notes"]
+
+    is_exact, (note,) = on_page(Kind("postgres", postgres), tmp_path, scene)
+    assert not is_exact
+    assert "the words are in too many lines: only those after 20" in note
 
 
 def test_a_session_that_is_opened_again_after_its_deletion_is_gone(kind: Kind, tmp_path: Path) -> None:

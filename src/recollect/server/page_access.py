@@ -25,7 +25,7 @@ from recollect.server.service import Service
 from recollect.server.team import TeamCostReport, cost_report
 from recollect.server.tenancy import PAGE_SCHEME, READ, Caller, end_of, opened_page
 from recollect.services.page.members import AccessDenial, Member
-from recollect.services.page.team.source import FoundLine, LineQuestion
+from recollect.services.page.team.source import FoundLine, FoundLines, LineQuestion
 from recollect.sync.remote import PositionConflict, SessionGone
 from recollect.sync.wire import Position, RemoteSession, SessionDetail, SignInOffer
 
@@ -233,7 +233,7 @@ class MemberSource(_LoopCaller):
         )
         return cost_report(costs)
 
-    def search(self, question: LineQuestion) -> tuple[list[FoundLine], bool]:
+    def search(self, question: LineQuestion) -> FoundLines:
         wanted = LineSearch(
             question.query,
             question.limit,
@@ -241,8 +241,10 @@ class MemberSource(_LoopCaller):
             until=question.until,
             reader=self._reader,
         )
-        found, more = self._on_loop(lambda: found_lines(self._service, self._org, wanted, question.width))
-        return [FoundLine(*one[:5], shown) for one, shown in found], more
+        found, more, searched_to = self._on_loop(
+            lambda: found_lines(self._service, self._org, wanted, question.width)
+        )
+        return FoundLines([FoundLine(*one[:5], shown) for one, shown in found], more, searched_to)
 
 
 class OrganizationSource(_LoopCaller):

@@ -282,10 +282,12 @@ class LineHit(Struct, frozen=True):
 
 
 class LineHits(Struct, frozen=True):
-    """Search results, newest first; ``more`` where there were more than the limit."""
+    """Search results, newest first; ``more`` where there were more than the limit, or may be. ``searched_to``: where the
+    search ended before it had looked at everything, the time (milliseconds) after which all lines were looked at."""
 
     hits: list[LineHit]
     more: bool
+    searched_to: int | None = None
 
 
 def bytes_of_hex(text: str) -> bytes:

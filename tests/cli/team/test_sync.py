@@ -16,6 +16,8 @@ import pytest
 
 from recollect.cli.main import main
 from recollect.storage.config.sync_settings import SyncLogin, load_login, login_file
+from recollect.sync.http_remote import HttpRemote
+from recollect.sync.wire import LineHits
 from tests import secret_home
 from tests.made_corpora import make
 from tests.server.world import reply as counted_reply
@@ -340,3 +342,16 @@ def test_the_team_is_asked_from_the_command_line(
     assert asked("share", ONE, "organisation")[0] != 0
     assert asked("share", ONE, "world")[0] == 2
     assert asked("show")[0] == 2
+
+
+def test_a_search_that_ended_early_says_how_to_go_on(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without it, no hits would read as: the words are nowhere."""
+    typed(monkeypatch, f"{team.token('Ada')}\n")
+    assert main(["sync", "login", team.url]) == 0
+    monkeypatch.setattr(HttpRemote, "search", lambda *_, **__: LineHits([], True, 1_769_860_800_500))
+    assert main(["team", "search", "alpha"]) == 1
+    said = capsys.readouterr().err
+    assert "only those after 2026-01-31T12:00:00Z were all looked at" in said
+    assert "--until 2026-01-31T12:00:01Z goes on" in said

@@ -13,6 +13,7 @@ import pytest
 
 from recollect.errors import UsageError
 from recollect.model.search.query import WordQuery
+from recollect.server.database import postgres_search
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.postgres_bodies import MovableLog
@@ -464,6 +465,31 @@ def test_search_uses_its_index_under_row_level_security(cluster: Cluster) -> Non
     assert found == 64
     assert "_org_newest_idx" in plan, "all rows with the word were read for the newest ones"
     assert "Bitmap" not in plan
+
+
+def test_a_search_that_ends_early_says_how_far_it_came(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both words are everywhere, the phrase is in the oldest session only: not found is no answer before all was looked at."""
+    monkeypatch.setattr(postgres_search, "_MOST_BLOCKS", 10)
+    monkeypatch.setattr(postgres_search, "_AT_ONCE", 4)
+    minutes = [f"2026-01-31T12:{n:02d}:00.000Z" for n in range(21)]
+
+    async def scene(made: World) -> list[tuple[list[str], bool, int | None]]:
+        for n, at in enumerate(minutes):
+            await made.put(f"s{n}", prompt("alpha beta" if n == 0 else "alpha x beta", f"u-{n}", at))
+        answers, until = [], dict[str, str]()
+        for _ in range(3):
+            found = (await made.ask("GET", "/v1/search", params={"q": '"alpha beta"', **until})).json()
+            answers.append(
+                ([hit["session"] for hit in found["hits"]], found["more"], found.get("searched_to"))
+            )
+            until = {"until": str((found.get("searched_to") or 0) + 1)}
+        return answers
+
+    ms = [int(dt.datetime.fromisoformat(at).timestamp() * 1000) for at in minutes]
+    found = in_world(Kind("postgres", postgres), scene)
+    assert found == [([], True, ms[10]), ([], True, ms[0]), (["s0"], False, None)]
 
 
 def test_search_uses_its_index_while_new_words_arrive(cluster: Cluster) -> None:

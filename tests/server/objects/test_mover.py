@@ -152,7 +152,7 @@ def test_lines_read_the_same_before_and_after_they_were_moved(postgres: str, buc
         first = b"".join(whole.splitlines(keepends=True)[:5])
         assert (await made.put("s1", first)).json()["repeated"] is True
         hits = await made.database.search(made.org.id, LineSearch(WordQuery.parse("word3"), 50))
-        assert len(hits) == 5
+        assert len(hits.lines) == 5
 
     play(postgres, scene)
 

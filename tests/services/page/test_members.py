@@ -16,7 +16,7 @@ from recollect.services.page.members import Member, MirrorBackend, MirrorBackend
 from recollect.services.page.sessions import SessionQuery
 from recollect.services.page.team import source as team_source
 from recollect.services.page.team.listing import TeamSessionList
-from recollect.services.page.team.source import FoundLine, LineQuestion, TeamView
+from recollect.services.page.team.source import FoundLines, LineQuestion, TeamView
 from recollect.sync.remote import SessionDescription
 from recollect.sync.wire import START, RemoteSession
 from tests.small_home import ONE, TALK, TWO, lines
@@ -60,8 +60,8 @@ class _Seen:
         rows = [_Cost({"session": one.id, "model": "m"}) for one in self.remote.sessions()]
         return _Costs(rows, _Cost({}, pico_usd=5 * len(rows)))
 
-    def search(self, question: LineQuestion) -> tuple[list[FoundLine], bool]:
-        return [], False
+    def search(self, question: LineQuestion) -> FoundLines:
+        return FoundLines([], False)
 
     def _ask(self) -> None:
         self.questions += 1

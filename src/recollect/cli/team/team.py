@@ -171,9 +171,20 @@ def _search(options: Namespace, server: HttpRemote) -> int:
         for hit in found.hits:
             place = f"{visible(hit.session)}{'/' + visible(hit.key) if hit.key else ''}:{hit.line}"
             output.say(f"{_day(hit.at)}  {place}  {shortened(visible(hit.snippet), 160)}")
-        if found.more:
+        if found.searched_to is not None:
+            output.note(_ended_early(found.searched_to))
+        elif found.more:
             output.note("there are more; --limit, --since and --project choose")
     return 0 if found.hits else 1
+
+
+def _ended_early(searched_to: int) -> str:
+    """The times of a query have whole seconds: the next search begins with the second that was begun."""
+    last = dt.datetime.fromtimestamp(searched_to // 1000, dt.UTC)
+    return (
+        f"the words are in too many lines: only those after {_moment(last)} were all looked at;"
+        f" --until {_moment(last + dt.timedelta(seconds=1))} goes on before, rarer words and --project find more at once"
+    )
 
 
 def _show(options: Namespace, server: HttpRemote) -> int:

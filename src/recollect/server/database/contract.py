@@ -19,7 +19,7 @@ from recollect.server.database.records import (
     Author,
     FileBytes,
     Grant,
-    LineMatch,
+    LineMatches,
     LineSearch,
     LogPlace,
     Org,
@@ -301,8 +301,8 @@ class Database(Protocol):
         ``other_changes``; without keys by quarter. Names of sessions that ``reader`` may not see are hidden. ``person``: the usage of that
         member only. ``models``: of these only, in sums of responses that use the same classes of tokens, where those are held. ``into``: takes the sums, some at a time; none are returned then."""
 
-    async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
-        """Lines that match, newest first."""
+    async def search(self, org: str, wanted: LineSearch) -> LineMatches:
+        """Lines that match, newest first, and how far back was searched if that was not all of time."""
 
     async def note_refusal(self, org: str, author: Author, target: str, detail: str) -> None:
         """Add a refused attempt to the audit log."""

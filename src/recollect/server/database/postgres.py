@@ -37,7 +37,7 @@ from recollect.server.database.postgres_search import (
     Window,
     tsquery,
 )
-from recollect.server.database.records import AppendRequest, LineMatch, LineSearch, Moved, SessionAppend
+from recollect.server.database.records import AppendRequest, LineMatches, LineSearch, Moved, SessionAppend
 from recollect.server.database.sql import SqlDatabase, conditions, elsewhere
 from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
 from recollect.server.database.sql_base import EVERY_ORG, now_ms
@@ -492,7 +492,7 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
                 return
         await self._retried(lambda: once(self._pool))
 
-    async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
+    async def search(self, org: str, wanted: LineSearch) -> LineMatches:
         words = tsquery(wanted.query)
 
         async def blocks(window: Window, size: int, offset: int) -> AsyncIterator[Row]:

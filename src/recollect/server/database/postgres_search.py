@@ -8,14 +8,14 @@ and compared with the whole query, and reading stops when no later block can hav
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from itertools import pairwise
 
 from recollect.model.search.query import AllOf, Node, WordQuery
 from recollect.model.search.terms import Term
 from recollect.server.database.postgres_append import LONGEST_WORD
-from recollect.server.database.records import LineMatch, LineSearch, Segment, TextRow
+from recollect.server.database.records import LineMatch, LineMatches, LineSearch, Segment, TextRow
 from recollect.server.database.sql_usage import Row
 from recollect.server.facts import texts_of
 
@@ -24,6 +24,7 @@ _AT_ONCE, _MOST_BLOCKS = 64, 4_096
 # Spans back from now that are asked one after another: all blocks with a frequent word are many, those of the last hours are not.
 _SPANS_MS = tuple(hours * 3_600_000 for hours in (1, 16, 240))
 Window = tuple[int | None, int | None]
+BlockReader = Callable[[Window, int, int], AsyncIterator[Row]]
 BLOCKS = (
     "SELECT sessions.id, texts.key, texts.line, texts.lines, texts.newest FROM texts"
     " JOIN sessions ON sessions.ref = texts.ref WHERE texts.org = $1 AND sessions.state = 0{more}"
@@ -66,6 +67,22 @@ def _quoted(word: str) -> str:
     return "'" + cut.replace("'", "").replace("\\", "") + "'"
 
 
+async def _newest_first(blocks: BlockReader, now: int) -> AsyncGenerator[Row, None]:
+    """Candidates, newest first, and one more than may be read: it tells that something is left."""
+    left = _MOST_BLOCKS + 1
+    for window in windows(now):
+        offset, size = 0, min(_AT_ONCE, left)
+        while size:
+            count = 0
+            async for row in blocks(window, size, offset):
+                count += 1
+                yield row
+            offset, left = offset + count, left - count
+            if count < size:
+                break
+            size = min(size * 2, left)
+
+
 class BlockSearch:
     """The newest lines that match; ``blocks`` gives candidates, ``segments`` the bytes of a block's lines."""
 
@@ -81,32 +98,18 @@ class BlockSearch:
         # The last segment that was read: blocks of one append follow one another.
         self._last: tuple[str, str, Segment] | None = None
 
-    async def run(
-        self, blocks: Callable[[Window, int, int], AsyncIterator[Row]], now: int
-    ) -> list[LineMatch]:
+    async def run(self, blocks: BlockReader, now: int) -> LineMatches:
         """``blocks``: those of a window of time, newest first, so many after so many."""
         left = _MOST_BLOCKS
-        for window in windows(now):
-            left = await self._look(partial(blocks, window), left)
-            if not left:
-                break
-        return self._newest()
-
-    async def _look(self, blocks: Callable[[int, int], AsyncIterator[Row]], most: int) -> int:
-        """Read the blocks of one window; how many more may be read, 0 when enough was found."""
-        offset, size = 0, _AT_ONCE
-        while offset < most:
-            count = 0
-            async for session, key, line, lines, newest in blocks(size, offset):
-                count += 1
+        async with aclosing(_newest_first(blocks, now)) as candidates:
+            async for session, key, line, lines, newest in candidates:
                 if self._is_enough(newest):
-                    return 0
+                    break
+                if not left:
+                    return LineMatches(self._newest(), newest)
+                left -= 1
                 await self._read(session, key, line, lines)
-            offset += count
-            if count < size:
-                break
-            size *= 2
-        return max(most - offset, 0)
+        return LineMatches(self._newest())
 
     def _is_enough(self, newest: int) -> bool:
         """Whether enough lines are at least as new as everything that is left."""

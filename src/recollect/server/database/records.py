@@ -314,6 +314,14 @@ class LineMatch(NamedTuple):
     text: str | None = None
 
 
+class LineMatches(NamedTuple):
+    """Lines that match, newest first. ``searched_to``: where the search ended early, the time (milliseconds) after which
+    every line was looked at."""
+
+    lines: list[LineMatch]
+    searched_to: int | None = None
+
+
 class SweepResult(NamedTuple):
     """What a sweep did, and how many sessions are still overdue."""
 

@@ -29,6 +29,7 @@ from recollect.server.database.records import (
     LIVE,
     AppendRequest,
     LineMatch,
+    LineMatches,
     LineSearch,
     Moved,
     SessionAppend,
@@ -352,7 +353,7 @@ class SqliteDatabase(SqlDatabase):
         await tx.rows("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE ref = $1)", ref)
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
 
-    async def search(self, org: str, wanted: LineSearch) -> list[LineMatch]:
+    async def search(self, org: str, wanted: LineSearch) -> LineMatches:
         more, values = conditions(
             3,
             ("sessions.id =", wanted.session),
@@ -373,7 +374,7 @@ class SqliteDatabase(SqlDatabase):
             wanted.query.fts(),
             *values,
         )
-        return [LineMatch(*row) for row in rows]
+        return LineMatches([LineMatch(*row) for row in rows])
 
     async def _tidy_months(self, now: int, audit_before: int = 0, usage_before: int = 0) -> int:
         """Not needed: SQLite uses the space of deleted rows again."""

@@ -120,21 +120,22 @@ async def search(ask: ServerRequest) -> Response:
     limit = ask.number("limit", 50, 1, _MOST_HITS)
     since, until = ask.bounds()
     wanted = LineSearch(query, limit, ask.one("session"), ask.one("project"), since, until, ask.caller.reader)
-    found, more = await found_lines(ask.service, ask.org, wanted, _WIDTH)
-    return answer(LineHits([LineHit(*one[:5], shown.text) for one, shown in found], more))
+    found, more, searched_to = await found_lines(ask.service, ask.org, wanted, _WIDTH)
+    return answer(LineHits([LineHit(*one[:5], shown.text) for one, shown in found], more, searched_to))
 
 
 async def found_lines(
     service: Service, org: str, wanted: LineSearch, width: int
-) -> tuple[list[tuple[LineMatch, Snippet]], bool]:
-    """The lines that match, each with the words around, and whether there are more."""
-    found = await service.database.search(org, wanted._replace(limit=wanted.limit + 1))
+) -> tuple[list[tuple[LineMatch, Snippet]], bool, int | None]:
+    """The lines that match, each with the words around; whether there are or may be more; and where the search ended
+    early, up to when it came."""
+    found, searched_to = await service.database.search(org, wanted._replace(limit=wanted.limit + 1))
     lines = []
     for one in found[: wanted.limit]:
         text = one.text if one.text is not None else await _read_text(service, org, one)
         if text is not None:  # else it was removed meanwhile
             lines.append((one, snippet(text, wanted.query, width)))
-    return lines, len(found) > wanted.limit
+    return lines, len(found) > wanted.limit or searched_to is not None, searched_to
 
 
 async def _read_text(service: Service, org: str, found: LineMatch) -> str | None:

@@ -23,7 +23,14 @@ from recollect.services.documents.cost.report import CostDocument, CostRowDocume
 from recollect.services.documents.cost.spending import counts
 from recollect.services.documents.search import PageHitDocument, PageSearchDocument, SessionHitsDocument
 from recollect.services.page.team.listing import unknown_to_the_server
-from recollect.services.page.team.source import FoundLine, LineQuestion, TeamCost, TeamList, TeamView
+from recollect.services.page.team.source import (
+    FoundLine,
+    FoundLines,
+    LineQuestion,
+    TeamCost,
+    TeamList,
+    TeamView,
+)
 from recollect.services.projects import ProjectFilter
 from recollect.services.search.question import WORDS
 from recollect.services.search.search import milliseconds
@@ -77,7 +84,7 @@ def search_document(view: TeamView, asked: TeamSearch, resume: Callable[[str], s
         if getattr(asked, name):
             raise unknown_to_the_server(f"search with {name}")
     started = time.perf_counter()
-    found, is_more = _found(view, asked)
+    found, is_more, searched_to = _found(view, asked)
     listed = view.listed(any_age=True)
     groups: dict[str, list[FoundLine]] = {}
     for one in found:
@@ -91,11 +98,18 @@ def search_document(view: TeamView, asked: TeamSearch, resume: Callable[[str], s
         is_weak=False,
         shown=len(found),
         took_ms=round((time.perf_counter() - started) * 1000, 3),
-        notes=[],
+        notes=[] if searched_to is None else [_ended_early(searched_to)],
     )
 
 
-def _found(view: TeamView, asked: TeamSearch) -> tuple[list[FoundLine], bool]:
+def _ended_early(searched_to: int) -> str:
+    return (
+        f"the words are in too many lines: only those after {_moment(searched_to)} were all looked at;"
+        " choose an earlier span or rarer words"
+    )
+
+
+def _found(view: TeamView, asked: TeamSearch) -> FoundLines:
     """The newest lines. Where only some sessions are asked for, the server is asked for older ones until there are enough."""
     among, until = asked.among, milliseconds(asked.until)
     question = LineQuestion(
@@ -107,15 +121,20 @@ def _found(view: TeamView, asked: TeamSearch) -> tuple[list[FoundLine], bool]:
     )
     found: dict[tuple[str, str, int], FoundLine] = {}
     for _ in range(_MOST_QUESTIONS):
-        lines, is_more = view.source.search(question)
+        lines, is_more, searched_to = view.source.search(question)
         found.update({one[:3]: one for one in lines if among is None or one.session in among})
-        oldest = lines[-1].at if lines else None
+        oldest = searched_to if searched_to is not None else lines[-1].at if lines else None
         if among is None or not is_more or len(found) >= asked.limit or oldest is None:
             break
         if question.until == oldest + 1:
             break
         question = question._replace(until=oldest + 1)  # others of that moment may be missing
-    return list(found.values())[: asked.limit], is_more or len(found) > asked.limit
+    is_full = len(found) >= asked.limit
+    return FoundLines(
+        list(found.values())[: asked.limit],
+        is_more or len(found) > asked.limit,
+        None if is_full else searched_to,
+    )
 
 
 def _group(name: str, lines: Sequence[FoundLine], listed: TeamList, resume: str) -> SessionHitsDocument:

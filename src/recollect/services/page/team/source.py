@@ -67,6 +67,15 @@ class FoundLine(NamedTuple):
     snippet: Snippet
 
 
+class FoundLines(NamedTuple):
+    """The newest lines that match, and whether there are or may be more. ``searched_to``: where the search ended early, the
+    time (milliseconds) after which every line was looked at."""
+
+    lines: list[FoundLine]
+    is_more: bool
+    searched_to: int | None = None
+
+
 class LineQuestion(NamedTuple):
     """What is searched for, and where; times in milliseconds."""
 
@@ -92,8 +101,8 @@ class TeamSource(Protocol):
         """What `recollect team cost` reports."""
         ...
 
-    def search(self, question: LineQuestion) -> tuple[list[FoundLine], bool]:
-        """What `recollect team search` finds, newest first, and whether there is more."""
+    def search(self, question: LineQuestion) -> FoundLines:
+        """What `recollect team search` finds, newest first."""
         ...
 
 
