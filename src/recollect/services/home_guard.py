@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recollect.errors import Busy, UsageError
 from recollect.model.ids import SessionId
-from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import live_sessions
 from recollect.system.locations import agent_of, claude_homes
 from recollect.system.paths import CLAUDE
+
+if TYPE_CHECKING:
+    from recollect.services.session import Session
 
 
 def refuse_live(home: ClaudeHome, session: SessionId) -> None:

@@ -13,6 +13,7 @@ from recollect.model.convert.loss import LossCode
 from recollect.sample import sample_home
 from recollect.services.foreign import convert
 from recollect.services.foreign.originals import resumed
+from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import codex_samples
 
 
@@ -63,6 +64,75 @@ def test_a_claude_session_becomes_one_that_codex_resumes(tmp_path: Path) -> None
         assert [part["text"] for item in sent for part in item["content"] if "text" in part] == carried
         compared += 1
     assert compared >= 3
+
+
+def losses_of(session: recollect.Session, target: str) -> dict[tuple[LossCode, str], int]:
+    plan = convert.planned(session, target, Path("/x"))
+    return {(loss.code, loss.what.partition(",")[0]): loss.count for loss in plan.losses}
+
+
+def test_what_stands_beside_the_conversation_is_said_not_to_be_carried(shared: Path, tmp_path: Path) -> None:
+    """Sub-agents, branches, a title that the other client keeps elsewhere, a tag, what was compacted."""
+    log = tmp_path / ".claude" / "projects" / "-w"
+    log.mkdir(parents=True)
+    name = "aaaaaaaa-0000-4000-8000-000000000000"
+    lines: list[dict[str, object]] = [
+        {"type": "user", "uuid": "u1", "parentUuid": None, "message": {"role": "user", "content": "old"}},
+        {
+            "type": "system",
+            "subtype": "compact_boundary",
+            "content": "c",
+            "uuid": "b1",
+            "parentUuid": None,
+            "logicalParentUuid": "u1",
+        },
+        {
+            "type": "user",
+            "uuid": "u2",
+            "parentUuid": "b1",
+            "isCompactSummary": True,
+            "message": {"role": "user", "content": "summary"},
+        },
+        {"type": "user", "uuid": "u3", "parentUuid": "u2", "message": {"role": "user", "content": "left"}},
+        {"type": "user", "uuid": "u4", "parentUuid": "u2", "message": {"role": "user", "content": "taken"}},
+        {"type": "custom-title", "customTitle": "My name", "sessionId": name},
+        {"type": "tag", "tag": "hold", "sessionId": name},
+    ]
+    place = {"sessionId": name, "timestamp": "2026-11-16T09:00:00.000Z", "cwd": "/w", "isSidechain": False}
+    (log / f"{name}.jsonl").write_text("".join(json.dumps(place | line) + "\n" for line in lines))
+    agent = log / name / "subagents" / "agent-1.jsonl"
+    agent.parent.mkdir(parents=True)
+    agent.write_text(json.dumps(place | lines[0] | {"isSidechain": True, "agentId": "1"}) + "\n")
+    (session,) = recollect.Home(tmp_path / ".claude", data=tmp_path / "data", index=False).sessions()
+    assert losses_of(session, "codex") == {
+        (LossCode.SIDECHAIN, "conversation of a sub-agent"): 1,
+        (LossCode.BRANCHES, "branch beside the conversation"): 1,
+        (LossCode.COMPACTED, "message before the last compaction"): 1,
+        (LossCode.METADATA, "title"): 1,
+        (LossCode.METADATA, "tag"): 1,
+        (LossCode.SYSTEM, "system line 'compact_boundary'"): 1,
+    }
+
+
+def test_sub_agents_of_codex_are_said_not_to_be_carried(shared: Path, tmp_path: Path) -> None:
+    sample = next(one for one in codex_samples(shared) if one.name == "0.166.0/agents_v2")
+    home = recollect.Home(sample.home, data=tmp_path / "data", index=False)
+    session = max(home.sessions(), key=lambda one: len(one.agents()))
+    lost = losses_of(session, "claude")
+    assert lost[LossCode.SIDECHAIN, "conversation of a sub-agent"] == len(session.agents()) == 2
+
+
+def test_a_title_is_carried_to_claude(tmp_path: Path) -> None:
+    tiny_homes.codex(tmp_path / "home")
+    session = recollect.Home(tmp_path / "home", data=tmp_path / "data", index=False).session(
+        tiny_homes.CHANGED
+    )
+    assert session.title == "named"
+    plan = convert.planned(session, "claude", tmp_path / "to")
+    assert not [loss for loss in plan.losses if loss.what == "title"]
+    convert.apply(plan)
+    (found,) = recollect.Home(tmp_path / "to", data=tmp_path / "other", index=False).sessions()
+    assert found.title == "named"
 
 
 def test_converting_twice_gives_the_same_and_overwrites_nothing(

@@ -27,6 +27,7 @@ class LossCode(enum.StrEnum):
     SIDECHAIN = "sidechain"
     PARENTS = "parents"
     BRANCHES = "branches"
+    COMPACTED = "compacted"
     SYSTEM = "system"
     ATTACHMENT = "attachment"
     PROGRESS = "progress"

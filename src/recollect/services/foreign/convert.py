@@ -16,6 +16,8 @@ from msgspec import Struct, structs
 from recollect.errors import UsageError
 from recollect.model.blocks import Block, ServerToolUseBlock, ThinkingBlock
 from recollect.model.conversation.chain import entries_of
+from recollect.model.conversation.conversation import Conversation
+from recollect.model.conversation.node import Node
 from recollect.model.convert import Conversion, Loss, to_claude
 from recollect.model.convert.into_codex import to_codex
 from recollect.model.convert.loss import LossCode, LossCollector
@@ -25,7 +27,9 @@ from recollect.model.project_key import project_key
 from recollect.services.export import export
 from recollect.services.foreign.homes import machine_homes
 from recollect.services.session import Session
+from recollect.storage.foreign.lines import encode, titled
 from recollect.system import fsops
+from recollect.system.paths import CLAUDE
 
 TARGETS = ("claude", "codex")
 
@@ -57,7 +61,8 @@ def planned(session: Session, target: str, directory: Path) -> ConvertPlan:
             hint="`recollect fork` copies one of Claude, `recollect export --format original` one of another agent",
         )
     collected = LossCollector()
-    entries = list(_carried(entries_of(session.conversation().nodes, session.load), collected))
+    conversation = session.conversation()
+    entries = list(_carried(entries_of(conversation.nodes, session.load), collected))
     began = next((entry.at for entry in entries if entry.at is not None), dt.datetime.now(dt.UTC))
     new = derived_uuid(f"{session.id}\0{target}", 0)
     if target == "codex":
@@ -70,8 +75,14 @@ def planned(session: Session, target: str, directory: Path) -> ConvertPlan:
         raise UsageError(
             f"session {session.id}: it holds no conversation", hint="`recollect show S --all-branches`"
         )
-    losses = [*collected.all(), *_told(made)]
-    return ConvertPlan(session.id, source, target, new, directory / place, len(entries), made.lines, losses)
+    title = _given_title(session) if target == CLAUDE else None
+    lines = made.lines if title is None else [*made.lines, encode(titled(new, title))]
+    losses = [
+        *collected.all(),
+        *_told(made),
+        *_left_behind(session, conversation, is_titled=title is not None),
+    ]
+    return ConvertPlan(session.id, source, target, new, directory / place, len(entries), lines, losses)
 
 
 def apply(plan: ConvertPlan) -> None:
@@ -86,6 +97,41 @@ def apply(plan: ConvertPlan) -> None:
             )
     fsops.make_directories(plan.path.parent)
     export.write_file(plan.path, (line + b"\n" for line in plan.lines), force=False)
+
+
+def _given_title(session: Session) -> str | None:
+    """The name that a user or a model gave; what lists show without one is a prompt, which is carried."""
+    return session.glance.custom_title or session.glance.ai_title
+
+
+def _left_behind(session: Session, conversation: Conversation, *, is_titled: bool) -> list[Loss]:
+    """What stands outside of the conversation that is carried."""
+    hidden = _before_compactions(session, conversation)
+    beside = [one for one in session.branches() if not one.active and one.leaf not in hidden]
+    spoken = sum(node.is_message for node in hidden.values())
+    found = (
+        (LossCode.SIDECHAIN, "conversation of a sub-agent", len(session.agents())),
+        (LossCode.BRANCHES, "branch beside the conversation", len(beside)),
+        (LossCode.COMPACTED, "message before the last compaction, of which the summary is carried", spoken),
+        (LossCode.METADATA, "title", int(not is_titled and _given_title(session) is not None)),
+        (LossCode.METADATA, "tag", int(session.glance.tag is not None)),
+    )
+    return [Loss(code, what, 0, count) for code, what, count in found if count]
+
+
+def _before_compactions(session: Session, conversation: Conversation) -> dict[str, Node]:
+    """What compactions of this conversation hide, however often it was compacted."""
+    befores = {one.boundary: one.before for one in session.compactions()}
+    chain = {node.uuid: node for node in conversation.history}
+    waiting = [befores.pop(uuid) for uuid in chain if uuid in befores]
+    while waiting:
+        before = waiting.pop()
+        if before is not None and before in session.graph.nodes and before not in chain:
+            earlier = session.conversation(before, whole=True).history
+            chain |= {node.uuid: node for node in earlier}
+            waiting += [befores.pop(node.uuid) for node in earlier if node.uuid in befores]
+    loaded = {node.uuid for node in conversation.nodes}
+    return {uuid: node for uuid, node in chain.items() if uuid not in loaded}
 
 
 def _told(made: Conversion) -> list[Loss]:
