@@ -99,7 +99,7 @@ def test_the_plan_changes_nothing(
     assert [str(home / "settings.json")] == planned["settings"]
     assert ("protect --run", True) == (planned["command"][-13:], "Nothing was changed" in told)
     assert ([], before) == (lines_of(table), state(own_home))
-    assert "no: nothing archives these sessions by itself" in overview(capsys, home)
+    assert "Protected no: no scheduled archive (recollect protect)" in overview(capsys, home)
 
 
 def test_it_is_set_up_runs_in_an_empty_environment_and_goes_away(
@@ -122,7 +122,7 @@ def test_it_is_set_up_runs_in_an_empty_environment_and_goes_away(
     assert (True, "protected") == (done["applied"], done["protection"]["state"])
     assert ("5 4 * * * true", "17 * * * *") == (other, own[:10])
     assert 365 == json.loads(settings.read_text())["cleanupPeriodDays"]
-    assert "Protected: last run " in first
+    assert "Protected last run " in first
     assert "2 of 2 sessions archived" in first
     assert "3 of 3 sessions archived" in then
     archived = answer(capsys, "archive", "list")["sessions"]
@@ -131,7 +131,7 @@ def test_it_is_set_up_runs_in_an_empty_environment_and_goes_away(
     answer(capsys, "--home", str(home), *shlex.split(done["undo"])[3:])
     assert ["5 4 * * * true"] == lines_of(table)
     assert '{"cleanupPeriodDays": 30}' == settings.read_text()
-    assert "no: nothing archives" in overview(capsys, home)
+    assert "no: no scheduled archive" in overview(capsys, home)
     assert 3 == len(answer(capsys, "archive", "list")["sessions"])
 
 

@@ -163,6 +163,22 @@ def test_keys_may_be_repeated_or_joined(home: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("foo", ("by 'foo': unknown", "client, total")),
+        ("day,day", ("by day,day: day is given twice", "once")),
+        ("total,day", ("total is one row for everything", "alone")),
+    ],
+)
+def test_wrong_keys_are_named(keys: str, words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """With all keys there are, ``total`` too."""
+    assert 2 == main(["cost", "--by", keys])
+    told = capsys.readouterr().err
+    assert [True, True] == [word in told for word in words]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
     ("arguments", "messages"),
     [
         (["--since", "2026-11-15"], 2),

@@ -9,8 +9,8 @@ prints how to undo it.
 
 --schedule makes it run by itself: it adds a hook to the user settings of the
 client, which cleans up when a session ends, and prints a cron line that does
-the same. --auto is what they run: it needs no --apply, and does nothing if the
-last one was less than a day ago.
+the same. --auto is what they run: it needs no --apply, and does nothing if it
+last ran less than a day ago.
 
 Example:
   recollect cleanup --days 90

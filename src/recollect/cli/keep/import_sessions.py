@@ -2,7 +2,7 @@
 
 SOURCE is another Claude home (it holds projects/), a directory with logs, a
 file of `recollect archive export`, or one log of any dialect; logs of other
-dialects become sessions that the client resumes, and what that loses is said.
+dialects become sessions that the client resumes; the plan lists what is lost.
 They go into the home (--home DIR if there are several), or with --archive into
 the archive. Only files of a session are taken: log, sub-agents, tool results,
 file backups, tasks, todos; never plans, shell environments or settings. A

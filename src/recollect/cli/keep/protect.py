@@ -201,7 +201,7 @@ def _tell_done(
 
 
 def _tell_state(state: Protection) -> None:
-    text = f"Protected: {protection_line(state, dt.datetime.now(dt.UTC))}"
+    text = f"Protected {protection_line(state, dt.datetime.now(dt.UTC))}"
     for line in wrapped(text, "", "  "):
         output.say(line)
 

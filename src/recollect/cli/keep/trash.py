@@ -4,8 +4,9 @@
   restore BATCH   put one back, byte for byte; needs --apply
   empty           delete batches older than --older-than for good; needs --apply
 
-This is the only command that deletes a session. A batch whose session is not in
-the archive stays, unless you add --not-archived.
+rm and cleanup move sessions to the trash; only `empty` deletes them. A batch
+whose session is not in the archive stays, unless you add --not-archived. What
+`archive rm` removed from the archive is kept by `recollect undo`, not here.
 
 Example:
   recollect trash list

@@ -3,8 +3,8 @@
 recollect keeps the original files of every change (repair, fix, redact, mv,
 migrate, settings, config, import, archive restore, sync pull and so on) until
 you --forget them. Sessions that rm or cleanup removed stay in the trash until
-it is emptied. What one command changed is one line here, and comes back by one
-id; --each lists its changes one by one, and each has an id of its own.
+it is emptied. Each command is one line with one id that undoes all of it;
+--each lists its changes one by one, and each has an id of its own.
 
 Undo puts the exact bytes back. It is refused if a client has the session open,
 or if a file was changed since; in that case --force saves the current file

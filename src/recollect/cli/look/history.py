@@ -2,7 +2,7 @@
 
 Reads history.jsonl (prompts, slash commands and ! lines of all projects), the
 documents in plans/, and session-env/. With a session: only what belongs to it,
-with the text of its plans. Of the environment only names and sizes are shown.
+with the text of its plans. Environment files are listed by name and size only.
 --find shows only what holds all the words; --by project counts by directory.
 `recollect archive add` keeps all of it with the session. Changes nothing.
 

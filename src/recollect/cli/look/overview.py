@@ -113,7 +113,7 @@ def _facts(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[t
     yield "Cost", "bold", _cost(spent)
     yield "Expiry", "bold", _expiry(answer)
     if answer.protection is not None:
-        yield "Protected:", "bold", protection_line(answer.protection, now)
+        yield "Protected", "bold", protection_line(answer.protection, now)
     yield "Damage", "bold", _damage(answer)
     if answer.resume is not None:
         yield "Resume", "bold", _resume(answer.resume, answer.sessions)
@@ -194,5 +194,5 @@ def _next_step(options: Namespace, answer: Overview) -> tuple[str, str]:
     if not answer.damage.complete:
         return "Not every byte was read.", command(options, "overview", "--full")
     if any(one.severity is not Severity.INFO for one in answer.findings):
-        return "The findings are explained, with how to fix them, by:", command(options, "check")
+        return "To see and fix the findings:", command(options, "check")
     return "More: recollect search WORDS, recollect resume, recollect --help", command(options, "cost")

@@ -4,12 +4,11 @@ Messages are printed as they are read, so a long session starts at once; on a
 terminal it goes through $PAGER (less). --offset and --limit count messages; a
 negative offset counts from the end. Damaged lines are listed on stderr at the
 end; everything readable is shown. --api prints the messages that client 2.1.325
-would send to the API on resume. Some notes the client words only at that time:
-"[in the client's own words:" stands in their place, with the kind of the note
-and its data. --all-branches, --branch, --before-compaction and --agent exclude
-each other. --performance adds to each answer how fast it came and how many
-tokens a dollar bought; only clients before 1.0.24 recorded how long an answer
-took. Changes nothing.
+would send to the API on resume. The client writes some notes only when it
+resumes; here a placeholder gives their kind and data. --all-branches, --branch,
+--before-compaction and --agent exclude each other. --performance adds to each
+answer how fast it came and how many tokens a dollar bought; only clients before
+1.0.24 recorded how long an answer took. Changes nothing.
 
 After `recollect search`, a number opens that session at its hit, with the
 messages around it; --at names the message by its id. It is looked for in the

@@ -80,7 +80,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--compact-at",
         metavar="TOKENS",
         type=int,
-        help="compact when a request fills so many tokens (default: four fifths of the window)",
+        help="compact when a request reaches TOKENS (default: four fifths of the window)",
     )
     parser.add_argument("--permission-mode", metavar="MODE", help="default, acceptEdits, plan, dontAsk, …")
     parser.add_argument("--resume", metavar="SESSION", help="continue a session: id, title or @last")

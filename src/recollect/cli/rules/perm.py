@@ -67,7 +67,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--managed", metavar="FILE", help="read this file instead of the managed settings")
     parser.add_argument("--rules", metavar="FILE", help="use these rules instead of those in the settings")
     parser.add_argument(
-        "--may-allow", action="store_true", help="hook: let calls run that an allow rule of ours covers"
+        "--may-allow", action="store_true", help="hook: let calls run that one of your allow rules covers"
     )
     parser.add_argument("--compare", action="store_true", help="replay: show what --rules would change")
     parser.add_argument("--since", metavar="DATE", help="replay, suggest: calls since 90d, 2026-01-31, ...")

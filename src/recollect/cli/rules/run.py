@@ -1,13 +1,14 @@
 """Run a command in a sandbox, if the permission rules allow it.
 
 The rules of this directory decide first, about exactly the words given here. A
-rule that asks counts as no unless you add --yes; a deny is always a no.
+call that a rule asks about is refused unless you add --yes; a denied call is
+always refused.
 
 The command then runs without network, cannot read keys, and can write only to
 this directory and those named with --write. Files that other programs execute
 (git hooks, .mcp.json, shell start files) cannot be changed. The sandbox is
 bubblewrap, or else Landlock; if neither works, nothing runs unless you add
---unconfined. --memory limits all its processes together (2G unless said), and
+--unconfined. --memory limits all its processes together (default 2G), and
 --command names the only programs that may be run.
 
 Exit status: the command's own (128 + n after signal n); 124 after --timeout,

@@ -15,8 +15,9 @@ If the client did not record everything, one line says that the total is a lower
 bound, and why; --explain gives the details. --compare takes the report of
 ccusage and explains each difference by session and cause.
 
---mode calculate prices tokens, display uses the cost that the client recorded,
-auto uses the recorded cost only for models without a price.
+--mode calculate: tokens times price; display: the cost the client recorded;
+auto: tokens times price, the recorded cost where a model has no price, and rows
+for what only the client's total counts.
 
 Example:
   recollect cost
@@ -48,6 +49,7 @@ from recollect.model.cost.money import dollars
 from recollect.model.cost.report import (
     KEYS,
     MODES,
+    TOTAL,
     UNLOGGED,
     CostExplanation,
     CostReport,
@@ -73,7 +75,6 @@ _CAN_BE_MISSED = (
     "responses",
 )
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_TOTAL = "total"
 _NAMED = 3  # models named in a remark
 _PERIODS = (
     "today",
@@ -88,7 +89,7 @@ _PERIODS = (
 
 
 def add_options(parser: ArgumentParser) -> None:
-    keys = f"{', '.join(KEYS)} or {_TOTAL}; separate several with commas (default day)"
+    keys = f"{', '.join(KEYS)} or {TOTAL}; separate several with commas (default day)"
     parser.add_argument("--by", action="append", metavar="KEYS", help=keys)
     parser.add_argument("--since", metavar="DATE", help=SINCE)
     parser.add_argument("--until", metavar="DATE", help=UNTIL)
@@ -105,8 +106,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--mode",
         choices=MODES,
         default=MODES[0],
-        help="calculate: tokens times price (default); display: what the client recorded; auto: tokens times price,"
-        " and what only the client's total knows in lines of its own",
+        help="how costs are found, see above (default calculate)",
     )
     parser.add_argument(
         "--compare",
@@ -152,8 +152,7 @@ def run(options: Namespace) -> int:
 
 
 def _keys(texts: Sequence[str] | None) -> tuple[str, ...]:
-    keys = [key.strip() for text in texts or ["day"] for key in text.split(",") if key.strip()]
-    return () if keys == [_TOTAL] else tuple(keys)
+    return tuple(key.strip() for text in texts or ["day"] for key in text.split(",") if key.strip())
 
 
 def _report(options: Namespace, by: tuple[str, ...]) -> CostReport:
@@ -231,7 +230,7 @@ def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
     cells = [
         [*_names(report.by, row, report.titles, is_only=is_only), *_figures(report, row)] for row in rows
     ]
-    totals = [_TOTAL, *[""] * (len(report.by) - 1), *_figures(report, report.totals)]
+    totals = [TOTAL, *[""] * (len(report.by) - 1), *_figures(report, report.totals)]
     names, room = max(len(report.by), 1), output.columns()
     heads, *cells, totals = fitted_table([heads, *cells, totals], names, room, _CAN_BE_MISSED)
     widths = [max(width(line[at]) for line in (heads, *cells, totals)) for at in range(len(heads))]
@@ -270,7 +269,7 @@ def _names(by: Sequence[str], row: CostRow, titles: Mapping[str, str], *, is_onl
     names = [visible(_name(key, row.keys[key], titles)) for key in by]
     if not by and not is_only:
         names = ["not in the log" if row.is_unlogged else "in the log"]
-    return [shortened(name, _KEY_COLUMNS) for name in names] or [_TOTAL]
+    return [shortened(name, _KEY_COLUMNS) for name in names] or [TOTAL]
 
 
 def _figures(report: CostReport, row: CostRow) -> list[str]:

@@ -6,8 +6,8 @@ time; sub-agents; what caching saved. Money is what `recollect cost` says. A
 retry is a call right after a failed call of the same tool; time runs from a
 call to its result. The home screen of the page shows the same document.
 
---since and --until limit everything but the periods, by quarters of an hour.
-Updates the index first, then reads it; changes nothing else.
+--since and --until apply to everything except the periods, rounded to 15
+minutes. Updates the index first, then reads it; changes nothing else.
 
 Example:
   recollect stats

@@ -31,8 +31,8 @@ same database as `recollect serve`; `org add` creates a new SQLite file.
 --apply removes it, which cannot be undone. `user export` writes all that is
 held of a person into one .tar.gz. `org move` (with --clusters) shows what it
 would copy to another PostgreSQL cluster; --apply moves the organisation while
-its members work. One that was killed goes on when it is repeated, or is given
-up with --back. The old rows stay, unseen, until --remove-left removes them.
+its members work. Repeat the command to continue an interrupted move, or cancel
+it with --back. The old rows stay, unseen, until --remove-left removes them.
 
 Example:
   recollect admin org add Acme

@@ -49,9 +49,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--objects", metavar="ADDRESS", help="where the server's lines are (default: $RECOLLECT_OBJECTS)"
     )
     parser.add_argument("--text", action="store_true", help="with texts, without the credentials in them")
-    parser.add_argument(
-        "--rebuild", action="store_true", help="take all rows away first, and write all again"
-    )
+    parser.add_argument("--rebuild", action="store_true", help="delete all rows and write them again")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 

@@ -19,7 +19,7 @@ _NOTHING = "Nothing was changed. Repeat with --apply to do it."
 
 
 def add_move_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--back", action="store_true", help="org move: give up a move that is under way")
+    parser.add_argument("--back", action="store_true", help="org move: cancel a move that is under way")
     parser.add_argument(
         "--remove-left",
         action="store_true",

@@ -17,7 +17,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def add_csv(parser: ArgumentParser) -> None:
-    parser.add_argument("--csv", action="store_true", help="print the rows of the JSON document as a table")
+    parser.add_argument("--csv", action="store_true", help="print the rows as CSV")
 
 
 def wants_csv(options: Namespace) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from recollect.cli.terminal.output import terminal_size
 from recollect.cli.terminal.text import near_miss, visible
 
 WIDEST_HELP = 80
+_MISSING = "the following arguments are required: "
 GLOBAL_OPTIONS = ("--home", "--data", "--color", "--help")
 _INVALID_CHOICE = r"invalid choice: (?P<given>'[^']*'|\"[^\"]*\") \(choose from (?P<known>.*)\)"
 
@@ -53,7 +54,18 @@ class CommandParser(argparse.ArgumentParser):
         wrong = re.search(_INVALID_CHOICE, message)
         if wrong is not None:
             message += near_miss(wrong["given"][1:-1], re.findall(r"[\w-]+", wrong["known"]))
+        if message.startswith(_MISSING):
+            message = _MISSING + ", ".join(self._missing(message.removeprefix(_MISSING).split(", ")))
         super().error(visible(message))
+
+    def _missing(self, names: Sequence[str]) -> Iterator[str]:
+        """Words to choose from by themselves, not by our name for them; words that may be left out not at all."""
+        actions = {str(action.metavar or action.dest): action for action in self._actions}
+        for name in names:
+            action = actions.get(name)
+            if action is None or action.nargs != argparse.ZERO_OR_MORE:
+                choices = action.choices if action is not None and action.metavar is None else None
+                yield name if choices is None else f"one of {', '.join(map(str, choices))}"
 
 
 class CommandHelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -33,6 +33,7 @@ KEYS = (
     "day", "week", "month", "session", "project", "repo", "model", "branch", "agent", "tool", "prompt", "block",
     "client",
 )  # fmt: skip
+TOTAL = "total"  # alone: everything in one row
 MODES = ("calculate", "display", "auto")
 # The label of a row of ``auto``: compaction, aborted streams, side questions.
 UNLOGGED = "recorded by the client, not in the log"

@@ -5,7 +5,7 @@ session is what a bundle holds: only its own files (``storage/session_files.py``
 from there puts them into the home that the user names, mode 0600, with the present time, as a change that can be
 undone. Nothing that is there is overwritten: a session that the home has, in this state or a later one, stays.
 
-A log in another dialect becomes a session that the client resumes; what that loses is said.
+A log in another dialect becomes a session that the client resumes; the plan lists what is lost.
 """
 
 from __future__ import annotations

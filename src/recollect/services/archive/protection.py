@@ -62,7 +62,7 @@ def protection(data: Path, homes: Sequence[Path], now: dt.datetime) -> Protectio
     installed = _read(data, "installed.json", ProtectInstall)
     last = _read(data, "last-run.json", ProtectRun)
     if installed is None:
-        return Protection("off", "nothing archives these sessions by itself")
+        return Protection("off", "no scheduled archive (recollect protect)")
     covered = {Path(home).resolve() for home in installed.homes}
     missing = [home for home in homes if home.resolve() not in covered]
     if missing:

@@ -86,7 +86,7 @@ def present_text(path: Path) -> str:
     except FileNotFoundError:
         raise NotFound(
             f"{path}: no such file",
-            hint="give the path of a file that exists; `recollect log PATH` needs none",
+            hint="give the path of a file that exists; `recollect log PATH` also works for deleted files",
         ) from None
     except OSError as cause:
         raise StorageError("read", path, cause, hint=fsops.next_step(cause)) from cause

@@ -24,6 +24,7 @@ from recollect.model.cost.report import (
     KEYS,
     MAIN_AGENT,
     MODES,
+    TOTAL,
     CostAggregator,
     CostQuery,
     CostReport,
@@ -72,7 +73,7 @@ def costs(
     progress: Progress | None = None,
     source: UsageSource | None = None,
 ) -> CostReport:
-    """What was used, and what it cost, under the keys ``by`` names; without any, in one row.
+    """What was used, and what it cost, under the keys ``by`` names; without any, or by ``total``, in one row.
 
     ``since`` and ``until`` are moments, the second no longer meant. ``timezone`` says whose days are
     meant: a name such as Europe/Berlin, UTC, or local. ``project`` is a directory, or part of one's
@@ -80,6 +81,7 @@ def costs(
     titles are those that ``Home(data=data)`` knows. ``progress`` is told (done, total) in bytes where the
     logs themselves are read; ``source`` is one that was read.
     """
+    by = () if tuple(by) == (TOTAL,) else tuple(by)
     _check(by, mode)
     _check_prompts(by, opened, mode, is_detailed=explain or performance)
     offset = offset_of(timezone)
@@ -89,7 +91,7 @@ def costs(
             homes, by, opened=opened, is_recorded=is_recorded, is_timed=performance, progress=progress
         )
     one = CostReportBuilder(
-        source, homes, tuple(by), _milliseconds(since), _milliseconds(until), database=opened.database
+        source, homes, by, _milliseconds(since), _milliseconds(until), database=opened.database
     )
     one.choose(project, model, session, data)
     prices = prices or _own_prices()
@@ -497,11 +499,13 @@ def _moment(at: int | None) -> dt.datetime | None:
 
 
 def _check(by: Sequence[str], mode: str) -> None:
+    if TOTAL in by:
+        raise UsageError(f"by {','.join(by)}: total is one row for everything", hint="name it alone")
     for key in by:
         if key not in KEYS:
-            raise UsageError(f"by {key!a}: unknown", hint=f"one of {', '.join(KEYS)}")
-    if len(set(by)) != len(by):
-        raise UsageError(f"by {', '.join(by)}: a key stands twice", hint="name each key once")
+            raise UsageError(f"by {key!a}: unknown", hint=f"one of {', '.join((*KEYS, TOTAL))}")
+        if by.count(key) > 1:
+            raise UsageError(f"by {','.join(by)}: {key} is given twice", hint="name each key once")
     if mode not in MODES:
         raise UsageError(f"mode {mode!a}: not known", hint=f"the modes are {', '.join(MODES)}")
 

@@ -71,7 +71,8 @@ class SyncClient:
         """The remote as a server, for requests that only a server supports."""
         if not is_server(self.login.address):
             raise UsageError(
-                f"{self.login.address}: is a directory, and cannot answer that", hint="log in to a server"
+                f"{self.login.address}: sync uses a folder; this needs a server",
+                hint="`recollect sync login URL`",
             )
         from recollect.sync.http_remote import HttpRemote
 
