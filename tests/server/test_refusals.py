@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from recollect.server import tenancy
 from recollect.server.app import ROUTES, Endpoint, make_app
+from recollect.server.database.contract import Unavailable
 from recollect.server.database.records import ApiToken, OrgTeam
 from recollect.server.database.sql_base import now_ms
 from recollect.server.limits import ServerLimits
@@ -223,6 +224,25 @@ def test_a_token_is_remembered_for_a_moment_only() -> None:
         return statuses
 
     assert in_world(Kind("memory"), scene) == [200, 200, 401, 200, 401]
+
+
+@pytest.mark.parametrize("is_silent", [False, True], ids=["refuses", "does not answer"])
+def test_a_token_whose_use_cannot_be_noted_is_admitted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_silent: bool
+) -> None:
+    """A date in a list is no reason to refuse a read."""
+
+    async def used(*_: object) -> None:
+        if is_silent:
+            await asyncio.sleep(60)
+        raise Unavailable("read-only")
+
+    async def scene(made: World) -> int:
+        monkeypatch.setattr(made.database, "used", used)
+        return (await asyncio.wait_for(made.ask("GET", "/v1/sessions"), 10)).status_code
+
+    assert in_world(Kind("memory"), scene) == 200
+    assert is_silent or any(one.getMessage() == "token use" for one in caplog.records)
 
 
 @pytest.mark.parametrize("set_back", [0, 3_600_000], ids=["clock goes on", "clock set back"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -350,6 +351,47 @@ def test_a_database_that_lets_nobody_in_is_said_to(cluster: Cluster) -> None:
     assert stranger != cluster.dsn()
     with pytest.raises(Unavailable, match="nobody_known"):
         asyncio.run(PostgresDatabase(stranger).migrate())
+
+
+def test_reads_are_answered_while_the_database_is_read_only(cluster: Cluster) -> None:
+    """As after a disk that filled up, or an operator's ALTER SYSTEM: a read needs no note of its token. Writes are a 503
+    that may be repeated, and go on when the database accepts them again."""
+
+    async def scene(made: World) -> list[object]:
+        await made.put("s1", prompt("needle") + reply("m-1"))
+        user = await made.member("Eve")
+        secrets = [(await made.secret(user))[0] for _ in range(4)]
+        _set_read_only(cluster, "on")
+        found: list[object] = []
+        paths = ("/v1/search?q=needle", "/v1/sessions", "/v1/cost", "/v1/sessions/s1/log")
+        try:
+            for path, secret in zip(paths, secrets, strict=True):
+                started = time.monotonic()
+                found.append((await made.ask("GET", path, token=secret)).status_code)
+                found.append(time.monotonic() - started < 2)
+            found.append((await made.put("s2", prompt("more"))).status_code)
+        finally:
+            _set_read_only(cluster, "off")
+        found.append((await made.put("s2", prompt("more"))).status_code)
+        return found
+
+    found = in_world(_Patient(cluster.dsn()), scene)
+    assert found == [200, True] * 4 + [503, 200]
+
+
+def _set_read_only(cluster: Cluster, value: str) -> None:
+    cluster.psql(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
+    cluster.psql("SELECT pg_reload_conf()")
+
+
+class _Patient(Kind):
+    """PostgreSQL that is waited for as long as no request above is allowed to take."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__("postgres", address)
+
+    def make(self) -> PostgresDatabase:
+        return PostgresDatabase(self.address, patience=3.0)
 
 
 def test_reads_go_to_the_replica_and_come_back_where_it_is_gone(cluster: Cluster) -> None:

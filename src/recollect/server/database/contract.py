@@ -169,7 +169,7 @@ class Database(Protocol):
         """The token with this hash, its user and organisation, in any state."""
 
     async def used(self, token: ApiToken, now: int) -> None:
-        """Record that a token was used."""
+        """Record that a token was used. Tried once: nothing but a date depends on it."""
 
     # --- logs ------------------------------------------------------------------------------------
 

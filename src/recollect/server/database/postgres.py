@@ -311,12 +311,14 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
                 found = await connection.fetch(sql, *values)
                 return found
 
-    async def _write(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+    async def _write(
+        self, org: str, work: Callable[[Transaction], Awaitable[Result]], *, is_retried: bool = True
+    ) -> Result:
         async def once() -> Result:
             async with self._transaction(org) as tx:
                 return await work(tx)
 
-        return await self._retried(once)
+        return await self._retried(once, None if is_retried else 0.0)
 
     @contextlib.asynccontextmanager
     async def _transaction(self, org: str) -> AsyncIterator[Transaction]:
@@ -324,10 +326,11 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
             await _as_org(connection, org, is_write=True)
             yield _PostgresTransaction(connection)
 
-    async def _retried(self, work: Callable[[], Awaitable[Result]]) -> Result:
+    async def _retried(self, work: Callable[[], Awaitable[Result]], patience: float | None = None) -> Result:
         """Retry until it works or a timeout; a failover takes some seconds."""
         loop = asyncio.get_running_loop()
-        deadline, pause = loop.time() + self._patience, _RETRY_FIRST
+        deadline = loop.time() + (self._patience if patience is None else patience)
+        pause = _RETRY_FIRST
         while True:
             if self._pool is None:
                 raise Unavailable("the server is closing")

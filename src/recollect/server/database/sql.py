@@ -224,7 +224,7 @@ class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
         async def work(tx: Transaction) -> None:
             await tx.rows("UPDATE tokens SET last_used = $2 WHERE id = $1", token.id, now)
 
-        await self._write(token.org, work)
+        await self._write(token.org, work, is_retried=False)
 
     # --- sessions and files ----------------------------------------------------------------------
 

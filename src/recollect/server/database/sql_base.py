@@ -52,8 +52,10 @@ class SqlRunner(ABC):
         """Rows of a query, with everything that was acknowledged."""
 
     @abstractmethod
-    async def _write(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
-        """A transaction; durable when this returns."""
+    async def _write(
+        self, org: str, work: Callable[[Transaction], Awaitable[Result]], *, is_retried: bool = True
+    ) -> Result:
+        """A transaction; durable when this returns. ``is_retried``: while the database does not answer."""
 
     @abstractmethod
     async def _commit(self, ask: AppendRequest) -> Moved | None:

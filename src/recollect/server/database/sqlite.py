@@ -325,7 +325,9 @@ class SqliteDatabase(SqlDatabase):
             self._connections.append(connection)
         return list(connection.execute(sql, values))
 
-    async def _write(self, org: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+    async def _write(
+        self, org: str, work: Callable[[Transaction], Awaitable[Result]], *, is_retried: bool = True
+    ) -> Result:
         result: Result = await self._enqueued(None, work)
         return result
 
