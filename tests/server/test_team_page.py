@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from recollect.server.database.sql_base import now_ms
 from recollect.server.limits import ServerLimits
 from recollect.server.tenancy import SKEW_MS
 from recollect.services.documents.page import ErrorDocument, LoginDocument, SignedOutDocument
+from recollect.services.sync.resume_url import session_of
 from recollect.services.sync.selection import PushScan
 from recollect.sync.wire import ENCRYPTED
 from recollect.web.gate import LOGIN
@@ -482,16 +484,19 @@ def test_retention_is_that_of_the_organisation(kind: Kind, tmp_path: Path) -> No
     assert on_page(kind, tmp_path, scene) == [36_500, 45]
 
 
-def test_resuming_is_pulling_first(tmp_path: Path) -> None:
-    """Nothing of this machine's directories is looked at or told."""
+def test_resuming_fetches_the_session_and_no_other(tmp_path: Path) -> None:
+    """By its address on this page, which `recollect resume` understands. Nothing of this machine's directories is told."""
 
-    async def scene(_: World, page: TeamPage) -> object:
-        return (await page.get(f"/api/sessions/{ONE}/resume"))["line"]
+    async def scene(_: World, page: TeamPage) -> list[str]:
+        way = await page.get(f"/api/sessions/{ONE}/resume")
+        (group, *_) = (await page.get("/api/search?q=Q1"))["groups"]
+        assert group["resume"] == way["line"].replace(ONE, group["session"])
+        assert shlex.split(way["line"]) == way["argv"]
+        return list(way["argv"])
 
-    assert (
-        on_page(Kind("memory"), tmp_path, scene)
-        == f"recollect sync pull --into-home --apply && claude --resume {ONE}"
-    )
+    *command, url = on_page(Kind("memory"), tmp_path, scene)
+    assert (command, url) == (["recollect", "resume"], f"{ORIGIN}/#/s/{ONE}")
+    assert session_of(url, ORIGIN) == ONE
 
 
 def test_a_session_can_be_saved_in_every_format(tmp_path: Path) -> None:

@@ -41,11 +41,11 @@ from recollect.services.documents.encoding import encoded
 from recollect.services.documents.parts import PageResumeDocument
 from recollect.services.documents.search import PageSearchDocument
 from recollect.services.page.members import (
-    PULL,
     AccessDenial,
     Member,
     MirrorBackend,
     MirrorBackends,
+    resume_command,
     resume_line,
 )
 from recollect.services.page.session import head_document
@@ -176,9 +176,12 @@ class MemberPage(Page):
     backend: MirrorBackend
     listed: TeamSessionList
 
-    def __init__(self, backend: MirrorBackend, version: str, exports: Mapping[str, ExportFormat]) -> None:
+    def __init__(
+        self, backend: MirrorBackend, version: str, exports: Mapping[str, ExportFormat], origin: str
+    ) -> None:
         super().__init__(backend, "", version, exports)
         self.backend, self.listed = backend, TeamSessionList(backend)
+        self._origin = origin
 
     def search(self, values: Values) -> PageSearchDocument:
         """The server's own search, by session; of one session that of its copy."""
@@ -199,7 +202,7 @@ class MemberPage(Page):
             limit=values["limit"],
             width=values["width"],
         )
-        return search_document(self.backend.team, asked, resume_line)
+        return search_document(self.backend.team, asked, partial(resume_line, self._origin))
 
     def cost(self, values: Values) -> CostDocument:
         """The server's own report."""
@@ -225,15 +228,16 @@ class MemberPage(Page):
     def resume(self, values: Values) -> PageResumeDocument:
         """How to continue it on the member's machine; nothing is looked up on this one."""
         session = self.backend.reading(values["session"])
+        line = resume_line(self._origin, session.id)
         return PageResumeDocument(
             session=session.id,
             title=session.title,
             cwd=session.cwd,
             cwd_exists=True,
-            command=PULL,
-            argv=tuple(PULL.split()),
+            command=line,
+            argv=resume_command(self._origin, session.id),
             nearby=(),
-            line=resume_line(session.id),
+            line=line,
         )
 
     def about(self, member: Member, token: str, token_end: int | None) -> documents.MeDocument:
@@ -581,7 +585,7 @@ class MembersApp:
     def _opened(self, member: Member) -> MemberPage:
         place = member.organization, member.id
         # Not under the lock, which the event loop takes too: a copy that is being fetched waits for the event loop.
-        page = MemberPage(self._backends.desk(member), self._version, self._exports)
+        page = MemberPage(self._backends.desk(member), self._version, self._exports, self._address.origin)
         page.stopping = self._stopping
         with self._lock:
             known = self._pages.get(place)

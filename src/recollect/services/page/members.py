@@ -16,6 +16,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -33,7 +34,6 @@ from recollect.storage.home_walk import FoundLog
 from recollect.sync.wire import RemoteSession
 from recollect.system import fsops
 
-PULL = "recollect sync pull --into-home --apply"
 _MOST_ORGANIZATIONS, _MOST_NAMED = 32, 200_000
 # How much longer than a list it takes until copies of deleted sessions are looked for: no member is shown them meanwhile.
 _GONE_RESTS = 30
@@ -217,6 +217,11 @@ class MirrorBackends:
             return found
 
 
-def resume_line(session: str) -> str:
-    """The command that continues a session on another machine."""
-    return f"{PULL} && claude --resume {shlex.quote(session)}"
+def resume_command(origin: str, session: str) -> tuple[str, ...]:
+    """The command that continues a session on the member's machine: it fetches that session and no other."""
+    return "recollect", "resume", f"{origin}/#/s/{quote(session, safe='')}"
+
+
+def resume_line(origin: str, session: str) -> str:
+    """The same, for a shell."""
+    return shlex.join(resume_command(origin, session))
