@@ -39,7 +39,7 @@ from recollect.services.naming import in_short
 from recollect.services.session import Session
 from recollect.storage.logs.reader import read_lines
 from recollect.system.locations import agent_of, claude_homes
-from recollect.system.paths import AGENTS, CLAUDE
+from recollect.system.paths import AGENTS, CLAUDE, agent_homes
 
 _CANDIDATES = 20
 
@@ -53,11 +53,17 @@ class Resumption(Struct, frozen=True):
     cwd_exists: bool
     argv: tuple[str, ...]
     nearby: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # why the client may refuse it
 
     @property
     def command(self) -> str:
         """The command as one would type it, in ``cwd``."""
         return shlex.join(self.argv)
+
+    @property
+    def client(self) -> str:
+        """The client's program; before it may stand what sets its home."""
+        return next(word for word in self.argv if word != "env" and "=" not in word)
 
 
 def found_session(
@@ -136,20 +142,54 @@ def resumption(session: Session, cwd: str | None = None) -> Resumption:
             hint=f"hand it over to one that is here: recollect convert {session.id} --to claude",
         )
     if agent != CLAUDE:
-        directory = str(Path(cwd).expanduser().absolute()) if cwd is not None else directory
-        exists = bool(directory) and Path(directory).is_dir()
-        from recollect.storage.foreign.mirror import native_name
-
-        argv = (*AGENTS[agent].resume, native_name(session.home.root, session.id))
-        return Resumption(session.id, session.title, directory, exists, argv)
+        return _other_resumption(session, agent, directory if cwd is None else _absolute(cwd))
     if cwd is not None:
-        directory = str(Path(cwd).expanduser().absolute())
+        directory = _absolute(cwd)
         at_home = _is_project_of(directory, session)
     exists = bool(directory) and Path(directory).is_dir()
     by_id = at_home and exists and session.file.is_uuid and _is_clients_home(session)
     name = session.id if by_id else str(session.place.absolute())
     nearby = () if exists or not directory else tuple(_moved_to(session, Path(directory).name))
     return Resumption(session.id, session.title, directory, exists, ("claude", "--resume", name), nearby)
+
+
+def _other_resumption(session: Session, agent: str, directory: str) -> Resumption:
+    """How the client of another agent goes on, if it still has the session."""
+    from recollect.storage.foreign.mirror import dialect_of, facts_of_mirror, native_file, native_name
+
+    root = session.home.root
+    source, facts = native_file(root, session.path), facts_of_mirror(root)
+    if source is None or facts is None:
+        raise UsageError(
+            f"session {session.id}: {agent} no longer has its file, only recollect's mirror has it",
+            hint="write its files back with: recollect export"
+            f" {session.id} --format original --no-redact --output DIR"
+            f"; or hand it over: recollect convert {session.id} --to claude",
+        )
+    obstacle = dialect_of(agent).not_resumed(source, session.glance.version)
+    argv = (*_at_home(agent, facts.source), *AGENTS[agent].resume, native_name(root, session.id))
+    exists = bool(directory) and Path(directory).is_dir()
+    notes = () if obstacle is None else (obstacle,)
+    return Resumption(session.id, session.title, directory, exists, argv, notes=notes)
+
+
+def _at_home(agent: str, home: str) -> tuple[str, ...]:
+    """What goes before the client's command, so that it looks into this home; nothing where it does so by itself."""
+    usual = next(path for name, path, _ in agent_homes(os.environ) if name == agent)
+    if os.path.realpath(usual) == os.path.realpath(home):
+        return ()
+    variable, below = AGENTS[agent].place
+    names = Path(home).parts
+    if not variable or names[len(names) - len(below) :] != below:
+        raise UsageError(
+            f"{home}: the client of {agent} looks for its sessions only in {usual}",
+            hint="copy the session's files there, and resume it then",
+        )
+    return "env", f"{variable}={Path(*names[: len(names) - len(below)])}"
+
+
+def _absolute(cwd: str) -> str:
+    return str(Path(cwd).expanduser().absolute())
 
 
 def _directory(session: Session) -> tuple[str, bool]:

@@ -65,6 +65,11 @@ class AgentRow:
         self.usual, self.marks, self.resume = usual, marks, resume
         self.variable, self.below = variable, below
 
+    @property
+    def place(self) -> tuple[str, tuple[str, ...]]:
+        """The variable that leads a client elsewhere, and what its home is below that."""
+        return ("XDG_DATA_HOME", self.usual[1:]) if self.usual[0] == "@" else (self.variable, self.below)
+
 
 # One row each; what its files mean is in the module of storage/foreign that has its name.
 AGENTS = {

@@ -73,3 +73,7 @@ def resumed(thread: MirroredThread) -> list[Item]:
 
 def deletion_warning(home: Path) -> str | None:
     return None
+
+
+def not_resumed(source: str, version: str | None) -> str | None:
+    return None

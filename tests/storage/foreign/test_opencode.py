@@ -271,7 +271,9 @@ def test_a_session_is_found_and_resumed_by_the_clients_own_id(home: Path, tmp_pa
     session = found.session(SESSION)
     assert is_uuid(session.id)
     assert found.session(session.id[:8]).id == session.id
-    assert resumption(session).argv == ("opencode", "--session", SESSION)
+    way = resumption(session)
+    assert way.argv == ("env", f"XDG_DATA_HOME={home.parent}", "opencode", "--session", SESSION)
+    assert way.client == "opencode"
 
 
 def test_a_database_that_is_none_stops_no_one(home: Path, tmp_path: Path) -> None:

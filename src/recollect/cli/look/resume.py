@@ -79,8 +79,7 @@ def run(options: Namespace) -> int:
             return _print_way(options, resumption(session, options.cwd), _restore_command(options, session))
         home, session = _restored(options, session)
     way = resumption(session, options.cwd)
-    if session.id in home.live_ids():
-        output.note("Note: a client has this session open; using it twice at once creates two branches.")
+    _tell_doubts(home, way)
     if options.json or options.only_print:
         _print_way(options, way)
     if way.cwd_exists:
@@ -91,6 +90,14 @@ def run(options: Namespace) -> int:
     output.note(visible(f"Note: {moved.message}"))
     output.note(visible(f"  {moved.hint}"))
     return 0
+
+
+def _tell_doubts(home: Home, way: Resumption) -> None:
+    """What speaks against going on with it."""
+    if way.session in home.live_ids():
+        output.note("Note: a client has this session open; using it twice at once creates two branches.")
+    for note in way.notes:
+        output.note(visible(f"Note: {note}"))
 
 
 def _pick(options: Namespace) -> bool:
@@ -212,9 +219,9 @@ def _moved(options: Namespace, way: Resumption) -> NotFound:
 
 def _go(way: Resumption) -> int:
     program = shutil.which(way.argv[0])
-    if program is None:
+    if program is None or shutil.which(way.client) is None:
         raise NotFound(
-            f"program {way.argv[0]!r} is not on PATH",
+            f"program {way.client!r} is not on PATH",
             hint=f"install it, or type: {command_line(way)}",
         )
     output.note(f"{visible(way.cwd)}: {visible(way.command)}")

@@ -24,12 +24,13 @@ from recollect.system.peek import ReadProblems
 # 2: keys of calls have the turn; in a fork of a fork, each call belongs to the fork that made it.
 TRANSLATION = 2
 NAMES = "session_index.jsonl"
+_ARCHIVE = "archived_sessions"
 
 
 def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
     """Every rollout once, the plain form before the compressed, oldest first; then the names."""
     found: dict[str, str] = {}
-    for directory in ("sessions", "archived_sessions"):
+    for directory in ("sessions", _ARCHIVE):
         for where, names in walked(home / directory, problems):
             for name in names:
                 if ROLLOUT.match(name):
@@ -85,3 +86,10 @@ def resumed(thread: MirroredThread) -> list[Item]:
 def deletion_warning(home: Path) -> str | None:
     """It deletes nothing by itself."""
     return None
+
+
+def not_resumed(source: str, version: str | None) -> str | None:
+    """Archived threads are an error since 0.117; the first era, which noted no version, ended with 0.29."""
+    if source.startswith(f"{_ARCHIVE}/"):
+        return "it is archived: Codex since 0.117 does not resume it before it is taken out of its archive"
+    return "clients of today find threads of Codex before 0.30 empty" if version is None else None

@@ -126,6 +126,11 @@ def deletion_warning(home: Path) -> str | None:
     )
 
 
+def not_resumed(source: str, version: str | None) -> str | None:
+    """It resumes all that it lists."""
+    return None
+
+
 def finish(home: Path, into: AgentMirror) -> None:
     """Nothing concerns several sessions."""
 

@@ -74,6 +74,9 @@ class AgentDialect(Protocol):
     def deletion_warning(self, home: Path) -> str | None:
         """What the client is about to delete."""
 
+    def not_resumed(self, source: str, version: str | None) -> str | None:
+        """Why clients do not resume a session although they have its file; ``version`` is that of its last client."""
+
 
 def dialect_of(agent: str) -> AgentDialect:
     """The module that knows an agent."""
@@ -492,6 +495,39 @@ def own_name(root: Path, native: str) -> str | None:
     """The session that a client calls so, by the name it has here; None where it is not mirrored."""
     place = _saved(root).placed.get(native)
     return None if place is None or place.agent is not None else place.session
+
+
+def native_file(root: Path, log: Path) -> str | None:
+    """The file of a mirrored session below its client's home, where it is now; None where the client has it no more.
+
+    Rows of a store are looked for only as far as their store.
+    """
+    facts = facts_of_mirror(root)
+    if facts is None:
+        return None
+    units = dialect_of(facts.agent).units(Path(facts.source))
+    here = {name: unit.source for unit in units for name in (_file_name(unit.source), unit.source)}
+    named = _sources_of(log)
+    if not named:
+        return next((unit.source for unit in units), None)
+    found = (here.get(name) or here.get(_file_name(name)) for name in reversed(named))
+    return next((source for source in found if source is not None), None)
+
+
+def _sources_of(log: Path) -> list[str]:
+    """The files that a log was mirrored from, in order."""
+    named = []
+    with log.open("rb") as file:
+        for raw in file:
+            line = loose_value(raw) if b'"foreign-source"' in raw else None
+            if isinstance(line, dict) and line.get("type") == SOURCE and line.get("source"):
+                named.append(str(line["source"]))
+    return named
+
+
+def _file_name(source: str) -> str:
+    """The same wherever the client moved it, compressed or not."""
+    return source.rpartition("/")[2].removesuffix(".zst")
 
 
 def alias_log(root: Path, name: str) -> Path | None:

@@ -27,7 +27,7 @@ from recollect.storage.foreign.opencode_store import Fields, OpenCodeRecord, Ope
 from recollect.storage.foreign.parts import thinking, tool_use
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 
-__all__ = ["TRANSLATION", "deletion_warning", "finish", "mirror", "resumed", "units"]
+__all__ = ["TRANSLATION", "deletion_warning", "finish", "mirror", "not_resumed", "resumed", "units"]
 
 TRANSLATION = 1
 _UNTITLED = "New session - "
@@ -58,6 +58,11 @@ def resumed(thread: MirroredThread) -> list[Item]:
 
 def deletion_warning(home: Path) -> str | None:
     """It deletes nothing by itself."""
+    return None
+
+
+def not_resumed(source: str, version: str | None) -> str | None:
+    """It resumes all that it lists."""
     return None
 
 

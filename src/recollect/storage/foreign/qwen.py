@@ -79,6 +79,11 @@ def deletion_warning(home: Path) -> str | None:
     return None
 
 
+def not_resumed(source: str, version: str | None) -> str | None:
+    """It resumes all that it lists."""
+    return None
+
+
 def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     """Translate what a chat has gained."""
     state = msgspec.msgpack.decode(saved, type=_ChatState) if saved else _ChatState()
