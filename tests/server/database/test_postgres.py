@@ -534,6 +534,21 @@ def test_a_search_that_ends_early_says_how_far_it_came(
     assert found == [([], True, ms[10]), ([], True, ms[0]), (["s0"], False, None)]
 
 
+def test_a_sweep_leaves_no_list_of_new_words_behind(cluster: Cluster) -> None:
+    """Every search reads those lists as a whole, also of months to which nothing is added any more."""
+
+    async def scene(made: World) -> list[bool]:
+        for month in ("01", "02", "03"):
+            await made.put(f"s{month}", prompt(f"words of {month}", at=f"2026-{month}-15T12:00:00.000Z"))
+        await made.database.sweep(now_ms(), 604_800_000)
+        async with made.database._pool.acquire() as connection:  # type: ignore[attr-defined]
+            pages = await connection.fetchval(postgres_search.EMPTY_LISTS)
+            await made.put("s04", prompt("words of 04", at="2026-04-15T12:00:00.000Z"))
+            return [pages == 0, await connection.fetchval(postgres_search.EMPTY_LISTS) > 0]
+
+    assert in_world(Kind("postgres", cluster.dsn()), scene) == [True, True]
+
+
 def test_search_uses_its_index_while_new_words_arrive(cluster: Cluster) -> None:
     """One organisation, vectors as large as those of real blocks, just stored and not vacuumed: the list of new words
     stays so short that the index is still the cheapest way to a rare word."""

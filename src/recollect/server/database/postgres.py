@@ -31,6 +31,7 @@ from recollect.server.database.postgres_directory import PostgresDirectory
 from recollect.server.database.postgres_lake import PostgresLake
 from recollect.server.database.postgres_search import (
     BLOCKS,
+    EMPTY_LISTS,
     SETTINGS,
     SHORT_LIST,
     BlockSearch,
@@ -462,6 +463,7 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
     async def _tidy_months(self, now: int, audit_before: int = 0, usage_before: int = 0) -> int:
         await self._read_now(EVERY_ORG, CREATE_MONTHS, now)
         await self._read_now(EVERY_ORG, DROP_EMPTY_SUMS)
+        await self._read_now(EVERY_ORG, EMPTY_LISTS)
         return int((await self._read_now(EVERY_ORG, EMPTY_MONTHS, audit_before, usage_before))[0][0])
 
     async def _forget_derived(self, tx: Transaction) -> None:

@@ -41,6 +41,8 @@ SETTINGS = (
 # New words wait in a list that every search reads as a whole. With PostgreSQL's 4 MB for each month that list costs more
 # than the index saves, and the planner passes the index by; with 256 kB there is a third more WAL. For connections that append.
 SHORT_LIST = "SELECT set_config('gin_pending_list_limit', '1MB', false)"
+# A month to which nothing is added keeps its last list, and every search reads it.
+EMPTY_LISTS = "SELECT sum(gin_clean_pending_list(inhrelid)) FROM pg_inherits WHERE inhparent = 'texts_by_words'::regclass"
 
 
 def windows(now: int) -> list[Window]:
