@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from recollect.cli.main import main
-from tests.cli.session_logs import SessionLog
+from tests.cli.session_logs import SESSION, SessionLog
+from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import codex_samples, other_samples, tree_state
 
 # A session with tools in each sample: its agent, id and a start of the id that people type.
@@ -69,6 +70,25 @@ def seen(homes: dict[str, Path]) -> dict[str, object]:
         if path.is_file()
     }
     return {agent: tree_state(home) for agent, home in homes.items()} | {"content": content}
+
+
+@pytest.mark.parametrize("place", [".codex", ".gemini", ".qwen", "elsewhere"])
+def test_nothing_is_restored_into_the_home_of_another_agent(
+    own_home: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    """With a session in it, or only with the settings of its client; the plan refuses it too."""
+    SessionLog().prompt("k1", "Why is it red?").write(own_home / ".claude")
+    assert main(["archive", "add", "--all"]) == 0
+    tiny_homes.codex(own_home / "elsewhere")
+    (own_home / place).mkdir(exist_ok=True)
+    (own_home / place / "config.toml").write_text("")
+    before = tree_state(own_home / place)
+    for words in (["--apply"], []):
+        capsys.readouterr()
+        where = ["--to", str(own_home / place)]
+        assert main(["archive", "restore", SESSION, *where, *words]) == 2
+        assert "where recollect writes nothing" in capsys.readouterr().err
+    assert tree_state(own_home / place) == before
 
 
 def test_no_command_changes_the_home_of_another_agent(

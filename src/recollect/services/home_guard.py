@@ -7,6 +7,7 @@ changed or added there, no client would ever see.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from recollect.model.ids import SessionId
 from recollect.storage.home import ClaudeHome
 from recollect.storage.live import live_sessions
 from recollect.system.locations import agent_of, claude_homes
-from recollect.system.paths import CLAUDE
+from recollect.system.paths import CLAUDE, agent_at, client_homes
 
 if TYPE_CHECKING:
     from recollect.services.session import Session
@@ -60,6 +61,32 @@ def refuse_mirrored(session: Session) -> None:
             f"session {session.id}: it belongs to {agent}, whose sessions recollect only reads",
             hint=f"make one of Claude out of it first: recollect convert {session.id} --to claude --apply",
         )
+
+
+def refuse_client_home(target: Path) -> None:
+    """Refuse to put a session of another client below a directory that a client takes for its home."""
+    agent = _home_around(target)
+    if agent is not None:
+        raise UsageError(
+            f"{target}: lies in the home of {agent}, where recollect writes no session of another",
+            hint="name another directory with --into DIR, and copy the file yourself",
+        )
+
+
+def refuse_agent_home(target: Path) -> None:
+    """Refuse to restore into the home of another agent: its client would not know what to do with our log."""
+    agent = _home_around(target) or agent_at(str(target))
+    if agent != CLAUDE:
+        raise UsageError(
+            f"{target}: is the home of {agent}, where recollect writes nothing",
+            hint="name another directory with --to DIR",
+        )
+
+
+def _home_around(target: Path) -> str | None:
+    real = target.expanduser().resolve()
+    homes = ((agent, Path(path).resolve()) for agent, path in client_homes(os.environ))
+    return next((agent for agent, home in homes if real.is_relative_to(home)), None)
 
 
 def without_mirrors(homes: Iterable[ClaudeHome]) -> list[ClaudeHome]:

@@ -97,9 +97,10 @@ def agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
     return [(agent, *_places(row, environ)[0]) for agent, row in AGENTS.items()]
 
 
-def all_agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Every directory that a client of another agent takes for its home: the one a variable names, and the usual one."""
-    return [(agent, path) for agent, row in AGENTS.items() for path, _ in _places(row, environ)]
+def client_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Every directory that a client takes for its home, existing or not: those a variable names, and the usual ones."""
+    ours = [(CLAUDE, path) for path in (*named_homes(environ), *usual_homes(environ))]
+    return [*ours, *((agent, path) for agent, row in AGENTS.items() for path, _ in _places(row, environ))]
 
 
 def _places(row: AgentRow, environ: Mapping[str, str]) -> list[tuple[str, str]]:

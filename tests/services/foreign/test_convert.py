@@ -153,6 +153,18 @@ def test_nothing_is_written_into_the_home_of_a_client(codex: recollect.Session, 
     assert not list((own_home / ".claude").rglob("*.jsonl"))
 
 
+@pytest.mark.parametrize("place", [".codex", ".gemini", ".qwen", "xdg-data/opencode", "named", ".claude"])
+def test_nothing_is_written_where_a_client_would_make_its_home(
+    codex: recollect.Session, own_home: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Also before there is a session in it, or the directory itself."""
+    monkeypatch.setenv("CODEX_HOME", str(own_home / "named"))
+    plan = convert.planned(codex, "claude", own_home / place / "below")
+    with pytest.raises(UsageError, match="lies in the home of"):
+        convert.apply(plan)
+    assert not (own_home / place).exists()
+
+
 def test_a_session_of_the_same_client_is_refused(codex: recollect.Session, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="already"):
         convert.planned(codex, "codex", tmp_path)

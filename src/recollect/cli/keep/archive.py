@@ -52,6 +52,7 @@ from recollect.services.documents.archive import (
     archive_list_document,
     archived_session,
 )
+from recollect.services.home_guard import refuse_agent_home
 from recollect.services.homes import Home
 from recollect.services.session import Session
 from recollect.storage.archive.archive import Archive, ArchiveResult, RestorePlan
@@ -195,6 +196,8 @@ def _restore(options: Namespace, archive: Archive) -> int:
     chosen = archive.manifests() if options.all else [archive.find(name) for name in options.names]
     if not chosen:
         raise UsageError("archive restore: no session was named", hint="name sessions, or use --all")
+    if options.to is not None:
+        refuse_agent_home(options.to)
     homes = [home.path for home in chosen_homes(options.homes, may_be_missing=True)]
     done: list[ArchivedSessionDocument] = []
     changes: list[str] = []

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from recollect.errors import NotFound, RecollectError, StorageError, UsageError
 from recollect.model.ids import EntryId
+from recollect.services.home_guard import refuse_agent_home
 from recollect.services.session import Session
 from recollect.services.trash import planned_removal
 from recollect.storage.archive.archive import Archive, ArchiveDescription, ArchiveResult
@@ -170,6 +171,7 @@ def restore_home(manifest: Manifest, homes: Sequence[Path], *, are_named: bool) 
 
 def restore(archive: Archive, manifest: Manifest, home: Path) -> AppliedChange:
     """Restore a session into a home, or below another directory with the same layout. It can be undone."""
+    refuse_agent_home(home)
     log = home / manifest.log.path
     try:
         with FileLock(lock_path(log, archive.root.parent), guards=log):

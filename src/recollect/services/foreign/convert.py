@@ -25,7 +25,7 @@ from recollect.model.entry import Assistant, Entry, User
 from recollect.model.made_ids import derived_uuid
 from recollect.model.project_key import project_key
 from recollect.services.export import export
-from recollect.services.foreign.homes import machine_homes
+from recollect.services.home_guard import refuse_client_home
 from recollect.services.session import Session
 from recollect.storage.foreign.lines import encode, titled
 from recollect.system import fsops
@@ -87,14 +87,7 @@ def planned(session: Session, target: str, directory: Path) -> ConvertPlan:
 
 def apply(plan: ConvertPlan) -> None:
     """Write the new file. It must not be there yet, nor below the home of a client."""
-    target = plan.path.resolve()
-    for root in machine_homes():
-        home = (root.source or root.path).resolve()
-        if target.is_relative_to(home):
-            raise UsageError(
-                f"{plan.path}: lies in the home of {root.agent}, where recollect writes no session of another",
-                hint="name another directory with --into DIR, and copy the file yourself",
-            )
+    refuse_client_home(plan.path)
     fsops.make_directories(plan.path.parent)
     export.write_file(plan.path, (line + b"\n" for line in plan.lines), force=False)
 
