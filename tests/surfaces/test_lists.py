@@ -121,6 +121,19 @@ def test_what_only_the_archive_has_is_told_alike(case: Case) -> None:
     assert (0, 0) < (told["messages"], Decimal(told["cost_usd"]))
 
 
+def test_what_only_the_archive_has_is_counted_without_an_index(case: Case) -> None:
+    """The list, its sums and the costs are those of the index, the titles of sessions too."""
+    for words in (("list",), ("cost",), ("cost", "--by", "session")):
+        with_index, without = case.document(*words), case.document(*words, "--no-index")
+        with_index.pop("notes", None)
+        without.pop("notes", None)  # that the logs were read
+        assert with_index == without
+    rows = case.document("cost", "--by", "session", "--no-index")["rows"]
+    assert 3 == len(rows)
+    for words in ((), ("--no-index",)):
+        assert "A talk the archive has" in case.said("cost", "--by", "session", *words)
+
+
 def test_the_charts_of_an_exported_project_have_the_figures_of_the_commands(case: Case) -> None:
     """Cost by day, models and tools: cell by cell those of `stats --json`; days and total also those of `cost --json`."""
     _index_page(case)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from recollect.errors import RecollectError
 from recollect.index import catalogue
@@ -135,9 +135,6 @@ def listed(
     if query.with_usage and rows:
         used = session_sums(opened, [root.path for root in roots], {row.session or "" for row in rows})
     sessions = [_session(row, agents, live, counts.get(row.file), used) for row in rows]
-    if opened.database is None:
-        # Without an index, what was used is known of the logs in the homes only.
-        sessions = [structs.replace(one, used=None) if one.is_archived else one for one in sessions]
     return SessionListResult(sessions, total, source.left_out)
 
 

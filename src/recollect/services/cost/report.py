@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     PricedRow = tuple[CountedResponseRow, UsageLog, int | None]
 _BY_LOG = ("session", "project", "agent", "repo", "client")
-_FROM_LOGS = "read from the logs themselves: sessions that were deleted from the homes are not included"
+_FROM_LOGS = "read from the logs: deleted sessions that are not archived are missing"
 
 
 @unwatched()
@@ -97,7 +97,7 @@ def costs(
     prices = prices or _own_prices()
     moment = _milliseconds(now or dt.datetime.now(dt.UTC)) or 0
     report = one.made(offset, prices, mode, moment, explain=explain, performance=performance)
-    return _titled(report, opened) if opened.database is not None else report
+    return _titled(report, opened, source)
 
 
 def usage_source(
@@ -112,17 +112,33 @@ def usage_source(
     """The index, or without one all logs, read now: for what the keys ``by`` need."""
     if opened.database is not None:
         return IndexUsageSource(opened.database)
-    return _scanned(homes, by, is_recorded=is_recorded, is_timed=is_timed, progress=progress)
+    from recollect.services.cost.scan import scan
+
+    source = scan(
+        homes,
+        archive=opened.archive,
+        with_tools="tool" in by,
+        with_records=is_recorded,
+        with_durations=is_timed,
+        progress=progress,
+    )
+    source.notes.append(_FROM_LOGS)
+    return source
 
 
-def _titled(report: CostReport, opened: OpenIndex) -> CostReport:
+def _titled(report: CostReport, opened: OpenIndex, source: UsageSource) -> CostReport:
     """With the titles of the sessions in its rows."""
-    if "session" not in report.by or opened.database is None:
+    if "session" not in report.by:
         return report
-    from recollect.index.prompt_queries import session_titles
-
-    titles = session_titles(opened.database)
     shown = {row.keys["session"] for row in report.rows}
+    if opened.database is not None:
+        from recollect.index.prompt_queries import session_titles
+
+        titles = session_titles(opened.database)
+    else:
+        from recollect.services.cost.scan import titles_in
+
+        titles = titles_in(source.log_rows(), shown)
     return structs.replace(report, titles={name: titles[name] for name in shown if name in titles})
 
 
@@ -539,22 +555,6 @@ def with_repositories(logs: dict[int, UsageLog], rows: Iterable[UsageLogRow]) ->
         number: structs.replace(log, repo=found[log.session] if log.session != UNKNOWN else log.project)
         for number, log in logs.items()
     }
-
-
-def _scanned(
-    homes: Sequence[Path], by: Sequence[str], *, is_recorded: bool, is_timed: bool, progress: Progress | None
-) -> UsageSource:
-    from recollect.services.cost.scan import scan
-
-    source = scan(
-        homes,
-        with_tools="tool" in by,
-        with_records=is_recorded,
-        with_durations=is_timed,
-        progress=progress,
-    )
-    source.notes.append(_FROM_LOGS)
-    return source
 
 
 def _own_prices() -> PriceList:

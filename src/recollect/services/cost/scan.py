@@ -4,11 +4,12 @@ Every log is read whole by ``scan_worker``, here and in other processes. What th
 ``model.cost.copies`` decides which copy of a response counts: the same rows the index has, and the same answers to
 the same questions (``source.Source``).
 
-A scan knows only what is there: sessions that were deleted are not in it.
+A scan knows only what is there: sessions that were deleted and are not in the archive are not in it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,8 +17,10 @@ from typing import cast
 
 from msgspec import structs
 
+from recollect.errors import RecollectError
 from recollect.index.cost_queries import UnusedLog, UsageLogRow
 from recollect.index.response_queries import CountedResponseRow
+from recollect.index.schema import AGENT, SESSION
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, QUARTERS_A_DAY
 from recollect.model.cost.copies import ResponseCopy, counted
 from recollect.model.cost.prices import UNCERTAIN
@@ -25,7 +28,8 @@ from recollect.model.cost.reconcile import Counts, LoggedCopy, RecordedCost
 from recollect.model.cost.report import UsageGroup
 from recollect.services.cost.scan_worker import LogUsage, UsageTask, UsageTuple, usage_job
 from recollect.services.cost.source import UsageQuery, quarter_of
-from recollect.storage.home_walk import FoundLog, scan_logs
+from recollect.storage.home_walk import FoundLog, Role, scan_logs
+from recollect.storage.logs.summary import glance
 from recollect.system.pool import WorkerPool, bundles, cores, largest_first
 from recollect.system.unwatched import unwatched
 
@@ -46,15 +50,21 @@ Placed = tuple[int, UsageTuple]  # the number of the log, and what it says of a 
 def scan(
     homes: Sequence[Path],
     *,
+    archive: Path | None = None,
     with_tools: bool = True,
     with_records: bool = True,
     with_durations: bool = False,
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> LogUsageSource:
-    """Read all logs of some homes. What is not asked for is not looked for; what cannot be read is told."""
+    """Read all logs of some homes, and what only ``archive`` still has of them.
+
+    What is not asked for is not looked for; what cannot be read is told.
+    """
     problems: list[tuple[str, str]] = []
     found = [(home, log) for home in homes for log in scan_logs(home, problems) if log.role != "tool-output"]
+    if archive is not None and archive.is_dir():
+        found += _only_archived(archive, homes, [log.path for _, log in found])
     tasks = [
         UsageTask(log.path, log.session is None, with_tools, with_records, with_durations) for _, log in found
     ]
@@ -65,6 +75,28 @@ def scan(
             for number, ((home, log), answer) in enumerate(zip(found, answers, strict=True))
         ]
         return LogUsageSource(logs, answers, [f"could not be read: {path}: {why}" for path, why in problems])
+
+
+def _only_archived(
+    archive: Path, homes: Sequence[Path], there: Collection[str]
+) -> Iterator[tuple[Path, FoundLog]]:
+    from recollect.services.indexing.archived_logs import archived_logs
+
+    roles: dict[int, Role] = {SESSION: "session", AGENT: "agent"}
+    for log in archived_logs(archive, homes, there).logs:
+        if log.role in roles:
+            yield Path(log.home), FoundLog(log.path, roles[log.role], *log[3:])
+
+
+def titles_in(logs: Iterable[UsageLogRow], wanted: Collection[str]) -> dict[str, str]:
+    """The titles of some sessions by id, read from their logs; a session without one is left out."""
+    found: dict[str, str] = {}
+    for log in logs:
+        if log.session is not None and log.session in wanted and not log.is_agent:
+            with contextlib.suppress(RecollectError):  # its usage could not be read either, and that is noted
+                if title := glance(Path(log.path)).title:
+                    found.setdefault(log.session, title)
+    return found
 
 
 def _log_row(number: int, home: Path, log: FoundLog, answer: LogUsage) -> UsageLogRow:

@@ -101,10 +101,15 @@ def _summed(
 
 
 def _reported(opened: OpenIndex, homes: Sequence[Path]) -> dict[str, SessionSum]:
-    from recollect.services.cost.report import costs
+    # Not ``costs``: without an index that reads every log once more, for its title.
+    from recollect.services.cost.report import CostReportBuilder, offset_of, usage_source
 
     found: dict[str, SessionSum] = {}
-    for row in costs(homes, ["session", "model"], opened=opened).rows:
+    by = ("session", "model")
+    source = usage_source(homes, by, opened=opened)
+    builder = CostReportBuilder(source, homes, by, None, None, database=opened.database)
+    made = builder.made(offset_of("UTC"), price_list(), "calculate", 0, explain=False, performance=False)
+    for row in made.rows:
         one = found.setdefault(row.keys["session"], SessionSum(0, Tokens(), {}))
         one.responses += row.responses
         one.tokens += row.tokens
