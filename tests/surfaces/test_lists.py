@@ -130,8 +130,8 @@ def test_what_only_the_archive_has_is_counted_without_an_index(case: Case) -> No
         assert with_index == without
     rows = case.document("cost", "--by", "session", "--no-index")["rows"]
     assert 3 == len(rows)
-    for words in ((), ("--no-index",)):
-        assert "A talk the archive has" in case.said("cost", "--by", "session", *words)
+    for more in ([], ["--no-index"]):
+        assert "A talk the archive has" in case.said("cost", "--by", "session", *more)
 
 
 def test_the_charts_of_an_exported_project_have_the_figures_of_the_commands(case: Case) -> None:
