@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 from msgspec import Struct
 
 from recollect.index.database import IndexDatabase
-from recollect.index.schema import AGENT, QUARTER_MS, TOOL_OUTPUT, same_uuid
+from recollect.index.schema import AGENT, QUARTER_MS, SESSION, TOOL_OUTPUT, same_uuid
 
 Row = tuple[int, ...]
 Span = tuple[int, int]
@@ -181,12 +181,13 @@ def names(database: IndexDatabase) -> dict[int, str]:
 
 
 def unused_logs(database: IndexDatabase) -> list[UnusedLog]:
-    """The logs of sessions of which no log mentions a response."""
+    """The own logs of sessions of which no log mentions a response. Its own is looked at first: nearly all mention one."""
     found = database.rows(
-        "SELECT id, home, path, session FROM files WHERE role <> ? AND NOT gone AND session NOT NULL"
+        "SELECT id, home, path, session FROM files WHERE role = ? AND NOT gone AND session NOT NULL"
+        " AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.file = files.id)"
         " AND NOT EXISTS (SELECT 1 FROM files AS one JOIN usage ON usage.file = one.id"
         " WHERE one.session = files.session)",
-        TOOL_OUTPUT,
+        SESSION,
     )
     return [UnusedLog(*row) for row in found]  # type: ignore[arg-type]
 
