@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.main import main
+from recollect.cli.main import COMMANDS, command_parser, main
 from recollect.sample import sample_home
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
@@ -73,6 +73,14 @@ def test_the_program_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert ("user", "The basket total is a cent off for some orders. Can you find out why?") in printed
     assert [len(values) for values in printed[-2:]] == [1, 1]  # the two entries that were appended
+
+
+def test_the_commands_without_a_document_are_named() -> None:
+    """All others take ``--json``."""
+    (named,) = re.findall(r"All commands but (.*?) take `--json`", README)
+    without = [name for name in COMMANDS if "--json" not in command_parser(name).format_help()]
+
+    assert sorted(without) == sorted(re.findall(r"`(\w+)`", named))
 
 
 def test_the_readme_is_short() -> None:
