@@ -122,6 +122,18 @@ def test_sub_agents_of_codex_are_said_not_to_be_carried(shared: Path, tmp_path: 
     assert lost[LossCode.SIDECHAIN, "conversation of a sub-agent"] == len(session.agents()) == 2
 
 
+def test_what_sub_agents_told_is_carried(shared: Path, tmp_path: Path) -> None:
+    """It stands in the user's name without being typed, as context does, and is no context."""
+    sample = next(one for one in codex_samples(shared) if one.name == "0.166.0/agents_v2")
+    home = recollect.Home(sample.home, data=tmp_path / "data", index=False)
+    session = max(home.sessions(), key=lambda one: len(one.agents()))
+    told = [one.text for one in session.conversation().messages if one.text.startswith("/root/")]
+    assert told
+    convert.apply(convert.planned(session, "claude", tmp_path / "to"))
+    (found,) = recollect.Home(tmp_path / "to", data=tmp_path / "other", index=False).sessions()
+    assert [one.text for one in found.conversation().messages if one.text.startswith("/root/")] == told
+
+
 def test_a_title_is_carried_to_claude(tmp_path: Path) -> None:
     tiny_homes.codex(tmp_path / "home")
     session = recollect.Home(tmp_path / "home", data=tmp_path / "data", index=False).session(

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 import recollect
+from recollect.model.damage import readable_entries
+from recollect.model.prompts import typed_text
 from recollect.storage.foreign import codex
 from recollect.storage.foreign.growth import content
 from recollect.storage.foreign.mirror import AgentMirror, originals
+from recollect.storage.logs.reader import LogReader
 from tests.storage.foreign.samples import ALL, Sample, codex_samples, counted
 
 # Each has something the others lack; the torture run takes all of them, and the index too.
@@ -151,6 +154,50 @@ def test_sub_agents_are_tied_to_their_calls(samples: dict[str, Sample], tmp_path
         assert {agent.parent_agent for agent in found} == {None}, name
 
 
+def test_what_sub_agents_told_their_session_was_not_typed_by_its_user(
+    samples: dict[str, Sample], tmp_path: Path
+) -> None:
+    """It is still sent to the model, and still what a sub-agent itself was asked."""
+    home = recollect.Home(samples["0.166.0/agents_v2"].home, data=tmp_path, index=False)
+    entries = [entry for session in home.sessions() for entry in readable_entries(session.entries())]
+    typed = [text for entry in entries if (text := typed_text(entry)) is not None]
+    assert typed
+    assert not [text for text in typed if text.startswith("/root")]
+    told = [message for session in home.sessions() for message in session.conversation().messages]
+    assert [message for message in told if message.text.startswith("/root/worker") and message.is_meta]
+    agents = [agent for session in home.sessions() for agent in session.agents()]
+    assert agents
+    for agent in agents:
+        assert any(typed_text(entry) for entry in readable_entries(LogReader(agent.path).entries()))
+
+
+@pytest.mark.parametrize("is_inherited", [False, True])
+def test_a_roll_back_counts_what_a_sub_agent_told(tmp_path: Path, is_inherited: bool) -> None:
+    """One turn back is back before its message, also where that was inherited from another thread."""
+    home = tmp_path / "home"
+    told: tuple[str, dict[str, object]] = (
+        "response_item",
+        {
+            "type": "agent_message",
+            "author": "/root/worker",
+            "content": [{"type": "text", "text": "found it"}],
+        },
+    )
+    back: tuple[str, dict[str, object]] = ("event_msg", {"type": "thread_rolled_back", "num_turns": 1})
+    before = [meta(ALPHA), *turn("one", 100, 100), told]
+    if is_inherited:
+        rollout(home, ALPHA, 1, before, is_paginated=True)
+        name, inherited = meta(BETA)
+        base = {"thread_id": ALPHA, "end_ordinal_exclusive": 99}
+        rollout(home, BETA, 2, [(name, {**inherited, "history_base": base}), back])
+    else:
+        rollout(home, BETA, 1, [meta(BETA), *before[1:], back])
+    session = recollect.Home(home, data=tmp_path / "data", index=False).session(BETA)
+    said = [message.text for message in session.conversation().messages if message.text]
+    assert said[:2] == ["one", "one!"]
+    assert not [text for text in said if "found it" in text]
+
+
 def test_a_session_has_the_name_its_user_gave_it(samples: dict[str, Sample], tmp_path: Path) -> None:
     home = recollect.Home(samples["0.166.0/tui"].home, data=tmp_path, index=False)
     assert [session.title for session in home.sessions()].count("My title") == 2
@@ -209,12 +256,15 @@ def test_a_rewritten_rollout_adds_its_bytes_and_no_second_copy(
 ALPHA, BETA, GAMMA = (f"01a1e97c-{part}-7113-ae4a-616306ff5c35" for part in ("214f", "4f25", "6a4c"))
 
 
-def rollout(home: Path, thread: str, second: int, payloads: Payloads) -> None:
-    """A file as the client names it, begun so many seconds after nine."""
+def rollout(home: Path, thread: str, second: int, payloads: Payloads, *, is_paginated: bool = False) -> None:
+    """A file as the client names it, begun so many seconds after nine; with ordinals, as since 0.142."""
     path = home / f"sessions/2026/11/16/rollout-2026-11-16T09-00-{second:02}-{thread}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     at = f"2026-11-16T09:00:{second:02}.000Z"
-    lines = [{"timestamp": at, "type": kind, "payload": payload} for kind, payload in payloads]
+    lines = [
+        {"timestamp": at, **({"ordinal": number} if is_paginated else {}), "type": kind, "payload": payload}
+        for number, (kind, payload) in enumerate(payloads)
+    ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 

@@ -22,12 +22,13 @@ from recollect.model.convert import Conversion, Loss, to_claude
 from recollect.model.convert.into_codex import to_codex
 from recollect.model.convert.loss import LossCode, LossCollector
 from recollect.model.entry import Assistant, Entry, User
+from recollect.model.json.text import loose_value
 from recollect.model.made_ids import derived_uuid
 from recollect.model.project_key import project_key
 from recollect.services.export import export
 from recollect.services.home_guard import refuse_client_home
 from recollect.services.session import Session
-from recollect.storage.foreign.lines import encode, titled
+from recollect.storage.foreign.lines import TOLD_BY, encode, titled
 from recollect.system import fsops
 from recollect.system.paths import CLAUDE
 
@@ -141,7 +142,7 @@ def _carried(entries: list[Entry], losses: LossCollector) -> Iterator[Entry]:
     answer: str | None = None
     for entry in entries:
         body = entry.body
-        if isinstance(body, User) and body.is_meta:
+        if isinstance(body, User) and body.is_meta and not _is_told_by_agent(entry):
             losses.add(LossCode.CONTEXT, "context that the client adds by itself", entry.offset)
         elif isinstance(body, Assistant):
             kept = [block for block in body.message.blocks if _is_carried(block, entry, losses)]
@@ -152,6 +153,11 @@ def _carried(entries: list[Entry], losses: LossCollector) -> Iterator[Entry]:
         else:
             answer = None if isinstance(body, User) else answer
             yield entry
+
+
+def _is_told_by_agent(entry: Entry) -> bool:
+    line = loose_value(entry.raw) if f'"{TOLD_BY}"'.encode() in entry.raw else None
+    return isinstance(line, dict) and TOLD_BY in line
 
 
 def _is_carried(block: Block, entry: Entry, losses: LossCollector) -> bool:

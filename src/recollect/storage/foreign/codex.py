@@ -22,7 +22,8 @@ from recollect.storage.foreign.resumed import Item, MirroredThread
 from recollect.system.peek import ReadProblems
 
 # 2: keys of calls have the turn; in a fork of a fork, each call belongs to the fork that made it.
-TRANSLATION = 2
+# 3: messages of sub-agents are not the user's; a log begins with whose it is.
+TRANSLATION = 3
 NAMES = "session_index.jsonl"
 _ARCHIVE = "archived_sessions"
 

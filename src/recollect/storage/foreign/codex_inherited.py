@@ -56,10 +56,9 @@ def total_before(
 
 
 def is_prompt_line(line: Line) -> bool:
-    """Whether an entry is a prompt: something a person typed."""
+    """Whether an entry is a prompt for a roll-back: what a person typed, or a sub-agent told."""
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     is_result = isinstance(content, list) and any(block.get("type") == "tool_result" for block in content)
-    return line.get("type") == "user" and not (
-        line.get("isMeta") or line.get("isCompactSummary") or is_result
-    )
+    is_aside = line.get("isMeta") and made.TOLD_BY not in line
+    return line.get("type") == "user" and not (is_aside or line.get("isCompactSummary") or is_result)

@@ -328,9 +328,12 @@ class RolloutReader:
         return [made.assistant(self._voice, self._state.model, block)]
 
     def told_by_agent(self, item: Fields) -> list[Line]:
+        """A roll-back counts it as a prompt. It is one for a sub-agent, but nothing that the user of a session typed."""
         self._state.prompts.append(self._voice.leaf)
         texts = [str(part.get("text") or "") for part in parts_of(item)]
-        return [made.user(self._voice, f"{item.get('author')}: " + "\n".join(texts))]
+        author = str(item.get("author"))
+        aside = {"isMeta": True, made.TOLD_BY: author} if self._voice.agent is None else {}
+        return [made.user(self._voice, f"{author}: " + "\n".join(texts), **aside)]
 
     def communication(self, payload: Fields) -> list[Line]:
         content = [{"type": "input_text", "text": payload.get("content")}]

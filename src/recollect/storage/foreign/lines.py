@@ -23,6 +23,7 @@ from msgspec import Struct
 from recollect.model.made_ids import derived_uuid
 
 SOURCE, RECORD, USAGE = "foreign-source", "foreign-record", "foreign-usage"
+TOLD_BY = "toldBy"  # the sub-agent that wrote a message in the user's name
 Line = dict[str, Any]
 
 encode = msgspec.json.encode
