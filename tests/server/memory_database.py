@@ -550,6 +550,7 @@ class MemoryDatabase:
             and wanted.repository in (None, one.repository)
             and wanted.machine in (None, one.machine)
             and wanted.person in (None, one.person)
+            and one.id.startswith(wanted.id or "")
             and (wanted.since is None or one.changed >= wanted.since)
             and (wanted.until is None or one.changed < wanted.until)
             and (before is None or (one.changed, one.id) < before)

@@ -127,6 +127,32 @@ def test_the_list_is_by_change_and_in_pages(kind: Kind) -> None:
     assert in_world(kind, scene) == (["s1", "s3", "s2"],) * 2
 
 
+def test_sessions_are_found_by_the_beginning_of_their_id(kind: Kind) -> None:
+    """Of those that the caller sees, whatever follows; an underscore or a dot stands for itself."""
+    ids = ("3f2a-0001", "3f2a-0002", "3f2azzzz", "3F2A-0001", "3f2", "3f2_0001", "3f2.0001", "4f2a-0001")
+
+    async def scene(made: World) -> list[object]:
+        for session in ids:
+            await made.put(session, prompt("hello"))
+        eve, _ = await made.secret(await made.member("Eve", "member"))
+        await made.ask("PATCH", "/v1/sessions/3f2a-0002", json={"visibility": "private"})
+
+        async def found(beginning: str, token: str | None = None) -> object:
+            answer = await made.ask("GET", "/v1/sessions", params={"id": beginning}, token=token)
+            document = answer.json()
+            return (
+                sorted(one["id"] for one in document["sessions"]) if answer.is_success else answer.status_code
+            )
+
+        beginnings = ("3f2a", "3f2a-", "3f2a-0002", "3f2_", "3f2.", "9999", "3f2", "3f2%", "a" * 129)
+        return [await found(one) for one in beginnings] + [await found("3f2a", eve)]
+
+    assert in_world(kind, scene) == [
+        ["3f2a-0001", "3f2a-0002", "3f2azzzz"], ["3f2a-0001", "3f2a-0002"], ["3f2a-0002"], ["3f2_0001"],
+        ["3f2.0001"], [], 400, 400, 400, ["3f2a-0001", "3f2azzzz"],
+    ]  # fmt: skip
+
+
 def test_filters_are_exact(kind: Kind) -> None:
     """By project, repository, machine, person and time; a filter that is not known is refused."""
 

@@ -225,6 +225,7 @@ def _log_paths() -> Schema:
 def _session_paths() -> Schema:
     detail = {"content": _answer("SessionDetail")}
     filters = [_query(name, _text()) for name in ("project", "repository", "machine", "person")]
+    filters.append(_query("id", {"type": "string", "pattern": r"^[A-Za-z0-9_.-]{4,128}$"}))
     put = _operation(
         "Store a side file",
         {"content": _answer("SideFile")},

@@ -297,7 +297,7 @@ def test_only_what_one_needs_is_pulled(
     assert pulled("--repo", "example.org/nowhere") == []
     assert pulled("--since", "2999-01-01") == []
     assert pulled("--session", "never-there") == ["exit 3"]
-    assert pulled("--session", ONE) == [ONE]
+    assert pulled("--session", ONE[:8]) == [ONE]
     assert pulled() == []
     elsewhere(monkeypatch, tmp_path / "third")
     typed(monkeypatch, f"{bob}\n")
@@ -355,3 +355,23 @@ def test_a_search_that_ended_early_says_how_to_go_on(
     said = capsys.readouterr().err
     assert "only those after 2026-01-31T12:00:00Z were all looked at" in said
     assert "--until 2026-01-31T12:00:01Z goes on" in said
+
+
+def test_a_session_of_the_team_is_named_by_the_beginning_of_its_id(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own_home: Path
+) -> None:
+    """As lists shorten it, for show and share."""
+    put(own_home / ".claude", ONE, TALK)
+    put(own_home / ".claude", TWO, TALK)
+    typed(monkeypatch, f"{team.token('Ada')}\n")
+    assert main(["sync", "login", team.url]) == 0
+    assert main(["sync", "push"]) == 0
+    capsys.readouterr()
+    short = ONE[: next(n for n in range(4, 37) if ONE[:n] != TWO[:n])]
+    assert main(["team", "show", short]) == 0
+    assert "q2" in capsys.readouterr().out.lower()
+    assert main(["team", "share", short, "private"]) == 0
+    assert f"{ONE}: seen by only you" in capsys.readouterr().out
+    assert main(["team", "show", "0" * 30]) == 3
+    assert "not on the server" in capsys.readouterr().err
+    assert main(["team", "show", ONE[:3]]) == 2

@@ -42,6 +42,7 @@ from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import counted, shortened, size, visible
 from recollect.errors import UsageError
+from recollect.services.sync.session_names import session_named
 from recollect.services.sync.sync import SyncClient, is_server
 from recollect.storage.config.sync_settings import SyncLogin, load_login, login_file
 
@@ -87,7 +88,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--mine", action="store_true", help="pull: only sessions that you created")
     parser.add_argument("--repo", metavar="NAME", help="pull: only of this repository (host/owner/name)")
     parser.add_argument("--since", metavar="DATE", help="pull: only those that changed since then")
-    parser.add_argument("--session", metavar="ID", help="pull: only this session")
+    parser.add_argument("--session", metavar="ID", help="pull: only this session, by its id or the beginning")
     parser.add_argument(
         "--into-home", action="store_true", help="pull: also into the Claude home, for `claude --resume`"
     )
@@ -209,7 +210,10 @@ def _pull(options: Namespace) -> int:
     remote = exchange.connected()
     try:
         pull = exchange.pull(remote)
-        done = pull.one(options.session) if options.session else pull.run(_wanted(options, exchange))
+        if options.session:
+            done = pull.one(session_named(remote, options.session))
+        else:
+            done = pull.run(_wanted(options, exchange))
         planned = None
         if options.into_home:
             planned = _into_home(options, exchange, remote)

@@ -8,6 +8,7 @@
   show SESSION    fetch one session and show it
   share SESSION private|team|organisation|default
                   choose who sees a session of yours
+SESSION is an id or the beginning of one.
 
 The server is the one of `recollect sync login`. In costs every response counts
 once, however many machines sent it, at the prices of the server. Encrypted
@@ -16,7 +17,7 @@ sessions are not searched or counted, because the server cannot read them.
 Example:
   recollect team cost --by person,repo --since 30d
   recollect team search connection refused --since 7d
-  recollect team show 3f2a8c1e-0000-4000-8000-000000000000
+  recollect team show 3f2a8c1e
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from recollect.cli.terminal.plans import own_data
 from recollect.cli.terminal.text import padded, shortened, visible, width
 from recollect.errors import Busy, UsageError
 from recollect.model import timespan
+from recollect.services.sync.session_names import session_named
 from recollect.services.sync.sync import SyncClient
 from recollect.storage.config.sync_settings import load_login
 
@@ -192,7 +194,7 @@ def _show(options: Namespace, server: HttpRemote) -> int:
 
     client = SyncClient(load_login(), own_data(options), patience=20.0)
     pull = client.pull(server)
-    session = options.words[0]
+    session = session_named(server, options.words[0])
     pull.one(session)
     # What this machine sent, and no other machine went on with, is not fetched: it is here.
     is_fetched = any(pull.root.glob(f"projects/*/{glob.escape(session)}.jsonl"))
@@ -201,9 +203,10 @@ def _show(options: Namespace, server: HttpRemote) -> int:
 
 
 def _share(options: Namespace, server: HttpRemote) -> int:
-    session, chosen = options.words
+    named, chosen = options.words
     if chosen not in ("private", "team", "organisation", "default"):
         raise UsageError(f"share {chosen!a}: unknown", hint="write private, team, organisation or default")
+    session = session_named(server, named)
     server.set_visibility(session, None if chosen == "default" else chosen)
     who = {"private": "only you", "team": "members of your teams", "organisation": "all members"}
     output.say(f"{visible(session)}: seen by {who.get(chosen, 'those the organisation chose')}")

@@ -229,7 +229,7 @@ class LogPlace(NamedTuple):
 
 
 class SessionFilter(NamedTuple):
-    """Which sessions are listed. Times in milliseconds, by last change."""
+    """Which sessions are listed. Times in milliseconds, by last change. ``id``: how their ids begin."""
 
     project: str | None = None
     repository: str | None = None
@@ -237,6 +237,7 @@ class SessionFilter(NamedTuple):
     person: str | None = None
     since: int | None = None
     until: int | None = None
+    id: str | None = None
 
 
 class SessionChanges(NamedTuple):

@@ -61,6 +61,8 @@ _SESSION = (
     " coalesce((SELECT bytes FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0), held, encrypted,"
     " sessions.visibility FROM sessions LEFT JOIN users ON users.id = sessions.user_id"
 )
+# After every id that begins alike: the last of the characters that ids have, as often as the longest has any.
+_LAST_IN_IDS = "z" * 128
 _ORG, _USER = (
     "id, name, created, retention_days, audit_days, visibility, usage_days",
     "id, org, name, role, disabled, created",
@@ -253,6 +255,11 @@ class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
             if value is not None:
                 every.append(value)
                 conditions.append(f"{condition} ${len(every)}")
+        if wanted.id is not None:
+            # The span lets an index be used, under any collation; it may hold a few others.
+            every += [wanted.id, wanted.id + _LAST_IN_IDS]
+            conditions.append(f"sessions.id >= ${len(every) - 1} AND sessions.id < ${len(every)}")
+            conditions.append(f"substr(sessions.id, 1, {len(wanted.id)}) = ${len(every) - 1}")
         if before is not None:
             every.extend(before)
             conditions.append(f"(changed, sessions.id) < (${len(every) - 1}, ${len(every)})")

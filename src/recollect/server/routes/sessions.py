@@ -20,18 +20,20 @@ from recollect.sync.wire import RemoteSessions, plain_text
 _MOST_AT_ONCE = 1_000
 _LONGEST = 1_024
 _ETAG = re.compile(r'"([0-9a-f]{64})"', re.ASCII)
+_BEGINNING = re.compile(r"[A-Za-z0-9_.-]{4,128}", re.ASCII)
 _MOST = 1 << 62
 
 
 async def sessions(ask: ServerRequest) -> Response:
     """GET /v1/sessions."""
-    ask.only("project", "repository", "machine", "person", "since", "until", "limit", "cursor")
+    ask.only("project", "repository", "machine", "person", "id", "since", "until", "limit", "cursor")
     filters = SessionFilter(
         ask.one("project"),
         ask.one("repository"),
         ask.one("machine"),
         ask.one("person"),
         *ask.bounds(),
+        id=_beginning(ask.one("id")),
     )
     limit = ask.number("limit", 100, 1, _MOST_AT_ONCE)
     cursor = ask.one("cursor")
@@ -42,6 +44,13 @@ async def sessions(ask: ServerRequest) -> Response:
     page = found[:limit]
     more = cursor_of(page[-1].changed, page[-1].id) if len(found) > limit else None
     return answer(RemoteSessions(page, more))
+
+
+def _beginning(text: str | None) -> str | None:
+    """The beginning of an id: as many characters as tell most sessions apart."""
+    if text is not None and not _BEGINNING.fullmatch(text):
+        raise invalid("id: not the beginning of an id", "give 4 or more of its characters")
+    return text
 
 
 async def session(ask: ServerRequest) -> Response:
