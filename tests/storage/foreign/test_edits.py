@@ -11,6 +11,7 @@ import recollect
 from recollect.model.damage import Damage
 from recollect.model.files.history import file_versions
 from recollect.storage.foreign.edits import in_patch
+from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import codex_samples, other_samples
 
 BEFORE, AFTER, NEW = "one\ntwo\nthree\n", "one\nTWO\nthree\n", "brand new\n"
@@ -49,6 +50,29 @@ def test_edits_and_writes_are_versions_of_their_files(
     # A fork has them a second time.
     assert edited[:2] == ([("found", BEFORE), ("write", AFTER)] if is_original_known else [("edit", None)])
     assert made[:2] == [("found", None), ("write", NEW)]
+
+
+def test_an_edit_that_a_resumed_session_repeats_is_one_change(shared: Path, tmp_path: Path) -> None:
+    """Gemini 0.61 writes its messages again on resume: their calls stand on the branch that was left, too."""
+    sample = next(one for one in other_samples(shared, "gemini") if one.name == "gemini-0.61.0")
+    session = recollect.Home(sample.home, data=tmp_path, index=False).session("139b23b9")
+    assert len(session.branches()) > 1
+    entries = [one for one in session.entries() if not isinstance(one, Damage)]
+    for path, states in file_versions(entries, session.cwd).items():
+        assert [one.source.value for one in states] == ["found", "write"], path
+
+
+def test_calls_that_a_service_numbers_from_0_are_changes_of_their_own(tmp_path: Path) -> None:
+    """Two answers, each with a call "t1": what they wrote is not the same."""
+    file = tiny_homes.gemini_lines(tmp_path / "home")
+    first = json.loads(file.read_text().splitlines()[2])
+    call = first["toolCalls"][0]
+    call |= {"resultDisplay": {**call["resultDisplay"], "newContent": "y"}}
+    with file.open("a") as log:
+        log.write(json.dumps({**first, "id": "later"}) + "\n")
+    found = versions(tmp_path / "home", tmp_path / "data")["/w/a"]
+    assert ("write", "y") in found
+    assert ("write", "x") in found
 
 
 @pytest.mark.parametrize("name", ["0.20.0/tools", "0.36.0/tools", "0.58.0/tools", "0.166.0/tools"])

@@ -96,6 +96,7 @@ class FileReports:
 
     def __init__(self) -> None:
         self._calls: dict[str, _FileToolCall] = {}
+        self._told: set[tuple[tuple[str, ...], int]] = set()  # mirrored results: their calls and what they say
 
     def of(self, entry: Entry) -> list[FileChange | FileReading | FileNote]:
         """The reports of this entry; most have none."""
@@ -109,7 +110,7 @@ class FileReports:
             # There is one rich result per line: with several results its call is unknown.
             changed = _changed_files(entry, body.tool_use_result)
             if changed is not None:
-                return changed
+                return changed if self._is_new(results, body.tool_use_result) else []
             rich = body.tool_use_result if len(results) == 1 else msgspec.UNSET
             return [report for block in results if (report := self._answered(entry, block, rich))]
         elif isinstance(body, ToolResultBody) and body.call_id is not None:
@@ -117,6 +118,15 @@ class FileReports:
             report = self._answered(entry, block, msgspec.UNSET)
             return [report] if report else []
         return []
+
+    def _is_new(self, results: Iterable[ToolResultBlock], rich: Raw | UnsetType) -> bool:
+        """Whether no other branch has told the same: a resumed session of Gemini holds its calls twice."""
+        what = b"" if isinstance(rich, UnsetType) else bytes(rich)
+        # With what it says, because the services of some models number the calls of each answer from 0.
+        key = tuple(block.tool_use_id for block in results), hash(what)
+        is_new = key not in self._told
+        self._told.add(key)
+        return is_new
 
     def _remember(self, blocks: Iterable[ToolUseBlock]) -> None:
         for block in blocks:
