@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from recollect.cli.main import main
+from recollect.server import run
 from recollect.server.limits import ServerLimits
 from recollect.server.tenancy import new_id
-from recollect.sync.wire import POSITION, START
+from recollect.sync.wire import POSITION, START, TOKEN_PREFIX
 from tests.server.live import LiveServer
 from tests.server.world import after, prompt
 
@@ -187,10 +188,44 @@ def test_it_listens_in_the_clear_on_this_machine_only(
     assert "TLS" in capsys.readouterr().err
 
 
+def _refused(server: LiveServer, forwarded: str, times: int) -> set[int]:
+    """What bad tokens are answered that a proxy forwards for an address."""
+    with httpx.Client(base_url=server.url) as client:
+        headers = [
+            {"Authorization": f"Bearer {TOKEN_PREFIX}{n:043d}", "X-Forwarded-For": forwarded}
+            for n in range(times)
+        ]
+        return {client.get("/v1/org", headers=one).status_code for one in headers}
+
+
+@pytest.mark.parametrize(
+    ("options", "others"),
+    [
+        (("--behind-proxy",), 401),
+        (("--behind-proxy", "--trusted-proxy", "127.0.0.0/8"), 401),
+        (("--behind-proxy", "--trusted-proxy", "10.0.0.0/8"), 429),
+        ((), 429),
+    ],
+    ids=["default", "trusted", "untrusted", "no proxy"],
+)
+def test_only_a_trusted_proxy_says_where_a_request_comes_from(
+    address: str, tmp_path: Path, options: tuple[str, ...], others: int
+) -> None:
+    """Refused tokens are counted by address. The address is the last that a trusted proxy names: what a client writes
+    before it changes nothing."""
+    assert main(["serve", "--migrate", "--database", address]) == 0
+    with LiveServer(address, tmp_path, *options) as server:
+        assert 429 in _refused(server, "203.0.113.9", 120)
+        assert _refused(server, "198.51.100.1, 203.0.113.9", 1) == {429}
+        assert _refused(server, "203.0.113.9, 198.51.100.1", 1) == {others}
+
+
 def test_a_database_that_is_not_there_is_said_in_plain_words(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No traceback: what is missing and what to type."""
+    # It is for the rest of a process, and this one goes on.
+    monkeypatch.setattr(run, "log_as_json", lambda **_: None)
     assert main(["serve", "--database", f"sqlite:///{tmp_path / 'none.sqlite'}"]) == 2
     assert "recollect serve --migrate" in capsys.readouterr().err
     assert main(["serve", "--database", "mysql://x"]) == 2

@@ -151,8 +151,8 @@ def run(
     except ImportError as missing:
         raise MissingExtra("the server", missing.name or "uvicorn", "server") from None
     check_listening(settings)
-    asyncio.run(_check(database))
     log_as_json(is_quiet=settings.is_quiet)
+    asyncio.run(_check(database))
     service = Service(database, limits=limits, prices=prices)
     service.mover = mover
     if not settings.is_quiet:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import json
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]  # it has no types
@@ -31,6 +33,7 @@ from recollect.server.database.tables.steps import (
 from recollect.server.facts import prepare
 from recollect.sync.wire import START, Position
 from tests.server.conftest import Kind
+from tests.server.live import LiveServer
 from tests.server.postgres_cluster import Cluster
 from tests.server.world import World, after, in_world, new_org, prompt, reply
 
@@ -351,6 +354,13 @@ def test_a_database_that_lets_nobody_in_is_said_to(cluster: Cluster) -> None:
     assert stranger != cluster.dsn()
     with pytest.raises(Unavailable, match="nobody_known"):
         asyncio.run(PostgresDatabase(stranger).migrate())
+
+
+def test_what_is_said_of_the_database_at_the_start_is_json_too(cluster: Cluster, tmp_path: Path) -> None:
+    """A superuser's role is warned of, in a line that machines can read."""
+    with LiveServer(cluster.dsn("postgres"), tmp_path) as server:
+        lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    assert any("row-level security" in line["event"] for line in lines)
 
 
 def test_reads_are_answered_while_the_database_is_read_only(cluster: Cluster) -> None:
