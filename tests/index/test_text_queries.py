@@ -13,11 +13,12 @@ from recollect.errors import UsageError
 from recollect.index.catalogue import _KNOWN_ID
 from recollect.index.cost_queries import _ASKED_AT
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import KIND_CODES, Frame, MessageRow
+from recollect.index.frame import KIND_CODES, Frame
 from recollect.index.ingest import _SAME_TEXT, Ingest
 from recollect.index.placed import ScannedLog
 from recollect.index.schema import SESSION
 from recollect.index.text_queries import COUNTED, RANKED, TextFilter, TextQueries, TextQueryResult
+from tests.index.message_row import MessageRow
 
 PROSE, TOOL_RESULT, TITLE = 0, 3, 4
 EVERYTHING = TextFilter()
@@ -293,17 +294,12 @@ def test_the_rows_of_a_prefix_are_given_as_they_are_found(
     assert [is_lazy] == ["*" not in match for match in asked]
 
 
-def test_logs_know_the_log_of_their_session(index: SmallIndex) -> None:
-    """Directory and place of the session itself stand beside each log."""
+def test_logs_know_the_directory_of_their_session(index: SmallIndex) -> None:
+    """It stands beside that of each log."""
     file = index.log(said("word", 1, 1), session="mine", cwd="/srv/app")
     log = TextQueries(index.database).logs([file, 99])[file]
 
-    assert ("mine", "/srv/app", "/1.jsonl", "/srv/app") == (
-        log.session,
-        log.cwd,
-        log.session_path,
-        log.session_cwd,
-    )
+    assert ("mine", "/srv/app", "/srv/app") == (log.session, log.cwd, log.session_cwd)
 
 
 def test_a_session_is_all_its_logs(index: SmallIndex) -> None:

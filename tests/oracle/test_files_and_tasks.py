@@ -19,12 +19,13 @@ import pytest
 from recollect.model import draft
 from recollect.model.draft import Stamp, claude_line
 from recollect.model.entry import User
-from recollect.model.files.history import FileVersion, VersionSource, rewound, snapshot
+from recollect.model.files.history import FileVersion, VersionSource, rewound
 from recollect.model.ids import SessionId
 from recollect.model.todo import TodoStatus
 from recollect.storage.file_backups import backup_body, session_entries, store_backup, touched_files
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.todo_files import TodoFiles
+from tests.model.files.snapshots import snapshot
 from tests.oracle.client_runner import RUN_SECONDS, ApiStub, Client, _events, _Handler
 from tests.oracle.conftest import command_of
 from tests.oracle.tool_client import running

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import DamagedData, NotFound, StorageError, UsageError
+from recollect.errors import UsageError
 from recollect.storage.home import ClaudeHome
-from recollect.storage.prompt_history import Paste, full_text, page, paste_text, prompts
-
-TEXT = "a long paste\nof two lines"
-HASH = hashlib.sha256(TEXT.encode()).hexdigest()[:16]
+from recollect.storage.prompt_history import page, prompts
 
 
 @pytest.fixture
@@ -72,19 +68,6 @@ def test_a_real_prompt_has_its_time_project_and_text(shared: Path) -> None:
         prompt.display,
         prompt.project,
         prompt.at,
-    )
-
-
-def test_a_real_paste_is_put_back_in_its_place(shared: Path) -> None:
-    """The sample's paste has 400 lines and 6,289 bytes; the reference before it was 27 characters."""
-    home = ClaudeHome(shared / "samples/claude-home/2.1.325-interactive/.claude")
-    (prompt,) = [prompt for prompt in prompts(home) if prompt.pastes]
-
-    text = full_text(home, prompt)
-
-    assert (6289 + len(prompt.display) - len("[Pasted text #1 +399 lines]"), 399) == (
-        len(text),
-        text.count("\n"),
     )
 
 
@@ -192,63 +175,3 @@ def test_deep_nesting_is_refused_before_it_is_parsed(home: ClaudeHome) -> None:
     put(home, b'{"display":"x","pastedContents":' + b"[" * 100_000, deep, typed("1"))
 
     assert ["1"] == displays(home)
-
-
-# ---- pastes ----------------------------------------------------------------------------------------------
-
-
-def cached(home: ClaudeHome, name: str, data: bytes) -> Path:
-    home.paste_cache_dir.mkdir()
-    path = home.paste_cache_dir / f"{name}.txt"
-    path.write_bytes(data)
-    return path
-
-
-def test_a_short_paste_stands_in_the_line(home: ClaudeHome) -> None:
-    """Then no file is looked for."""
-    put(
-        home, typed("[Pasted text #1] ?", pastedContents={"1": {"id": 1, "type": "text", "content": "short"}})
-    )
-
-    assert "short ?" == full_text(home, next(prompts(home)))
-
-
-def test_a_long_paste_lies_in_the_cache(home: ClaudeHome) -> None:
-    """Its name is the beginning of its hash."""
-    cached(home, HASH, TEXT.encode())
-
-    assert TEXT == paste_text(home, Paste("1", "text", content_hash=HASH))
-
-
-def test_another_text_under_that_name_is_not_handed_out(home: ClaudeHome) -> None:
-    """One character more and it is not what was pasted."""
-    cached(home, HASH, TEXT.encode() + b"!")
-
-    with pytest.raises(DamagedData, match="not the text that was pasted"):
-        paste_text(home, Paste("1", "text", content_hash=HASH))
-
-
-@pytest.mark.parametrize("name", [HASH, "../../etc/passwd", "", "..", "a/b", "x" * 300])
-def test_a_paste_that_is_gone_or_never_had_a_good_name_is_not_found(home: ClaudeHome, name: str) -> None:
-    """A hash from the file is a wish; only a plain name is looked for."""
-    with pytest.raises(NotFound):
-        paste_text(home, Paste("1", "text", content_hash=name))
-
-
-def test_a_link_in_the_cache_is_not_followed(home: ClaudeHome, tmp_path: Path) -> None:
-    """Even if what it points to has the right hash."""
-    target = tmp_path / "elsewhere"
-    target.write_text(TEXT)
-    home.paste_cache_dir.mkdir()
-    (home.paste_cache_dir / f"{HASH}.txt").symlink_to(target)
-
-    with pytest.raises(StorageError, match="links are not followed"):
-        paste_text(home, Paste("1", "text", content_hash=HASH))
-
-
-def test_a_lost_paste_leaves_its_reference(home: ClaudeHome) -> None:
-    """The prompt stays readable; pictures stay references too."""
-    pasted = {"1": {"type": "text", "contentHash": HASH}, "2": {"type": "image", "content": "base64"}}
-    put(home, typed("[Pasted text #1 +1 lines] [Image #2]", pastedContents=pasted))
-
-    assert "[Pasted text #1 +1 lines] [Image #2]" == full_text(home, next(prompts(home)))

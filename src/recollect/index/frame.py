@@ -33,22 +33,10 @@ RecordedAmount = tuple[str, int, int, int, int, int, int, int]
 CostState = tuple[int | None, int | None, list[RecordedAmount]]  # when written, when the session began
 
 
-# The values of a ``MessageRow``. There is one for every line, so frames hold plain tuples: they are made and
-# sent faster.
+# A line with an id or with words: offset, length, id, time, kind, digest, texts in UTF-8 for the tokenizer (not
+# stored), and in lower case what a user typed in the main conversation. There is one for every line, so frames
+# hold plain tuples: they are made and sent faster.
 MessageValues = tuple[int, int, Id, int | None, int, int | None, Columns | None, str | None]
-
-
-class MessageRow(NamedTuple):
-    """A line with an id or with words. ``texts`` are UTF-8 for the tokenizer and are not stored."""
-
-    offset: int
-    length: int
-    uuid: Id
-    at: int | None
-    kind: int
-    digest: int | None
-    texts: Columns | None
-    typed: str | None = None  # in lower case, if a user typed it in the main conversation
 
 
 class UsageRow(NamedTuple):

@@ -54,7 +54,7 @@ _TITLES = 4  # the last columns, which may give a title
 # Logs, each with the log of its session, in the same home if there is one.
 _LOGS = """
 SELECT files.id, files.path, files.size, files.mtime, files.role, files.session, files.agent, place.text, branch.text,
-       main.path, main_place.text, main_branch.text,
+       main_place.text, main_branch.text,
        custom_title, ai_title, last_prompt, first_prompt
   FROM files
   LEFT JOIN names AS place ON place.id = files.cwd
@@ -134,7 +134,6 @@ class TextLogRow(NamedTuple):
     agent: str | None
     cwd: str | None
     branch: str | None
-    session_path: str | None
     session_cwd: str | None
     session_branch: str | None
     title: str

@@ -120,8 +120,6 @@ _PLAIN = {
     "strong": "strong",
     "s": "s",
 }
-ELEMENTS = frozenset([*_PLAIN.values(), "a", "br", "code", "div", "hr", "i", "ol", "pre", "span"])
-"""Every element that prose can become."""
 
 
 def _block(token: Token) -> str:

@@ -36,7 +36,3 @@ def readings_of(text: str, place: PathBase) -> Readings:
     )
     words = {word for each in texts for word in each.split(" ") if word}
     return Readings(tuple(texts), words)
-
-
-def _variable(name: str, value: str, text: str) -> str:
-    return text.replace(f"${{{name}}}", value).replace(f"${name}", value)

@@ -2,7 +2,7 @@
 
 The interactive client appends one line per prompt, including slash commands and ``!`` lines. Long pastes
 appear in the line as ``[Pasted text #1 +399 lines]``; their text is in ``paste-cache/<hash>.txt``, named by
-the hash of the text, and is read and checked only on demand.
+the hash of the text, and is not read here.
 
 Lines up to the last newline are read (S3), a line that is not a prompt is skipped and counted in
 ``home.problems``, and a missing file gives no prompts. Nothing is written.
@@ -11,26 +11,19 @@ Lines up to the last newline are read (S3), a line that is not a prompt is skipp
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
-import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
 import msgspec
 from msgspec import Struct
 
-from recollect.errors import DamagedData, InvalidId, NotFound, UsageError
+from recollect.errors import NotFound, UsageError
 from recollect.model.brief_repr import brief_repr
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
-from recollect.model.ids import EntryId
 from recollect.model.json.text import deeper_than, loose_object
 from recollect.model.moments import parsed_time
 from recollect.storage.home import ClaudeHome
 from recollect.storage.logs.reader import OpenLog
-from recollect.system import openat
-
-_HASH_DIGITS = 16
-_REFERENCE = re.compile(r"\[Pasted text #([0-9]{1,9})(?: \+[0-9]+ lines)?\]", re.ASCII)
 
 
 class Paste(Struct, frozen=True):
@@ -125,39 +118,6 @@ def page(home: ClaudeHome, *, before: int | None = None, limit: int = 50) -> Pro
         found = list(islice(_prompts_of(home, log.lines_backwards(end)), limit))
     more = len(found) == limit and found[-1].offset > 0
     return PromptPage(found, found[-1].offset if more else None)
-
-
-def paste_text(home: ClaudeHome, paste: Paste) -> str:
-    """The text of a paste. ``NotFound`` if it is missing, ``DamagedData`` if the file holds another text."""
-    if paste.content is not None:
-        return paste.content
-    try:
-        name = EntryId(paste.content_hash or "")
-    except InvalidId:
-        raise NotFound(
-            f"paste {paste.number}: its text was not stored", hint="only its reference in the prompt is left"
-        ) from None
-    path = home.paste_file(name)
-    data = openat.read_file(home.root, path.relative_to(home.root).parts)
-    if hashlib.sha256(data).hexdigest()[:_HASH_DIGITS] != name:
-        raise DamagedData(
-            f"{path}: not the text that was pasted", hint="the file was changed or cut off since"
-        )
-    return data.decode("utf-8", "replace")
-
-
-def full_text(home: ClaudeHome, prompt: Prompt) -> str:
-    """The prompt with every pasted text inserted; a paste whose text is lost stays a reference."""
-    known = {paste.number: paste for paste in prompt.pastes if paste.kind == "text"}
-
-    def expanded(reference: re.Match[str]) -> str:
-        paste = known.get(reference[1])
-        try:
-            return reference[0] if paste is None else paste_text(home, paste)
-        except (NotFound, DamagedData):
-            return reference[0]
-
-    return _REFERENCE.sub(expanded, prompt.display)
 
 
 def _opened(home: ClaudeHome) -> OpenLog | None:

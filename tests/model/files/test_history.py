@@ -26,9 +26,9 @@ from recollect.model.files.history import (
     diff,
     file_versions,
     rewound,
-    snapshot,
     version_at,
 )
+from tests.model.files.snapshots import snapshot
 
 CWD = "/w"
 A = "/w/a.txt"
@@ -552,7 +552,7 @@ def test_rewinding_takes_what_belongs_to_the_prompt_or_what_was_found_later() ->
     assert {} == names("unknown")
 
 
-def test_a_snapshot_we_write_is_one_we_read() -> None:
+def test_a_snapshot_with_more_fields_is_read() -> None:
     """The line for a prompt names the backup that belongs to it."""
     at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     stamp = Stamp(uuid="u", parent_uuid=None, session_id="s", timestamp=at, cwd=CWD, version="2.1.325")

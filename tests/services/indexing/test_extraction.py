@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.index.frame import KIND_CODES, Frame, MessageRow
+from recollect.index.frame import KIND_CODES, Frame
 from recollect.index.schema import id_text
 from recollect.services.indexing import extraction
 from recollect.services.indexing.extraction import frames, is_continued, packed_id
 from recollect.services.indexing.session_listing import ExtractionJob
+from tests.index.message_row import MessageRow
 from tests.talk import assistant, encoded, mark, user
 
 UUID = "0f2a9c1e-0000-4000-8000-00000000abcd"

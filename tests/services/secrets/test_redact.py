@@ -23,7 +23,7 @@ from recollect.services.session import Session
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.home_locks import lock_path
 from recollect.storage.logs.reader import read_lines
-from recollect.storage.prompt_history import full_text, prompts
+from recollect.storage.prompt_history import prompts
 from recollect.system.lock import FileLock
 from tests.secret_home import ELSEWHERE, OF_THE_SESSION, PEM, make, token, write
 from tests.small_home import ONE, TWO, open_in_this_process, prompt, put, reply, said, state, written
@@ -166,11 +166,12 @@ def test_a_paste_is_found_under_its_new_name(home: Path, data: Path) -> None:
     """Its name is made from its text, so the history must say another."""
     redact(session_of(home), data)
     [paste] = (home / "paste-cache").iterdir()
-    texts = [full_text(session_of(home).home, one) for one in prompts(session_of(home).home)]
+    _, pasted, other = prompts(session_of(home).home)
 
     assert f"{hashlib.sha256(paste.read_bytes()).hexdigest()[:16]}.txt" == paste.name
-    assert f"pasted\n{marked(data, 'paste')}\n" == texts[1]
-    assert f"Other {token('other prompt')}" == texts[2]
+    assert [paste.stem] == [one.content_hash for one in pasted.pastes]
+    assert f"pasted\n{marked(data, 'paste')}\n" == paste.read_text()
+    assert f"Other {token('other prompt')}" == other.display
 
 
 def test_a_session_that_is_open_is_refused(home: Path, data: Path) -> None:

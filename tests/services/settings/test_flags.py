@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from recollect.flags import FeatureManager
-from recollect.services.settings.flags import flags
-from recollect.storage.config.flag_cache import LAST_MODIFIED, PREFIX
+from recollect.services.settings.flags import TTL, FeatureFlags, newest
+from recollect.storage.config.flag_cache import LAST_MODIFIED, PREFIX, flag_cache
+from recollect.storage.home import ClaudeHome
 from tests.permission_home import Place, place
 
 __all__ = ["place"]
@@ -32,6 +33,11 @@ def cache(place: Place, user: str, hours_ago: float, *, use: str = "", **gates: 
     known[name] = int((NOW - dt.timedelta(hours=hours_ago)).timestamp() * 1000)
     place.write(times, known)
     return name
+
+
+def flags(home: ClaudeHome, now: dt.datetime, ttl: dt.timedelta = TTL) -> FeatureFlags:
+    """The newest cache of a home."""
+    return newest([flag_cache(home)], now, ttl)
 
 
 def manager(place: Place, **more: Any) -> FeatureManager:

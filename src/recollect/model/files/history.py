@@ -20,15 +20,14 @@ import datetime as dt
 import difflib
 import enum
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from recollect.errors import UsageError
-from recollect.model.draft import MetadataDraft, iso_time, metadata
 from recollect.model.entry import Entry
-from recollect.model.files.events import BackedUpFile, FileBackup, FileEvent, FileEvents
+from recollect.model.files.events import BackedUpFile, FileEvent, FileEvents
 from recollect.model.files.line_tally import LineTally, change_tally
 from recollect.model.files.reports import FileChange, FileReading, ReportContext
 from recollect.model.files.text_edits import edited, unified
@@ -142,20 +141,6 @@ def version_at(versions: Sequence[FileVersion], when: dt.datetime | str) -> File
         return named[-1] if named else None
     before = [version for version in versions if version.at is not None and version.at <= when]
     return before[-1] if before else None
-
-
-def snapshot(message_id: str, at: dt.datetime, backups: Mapping[str, FileBackup]) -> MetadataDraft:
-    """The line that ties backups, by path relative to the working directory, to a prompt."""
-    tracked = {
-        path: {
-            "backupFileName": backup.name,
-            "version": backup.version,
-            "backupTime": iso_time(backup.at or at),
-        }
-        for path, backup in backups.items()
-    }
-    taken = {"messageId": message_id, "trackedFileBackups": tracked, "timestamp": iso_time(at)}
-    return metadata("file-history-snapshot", messageId=message_id, snapshot=taken, isSnapshotUpdate=False)
 
 
 def diff(old: FileVersion | None, new: FileVersion, *, context: int = 3) -> str:

@@ -84,12 +84,6 @@ def use(compiled: bytes) -> bool:
     return True
 
 
-def release() -> None:
-    """Work without the engine again."""
-    global _engine  # noqa: PLW0603
-    _engine = None
-
-
 def compiled() -> bytes | None:
     """A database for this processor; None where the library is missing or cannot compile it."""
     library = _library()

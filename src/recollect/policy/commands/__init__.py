@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from recollect.policy.commands.looking import read_only
 from recollect.policy.commands.operands import file_operands
-from recollect.policy.commands.wrappers import allow_view, deny_views, gated_view, looking_view, unwrapped
+from recollect.policy.commands.wrappers import allow_view, deny_views, gated_view, looking_view
 
 __all__ = [
     "allow_view",
@@ -17,5 +17,4 @@ __all__ = [
     "gated_view",
     "looking_view",
     "read_only",
-    "unwrapped",
 ]

@@ -365,10 +365,6 @@ def _cached_views(command: Command) -> tuple[Command, ...]:
     return tuple(_views(command))
 
 
-def unwrapped(command: Command) -> list[Command]:
-    return list(deny_views(command))
-
-
 def _views(command: Command) -> Iterator[Command]:
     waiting, met = deque([(command, 0)]), set[tuple[str, str | None]]()
     while waiting:

@@ -14,8 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from recollect.model.settings.flag_values import Evaluation, evaluation_of, last_modified
-from recollect.storage.config.flag_cache import CacheFile, FlagCache, flag_cache
-from recollect.storage.home import ClaudeHome
+from recollect.storage.config.flag_cache import CacheFile, FlagCache
 
 TTL = dt.timedelta(hours=24)
 """How long an evaluation is valid. Clients define no limit; a daily start of the client renews it within a day."""
@@ -33,13 +32,6 @@ class FeatureFlags(Struct, frozen=True):
     file: Path | None = None
     hash_used: str = "none"
     user_hash: str | None = None
-
-
-def flags(
-    home: ClaudeHome, now: dt.datetime, ttl: dt.timedelta = TTL, user_hash: str | None = None
-) -> FeatureFlags:
-    """The newest cache of a home, or that of one user."""
-    return newest([flag_cache(home)], now, ttl, user_hash)
 
 
 def newest(
