@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from recollect.index.frame import Columns, Id
+from recollect.index.frame import Columns
+from recollect.index.schema import Id
 
 
 class MessageRow(NamedTuple):

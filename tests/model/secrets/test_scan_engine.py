@@ -16,6 +16,7 @@ import pytest
 from recollect.model.secrets import scan_engine
 from recollect.model.secrets.documents import hits_in_json, hits_in_text
 from recollect.model.secrets.prefilter import suspects
+from tests.model.secrets.engines import release_engine
 from tests.model.secrets.samples import SAMPLES, Dice, private_key
 from tests.model.secrets.test_contexts import CONTEXTS, coloured, name_of
 from tests.model.secrets.test_recall import FORMS
@@ -33,16 +34,11 @@ def compiled() -> bytes:
     return found
 
 
-def _release() -> None:
-    """Work without the engine again, as a process in which it was never taken into use."""
-    vars(scan_engine)["_engine"] = None
-
-
 @pytest.fixture
 def used(compiled: bytes) -> Iterator[None]:
     assert scan_engine.use(compiled)
     yield
-    _release()
+    release_engine()
 
 
 def line_of(text: str) -> str:
@@ -71,7 +67,7 @@ def test_no_line_with_a_secret_is_passed_over() -> None:
     lines = lines_with_secrets("recall")
     block = b"\n".join(lines)
     named = {block[start:end] for start, end in suspects(block)}
-    _release()
+    release_engine()
     passed_over = [block[start:end] for start, end in suspects(block) if block[start:end] not in named]
 
     assert len(named) > len(SAMPLES) * ROUNDS
@@ -125,7 +121,7 @@ def test_a_line_break_anywhere_in_the_first_letters_hides_nothing(indent: str) -
             lines[line_of(text).encode()] = kind
     block = b"\n".join(lines)
     named = {block[start:end] for start, end in suspects(block)}
-    _release()
+    release_engine()
     without = {block[start:end] for start, end in suspects(block)}
 
     assert {lines[line] for line in without - named if hits_in_json(line)} <= KNOWN_BY_A_MARK
@@ -141,7 +137,7 @@ def test_long_texts_have_the_same_secrets() -> None:
         parts += [SAMPLES[kind].before + SAMPLES[kind].make(dice) + SAMPLES[kind].after, "\n", FILLER[:900]]
     text = "\n".join(parts).encode()
     fast = [(hit.kind, hit.spans) for hit in hits_in_text(text)]
-    _release()
+    release_engine()
 
     assert [(hit.kind, hit.spans) for hit in hits_in_text(text)] == fast
     assert len(fast) > 40
@@ -152,7 +148,7 @@ def test_real_logs_have_the_same_suspects(shared: Path) -> None:
     """Line for line, on transcripts of people."""
     logs = [log.read_bytes() for log in sorted(shared.glob("corpus/**/*.jsonl"))][: 20 * ROUNDS]
     fast = [suspects(log) for log in logs]
-    _release()
+    release_engine()
 
     assert [suspects(log) for log in logs] == fast
 

@@ -10,6 +10,7 @@ import pytest
 from recollect.model.secrets import scan_engine
 from recollect.model.secrets.needles import needles
 from recollect.services.secrets.engine import WORTH_COMPILING, WORTH_LOADING, engine_ready
+from tests.model.secrets.engines import release_engine
 
 pytestmark = pytest.mark.skipif(not scan_engine.version(), reason="no wheel of hyperscan for this platform")
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.skipif(not scan_engine.version(), reason="no wheel of h
 @pytest.fixture(autouse=True)
 def released() -> Iterator[None]:
     yield
-    scan_engine.release()
+    release_engine()
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_it_is_compiled_once_and_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     old = tmp_path / "secrets-old.hs"
     old.write_bytes(b"")
     file = engine_ready(WORTH_COMPILING, tmp_path)
-    scan_engine.release()
+    release_engine()
     monkeypatch.setattr(scan_engine, "compiled", lambda: pytest.fail("compiled again"))
 
     assert file is not None
@@ -49,7 +50,7 @@ def test_a_damaged_file_is_compiled_again(tmp_path: Path) -> None:
     file = engine_ready(WORTH_COMPILING, tmp_path)
     assert file is not None
     file.write_bytes(file.read_bytes()[:1000])
-    scan_engine.release()
+    release_engine()
 
     assert file == engine_ready(WORTH_COMPILING, tmp_path)
     assert scan_engine.engine() is not None
