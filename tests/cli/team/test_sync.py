@@ -375,3 +375,41 @@ def test_a_session_of_the_team_is_named_by_the_beginning_of_its_id(
     assert main(["team", "show", "0" * 30]) == 3
     assert "not on the server" in capsys.readouterr().err
     assert main(["team", "show", ONE[:3]]) == 2
+
+
+def test_a_filter_that_fits_no_session_is_named(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own_home: Path
+) -> None:
+    """A misspelt name would else read as: there is nothing new."""
+    put(own_home / ".claude", ONE, TALK)
+    typed(monkeypatch, f"{team.token('Ada')}\n")
+    assert main(["sync", "login", team.url]) == 0
+    assert main(["sync", "push"]) == 0
+    capsys.readouterr()
+
+    def told(*words: str) -> str:
+        assert main(list(words)) == 0
+        return capsys.readouterr().err
+
+    assert "no session there fits --repo nope;" in told("sync", "pull", "--repo", "nope")
+    assert "no session there fits --since 2999-01-01;" in told("sync", "pull", "--since", "2999-01-01")
+    assert told("sync", "pull", "--mine") == ""
+    assert told("sync", "pull") == ""
+    assert "no session that you see fits --person Adda --since 7d;" in told(
+        "team", "list", "--person", "Adda", "--since", "7d"
+    )
+    assert told("team", "list", "--person", "Ada", "--since", "7d", "--until", "today") == ""
+
+
+def test_budgets_of_persons_are_among_what_a_team_is_asked(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own_home: Path
+) -> None:
+    put(own_home / ".claude", ONE, TALK)
+    typed(monkeypatch, f"{team.token('Ada')}\n")
+    assert main(["sync", "login", team.url]) == 0
+    config = Path(os.environ["XDG_CONFIG_HOME"]) / "recollect" / "config.toml"
+    config.write_text("[budget.persons.Ada]\nday = 1\n")
+    capsys.readouterr()
+    assert main(["team", "budget", "--json"]) == 0
+    (budget,) = json.loads(capsys.readouterr().out)["budgets"]
+    assert (budget["name"], budget["spent_usd"]) == ("Ada", "0")

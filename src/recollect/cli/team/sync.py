@@ -230,6 +230,8 @@ def _pull(options: Namespace) -> int:
         output.say(f"They are in {pull.root}: read them with --home {pull.root}")
     else:
         output.say("Nothing new to fetch.")
+    if not options.session and not done.listed and (asked := _asked(options)):
+        output.note(f"no session there fits {asked}; `recollect team list` shows how they are named")
     for session, place in done.moved:
         output.note(
             f"{visible(session)} is a different log on the server now; it is stored as {visible(place)}"
@@ -239,6 +241,12 @@ def _pull(options: Namespace) -> int:
     if planned is not None:
         _say_installed(options, planned)
     return 1 if done.problems else 0
+
+
+def _asked(options: Namespace) -> str:
+    """The options that choose sessions, as they were given."""
+    given = [f"--{name} {visible(text)}" for name in ("repo", "since") if (text := getattr(options, name))]
+    return " ".join((["--mine"] if options.mine else []) + given)
 
 
 def _wanted(options: Namespace, exchange: SyncClient) -> PullFilter | None:

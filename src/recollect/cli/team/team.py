@@ -8,6 +8,8 @@
   show SESSION    fetch one session and show it
   share SESSION private|team|organisation|default
                   choose who sees a session of yours
+  budget          what is left of budgets, with those of persons: the same as
+                  `recollect budget --team`
 SESSION is an id or the beginning of one.
 
 The server is the one of `recollect sync login`. In costs every response counts
@@ -147,8 +149,12 @@ def _list(options: Namespace, server: HttpRemote) -> int:
     from recollect.sync.wire import RemoteSessions
 
     named = {"person": options.person, "repository": options.repo, "project": options.project}
-    filters = {name: text for name, text in named.items() if text} | _bounds(options)
-    sessions = list(islice(server.sessions(**filters), options.limit + 1))
+    filters = {name: text for name, text in named.items() if text}
+    since, until = timespan.bounds(options.since or None, options.until or None, dt.datetime.now(dt.UTC))
+    if until is not None:
+        filters["until"] = str(_moment(until))
+    earliest = None if since is None else int(since.timestamp() * 1000)
+    sessions = list(islice(server.sessions(earliest, **filters), options.limit + 1))
     found = RemoteSessions(sessions[: options.limit], None)
     if options.json:
         output.print_json(found)
@@ -159,9 +165,20 @@ def _list(options: Namespace, server: HttpRemote) -> int:
         output.say(
             f"{_day(one.changed)}  {visible(one.id)}  {padded(who, 16)}  {padded(title, _WIDEST)}  {where}"
         )
+    if not sessions and (given := _given(options)):
+        asked = " ".join(f"--{name} {visible(text)}" for name, text in given.items())
+        output.note(
+            f"no session that you see fits {asked}; names are exact, and `recollect team list` shows them"
+        )
     if len(sessions) > options.limit:
         output.note(f"there are more than {options.limit}; --limit, --since and --person choose")
     return 0
+
+
+def _given(options: Namespace) -> dict[str, str]:
+    """The options that choose sessions, as they were given."""
+    names = ("person", "repo", "project", "since", "until")
+    return {name: text for name in names if (text := getattr(options, name))}
 
 
 def _search(options: Namespace, server: HttpRemote) -> int:
@@ -200,6 +217,14 @@ def _show(options: Namespace, server: HttpRemote) -> int:
     is_fetched = any(pull.root.glob(f"projects/*/{glob.escape(session)}.jsonl"))
     where = ["--home", str(pull.root)] if is_fetched else []
     return main([*where, "show", session, *(["--json"] if options.json else [])])
+
+
+def _budget(options: Namespace, _: HttpRemote) -> int:
+    from recollect.cli.main import main
+
+    where = [word for home in options.homes for word in ("--home", home)]
+    data = ["--data", options.data] if options.data else []
+    return main([*where, *data, "budget", "--team", *(["--json"] if options.json else [])])
 
 
 def _share(options: Namespace, server: HttpRemote) -> int:
@@ -274,4 +299,11 @@ def _cells(by: list[str], row: _RemoteCostRow, cost: str) -> list[str]:
     return [*names, *(f"{number:,}" for number in numbers), cost]
 
 
-_ACTIONS = {"cost": _cost, "list": _list, "search": _search, "show": _show, "share": _share}
+_ACTIONS = {
+    "cost": _cost,
+    "list": _list,
+    "search": _search,
+    "show": _show,
+    "share": _share,
+    "budget": _budget,
+}
