@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import pytest
 import recollect
 from recollect.cli.main import main
 from recollect.storage.foreign import gemini
+from recollect.storage.foreign.gemini_roots import project_root
 from recollect.storage.foreign.mirror import AgentMirror, originals
 from tests.storage.foreign.samples import Call, Sample, counted, other_samples, tree_state
 
@@ -146,6 +148,56 @@ def test_a_line_that_was_torn_for_long_is_folded_when_its_rest_comes(tmp_path: P
         log.write(torn[40:] + b"\n" + json.dumps(said("q2", "user", "two")).encode() + b"\r")
         log.write(json.dumps(said("q3", "user", "three")).encode() + b"\n")
     assert texts(home, tmp_path / "data")[0] == ["one", "first", "two", "three"]
+
+
+def test_sessions_of_before_0_29_have_the_directory_that_their_project_is_the_checksum_of(
+    shared: Path, tmp_path: Path
+) -> None:
+    sample = next(one for one in other_samples(shared, "gemini") if one.name == "gemini-0.24.5")
+    home = recollect.Home(sample.home, data=tmp_path, index=False)
+    assert {session.cwd for session in home.sessions()} == {"/home/user/My Proj.x"}
+
+
+@pytest.mark.parametrize("is_named_there", [False, True])
+def test_mirrors_of_before_get_the_directory_too_also_of_a_session_that_is_gone(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_named_there: bool
+) -> None:
+    """One session names a path. It is found by all that are left; by itself also when only the mirror has it."""
+    sample = next(one for one in other_samples(shared, "gemini") if one.name == "gemini-0.24.5")
+    shutil.copytree(sample.home, tmp_path / "home")
+    with monkeypatch.context() as patch:
+        patch.setattr(gemini, "TRANSLATION", 1)
+        patch.setattr(gemini, "project_root", lambda *_: "")
+        old = recollect.Home(tmp_path / "home", data=tmp_path / "data", index=False)
+        before = {session.id: len(session.graph.nodes) for session in old.sessions()}
+        assert {session.cwd for session in old.sessions()} == {""}
+    files = sorted(
+        (tmp_path / "home" / "tmp").rglob("*.json"), key=lambda one: b"Proj.x/" in one.read_bytes()
+    )
+    files[-1 if is_named_there else 0].unlink()
+    found = list(recollect.Home(tmp_path / "home", data=tmp_path / "data", index=False).sessions())
+    assert {session.id: len(session.graph.nodes) for session in found} == before
+    known = {session.id[:8] for session in found if session.cwd == "/home/user/My Proj.x"}
+    assert known == ({files[-1].stem[-8:]} if is_named_there else {name[:8] for name in before})
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ('{"file_path": "/srv/My App/src/a.txt"}', True),
+        ('{"text": "in /srv/My App, of course"}', True),
+        ('{"text": "The directory is: /srv/My App\\nand"}', True),
+        ('{"text": "see `/srv/My App`."}', True),
+        ('{"text": "/srv/My and more"}', False),
+        ('{"text": "http://srv/My App"}', False),
+    ],
+)
+def test_a_directory_is_known_by_its_checksum_in_any_text(
+    tmp_path: Path, text: str, *, is_found: bool
+) -> None:
+    digest = hashlib.sha256(b"/srv/My App").hexdigest()
+    found = project_root(tmp_path / digest, tmp_path, None, text.encode)
+    assert found == ("/srv/My App" if is_found else "")
 
 
 def test_an_unknown_rewind_drops_everything(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from recollect.model.ids import is_uuid
 from recollect.model.json.text import loose_value
 from recollect.storage.foreign import edits, parts
 from recollect.storage.foreign import lines as made
+from recollect.storage.foreign.gemini_roots import project_root
 from recollect.storage.foreign.growth import (
     Growth,
     Unit,
@@ -52,7 +53,8 @@ from recollect.system.peek import ReadProblems
 
 Message = dict[str, Any]
 
-TRANSLATION = 1
+# 2: sessions of clients before 0.29 have the directory they worked in.
+TRANSLATION = 2
 _CONTEXT = "<session_context>"
 _SPILLED = "tool-outputs"
 _KINDS = {"chats": (".json", ".jsonl"), _SPILLED: (".txt",)}
@@ -188,7 +190,7 @@ def _kept_result(unit: Unit, into: AgentMirror) -> bytes:
     """A result that was too large for the record; the client deletes it with its session."""
     project = unit.path.parents[2]
     name = unit.path.parent.name.removeprefix("session-")
-    place = into.place(name, _project_root(project, into.home), project=project.name)
+    place = into.place(name, project_root(project, into.home, None, bytes), project=project.name)
     into.keep_result(place, unit.path.name, content(unit.path))
     return b""
 
@@ -215,16 +217,12 @@ class _FoldedFile:
         self._found: list[Line] = []
 
     def _placed(self, meta: Message) -> Placed:
-        path, into = self._unit.path, self._into
-        chats = path.parent if path.parent.name == "chats" else path.parent.parent
-        cwd = _project_root(chats.parent, self._into.home)
+        path, into, cwd, project = self._unit.path, self._into, self._directory, self._project.name
         if path.parent.name != "chats":
-            return into.place(
-                path.stem, cwd, session=path.parent.name, agent=path.stem, project=chats.parent.name
-            )
+            return into.place(path.stem, cwd, session=path.parent.name, agent=path.stem, project=project)
         name = meta.get("sessionId")
         session = name if isinstance(name, str) and is_uuid(name) else path.stem
-        return into.place(session, cwd, project=chats.parent.name)
+        return into.place(session, cwd, project=project)
 
     def write(self, new: Iterable[tuple[bytes, FittedRecord]], generation: int) -> None:
         """New records, model calls, and the entries that the log lacks."""
@@ -258,11 +256,15 @@ class _FoldedFile:
             self._known.add(line["about"])
             yield line
 
+    @property
+    def _project(self) -> Path:
+        # Not where its records are read from: in a renewal that is a copy, without what stands beside it.
+        return self._into.home.joinpath(*PurePosixPath(self._unit.source).parts[:2])
+
     @cached_property
     def _directory(self) -> str:
-        # Not where its records are read from: in a renewal that is a copy, without what stands beside it.
-        project = (self._into.home / self._unit.source).parents[1 if self._place.agent is None else 2]
-        return _project_root(project, self._into.home)
+        digest = self._meta.get("projectHash")
+        return project_root(self._project, self._into.home, digest, lambda: made.encode(self._records))
 
     def _voice(self) -> Voice:
         return Voice(
@@ -458,22 +460,3 @@ def _text(told: object) -> str:
 
 def _dicts(listed: object) -> Iterator[Message]:
     return (one for one in listed if isinstance(one, dict)) if isinstance(listed, list) else iter(())
-
-
-def _project_root(project: Path, home: Path) -> str:
-    """The directory a project stands for; "" where only its checksum is known."""
-    try:
-        return (project / ".project_root").read_text().strip().replace("\0", "")
-    except (OSError, UnicodeDecodeError):
-        pass
-    try:
-        named = loose_value((home / "projects.json").read_bytes())
-    except OSError:
-        return ""
-    projects = named.get("projects") if isinstance(named, dict) else None
-    found = (
-        (path for path, slug in projects.items() if slug == project.name)
-        if isinstance(projects, dict)
-        else ()
-    )
-    return next(iter(found), "")
