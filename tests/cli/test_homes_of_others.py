@@ -91,6 +91,52 @@ def test_nothing_is_restored_into_the_home_of_another_agent(
     assert tree_state(own_home / place) == before
 
 
+def test_a_home_is_known_by_what_its_client_may_have_in_it(
+    own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rollouts directly in sessions/, as the first clients of Codex wrote them; a database of another channel."""
+    file = tiny_homes.codex(tmp_path / "codex")
+    (tmp_path / "flat" / "sessions").mkdir(parents=True)
+    file.rename(tmp_path / "flat" / "sessions" / file.name)
+    tiny_homes.opencode_database(tmp_path / "data").rename(tmp_path / "data" / "opencode-dev.db")
+    for place, agent in (("flat", "codex"), ("data", "opencode")):
+        assert main(["--home", str(tmp_path / place), "list", "--json"]) == 0
+        listed = json.loads(capsys.readouterr().out)["sessions"]
+        assert {one["agent"] for one in listed} == {agent}
+
+
+@pytest.mark.parametrize("words", [["fix"], ["mv", "/w", "/v"]])
+def test_a_command_for_homes_of_claude_names_the_others_it_was_given(
+    own_home: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    tiny_homes.codex(own_home / ".codex")
+    assert main(["--home", str(own_home / ".codex"), *words]) == 3
+    told = capsys.readouterr().err
+    assert (
+        f"leaves sessions of other agents as they are, and found no Claude home beside {own_home}/.codex"
+        in told
+    )
+
+
+def test_cleanup_says_whose_sessions_it_leaves_alone(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (own_home / ".claude").mkdir()
+    tiny_homes.codex(own_home / ".codex")
+    assert main(["cleanup", "--days", "0"]) == 0
+    assert "Sessions of codex are left alone" in capsys.readouterr().err
+
+
+def test_where_nothing_is_found_every_place_that_was_looked_at_is_named(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    assert main(["list"]) == 0
+    assert "~/.claude, ~/.config/claude, ~/.codex, $XDG_DATA_HOME/opencode, ~/.gemini and ~/.qwen" in (
+        capsys.readouterr().err
+    )
+
+
 def test_no_command_changes_the_home_of_another_agent(
     homes: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

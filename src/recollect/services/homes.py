@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
+import os
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -27,7 +28,7 @@ from recollect.storage.live import live_sessions
 from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.prompt_history import Prompt, prompts
 from recollect.system.locations import HomeRoot, agent_of, data_dir
-from recollect.system.paths import CLAUDE
+from recollect.system.paths import CLAUDE, usual_places
 
 if TYPE_CHECKING:
     from recollect.model.conversation.conversation import Message
@@ -119,7 +120,7 @@ class Home:
         ``_among`` is the list of sessions, where it is at hand.
         """
         if not self.homes and _existing_file(name) is None and not self._archived(name):
-            looked = ", ".join(str(root.path) for root in self.roots) or "~/.claude and ~/.config/claude"
+            looked = ", ".join(str(root.path) for root in self.roots) or usual_places(os.environ)
             raise NotFound(
                 f"session {name!r}: there is no Claude home at {looked}",
                 hint="name one with --home DIR, or try the built-in sample with --home :sample",

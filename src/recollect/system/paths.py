@@ -75,13 +75,13 @@ class AgentRow:
 AGENTS = {
     "codex": AgentRow(
         (".codex",),
-        ("sessions/2*/*", "archived_sessions", "session_index.jsonl"),
+        ("sessions/2*/*", "sessions/rollout-*", "archived_sessions", "session_index.jsonl"),
         ("codex", "resume"),
         "CODEX_HOME",
     ),
     "opencode": AgentRow(
         ("@", "opencode"),
-        ("opencode.db", "storage/message", "project/*/storage/session"),
+        ("opencode*.db", "storage/message", "project/*/storage/session"),
         ("opencode", "--session"),
     ),
     "gemini": AgentRow(
@@ -95,6 +95,12 @@ CLAUDE = "claude"
 def agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Where the home of each other agent is looked for, existing or not: agent, directory, and what named it."""
     return [(agent, *_places(row, environ)[0]) for agent, row in AGENTS.items()]
+
+
+def usual_places(environ: Mapping[str, str]) -> str:
+    """Where homes are looked for, for a sentence."""
+    named = [origin for _, _, origin in agent_homes(environ)]
+    return ", ".join(["~/.claude", "~/.config/claude", *named[:-1]]) + f" and {named[-1]}"
 
 
 def client_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -125,14 +131,15 @@ def agent_at(directory: str) -> str:
 
 
 def _is_marked(directory: str, mark: str) -> bool:
-    """Whether there is such a name; a star stands for any end, or for any directory in between."""
+    """Whether there is such a name; a star stands for any part of one name."""
     first, _, rest = mark.partition("/")
     if "*" not in mark:
         return os.path.exists(os.path.join(directory, mark))
     if "*" not in first:
         return _is_marked(os.path.join(directory, first), rest)
+    start, _, end = first.partition("*")
     try:
-        names = [name for name in os.listdir(directory) if name.startswith(first.rstrip("*"))]
+        names = [name for name in os.listdir(directory) if name.startswith(start) and name.endswith(end)]
     except OSError:
         return False
     return any(not rest or _is_marked(os.path.join(directory, name), rest) for name in names)

@@ -46,7 +46,7 @@ def test_without_a_home_it_says_so_and_shows_the_sample(capsys: pytest.CaptureFi
     assert 0 == main([])
     shown = capsys.readouterr().out
 
-    assert shown.startswith("No Claude home on this machine: looked in")
+    assert shown.startswith("No home of an agent on this machine: looked in")
     assert "$CLAUDE_CONFIG_DIR" in shown
     assert "2 projects, 3 sessions, 1 sub-agent" in shown
     assert "Basket totals off by a cent" in shown

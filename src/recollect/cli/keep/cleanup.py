@@ -37,8 +37,10 @@ from recollect.services.documents.changes.keeping import (
     CleanupScheduleDocument,
     cleanup_session,
 )
+from recollect.services.homes import Home
 from recollect.services.settings import settings
 from recollect.storage.home import ClaudeHome
+from recollect.system.paths import CLAUDE
 from recollect.system.scheduler import job_words
 
 _TITLE_COLUMNS = 44
@@ -75,7 +77,17 @@ def run(options: Namespace) -> int:
         output.say("Nothing to do: the last clean-up was less than a day ago")
     else:
         _tell(options, found, done, now)
+        _tell_others(home)
     return 1 if done is not None and done.failed else 0
+
+
+def _tell_others(home: Home) -> None:
+    """Whose sessions were not looked at: nothing would say why they are not in the sum."""
+    others = sorted({root.agent for root in home.roots if root.agent != CLAUDE})
+    if others:
+        output.note(
+            f"Sessions of {', '.join(others)} are left alone: their clients keep them, and forks need them."
+        )
 
 
 def _schedule(options: Namespace) -> int:

@@ -25,7 +25,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from recollect.cli.terminal import output, plans
-from recollect.cli.terminal.homes import directories
+from recollect.cli.terminal.homes import chosen_homes, directories, no_claude_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import NotFound, UsageError
 from recollect.model.ids import short_id
@@ -57,7 +57,7 @@ def run(options: Namespace) -> int:
         except NotFound as problem:
             missing = problem
     if not found:
-        raise missing or NotFound("mv: no Claude home was found", hint="name one with --home DIR")
+        raise missing or no_claude_home("mv", chosen_homes(options.homes))
     data = plans.own_data(options)
     done = [carry_out(one, data) for one in found if one.plan.steps] if options.apply else []
     if options.json:

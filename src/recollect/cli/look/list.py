@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import index_at_hand
 from recollect.services.list import ListedSession, ListQuery, SessionListResult, listed
 from recollect.system.locations import HomeRoot
+from recollect.system.paths import usual_places
 
 if TYPE_CHECKING:
     from recollect.services.documents.sessions import ListDocument
@@ -165,5 +167,5 @@ def _remark(roots: Sequence[HomeRoot], found: SessionListResult, is_filtered: bo
     elif not total and is_filtered:
         output.note("No session matches.")
     elif not total:
-        looked = ", ".join(str(root.path) for root in roots) or "~/.claude and ~/.config/claude"
+        looked = ", ".join(str(root.path) for root in roots) or usual_places(os.environ)
         output.note(f"No sessions in {visible(looked)}. Name another home with --home DIR.")

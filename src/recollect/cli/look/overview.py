@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 import datetime as dt
+import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
@@ -24,7 +25,7 @@ from recollect.cli.terminal.plans import command, own_cache, own_data
 from recollect.cli.terminal.protection import protection_line
 from recollect.cli.terminal.session_rows import session_rows
 from recollect.cli.terminal.text import counted, size, visible
-from recollect.model.cost.money import dollars
+from recollect.model.cost.cents import dollars
 from recollect.model.findings import Finding, Severity
 from recollect.model.ids import short_id
 from recollect.services.cost.recent import RecentCosts, recent_costs
@@ -32,7 +33,7 @@ from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import index_at_hand
 from recollect.services.overview import LOOK_SECONDS, Overview, ResumeSummary, overview
 from recollect.system.locations import HomeRoot
-from recollect.system.paths import CLAUDE
+from recollect.system.paths import CLAUDE, usual_places
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -80,8 +81,8 @@ def _look(options: Namespace, homes: list[HomeRoot], opened: OpenIndex, now: dt.
 
 
 def _explain_sample(missing: list[HomeRoot]) -> None:
-    looked = ", ".join(f"{home.path} ({home.origin})" for home in missing) or "~/.claude and ~/.config/claude"
-    output.say(f"No Claude home on this machine: looked in {visible(looked)}.")
+    looked = ", ".join(f"{home.path} ({home.origin})" for home in missing) or usual_places(os.environ)
+    output.say(f"No home of an agent on this machine: looked in {visible(looked)}.")
     output.say("This is the built-in sample home; name your own with --home DIR or $CLAUDE_CONFIG_DIR.")
     output.say(f"To try a command on the sample, use --home {SAMPLE}.")
     output.say()

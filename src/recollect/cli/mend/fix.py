@@ -21,9 +21,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from recollect.cli.terminal import output, plans
-from recollect.cli.terminal.homes import chosen_homes
+from recollect.cli.terminal.homes import chosen_homes, no_claude_home
 from recollect.cli.terminal.text import counted, shortened, visible, wrapped
-from recollect.errors import NotFound
 from recollect.model.ids import short_id
 from recollect.services.documents.changes.mending import FixDocument
 from recollect.services.fix.fix import FixKind, FixOutcome, FixPlan, FixResult, FixStep, fixed, planned_fix
@@ -47,7 +46,7 @@ def run(options: Namespace) -> int:
     # Clients of other agents have other rules, and nothing is ever written into their homes.
     mine = [root for root in chosen_homes(options.homes) if root.exists and root.agent == CLAUDE]
     if not mine:
-        raise NotFound("fix: no Claude home was found", hint="name one with --home DIR")
+        raise no_claude_home("fix", chosen_homes(options.homes))
     home = Home(*[root.path for root in mine], data=options.data)
     data = plans.own_data(options)
     with output.progress_bar("checking") as progress:

@@ -119,6 +119,18 @@ def _require_home(home: HomeRoot) -> None:
         )
 
 
+def no_claude_home(command: str, homes: Sequence[HomeRoot]) -> NotFound:
+    """The error of a command that works on homes of Claude, where there is none among these."""
+    others = [home for home in homes if home.agent != CLAUDE]
+    if not others:
+        return NotFound(f"{command}: no Claude home was found", hint="name one with --home DIR")
+    named = ", ".join(f"{home.source or home.path} ({home.agent})" for home in others)
+    return NotFound(
+        f"{command}: leaves sessions of other agents as they are, and found no Claude home beside {named}",
+        hint="name a Claude home with --home DIR",
+    )
+
+
 def settings_home(named: Sequence[str]) -> HomeRoot:
     """The home whose settings apply here: the first one, even if it does not exist, since a project has its own settings."""
     homes = [home for home in chosen_homes(named, may_be_missing=True) if home.agent == CLAUDE]
