@@ -13,10 +13,10 @@ from recollect.server.app import make_app
 from recollect.server.database.contract import Database
 from recollect.server.database.records import ApiToken, Author, Org, OrgUser
 from recollect.server.database.sql_base import now_ms
-from recollect.server.facts import lines_of
 from recollect.server.limits import ServerLimits
 from recollect.server.service import Service
 from recollect.server.tenancy import new_id, new_secret
+from recollect.sync.remote import lines_of
 from recollect.sync.wire import POSITION, START, Position
 from tests.server.conftest import Kind
 

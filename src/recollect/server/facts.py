@@ -7,7 +7,6 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
@@ -20,6 +19,7 @@ from recollect.model.line_views.facts import LineFacts, facts_of
 from recollect.model.titles import FIRST_PROMPT, LONGEST_TITLE, TITLE_PARTS, said_of_session
 from recollect.server.database.records import PreparedLines, TextRow
 from recollect.services.indexing.extraction import usage_rows
+from recollect.sync.remote import lines_of
 from recollect.sync.wire import Position, plain_text
 
 _LONGEST_NAME = 300
@@ -27,14 +27,6 @@ _LONGEST_NAME = 300
 LONGEST_TEXT = 200_000
 # Larger times are nonsense, and would overflow PostgreSQL's sums.
 _LATEST = 1 << 50
-
-
-def lines_of(data: bytes) -> Iterator[bytes]:
-    """The lines of a text that ends with a newline, each with its newline."""
-    start = 0
-    while end := data.find(b"\n", start) + 1:
-        yield data[start:end]
-        start = end
 
 
 def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool = False) -> PreparedLines:

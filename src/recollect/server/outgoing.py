@@ -20,8 +20,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from recollect.server.database.contract import Unavailable
 from recollect.server.database.records import FileBytes, Segment
-from recollect.server.facts import lines_of
 from recollect.server.limits import ByteBudget, ServerLimits
+from recollect.sync.remote import lines_of
 
 # Small, because a closed connection keeps its last piece until the peer is gone; divisible by three, so that
 # pieces of base64 can be joined.

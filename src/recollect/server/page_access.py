@@ -18,7 +18,6 @@ from recollect.errors import Busy, NoAnswer
 from recollect.server.app import admitted
 from recollect.server.database.contract import BodyLost, Unavailable
 from recollect.server.database.records import Author, LineSearch, Segment, SessionFilter, SessionReader
-from recollect.server.facts import lines_of
 from recollect.server.refusals import RequestRefused, not_found, too_many
 from recollect.server.routes.team import found_lines, team_costs
 from recollect.server.service import Service
@@ -26,7 +25,7 @@ from recollect.server.team import TeamCostReport, cost_report
 from recollect.server.tenancy import PAGE_SCHEME, READ, Caller, end_of, opened_page
 from recollect.services.page.members import AccessDenial, Member
 from recollect.services.page.team.source import FoundLine, FoundLines, LineQuestion
-from recollect.sync.remote import PositionConflict, SessionGone
+from recollect.sync.remote import PositionConflict, SessionGone, lines_of
 from recollect.sync.wire import Position, RemoteSession, SessionDetail, SignInOffer
 
 if TYPE_CHECKING:

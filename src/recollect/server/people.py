@@ -19,8 +19,8 @@ from msgspec import Struct
 from recollect.server.database.contract import Database, Held
 from recollect.server.database.records import Author, OrgUser, PersonCounts, PersonLog
 from recollect.server.database.sql_base import now_ms
-from recollect.server.facts import lines_of
 from recollect.server.tenancy import new_id
+from recollect.sync.remote import lines_of
 
 # Longer than a server remembers a token.
 _SETTLING_SECONDS = 1.2

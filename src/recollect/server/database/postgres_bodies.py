@@ -20,8 +20,8 @@ from recollect.server.database.sql_append import unpacked
 from recollect.server.database.sql_base import EVERY_ORG, SqlRunner
 from recollect.server.database.sql_usage import Row, Transaction
 from recollect.server.database.tables.moves import NOT_HERE
-from recollect.server.facts import lines_of
 from recollect.server.objects.store import BlobStore, packed_object, unpacked_object
+from recollect.sync.remote import lines_of
 from recollect.sync.wire import Position
 
 WRITING, LIVE_BODY, GONE = 0, 1, 2

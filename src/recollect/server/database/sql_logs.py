@@ -23,7 +23,7 @@ from recollect.server.database.sql_base import SqlRunner
 from recollect.server.database.sql_usage import Row
 from recollect.server.database.sql_visibility import seen_by
 from recollect.server.database.tables.steps import session_ref
-from recollect.server.facts import lines_of
+from recollect.sync.remote import lines_of
 from recollect.sync.wire import START, Head, LogHead, Position
 
 # Bytes of a log that are read from the database at once.

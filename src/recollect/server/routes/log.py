@@ -20,7 +20,7 @@ from recollect.server.database.records import (
     PreparedLines,
     Segment,
 )
-from recollect.server.facts import lines_of, prepare
+from recollect.server.facts import prepare
 from recollect.server.limits import ServerLimits
 from recollect.server.outgoing import (
     LineRange,
@@ -41,6 +41,7 @@ from recollect.server.refusals import (
 )
 from recollect.server.service import PreparedResponse, ServerRequest, answer, cursor_of, parts_of
 from recollect.server.tenancy import READ
+from recollect.sync.remote import lines_of
 from recollect.sync.wire import (
     ENCRYPTED,
     LAST_UUID,
