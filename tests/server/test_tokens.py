@@ -7,7 +7,7 @@ import pytest
 from recollect.server import tenancy
 from recollect.server.database.records import Author
 from recollect.server.database.sql_base import now_ms
-from recollect.server.tenancy import ROLES
+from recollect.server.tenancy import ROLES, new_id
 from tests.server.conftest import Kind
 from tests.server.world import EVERYTHING, World, in_world, new_org
 
@@ -138,3 +138,31 @@ def test_the_page_that_a_token_opened_ends_with_it(kind: Kind) -> None:
         return set(ends) == {"token", "page"} and len(set(ends.values())) == 1
 
     assert in_world(kind, scene)
+
+
+def test_members_see_and_revoke_their_own_tokens_only(kind: Kind) -> None:
+    """Of a lost machine, without an admin; another member's is not there, in the same words as one that never was."""
+
+    async def scene(made: World) -> list[object]:
+        eve, bob = await made.member("Eve", "contributor"), await made.member("Bob", "member")
+        mine, this = await made.secret(eve, ("read:own",), machine="laptop")
+        lost, gone = await made.secret(eve, ("write",), machine="phone")
+        theirs, other = await made.secret(bob)
+
+        async def listed() -> list[tuple[object, ...]]:
+            found = (await made.ask("GET", "/v1/whoami/tokens", token=mine)).json()["tokens"]
+            return [(one["machine"], one["is_this"], one["revoked"] is None) for one in found]
+
+        before = sorted(await listed())
+        answers = [
+            (await made.ask("DELETE", f"/v1/whoami/tokens/{one}", token=mine)).status_code
+            for one in (gone.id, gone.id, other.id, new_id())
+        ]
+        states = [await status(made, one) for one in (mine, lost, theirs)]
+        acts = [(row.act, row.target, row.user) for row in await made.database.audit(made.org.id, None, 9)]
+        await made.ask("DELETE", f"/v1/whoami/tokens/{this.id}", token=mine)
+        return [before, answers, states, ("token.revoke", gone.id, eve.id) in acts, await status(made, mine)]
+
+    assert in_world(kind, scene) == [
+        [("laptop", True, True), ("phone", False, True)], [204, 404, 404, 404], [200, 401, 200], True, 401,
+    ]  # fmt: skip

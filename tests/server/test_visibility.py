@@ -106,8 +106,12 @@ def test_every_route_that_shows_sessions_is_in_the_matrix() -> None:
 
     assert reading == BY_SESSION | LISTS | ABOUT_ONESELF
     assert writing == WRITES
-    # Every token may be replaced by its owner: tests/server/test_tokens.py.
-    assert {route.path for route in ROUTES if route.scope == "any"} == {"/v1/token/rotate"}
+    # Tokens are replaced, listed and revoked by their owner: tests/server/test_tokens.py.
+    assert {route.path for route in ROUTES if route.scope == "any"} == {
+        "/v1/token/rotate",
+        "/v1/whoami/tokens",
+        "/v1/whoami/tokens/{token_id}",
+    }
     # Without a token nothing of an organisation is told: tests/server/oidc/.
     assert {route.path for route in ROUTES if route.scope is None} == {
         *("/healthz", "/readyz", "/openapi.json"),

@@ -108,6 +108,8 @@ ROUTES = (
     Endpoint("POST", "/v1/sign-in/device", sign_in.start_device, None),
     Endpoint("POST", "/v1/sign-in/device/token", sign_in.device_token, None),
     Endpoint("POST", "/v1/token/rotate", sign_in.rotate, ANY),
+    Endpoint("GET", "/v1/whoami/tokens", sign_in.own_tokens, ANY),
+    Endpoint("DELETE", "/v1/whoami/tokens/{token_id}", sign_in.revoke_own, ANY),
     Endpoint("GET", "/metrics", admin.metrics, METRICS),
     Endpoint("GET", "/v1/sessions/{session_id}/events", routes_log.follow, READ, is_stream=True),
     Endpoint("GET", "/v1/heads", routes_log.heads, READ),

@@ -26,6 +26,7 @@ _TYPES = (
     wire.SignInOffer,
     wire.DeviceSignIn,
     wire.IssuedToken,
+    wire.OwnTokens,
     ErasureReport,
     people._Erasure,  # noqa: SLF001
     sign_in._DeviceStart,  # noqa: SLF001
@@ -411,6 +412,12 @@ def _admin_paths() -> Schema:
                 "Everything that is held of the caller, as one archive",
                 {"content": {"application/gzip": _BYTES}},
             )
+        },
+        "/v1/whoami/tokens": {
+            "get": _operation("The caller's own tokens", {"content": _answer("OwnTokens")})
+        },
+        "/v1/whoami/tokens/{token_id}": {
+            "delete": _operation("Revoke a token of one's own", {}, parameters=[token_id], status=204)
         },
         "/v1/teams": {
             "get": _operation("All teams", listed("teams", "OrgTeam")),

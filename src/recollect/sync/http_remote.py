@@ -44,6 +44,8 @@ from recollect.sync.wire import (
     DeviceSignIn,
     IssuedToken,
     LineHits,
+    OwnToken,
+    OwnTokens,
     Position,
     Problem,
     RemoteSession,
@@ -234,6 +236,13 @@ class HttpRemote:
         """The token, or that the person has not agreed yet."""
         asked = {"organisation": organisation, "device_code": device_code, "machine": machine}
         return self._posted("/v1/sign-in/device/token", asked, IssuedToken)
+
+    def own_tokens(self) -> list[OwnToken]:
+        """The tokens of the member whose token this is."""
+        return self._document("GET", "/v1/whoami/tokens", OwnTokens).tokens
+
+    def revoke_own(self, token: str) -> None:
+        self._require(self._ask("DELETE", f"/v1/whoami/tokens/{quote(token, safe='')}"))
 
     def rotate(self, overlap_hours: int) -> IssuedToken:
         """A new token in place of this one."""

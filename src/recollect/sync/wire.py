@@ -270,6 +270,27 @@ class IssuedToken(Struct, frozen=True):
     old_until: int | None = None
 
 
+class OwnToken(Struct, frozen=True):
+    """A token of the caller, without its secret. ``kind``: for programs, or the session of a browser. ``is_this``: the
+    request was made with it. Times in milliseconds; ``ends`` null is never."""
+
+    id: str
+    kind: str
+    scopes: list[str]
+    machine: str | None
+    created: int
+    last_used: int | None
+    ends: int | None
+    revoked: int | None
+    is_this: bool
+
+
+class OwnTokens(Struct, frozen=True):
+    """The caller's tokens, oldest first."""
+
+    tokens: list[OwnToken]
+
+
 class LineHit(Struct, frozen=True):
     """A line that a search found; ``line`` counts from 1."""
 

@@ -413,3 +413,31 @@ def test_budgets_of_persons_are_among_what_a_team_is_asked(
     assert main(["team", "budget", "--json"]) == 0
     (budget,) = json.loads(capsys.readouterr().out)["budgets"]
     assert (budget["name"], budget["spent_usd"]) == ("Ada", "0")
+
+
+def test_members_list_and_revoke_their_own_tokens(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as that of a lost machine; this machine's is named as such."""
+    ada = team.token("Ada")
+    bob, lost = colleague(team, ada, "Bob"), ""
+    with httpx.Client(base_url=team.url, headers={"Authorization": f"Bearer {ada}"}) as admin:
+        (user,) = [one["id"] for one in admin.get("/v1/users").json()["users"] if one["name"] == "Bob"]
+        made = admin.post("/v1/tokens", json={"user": user, "scopes": ["read"], "machine": "phone"}).json()
+        lost, number = made["token"], made["id"]
+    typed(monkeypatch, f"{bob}\n")
+    assert main(["sync", "login", team.url]) == 0
+    capsys.readouterr()
+    assert main(["sync", "tokens"]) == 0
+    own, other = sorted(capsys.readouterr().out.splitlines(), key=lambda line: "phone" in line)
+    assert own.endswith("(this machine)")
+    assert number in other
+    assert "never used, no end  read" in other
+    assert main(["sync", "revoke", number[:8]]) == 0
+    assert f"{number} is revoked." in capsys.readouterr().out
+    assert httpx.get(f"{team.url}/v1/whoami", headers={"Authorization": f"Bearer {lost}"}).status_code == 401
+    assert main(["sync", "revoke", number]) == 3
+    assert main(["sync", "revoke"]) == 2
+    capsys.readouterr()
+    assert main(["sync", "tokens", "--json"]) == 0
+    assert {one["revoked"] is None for one in json.loads(capsys.readouterr().out)["tokens"]} == {True, False}

@@ -8,6 +8,8 @@
   watch           push whenever something changes, until interrupted
   rotate          replace the token by a new one; the old one works for a day
                   more (--overlap HOURS)
+  tokens          your tokens on the server, and the browsers you signed in with
+  revoke TOKEN    end one of them at once, such as that of a lost machine
 
 login --sso signs in at the organisation's identity provider, in a browser on
 any machine. From two weeks before a token expires, these commands say so.
@@ -51,7 +53,8 @@ if TYPE_CHECKING:
     from recollect.services.sync.pull import PullFilter
     from recollect.services.sync.push import PushResult
 
-_ACTIONS = ("login", "push", "pull", "status", "watch", "rotate")
+_ACTIONS = ("login", "push", "pull", "status", "watch", "rotate", "tokens", "revoke")
+_OF_TOKENS = ("login", "rotate", "tokens", "revoke")
 _SHOWN = 20
 _EVERY, _SHORTEST = 5.0, 0.2
 
@@ -59,7 +62,10 @@ _EVERY, _SHORTEST = 5.0, 0.2
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("action", choices=_ACTIONS, help="see above")
     parser.add_argument(
-        "words", nargs="*", metavar="WORD", help="login: the address; push: only these sessions"
+        "words",
+        nargs="*",
+        metavar="WORD",
+        help="login: the address; push: only these sessions; revoke: the token",
     )
     parser.add_argument(
         "--sso",
@@ -110,14 +116,20 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    if options.words and options.action not in ("login", "push", "pull"):
+    if options.words and options.action not in ("login", "push", "pull", "revoke"):
         raise UsageError(
             f"sync {options.action}: takes no arguments", hint="`recollect sync --help` shows them"
         )
-    if options.action in ("login", "rotate"):
+    if options.action in _OF_TOKENS:
         from recollect.cli.team import sync_login
 
-        return sync_login.login(options) if options.action == "login" else sync_login.rotate(options)
+        of_tokens = {
+            "login": sync_login.login,
+            "rotate": sync_login.rotate,
+            "tokens": sync_login.tokens,
+            "revoke": sync_login.revoke,
+        }
+        return of_tokens[options.action](options)
     actions = {"push": _push, "pull": _pull, "status": _status, "watch": _watch}
     return actions[options.action](options)
 

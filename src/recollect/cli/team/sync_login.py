@@ -1,4 +1,4 @@
-"""``sync login`` and ``sync rotate``: how this machine gets its token, and another one later."""
+"""``sync login``, ``rotate``, ``tokens`` and ``revoke``: how this machine gets its token, and what becomes of tokens later."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import datetime as dt
 import sys
 import time
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from recollect.cli.terminal import output
 from recollect.cli.terminal.plans import command, own_data
-from recollect.cli.terminal.text import visible
-from recollect.errors import NotFound, UsageError
+from recollect.cli.terminal.text import padded, visible
+from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.services.sync.sync import SyncClient, checked_address, is_server
 from recollect.storage.config.sync_settings import SyncLogin, load_login, save_login
 
+if TYPE_CHECKING:
+    from recollect.sync.wire import OwnToken
+
 _PATIENCE = 10.0
+_BROWSER = "page"
 _LONGEST_OVERLAP = 720
 # RFC 8628: how much longer to wait between questions when the provider says slow_down.
 _SLOWER = 5.0
@@ -84,6 +89,44 @@ def rotate(options: Namespace) -> int:
     if new.old_until is not None:
         output.say(f"The old one works until {_day(new.old_until)}.")
     return 0
+
+
+def tokens(options: Namespace) -> int:
+    """The member's own tokens that still work."""
+    found = SyncClient(load_login(), own_data(options), patience=_PATIENCE).server().own_tokens()
+    if options.json:
+        from recollect.sync.wire import OwnTokens
+
+        output.print_json(OwnTokens(found))
+        return 0
+    for one in _working(found):
+        kind = "browser" if one.kind == _BROWSER else visible(one.machine or "-")
+        used = "never used" if one.last_used is None else f"used {_day(one.last_used)}"
+        end = "no end" if one.ends is None else f"ends {_day(one.ends)}"
+        this = "  (this machine)" if one.is_this else ""
+        output.say(f"{visible(one.id)}  {padded(kind, 16)}  {used}, {end}  {', '.join(one.scopes)}{this}")
+    return 0
+
+
+def revoke(options: Namespace) -> int:
+    """End one of them at once."""
+    if len(options.words) != 1:
+        raise UsageError("sync revoke: takes one token", hint="`recollect sync tokens` lists them")
+    server, named = SyncClient(load_login(), own_data(options), patience=_PATIENCE).server(), options.words[0]
+    fits = [one for one in _working(server.own_tokens()) if one.id.startswith(named)]
+    if not fits:
+        raise NotFound(f"token {named}: not one of yours", hint="`recollect sync tokens` lists them")
+    if len(fits) > 1:
+        raise Ambiguous("token", named, tuple(one.id for one in fits))
+    server.revoke_own(fits[0].id)
+    after = "; log in again with another token: recollect sync login" if fits[0].is_this else ""
+    output.say(f"{visible(fits[0].id)} is revoked{after}.")
+    return 0
+
+
+def _working(found: list[OwnToken]) -> list[OwnToken]:
+    now = time.time_ns() // 1_000_000
+    return [one for one in found if one.revoked is None and (one.ends is None or one.ends > now)]
 
 
 def _day(at: int) -> str:

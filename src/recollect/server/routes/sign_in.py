@@ -1,6 +1,6 @@
 """Signing in over HTTP without a token: a machine asks for a code, a person agrees elsewhere, the machine gets a token.
 
-Also how a token is replaced by its owner.
+Also what owners do with their tokens: replace, list and revoke them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from starlette.responses import Response
 
+from recollect.server.database.records import ApiToken
 from recollect.server.refusals import RequestRefused, not_found, too_many
 from recollect.server.service import ServerRequest, answer
-from recollect.server.tenancy import rotated
-from recollect.sync.wire import IssuedToken, SignInOffer, plain_text
+from recollect.server.tenancy import end_of, rotated
+from recollect.sync.wire import IssuedToken, OwnToken, OwnTokens, SignInOffer, plain_text
 
 _HOUR_MS = 3_600_000
 OVERLAP_HOURS = 24
@@ -89,3 +90,37 @@ async def rotate(ask: ServerRequest) -> Response:
     ask.service.doorkeeper.forget()
     secret, token, until = done
     return answer(IssuedToken(secret, token.id, list(token.scopes), token.expires, old_until=until), 201)
+
+
+async def own_tokens(ask: ServerRequest) -> Response:
+    """GET /v1/whoami/tokens."""
+    ask.only()
+    found = await ask.service.database.person_tokens(ask.org, ask.caller.user.id)
+    return answer(OwnTokens([_own_token(one, ask.caller.token.id) for one in found]))
+
+
+async def revoke_own(ask: ServerRequest) -> Response:
+    """DELETE /v1/whoami/tokens/{token_id}."""
+    ask.only()
+    named = ask.parameter("token_id")
+    own = await ask.service.database.person_tokens(ask.org, ask.caller.user.id)
+    # Another member's token is answered as one that never was.
+    if named not in {one.id for one in own if one.revoked is None}:
+        raise not_found()
+    await ask.service.database.revoke_token(ask.org, named, ask.caller.author)
+    ask.service.doorkeeper.forget()
+    return Response(status_code=204)
+
+
+def _own_token(token: ApiToken, this: str) -> OwnToken:
+    return OwnToken(
+        token.id,
+        token.kind,
+        list(token.scopes),
+        token.machine,
+        token.created,
+        token.last_used,
+        end_of(token),
+        token.revoked,
+        token.id == this,
+    )
