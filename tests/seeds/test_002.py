@@ -24,7 +24,7 @@ import pytest
 import recollect
 from recollect import SessionState, Store
 from recollect.cli.main import main
-from recollect.model.cost.money import dollars
+from recollect.model.cost.cents import dollars
 from recollect.model.damage import Line
 from recollect.model.project_key import flat_project_hash
 from recollect.system.lock import FileLock

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.cli.main import main
-from recollect.model.cost.money import PICO, exact
+from recollect.model.cost.cents import PICO
+from recollect.model.cost.money import exact
 from recollect.model.cost.prices import PriceList
 from recollect.sample import sample_home
 from recollect.server.service import Service

@@ -1,9 +1,11 @@
 """Budgets: what may be spent in a day or a week, and which warnings are due. Amounts are pico-dollars.
 
-Plain classes and no imports: the status line and a hook of the client load this module at every turn.
+Plain classes and next to no imports: the status line and a hook of the client load this module at every turn.
 """
 
 from __future__ import annotations
+
+from recollect.model.cost.cents import dollars
 
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
@@ -16,7 +18,6 @@ PERIODS = (DAY, WEEK)
 BURN = "burn"
 DEFAULT_THRESHOLDS = (80, 100)
 DEFAULT_BURN_HOURS = 3
-_CENT = 10**10
 
 
 class BudgetRule:
@@ -100,12 +101,6 @@ def burning(
         return []
     state = BudgetState(BudgetRule(ALL, "", "hour", settings.burn), min(hours), unpriced, span)
     return [BudgetWarning(state, settings.burn_hours, (), BURN)]
-
-
-def dollars(pico: int) -> str:
-    """Like ``model.cost.money.dollars``, whose imports take longer than the status line."""
-    cents = (pico + _CENT // 2) // _CENT
-    return f"${cents // 100:,}.{cents % 100:02d}"
 
 
 def _key(state: BudgetState, what: int | str) -> str:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from recollect.errors import RecollectError, UsageError
 from recollect.model import timespan
-from recollect.model.cost.money import PICO
+from recollect.model.cost.cents import PICO
 from recollect.model.ids import short_id
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.services.documents import conversation, parts

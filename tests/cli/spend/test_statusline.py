@@ -19,7 +19,6 @@ import pytest
 from recollect.cli.main import command_parser
 from recollect.cli.spend import statusline
 from recollect.index.location import index_file
-from recollect.model.cost.money import dollars
 from recollect.services.indexing.access import open_index
 from recollect.services.indexing.background_refresh import PAUSE_SECONDS
 from recollect.system.paths import cache_dir
@@ -289,12 +288,6 @@ def test_a_moment_no_calendar_has_costs_no_other_figure(
     assert f"M | {shown_as}no Claude home" == shown(monkeypatch, capsys, said)
 
 
-@pytest.mark.parametrize("pico", [0, 4_999_999_999, 5_000_000_000, 10**12, 1_234_567_891_234_567_890])
-def test_money_is_shown_as_everywhere_else(pico: int) -> None:
-    """Cents, half up, thousands separated: the status line has its own copy of the rule."""
-    assert dollars(pico) == statusline.dollars(pico)
-
-
 def test_names_cannot_drive_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -519,6 +512,7 @@ def test_a_line_loads_apsw_and_hardly_anything_else(home: Path) -> None:
         "recollect.model.cost",
         "recollect.model.cost.billing_blocks",
         "recollect.model.cost.price_table",
+        "recollect.model.cost.cents",
         "recollect.model.cost.prices",
         "recollect.services",
         "recollect.services.cost",

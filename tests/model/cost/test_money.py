@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.cost.money import PICO, Spending, dollars, exact, priced, spending, variant_of
+from recollect.model.cost.cents import PICO, dollars
+from recollect.model.cost.money import Spending, exact, priced, spending, variant_of
 from recollect.model.cost.prices import BATCH, FAST, US_ONLY, PriceList
 from recollect.model.cost.usage import CacheCreation, ServerToolUse, Tokens, Usage
 

@@ -31,7 +31,7 @@ from recollect.cli.terminal.index_options import add_index_options
 from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import padded, shortened, visible
 from recollect.errors import UsageError
-from recollect.model.cost.money import dollars
+from recollect.model.cost.cents import dollars
 from recollect.services.indexing.access import OpenIndex, index_path, open_index
 from recollect.services.watch import RECENT_MINUTES, ActiveBlock, WatchedSession, Watcher, WatchSnapshot
 from recollect.storage.config.our_config import price_list

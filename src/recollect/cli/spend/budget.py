@@ -40,7 +40,7 @@ from recollect.cli.terminal.plans import own_data
 from recollect.cli.terminal.text import padded, shortened, visible, width
 from recollect.errors import UsageError
 from recollect.model.budget import PERSON, BudgetSettings, BudgetState, due
-from recollect.model.cost.money import dollars
+from recollect.model.cost.cents import dollars
 from recollect.services.budget.budget import (
     PersonCosts,
     given_warnings,

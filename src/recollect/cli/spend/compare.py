@@ -13,8 +13,9 @@ from recollect.cli.terminal.csv_tables import print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.text import shortened, visible
 from recollect.errors import NotFound, StorageError, UsageError
+from recollect.model.cost.cents import dollars
 from recollect.model.cost.compare import CostComparison, SessionDifference, compared, peer_sessions
-from recollect.model.cost.money import dollars, exact
+from recollect.model.cost.money import exact
 from recollect.model.cost.report import CostReport
 from recollect.model.ids import short_id
 from recollect.services.documents.cost.report import CostComparisonDocument, CostDifferenceDocument

@@ -45,7 +45,7 @@ from recollect.cli.terminal.options import SINCE, UNTIL
 from recollect.cli.terminal.text import counted, padded, shortened, visible, width
 from recollect.errors import UsageError
 from recollect.model.cost.calendar import TIME_KEYS
-from recollect.model.cost.money import dollars
+from recollect.model.cost.cents import dollars
 from recollect.model.cost.report import (
     KEYS,
     MODES,

@@ -28,7 +28,7 @@ from recollect.cli.terminal.options import SINCE, UNTIL
 from recollect.cli.terminal.tables import fitted_table
 from recollect.cli.terminal.text import counted, padded, shortened, visible, width
 from recollect.model import timespan
-from recollect.model.cost.money import PICO, dollars
+from recollect.model.cost.cents import PICO, dollars
 from recollect.model.ids import short_id
 from recollect.services.cost.report import zone_of
 from recollect.services.documents.cost.stats import StatsDocument, StatToolDocument

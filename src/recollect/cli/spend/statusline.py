@@ -24,8 +24,10 @@ import os
 import sys
 import time
 
+from recollect.model.cost.cents import dollars
+
 # Start-up must stay fast: tests/cli/spend/test_statusline.py lists the modules a line may load.
-# Imports are inside functions, so that a module that fails costs its figures and not the line.
+# Other imports are inside functions, so that a module that fails costs its figures and not the line.
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -46,7 +48,6 @@ _OPTIONS = ("--json", "--no-refresh")
 _PATIENCE, _PATIENCE_AFTER_ALL = 3.0, 0.05
 _MOST_BYTES = 1 << 20
 _LONGEST_NAME = 40
-_CENT = 10**10
 _LATEST_TIME = 10**11  # the year 5138; later dates overflow
 _LIMITS = (("five_hour", "5h"), ("seven_day", "7d"))
 _USAGE = "context_window.current_usage"
@@ -356,12 +357,6 @@ def _line(figures: StatusFigures) -> str:
 def _amount(figures: StatusFigures, amount: Amount) -> str:
     is_old = figures.age is not None and abs(figures.age) > OLD_SECONDS
     return f"{'~' if is_old else ''}{dollars(amount.pico)}{'+' if amount.unpriced else ''}"
-
-
-def dollars(pico: int) -> str:
-    """Like ``model.money.dollars``, whose imports take longer than the line."""
-    cents = (pico + _CENT // 2) // _CENT
-    return f"${cents // 100:,}.{cents % 100:02d}"
 
 
 def _thousands(tokens: float) -> str:

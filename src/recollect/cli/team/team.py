@@ -265,7 +265,7 @@ def _document(answer: bytes) -> dict[str, object]:
 
 
 def _say(document: dict[str, object]) -> None:
-    from recollect.model.cost.money import dollars
+    from recollect.model.cost.cents import dollars
 
     report = msgspec.convert(document, type=_RemoteCostReport)
     head = [*report.by, "responses", "input", "output", "cache write", "cache read", "cost"]

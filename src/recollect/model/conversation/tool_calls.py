@@ -12,12 +12,12 @@ import enum
 import re
 from collections.abc import Iterable, Mapping
 
-from msgspec import Raw, Struct, UnsetType, structs
+from msgspec import Struct, UnsetType, structs
 
 from recollect.model.blocks import TextBlock, ToolResultBlock, ToolUseBlock
 from recollect.model.brief_repr import brief_repr
 from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
-from recollect.model.json.text import loose_value
+from recollect.model.json.text import loose_object, loose_value
 
 _DENIED = re.compile(
     r"(Error: )?(User rejected tool use|The user doesn't want to|Permission to use |Claude requested permissions|"
@@ -106,7 +106,7 @@ def _asked(block: ToolUseBlock, entry: Entry) -> ToolCall:
 
 
 def _answer(calls: dict[str, ToolCall], entry: Entry, body: User) -> None:
-    rich = {} if isinstance(body.tool_use_result, UnsetType) else _as_object(body.tool_use_result)
+    rich = {} if isinstance(body.tool_use_result, UnsetType) else loose_object(body.tool_use_result)
     for block in body.message.blocks:
         if isinstance(block, ToolResultBlock):
             call = calls.get(block.tool_use_id)
@@ -204,8 +204,3 @@ def _duration(rich: Mapping[str, object]) -> float | None:
         if isinstance(value, int | float) and value >= 0:
             return value * factor
     return None
-
-
-def _as_object(raw: Raw) -> Mapping[str, object]:
-    value = loose_value(raw)
-    return value if isinstance(value, dict) else {}

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from recollect.errors import UsageError
-from recollect.model.cost.money import PICO
+from recollect.model.cost.cents import PICO
 from recollect.model.cost.prices import Price, PriceList, canonical
 from recollect.model.cost.report import CostReport, CostRow
 from recollect.model.project_key import project_key
@@ -178,7 +178,7 @@ def _model_causes(
 def _priced_causes(
     price: Price, mine: Sequence[CostRow], parts: Sequence[PeerModel], there: int
 ) -> Iterator[DifferenceCause]:
-    own = [sum(column) for column in zip(*map(_counts, mine), strict=True)] or [0] * 6
+    own = [sum(column) for column in zip(*(row.tokens.counts for row in mine), strict=True)] or [0] * 6
     peer = [sum(column) for column in zip(*map(_peer_counts, parts), strict=True)] or [0] * 4
 
     def worth(**counts: int) -> int:
@@ -200,18 +200,6 @@ def _priced_causes(
         yield DifferenceCause(HOUR, hour)
     if own[5]:
         yield DifferenceCause(SEARCHES, worth(searches=own[5]))
-
-
-def _counts(row: CostRow) -> tuple[int, int, int, int, int, int]:
-    tokens = row.tokens
-    return (
-        tokens.input,
-        tokens.output,
-        tokens.cache_write_5m,
-        tokens.cache_write_1h,
-        tokens.cache_read,
-        tokens.web_searches,
-    )
 
 
 def _peer_counts(part: PeerModel) -> tuple[int, int, int, int]:

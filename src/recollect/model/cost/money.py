@@ -1,7 +1,7 @@
 """Tokens and money together, exact until they are shown.
 
-Money is a whole number of pico-dollars. It is added as such, and rounded once, half up, by ``dollars``,
-for people; ``exact`` and ``Spending.usd`` are for everything else. What has no price is not in the sum:
+Money is a whole number of pico-dollars. It is added as such, and rounded once, half up, by
+``cents.dollars``, for people; ``exact`` and ``Spending.usd`` are for everything else. What has no price is not in the sum:
 ``unpriced`` names the models, and their tokens are counted all the same (laws 6 and 11).
 
 This module knows no prices; it asks the list it is given.
@@ -13,12 +13,11 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from recollect.model.cost.cents import PICO
 from recollect.model.cost.prices import QUARTER_SECONDS, PriceList, variant
 from recollect.model.cost.usage import Tokens, Usage
 
-PICO = 10**12
 NO_MODEL = "(no model)"
-_CENT = PICO // 100
 
 
 class Spending(Struct, frozen=True):
@@ -53,7 +52,7 @@ def variant_of(usage: Usage) -> int:
 def priced(tokens: Tokens, model: str | None, quarter: int, kind: int, prices: PriceList) -> Spending:
     """What tokens of one model, quarter of an hour and variant cost: of one response, or summed up."""
     price = prices.find(model or "", quarter, kind)
-    cost = None if price is None else price.cost(*_counts(tokens))
+    cost = None if price is None else price.cost(*tokens.counts)
     if cost is None:
         return Spending(tokens, unpriced=frozenset([model or NO_MODEL]))
     return Spending(tokens, cost)
@@ -75,28 +74,3 @@ def exact(pico_usd: int) -> str:
     whole, fraction = divmod(abs(pico_usd), PICO)
     text = f"{whole}.{fraction:012d}".rstrip("0").rstrip(".")
     return f"-{text}" if pico_usd < 0 else text
-
-
-def dollars(pico_usd: int) -> str:
-    """Money for people: cents, rounded half up, here and nowhere else."""
-    cents = (abs(pico_usd) + _CENT // 2) // _CENT
-    sign = "-" if pico_usd < 0 and cents else ""
-    return f"{sign}${cents // 100:,}.{cents % 100:02d}"
-
-
-def fine_dollars(pico_usd: int) -> str:
-    """The same for the amount of one turn or message: below ten cents with four places."""
-    if not 0 < pico_usd < PICO // 10:
-        return dollars(pico_usd)
-    return f"$0.{(pico_usd + _CENT // 200) // (_CENT // 100):04d}"
-
-
-def _counts(tokens: Tokens) -> tuple[int, int, int, int, int, int]:
-    return (
-        tokens.input,
-        tokens.output,
-        tokens.cache_write_5m,
-        tokens.cache_write_1h,
-        tokens.cache_read,
-        tokens.web_searches,
-    )

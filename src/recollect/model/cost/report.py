@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from recollect.model.cost.calendar import QUARTER_MS, TIME_KEYS, UNKNOWN, Timeline, moment_name
-from recollect.model.cost.money import NO_MODEL, PICO, usd
+from recollect.model.cost.cents import PICO
+from recollect.model.cost.money import NO_MODEL, usd
 from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, PriceList, canonical
 from recollect.model.cost.usage import Tokens
 

@@ -168,6 +168,18 @@ class Tokens(Struct, frozen=True):
         )
 
     @property
+    def counts(self) -> tuple[int, int, int, int, int, int]:
+        """All of them, in the order in which ``Price.cost`` takes them."""
+        return (
+            self.input,
+            self.output,
+            self.cache_write_5m,
+            self.cache_write_1h,
+            self.cache_read,
+            self.web_searches,
+        )
+
+    @property
     def total(self) -> int:
         """All tokens of all classes; searches are not tokens."""
         return self.input + self.output + self.cache_write_5m + self.cache_write_1h + self.cache_read

@@ -67,20 +67,20 @@ def _redirected(command: Command) -> Iterator[Use]:
     for redirect in command.redirects:
         if redirect.target is None:
             continue
-        for path in _values(redirect.target):
+        for path in possible_values(redirect.target):
             if "<" in redirect.operator:
                 yield "read", path
             if redirect.writes:
                 yield "write", path
 
 
-def _values(word: Word) -> tuple[str, ...]:
+def possible_values(word: Word) -> tuple[str, ...]:
     return (word.text,) if word.text is not None else word.likely
 
 
 def _of_dd(rest: Sequence[Word]) -> Iterator[Use]:
     for word in rest:
-        for text in _values(word):
+        for text in possible_values(word):
             if text.startswith("if="):
                 yield "read", text[3:]
             if text.startswith("of="):
@@ -99,7 +99,7 @@ def _of_program(name: str, rest: Sequence[Word]) -> Iterator[Use]:
     to_directory = any((word.text or "").startswith(("-t", "--target-directory")) for word in rest)
     for position, word in enumerate(paths):
         last = position == len(paths) - 1 and (position > 0 or name == "ln")
-        for path in _values(word):
+        for path in possible_values(word):
             if path.startswith("@") and name in _RESPONSE_FILES:
                 yield "read", path[1:]
             if name in _READERS or (name in _LAST_IS_WRITTEN and (not last or to_directory)):
@@ -126,7 +126,7 @@ def _split(name: str, rest: Sequence[Word]) -> tuple[list[Word], list[Use], bool
             )
             named.extend(_glued(text))
         elif previous in _WRITE_OPTIONS and name not in _PATTERN_FIRST:
-            named.extend(("write", path) for path in _values(word))
+            named.extend(("write", path) for path in possible_values(word))
         elif previous in {"-e", "--regexp", "--expression"} and name in _PATTERN_FIRST:
             if name == "sed":
                 named.extend(_sed_script(word))
@@ -146,14 +146,14 @@ def _glued(text: str) -> Iterator[Use]:
 
 
 def _sed_script(word: Word) -> Iterator[Use]:
-    for text in _values(word):
+    for text in possible_values(word):
         for letter, path in _SED_FILES.findall(text):
             yield ("write" if letter in "wW" else "read"), path
 
 
 def _jq_imports(rest: Sequence[Word]) -> Iterator[Use]:
     """``import "x" as $d`` reads ``x.json``, or ``x.jq``; every directory that is named may be the one it is in."""
-    texts = [text for word in rest for text in _values(word)]
+    texts = [text for word in rest for text in possible_values(word)]
     directories = ["", *(f"{text.removeprefix('-L')}/" for text in texts if not _JQ_IMPORTS.search(text))]
     for text in texts:
         if not _JQ_IMPORTS.search(text):

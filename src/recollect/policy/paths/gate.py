@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from recollect.policy.analysis import Command, Redirect, Word
 from recollect.policy.commands.looking import prints_lines
+from recollect.policy.commands.operands import possible_values
 from recollect.policy.commands.options import names
 from recollect.policy.decision import Verdict
 from recollect.policy.directory_tracking import Directories
@@ -131,7 +132,7 @@ def checked_paths(command: Command) -> Iterator[CheckedPath]:
     for word in _operands(name, command.words[1:]):
         if "$(" in word.raw:
             yield CheckedPath(word.raw, writes=True, globs=True)
-        for path in _values(word):
+        for path in possible_values(word):
             # `strings @FILE` takes its words from the file.
             yield CheckedPath(path.removeprefix("@") if name == "strings" else path, writes, word.globs)
 
@@ -144,16 +145,12 @@ def changes_files(command: Command) -> bool:
 def _redirected(redirects: Sequence[Redirect]) -> Iterator[CheckedPath]:
     for redirect in redirects:
         if redirect.writes and redirect.target is not None and redirect.target.text != "/dev/null":
-            for path in _values(redirect.target):
+            for path in possible_values(redirect.target):
                 yield CheckedPath(path, True, redirect.target.globs or path.startswith("~"))
 
 
 def _name(command: Command) -> str:
     return (command.words[0].text or "") if command.words else ""
-
-
-def _values(word: Word) -> tuple[str, ...]:
-    return (word.text,) if word.text is not None else word.likely
 
 
 def _operands(name: str, words: Sequence[Word]) -> Iterator[Word]:

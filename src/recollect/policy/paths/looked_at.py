@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from recollect.policy import commands
 from recollect.policy.analysis import Command, Word
+from recollect.policy.commands.copying import bare_name
 from recollect.policy.commands.options import names
 
 UNKNOWN = "\x01"
@@ -55,7 +56,7 @@ _HEREDOC = re.compile(r'"\$\(\s*cat\s+<<(-?)\s*([\'"])(\w+)\2[ \t]*\n(.*)\n(\t*)
 
 def listed(command: Command) -> list[str]:
     """Words of a listing or git command that may be files it shows; Read denies apply to them too."""
-    name = _bare_name(command)
+    name = bare_name(command)
     words = [word.text for word in command.words[1:] if word.text and not word.text.startswith("-")]
     if name in _LISTERS:
         return words
@@ -66,7 +67,7 @@ def listed(command: Command) -> list[str]:
 
 def swept(command: Command) -> list[str]:
     """The directories that the command reads recursively."""
-    name = _bare_name(command)
+    name = bare_name(command)
     if name == "git":
         return _swept_by_git(command)
     if name == "xargs":
@@ -96,7 +97,7 @@ def _swept_by_git(command: Command) -> list[str]:
 def fed_with_names(before: Sequence[Command]) -> bool:
     """Whether the commands before a pipe only list names of files: then ``xargs`` hands on nothing else."""
     for command in reversed(before):
-        name = _bare_name(command)
+        name = bare_name(command)
         texts = {word.text or "" for word in command.words[1:]}
         if name in ("find", "ls", "fd", "fdfind") or (name == "git" and texts & _GIT_LISTS):
             return True
@@ -105,10 +106,6 @@ def fed_with_names(before: Sequence[Command]) -> bool:
         if name not in _FILTERS or not command.piped:
             return False
     return False
-
-
-def _bare_name(command: Command) -> str:
-    return (command.words[0].text or "").rsplit("/", 1)[-1] if command.words else ""
 
 
 def names_unknown_file(command: Command) -> bool:

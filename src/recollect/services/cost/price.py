@@ -5,8 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 from recollect.model.conversation.conversation import Message
+from recollect.model.cost.cents import PICO
 from recollect.model.cost.ledger import Ledger
-from recollect.model.cost.money import PICO, Spending
+from recollect.model.cost.money import Spending
 from recollect.model.cost.report import Performance
 from recollect.model.entry import Entry
 from recollect.model.line_views.facts import usage_facts

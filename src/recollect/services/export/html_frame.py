@@ -15,7 +15,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from recollect.model.cost.money import Spending, dollars
+from recollect.model.cost.cents import dollars
+from recollect.model.cost.money import Spending
 from recollect.model.markdown_html import text_html, visible_text
 from recollect.services.foreign.unrecorded import UNKNOWN_COST
 

@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from recollect.model.cost.money import PICO, Spending, dollars
+from recollect.model.cost.cents import PICO, dollars
+from recollect.model.cost.money import Spending
 from recollect.model.markdown_html import attribute, text_html
 from recollect.services.documents.cost.stats import StatDayDocument, StatsDocument
 from recollect.services.export import html_frame

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from recollect.model.conversation.node import Node
-from recollect.model.cost.money import PICO, fine_dollars
+from recollect.model.cost.cents import PICO, fine_dollars
 from recollect.model.markdown_html import text_html
 from recollect.model.moments import parsed_time
 from recollect.services.documents.conversation import TurnCostDocument
