@@ -14,6 +14,7 @@ import pytest
 import recollect
 from recollect.model.ids import is_uuid
 from recollect.services.agents import agents_of
+from recollect.services.foreign.originals import resumed
 from recollect.services.resume import resumption
 from recollect.storage.foreign import opencode_store
 from recollect.storage.foreign.mirror import AgentMirror, originals
@@ -149,6 +150,11 @@ class Database:
             row = (own, name, SESSION, at, at, json.dumps(part))
             self._db.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
 
+    def revert(self, number: int | None, part: str | None = None) -> None:
+        said = {"messageID": f"msg_{(number or 0) * 4096 * 1000:012x}abcdefghijklmn", "partID": part}
+        value = None if number is None else json.dumps(said)
+        self._db.execute("UPDATE session SET revert = ?, time_updated = time_updated + 1", (value,))
+
     def forget(self, number: int) -> None:
         self._db.execute("DELETE FROM part WHERE time_created >= ?", (number * 1000,))
         self._db.execute("DELETE FROM message WHERE time_created >= ?", (number * 1000,))
@@ -228,6 +234,51 @@ def test_what_a_revert_destroys_is_kept_as_a_branch(home: Path, tmp_path: Path) 
     live, everything = said_in(home, tmp_path / "data")
     assert live == ["one", "first", "other"]
     assert {"two", "second"} <= set(everything)
+
+
+def test_a_revert_that_is_pending_leaves_its_turn_and_can_be_taken_back(home: Path, tmp_path: Path) -> None:
+    """The client deletes the turn with the next prompt; until then it only says from where on."""
+    database = Database(home)
+    for number, (role, words) in enumerate(
+        [("user", "one"), ("assistant", "first"), ("user", "two"), ("assistant", "second")], 1
+    ):
+        database.say(number, role, text(words))
+    assert said_in(home, tmp_path / "data")[0] == ["one", "first", "two", "second"]
+    for part, left in ((None, ["one", "first"]), ("prt_x", ["one", "first", "two"])):
+        database.revert(3, part)
+        live, everything = said_in(home, tmp_path / "data")
+        assert live == left
+        assert {"two", "second"} <= set(everything)
+    database.revert(None)
+    assert said_in(home, tmp_path / "data")[0] == ["one", "first", "two", "second"]
+
+
+@pytest.mark.parametrize(
+    ("ended", "live"),
+    [
+        ({"finish": "stop"}, ["Conversation compacted", "the summary"]),
+        ({"finish": "stop", "error": {"name": "APIError"}}, ["one", "the summary"]),
+        ({}, ["one", "the summary"]),
+    ],
+)
+def test_only_a_finished_compaction_cuts_the_conversation(
+    home: Path, tmp_path: Path, ended: dict[str, object], live: list[str]
+) -> None:
+    database = Database(home)
+    database.say(1, "user", text("one"))
+    database.say(2, "assistant", text("the summary"), summary=True, **ended)
+    assert said_in(home, tmp_path / "data")[0] == live
+
+
+def test_a_text_that_is_not_sent_is_no_part_of_the_conversation(home: Path, tmp_path: Path) -> None:
+    database = Database(home)
+    database.say(1, "user", text("one"), {**text("for you only"), "ignored": True})
+    database.say(2, "assistant", text("first"), {**text("for you too"), "ignored": True})
+    (session,) = recollect.Home(home, data=tmp_path / "data", index=False).sessions()
+    sent = [block["text"] for message in resumed(session) for block in message["content"]]
+    assert sent == ["one", "first"]
+    notes = [entry for entry in session.entries() if b"not_sent" in getattr(entry, "raw", b"")]
+    assert len(notes) == 2
 
 
 def test_a_part_that_grows_ends_with_its_last_state(home: Path, tmp_path: Path) -> None:

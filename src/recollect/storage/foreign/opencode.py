@@ -21,7 +21,7 @@ from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.edits import in_patch, replaced, with_changes, written
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import Line, Voice
-from recollect.storage.foreign.loose import unexpected
+from recollect.storage.foreign.loose import parsed, unexpected
 from recollect.storage.foreign.mirror import AgentMirror, Placed
 from recollect.storage.foreign.opencode_store import Fields, OpenCodeRecord, OpenCodeRecords, read, units
 from recollect.storage.foreign.parts import thinking, tool_use
@@ -213,12 +213,13 @@ class _OpenCodeSessions:
     # ---- the conversation ------------------------------------------------------------------------------------
 
     def _entries(self, session: str, place: Placed) -> Iterator[list[Line]]:
-        """What was removed, each run of it as a branch; then the conversation as it is."""
+        """What was removed or reverted, each run of it as a branch; then the conversation as it is."""
         messages = self.spoken.get(session, [])
+        reverted = self._reverted(session, messages)
         kept: list[OpenCodeRecord] = []
         run: list[OpenCodeRecord] = []
         for message in messages:
-            if message.is_removed:
+            if message.is_removed or message.id in reverted:
                 run.append(message)
                 continue
             if run:
@@ -228,6 +229,15 @@ class _OpenCodeSessions:
         if run:
             yield list(self._chain(session, place, [*kept, *run]))
         yield list(self._chain(session, place, kept))
+
+    def _reverted(self, session: str, messages: list[OpenCodeRecord]) -> set[str]:
+        """Messages that the next prompt will delete. Of one that is reverted in its middle, the client keeps the beginning."""
+        said = self._fields(session).get("revert")
+        revert = parsed(said.encode()) if isinstance(said, str) else said
+        names = [message.id for message in messages]
+        if not isinstance(revert, dict) or revert.get("messageID") not in names:
+            return set()
+        return set(names[names.index(revert["messageID"]) + bool(revert.get("partID")) :])
 
     def _chain(self, session: str, place: Placed, messages: Iterable[OpenCodeRecord]) -> Iterator[Line]:
         voice, origin = self._voice(session, place), self._origin(session)
@@ -251,7 +261,7 @@ class _OpenCodeSessions:
 
     def _answered(self, message: Fields, parts: list[Fields], voice: Voice) -> Iterator[Line]:
         model = message.get("modelID")
-        if message.get("summary") is True:
+        if message.get("summary") is True and _is_finished(message):
             yield from made.compaction(voice, "\n".join(_texts(parts)))
             return
         blocks: list[Line] = []
@@ -259,7 +269,7 @@ class _OpenCodeSessions:
         changed: list[Line] = []
         for part in [*parts, {"type": "step-finish"}]:
             kind = part.get("type")
-            if kind == "text" and part.get("text"):
+            if kind == "text" and part.get("text") and not part.get("ignored"):
                 blocks.append({"type": "text", "text": str(part["text"])})
             elif kind == "reasoning" and part.get("text"):
                 blocks.append(thinking(str(part["text"])))
@@ -273,6 +283,7 @@ class _OpenCodeSessions:
                 if results:
                     yield with_changes(made.user(voice, results), changed)
                 blocks, results, changed = [], [], []
+        yield from _not_sent(parts, voice)
         error = message.get("error")
         if isinstance(error, dict):
             said = error.get("data")
@@ -445,14 +456,29 @@ def _created(fields: Fields) -> float:
 
 def _asked(parts: list[Fields], voice: Voice) -> Iterator[Line]:
     """A prompt; what the client added to it is a note of its own."""
-    typed = [part for part in parts if part.get("type") == "text" and not part.get("synthetic")]
-    added = [part for part in parts if part.get("type") == "text" and part.get("synthetic")]
+    sent = [part for part in parts if part.get("type") == "text" and not part.get("ignored")]
+    typed = [part for part in sent if not part.get("synthetic")]
+    added = [part for part in sent if part.get("synthetic")]
     files = [_file(part) for part in parts if part.get("type") == "file"]
     blocks: list[Line] = [{"type": "text", "text": text} for text in _texts(typed)] + files
     if blocks:
         yield made.user(voice, blocks[0]["text"] if len(blocks) == 1 and "text" in blocks[0] else blocks)
     if _texts(added):
         yield made.user(voice, "\n".join(_texts(added)), isMeta=True)
+    yield from _not_sent(parts, voice)
+
+
+def _not_sent(parts: list[Fields], voice: Voice) -> Iterator[Line]:
+    """Texts that only the client's user sees."""
+    for text in _texts(part for part in parts if part.get("ignored")):
+        yield made.note(voice, "not_sent", text)
+
+
+def _is_finished(message: Fields) -> bool:
+    """Whether a summary takes the place of what stands before it: one that failed or was stopped does not."""
+    time = message.get("time")
+    completed = time.get("completed") if isinstance(time, dict) else None
+    return not message.get("error") and bool(message.get("finish") or completed)
 
 
 def _texts(parts: Iterable[Fields]) -> list[str]:

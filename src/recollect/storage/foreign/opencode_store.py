@@ -73,11 +73,12 @@ _SHAPES: dict[str, dict[str, Shape]] = {
         **dict.fromkeys(("directory", "title", "version"), str),
         "time": {"created": _NUMBER},
         "time_created": _NUMBER,
+        "revert": (str, {"messageID": str, "partID": str}),
     },
     "message": {
         **_IDS,
-        **dict.fromkeys(("role", "modelID", "providerID"), str),
-        "time": {"created": _NUMBER},
+        **dict.fromkeys(("role", "modelID", "providerID", "finish"), str),
+        "time": {"created": _NUMBER, "completed": _NUMBER},
         "time_created": _NUMBER,
         "path": {"cwd": str},
         "summary": (bool, {}),
@@ -88,7 +89,7 @@ _SHAPES: dict[str, dict[str, Shape]] = {
     "part": {
         **_IDS,
         **dict.fromkeys(("type", "text", "callID", "tool", "mime", "url", "filename"), str),
-        "synthetic": bool,
+        **dict.fromkeys(("synthetic", "ignored"), bool),
         "tokens": _TOKENS,
         "cost": _NUMBER,
         "state": {
