@@ -22,10 +22,10 @@ from recollect.services.archive.archive import archive_at
 from recollect.services.file_restore import planned_restoration, restored
 from recollect.services.fix.fix import fixed, planned_fix
 from recollect.services.homes import Home
-from recollect.services.plugin.install import carry_out as set_up_plugin
 from recollect.services.plugin.install import planned_install
 from recollect.services.rewind import planned_rewind, rewind
 from recollect.services.secrets.everywhere import redact_everywhere
+from recollect.services.settings.settings import changed
 from recollect.services.sync.pull import Pull
 from recollect.storage.changes.journal import ChangeJournal
 from recollect.storage.home import ClaudeHome
@@ -135,7 +135,7 @@ def settings(home: Path, _: Path) -> None:
 
 
 def installing_the_plugin(home: Path, data: Path) -> object:
-    return set_up_plugin(planned_install(ClaudeHome(home), ["archive", "status line"]), data)
+    return changed(planned_install(ClaudeHome(home), ["archive", "status line"]).plan, data)
 
 
 REMOTE = MemoryRemote()

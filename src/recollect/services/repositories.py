@@ -18,6 +18,7 @@ from recollect.model.line_views.worktree import WORKTREE, origin_of
 from recollect.services.list import ListedSession
 from recollect.storage.git_directories import repository_of
 from recollect.storage.logs.reader import read_lines
+from recollect.system.fsops import is_directory
 
 _NOTED = f'"{WORKTREE}"'.encode()
 
@@ -66,20 +67,13 @@ class RepositoryFinder:
 
     def _is_there(self, directory: str) -> bool:
         if directory not in self._there:
-            self._there[directory] = _is_there(directory)
+            self._there[directory] = is_directory(directory)
         return self._there[directory]
 
     def _repository(self, directory: str) -> str | None:
         if directory not in self._known:
             self._known[directory] = repository_of(directory)
         return self._known[directory]
-
-
-def _is_there(directory: str) -> bool:
-    try:
-        return Path(directory).is_dir()
-    except (OSError, ValueError):
-        return False  # no directory can have such a name
 
 
 def _origins(log: str | Path) -> list[str]:

@@ -49,7 +49,7 @@ class MirrorFiles:
     def sessions(self) -> dict[str, Path]:
         """The sessions that have a log or a directory here, each with its parent directory."""
         found: dict[str, Path] = {}
-        for project in _entries(self.projects):
+        for project in fsops.entries(self.projects):
             with contextlib.suppress(NotADirectoryError), os.scandir(project) as entries:
                 for entry in entries:
                     is_session = entry.name.endswith(_LOG) or entry.is_dir(follow_symlinks=False)
@@ -118,7 +118,7 @@ class MirrorFiles:
         """Remove all files of a session, its log last, so that an interrupted removal can be found and
         repeated.
         """
-        places = [project for project in _entries(self.projects) if project.is_dir()]
+        places = [project for project in fsops.entries(self.projects) if project.is_dir()]
         found = False
         with as_storage_error("remove", self.home):
             for path in self._todos(session):
@@ -160,12 +160,5 @@ class MirrorFiles:
         yield from self._todos(session)
 
     def _todos(self, session: str) -> list[Path]:
-        todos = _entries(self.home / "todos")
+        todos = fsops.entries(self.home / "todos")
         return [path for path in todos if path.stem.partition(_TODO)[0] == session]
-
-
-def _entries(directory: Path) -> list[Path]:
-    try:
-        return sorted(directory.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []

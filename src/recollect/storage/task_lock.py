@@ -32,14 +32,7 @@ if sys.platform == "win32":
         return True
 
 else:
-    import fcntl
-
-    def _try_flock(fd: int) -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+    from recollect.system.lock import try_lock as _try_flock
 
 
 @contextlib.contextmanager

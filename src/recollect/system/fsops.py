@@ -402,6 +402,22 @@ def remove_directory(path: Path) -> bool:
     return True
 
 
+def entries(directory: Path) -> list[Path]:
+    """What a directory holds, in order; nothing where there is none."""
+    try:
+        return sorted(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def is_directory(path: str) -> bool:
+    """Whether there is one; False for what no directory can be called."""
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def give_mode(fd: int, mode: int) -> None:
     """Set the permissions of an open file, where the system supports them."""
     if hasattr(os, "fchmod"):

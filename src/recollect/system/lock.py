@@ -42,7 +42,7 @@ if sys.platform == "win32":
     # Locked bytes cannot be read by others there, so lock one far beyond the holder's line.
     _LOCKED_BYTE = 1 << 20
 
-    def _try_lock(fd: int) -> bool:
+    def try_lock(fd: int) -> bool:
         os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
@@ -59,7 +59,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(fd: int) -> bool:
+    def try_lock(fd: int) -> bool:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -163,7 +163,7 @@ class FileLock:
         while True:
             if self._fd < 0:
                 self._open()
-            if _try_lock(self._fd):
+            if try_lock(self._fd):
                 if self._identity is not None and fsops.identity_at(self._name) == self._identity:
                     return
                 self._close_file()  # the name now belongs to another file, which is the lock

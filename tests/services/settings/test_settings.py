@@ -181,7 +181,7 @@ def test_a_key_is_set_and_the_change_undone(place: Place) -> None:
     """Unknown keys and spacing stay; undo brings the very bytes back."""
     file = place.user('{"fromTheFuture":   {"x":1},\n "model": "old"}\n')
     before = file.read_bytes()
-    applied = settings.changed(plan(place, "model", "new"), place.root / "own")
+    applied = settings.changed(plan(place, "model", "new").plan, place.root / "own")
 
     assert before.replace(b"old", b"new") == file.read_bytes()
     assert applied is not None
@@ -192,7 +192,7 @@ def test_a_key_is_set_and_the_change_undone(place: Place) -> None:
 @pytest.mark.parametrize(("scope", "name"), [("project", "settings.json"), ("local", "settings.local.json")])
 def test_a_missing_file_is_made_for_its_owner_alone(place: Place, scope: str, name: str) -> None:
     """With its directory; mode 0600."""
-    settings.changed(plan(place, "permissions.deny", "Bash(rm *)", "add", scope), place.root / "own")
+    settings.changed(plan(place, "permissions.deny", "Bash(rm *)", "add", scope).plan, place.root / "own")
     file = place.project / ".claude" / name
 
     assert ('{\n  "permissions": {\n    "deny": [\n      "Bash(rm *)"\n    ]\n  }\n}\n', 0o600) == (
@@ -248,8 +248,8 @@ def test_a_faulty_file_can_be_mended_key_by_key(place: Place) -> None:
     place.user({"model": 4, "cleanupPeriodDays": "30"})
     with pytest.raises(UsageError):
         plan(place, "language", 4)
-    settings.changed(plan(place, "model", "m"), place.root / "own")
-    settings.changed(plan(place, "cleanupPeriodDays", 30), place.root / "own")
+    settings.changed(plan(place, "model", "m").plan, place.root / "own")
+    settings.changed(plan(place, "cleanupPeriodDays", 30).plan, place.root / "own")
 
     assert [] == load(place).problems
 

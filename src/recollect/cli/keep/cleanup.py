@@ -39,7 +39,6 @@ from recollect.services.documents.changes.keeping import (
 )
 from recollect.services.homes import Home
 from recollect.services.settings import settings
-from recollect.storage.home import ClaudeHome
 from recollect.system.paths import CLAUDE
 from recollect.system.scheduler import job_words
 
@@ -99,11 +98,9 @@ def _schedule(options: Namespace) -> int:
     )
     line = shlex.join(words)
     hook = {"hooks": [{"type": "command", "command": line, "timeout": 600}]}
-    chosen = settings_home(options.homes)
-    change = settings.planned(
-        ClaudeHome(chosen.path, chosen.config_file), ".", "user", "hooks.SessionEnd", hook, how="add"
-    )
-    done = settings.changed(change, plans.own_data(options)) if options.apply else None
+    home = settings_home(options.homes)
+    change = settings.planned(home, ".", "user", "hooks.SessionEnd", hook, how="add")
+    done = settings.changed(change.plan, plans.own_data(options)) if options.apply else None
     undo = plans.command(options, "undo", done.id, "--apply") if done else None
     if options.json:
         output.print_json(

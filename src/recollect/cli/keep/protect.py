@@ -73,7 +73,7 @@ def run(options: Namespace) -> int:
     if not options.apply:
         return _tell_plan(options, homes, entry, raised, job.line)
     for one in raised:
-        settings.changed(one, data)
+        settings.changed(one.plan, data)
     before = protection.protection(data, [], dt.datetime.now(dt.UTC)).installed
     if before is not None and before.scheduler != entry.scheduler:
         scheduler.remove(before.name, before.scheduler)

@@ -166,13 +166,11 @@ def _fetch(options: Namespace, url: str) -> Resumption | None:
     from recollect.services.sync.resume_url import fetched
     from recollect.services.sync.sync import SyncClient
     from recollect.storage.config.sync_settings import load_login
-    from recollect.storage.home import ClaudeHome
 
-    root = settings_home(options.homes)
     only_plan = options.json or options.only_print
     found = fetched(
         SyncClient(load_login(), plans.own_data(options)),
-        ClaudeHome(root.path, root.config_file),
+        settings_home(options.homes),
         url,
         directory=Path(options.cwd).expanduser().resolve() if options.cwd else None,
         install=not only_plan,

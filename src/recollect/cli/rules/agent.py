@@ -106,6 +106,7 @@ def run(options: Namespace) -> int:
     from contextlib import ExitStack
     from pathlib import Path
 
+    from recollect.cli.terminal.homes import settings_root
     from recollect.runtime.api_client import connected
 
     _check(options)
@@ -115,7 +116,7 @@ def run(options: Namespace) -> int:
     api = connected()
     with ExitStack() as stack:
         stack.callback(api.close)
-        root = _home(options)
+        root = settings_root(options.homes)
         project = Path.cwd()
         gate = _gate(options, root, project)
         session = _session(options, root, project)
@@ -137,12 +138,6 @@ def _check(options: Namespace) -> None:
         raise UsageError(f"--compact-at {options.compact_at}: too few", hint="give at least 1")
     if options.max_turns is not None and options.max_turns < 1:
         raise UsageError(f"--max-turns {options.max_turns}: too few", hint="give at least 1")
-
-
-def _home(options: Namespace) -> HomeRoot:
-    from recollect.cli.terminal.homes import settings_home
-
-    return settings_home(options.homes)
 
 
 def _gate(options: Namespace, root: HomeRoot, project: Path) -> PermissionGate:

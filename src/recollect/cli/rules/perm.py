@@ -104,14 +104,6 @@ def _homes(options: Namespace) -> list[ClaudeHome]:
     return homes
 
 
-def _rules_home(options: Namespace) -> ClaudeHome:
-    from recollect.cli.terminal.homes import settings_home
-    from recollect.storage.home import ClaudeHome
-
-    root = settings_home(options.homes)
-    return ClaudeHome(root.path, root.config_file)
-
-
 def _managed(options: Namespace) -> Path | None:
     return Path(options.managed) if options.managed else None
 
@@ -126,11 +118,12 @@ def _rules(options: Namespace) -> RuleSet | None:
 
 
 def _check(options: Namespace) -> int:
+    from recollect.cli.terminal.homes import settings_home
     from recollect.services.permissions.engine import call_of, permit
 
     tool, arguments = call_of(options.call)
     here = permit(
-        _rules_home(options),
+        settings_home(options.homes),
         options.cwd,
         mode=options.mode,
         command_line=options.settings,

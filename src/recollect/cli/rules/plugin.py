@@ -57,11 +57,12 @@ def run(options: Namespace) -> int:
             f"plugin install: --remove and --{chosen[0]}", hint="--remove switches all of it off"
         )
     from recollect.cli.rules.settings import only_home
-    from recollect.services.plugin.install import carry_out, planned_install, planned_removal
+    from recollect.services.plugin.install import planned_install, planned_removal
+    from recollect.services.settings.settings import changed
 
     home = only_home(options)
     found = planned_removal(home) if options.remove else planned_install(home, chosen)
-    applied = carry_out(found, plans.own_data(options)) if options.apply else None
+    applied = changed(found.plan, plans.own_data(options)) if options.apply else None
     undo = plans.command(options, "undo", applied.id, "--apply") if applied else None
     notes = [*found.left, *([] if options.remove or shutil.which("recollect") else [_NOT_ON_PATH])]
     if options.json:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from threading import Event
 
     from recollect.execution import RunResult
-    from recollect.storage.home import ClaudeHome
 
 TIME_IS_UP, INTERRUPTED, ENDED_BY_US = 124, 130, 137
 
@@ -83,6 +82,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from pathlib import Path
 
+    from recollect.cli.terminal.homes import settings_home
     from recollect.execution import RunLimits
     from recollect.services.permissions import sandboxed_run
 
@@ -101,7 +101,8 @@ def run(options: Namespace) -> int:
         accepts_ask=options.yes,
     )
     show = None if options.json else _show
-    result = sandboxed_run.run(request, _home(options), cancelled=_cancelled_by_interrupt(), on_output=show)
+    home = settings_home(options.homes)
+    result = sandboxed_run.run(request, home, cancelled=_cancelled_by_interrupt(), on_output=show)
     if options.json:
         output.print_json(_document(result))
     else:
@@ -115,15 +116,6 @@ def _memory(text: str) -> int:
     if found is None:
         raise ArgumentTypeError(f"{text!a} is not a size such as 512M")
     return int(found[1]) << 10 * " KMGT".index(found[2] or " ")
-
-
-def _home(options: Namespace) -> ClaudeHome:
-    """The home whose settings apply. One that does not exist has no settings, only the default rules."""
-    from recollect.cli.terminal.homes import settings_home
-    from recollect.storage.home import ClaudeHome
-
-    chosen = settings_home(options.homes)
-    return ClaudeHome(chosen.path, chosen.config_file)
 
 
 def _cancelled_by_interrupt() -> Event:

@@ -100,8 +100,7 @@ def only_home(options: Namespace) -> ClaudeHome:
 def load(options: Namespace) -> LoadedSettings:
     """All layers of settings for the directory of the options."""
     managed = Path(options.managed) if options.managed else None
-    root = settings_home(options.homes)
-    home = ClaudeHome(root.path, root.config_file)
+    home = settings_home(options.homes)
     return settings.loaded(
         home, options.cwd, command_line=options.settings, managed=managed, with_config=True
     )
@@ -241,7 +240,7 @@ def _change(options: Namespace) -> int:
     change = settings.planned(
         only_home(options), options.cwd, options.scope, options.key, value, how=options.action
     )
-    applied = settings.changed(change, plans.own_data(options)) if options.apply else None
+    applied = settings.changed(change.plan, plans.own_data(options)) if options.apply else None
     undo = plans.command(options, "undo", applied.id, "--apply") if applied else ""
     rest = [part for part in (options.key, options.value) if part is not None]
     again = ["settings", options.action, *rest, "--scope", options.scope, "--cwd", options.cwd, "--apply"]

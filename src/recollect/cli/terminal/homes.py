@@ -131,8 +131,16 @@ def no_claude_home(command: str, homes: Sequence[HomeRoot]) -> NotFound:
     )
 
 
-def settings_home(named: Sequence[str]) -> HomeRoot:
-    """The home whose settings apply here: the first one, even if it does not exist, since a project has its own settings."""
+def settings_home(named: Sequence[str]) -> ClaudeHome:
+    """The home whose settings apply here. One that does not exist has none, only the default rules."""
+    from recollect.storage.home import ClaudeHome
+
+    root = settings_root(named)
+    return ClaudeHome(root.path, root.config_file)
+
+
+def settings_root(named: Sequence[str]) -> HomeRoot:
+    """Where the home is whose settings apply here: the first one, even if it does not exist, since a project has its own settings."""
     homes = [home for home in chosen_homes(named, may_be_missing=True) if home.agent == CLAUDE]
     return homes[0] if homes else home_at("~/.claude")
 

@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 
 from recollect.services.sync.repositories import RepositoryIdentities
 from recollect.storage.home import ClaudeHome
+from recollect.system.fsops import is_directory
 from recollect.system.peek import open_regular
 
 _LARGEST = 64 << 20
@@ -43,7 +44,7 @@ def gone_directories(home: ClaudeHome) -> list[GoneDirectory]:
         cwd = log.first_cwd()
         if cwd and Path(cwd).is_absolute() and "\0" not in cwd:
             counts[cwd] = counts.get(cwd, 0) + 1
-    there = {cwd for cwd in counts if _is_directory(cwd)}
+    there = {cwd for cwd in counts if is_directory(cwd)}
     search = _Search(home, there)
     found: list[GoneDirectory] = []
     for old in sorted(set(counts) - there, key=lambda path: (len(Path(path).parts), path)):
@@ -80,7 +81,7 @@ class _Search:
 
     def _of_same_repository(self, old: str) -> set[str]:
         names = [name for name, paths in self._repositories.items() if old in paths]
-        known = {path for name in names for path in self._repositories[name] if _is_directory(path)}
+        known = {path for name in names for path in self._repositories[name] if is_directory(path)}
         wanted = {f"github.com/{name}" for name in names}
         nearby = self._there | (set(_below(old)) if wanted else set())
         for path in nearby if wanted else ():
@@ -136,10 +137,3 @@ def _entries(place: str) -> list[os.DirEntry[str]]:
             return list(entries)
     except OSError:
         return []
-
-
-def _is_directory(path: str) -> bool:
-    try:
-        return Path(path).is_dir()
-    except (OSError, ValueError):
-        return False

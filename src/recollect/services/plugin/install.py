@@ -15,7 +15,7 @@ from msgspec import Struct
 import recollect
 from recollect.errors import NotFound
 from recollect.services.settings.settings import SettingEdit, planned_edits, user_value
-from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
+from recollect.storage.changes.journal import ChangePlan
 from recollect.storage.home import ClaudeHome
 
 MARKETPLACE = "recollect"
@@ -83,11 +83,6 @@ def planned_removal(home: ClaudeHome) -> PluginPlan:
         off.append("statusLine")
     file, plan = planned_edits(home, "plugin", edits)
     return PluginPlan(file, plugin_directory(), [], off, [], plan)
-
-
-def carry_out(found: PluginPlan, data: Path) -> AppliedChange | None:
-    """Do what is planned; None where there was nothing to do."""
-    return None if found.plan is None else ChangeJournal(data / "undo").apply(found.plan)
 
 
 def _id(part: str) -> str:

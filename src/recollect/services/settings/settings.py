@@ -265,9 +265,9 @@ def user_value(home: ClaudeHome, path: tuple[str, ...]) -> object:
     return _value_at(settings_files.content(_file_of(home, Path(), "user")) or b"", path)
 
 
-def changed(change: SettingChange, data: Path) -> AppliedChange | None:
+def changed(plan: ChangePlan | None, data: Path) -> AppliedChange | None:
     """Carry out a planned change; None if there was nothing to do."""
-    return None if change.plan is None else ChangeJournal(data / "undo").apply(change.plan)
+    return None if plan is None else ChangeJournal(data / "undo").apply(plan)
 
 
 def _file_of(home: ClaudeHome, directory: Path, scope: str) -> Path:

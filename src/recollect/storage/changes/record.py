@@ -141,16 +141,16 @@ class ChangeFiles:
         return self.kept_directory / str(number)
 
     def holdings(self) -> list[Path]:
-        return _entries(self.kept_directory) + self.asides()
+        return fsops.entries(self.kept_directory) + self.asides()
 
     def asides(self) -> list[Path]:
-        return _entries(self.aside_directory)
+        return fsops.entries(self.aside_directory)
 
     def unreturned(self) -> list[Path]:
         """Files of a rolled-back change: originals that could not return, and other programs' bytes in our
         files.
         """
-        return _entries(self.kept_directory) + [
+        return fsops.entries(self.kept_directory) + [
             path for path in self.asides() if not self._is_just_ours(path)
         ]
 
@@ -166,7 +166,7 @@ class ChangeFiles:
 
     def clear_left_overs(self) -> None:
         """Remove half-written records that a crash left, recognised by our own names."""
-        for path in _entries(self.directory):
+        for path in fsops.entries(self.directory):
             if _LEFT_OVER.fullmatch(path.name):
                 fsops.unlink(path)
 
@@ -233,15 +233,8 @@ def is_without_record(directory: Path) -> bool:
 
 def remove_unbegun(directory: Path) -> None:
     """Remove the directory of a change without a record; foreign files in it prevent that."""
-    for path in _entries(directory):
+    for path in fsops.entries(directory):
         if _LEFT_OVER.fullmatch(path.name):
             fsops.unlink(path)
     fsops.remove_directory(directory / "kept")
     fsops.remove_directory(directory)
-
-
-def _entries(directory: Path) -> list[Path]:
-    try:
-        return sorted(directory.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
