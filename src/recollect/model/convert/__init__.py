@@ -11,15 +11,8 @@ from __future__ import annotations
 from recollect.model.convert.into_claude import to_claude
 from recollect.model.convert.into_flat import claude_to_flat
 from recollect.model.convert.loss import Conversion, Loss, LossCode
-from recollect.model.damage import Damage
-from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
 
 flat_to_claude = to_claude
 """The usual case under its own name; events logs work too."""
 
-__all__ = ["Conversion", "Loss", "LossCode", "claude_to_flat", "flat_to_claude", "is_spoken", "to_claude"]
-
-
-def is_spoken(item: Entry | Damage) -> bool:
-    """Whether a line is part of a conversation, so that there is something to convert."""
-    return isinstance(item, Entry) and isinstance(item.body, User | Assistant | ToolCallBody | ToolResultBody)
+__all__ = ["Conversion", "Loss", "LossCode", "claude_to_flat", "flat_to_claude", "to_claude"]

@@ -22,8 +22,9 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from recollect.errors import InvalidId, NotFound, RecollectError, UsageError
-from recollect.model.convert import flat_to_claude, is_spoken
-from recollect.model.entry import Dialect, Entry
+from recollect.model.convert import flat_to_claude
+from recollect.model.damage import Damage
+from recollect.model.entry import Assistant, Dialect, Entry, ToolCallBody, ToolResultBody, User
 from recollect.model.ids import SessionId, is_uuid
 from recollect.model.made_ids import derived_uuid
 from recollect.model.project_key import project_key
@@ -170,7 +171,7 @@ def _logs_below(source: Path) -> list[Path]:
 def _place_log(stage: ImportStage, log: Path, home: Path, cwd: str | None) -> None:
     """Put a log where the client would have it, in a home of the stage."""
     items = list(LogReader(log))
-    spoken = [one for one in items if isinstance(one, Entry) and is_spoken(one)]
+    spoken = [one for one in items if isinstance(one, Entry) and _is_spoken(one)]
     dialects = {one.dialect for one in spoken}
     if not spoken:
         raise UsageError(f"{log.name}: it holds no message", hint="nothing was imported")
@@ -196,6 +197,10 @@ def _place_log(stage: ImportStage, log: Path, home: Path, cwd: str | None) -> No
     made = flat_to_claude(items, session_id=session, cwd=where)
     fsops.replace_file(target, b"".join(line + b"\n" for line in made.lines))
     stage.losses[session] = [f"{one.count:,} x {one.what}" for one in made.losses]
+
+
+def _is_spoken(one: Entry | Damage) -> bool:
+    return isinstance(one, Entry) and isinstance(one.body, User | Assistant | ToolCallBody | ToolResultBody)
 
 
 def _session_of(log: Path, spoken: Sequence[Entry]) -> str:

@@ -96,12 +96,6 @@ def told(items: Iterable[Entry | Damage]) -> SessionMeaning:
     return SessionMeaning((_talk(turns),), tokens=_four(tokens))
 
 
-def meaning_of(main: Path, agents: Sequence[Path]) -> SessionMeaning:
-    """The same of the logs of a session and its agents."""
-    talks = tuple(talk_of(LogReader(path)) for path in (main, *agents))
-    return SessionMeaning(talks, tokens=spent([main, *agents]))
-
-
 def talk_of(items: Iterable[Entry | Damage]) -> ConversationContent:
     """The words, calls and results alone."""
     return _talk(turns_of(items, LossCollector()))

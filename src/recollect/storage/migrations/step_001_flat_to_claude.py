@@ -8,8 +8,9 @@ project directory does, or the caller.
 from __future__ import annotations
 
 from recollect.errors import UsageError
-from recollect.model.convert import flat_to_claude, is_spoken
-from recollect.model.entry import Dialect, Entry
+from recollect.model.convert import flat_to_claude
+from recollect.model.damage import Damage
+from recollect.model.entry import Assistant, Dialect, Entry, ToolCallBody, ToolResultBody, User
 from recollect.model.ids import SessionId
 from recollect.model.made_ids import derived_uuid
 from recollect.model.project_key import project_key
@@ -24,7 +25,7 @@ def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | 
     session = log.path.stem
     seen = FileState.at(log.path)
     items = whole_entries(log.path, session)
-    dialects = {item.dialect for item in items if is_spoken(item) and isinstance(item, Entry)}
+    dialects = {item.dialect for item in items if _is_spoken(item) and isinstance(item, Entry)}
     if not dialects or dialects == {Dialect.CLAUDE}:
         return None
     if Dialect.CLAUDE in dialects:
@@ -54,6 +55,10 @@ def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | 
         made.losses,
         notes,
     )
+
+
+def _is_spoken(item: Entry | Damage) -> bool:
+    return isinstance(item, Entry) and isinstance(item.body, User | Assistant | ToolCallBody | ToolResultBody)
 
 
 def _cwd_of(home: ClaudeHome, log: SessionFile) -> str:

@@ -5,11 +5,13 @@ Their logs move byte for byte; a meta file as client 2.1.325 writes it comes bes
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from recollect.model.conversation.agents import SubAgent, read_meta, with_meta
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.agent_links import meta_files
-from recollect.storage.migrations.migration import Migration, change_for, meaning_of
+from recollect.storage.migrations.migration import Migration, SessionMeaning, change_for, spent, talk_of
 from recollect.system.peek import open_regular
 
 
@@ -36,8 +38,8 @@ def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | 
         log.path.stem,
         log.path,
         change,
-        meaning_of(log.path, [agent.path for agent in flat.values()]),
-        lambda: meaning_of(log.path, moved),
+        _meaning(log.path, [agent.path for agent in flat.values()]),
+        lambda: _meaning(log.path, moved),
         log.path,
         notes=(f"no call was found for {silent} of {len(flat)} agents: no meta file for them",)
         if silent
@@ -51,3 +53,8 @@ def _known(agent: AgentFile) -> SubAgent:
         return found
     with open_regular(agent.meta_path) as meta:
         return with_meta(found, read_meta(meta.read(1 << 20)))
+
+
+def _meaning(main: Path, agents: list[Path]) -> SessionMeaning:
+    talks = tuple(talk_of(LogReader(path)) for path in (main, *agents))
+    return SessionMeaning(talks, tokens=spent([main, *agents]))

@@ -18,12 +18,12 @@ from recollect.model.made_ids import derived_id
 from recollect.storage.changes.plan import FileState
 from recollect.storage.home import ClaudeHome, SessionFile
 from recollect.storage.logs.log_graph import LogGraph
+from recollect.storage.logs.reader import LogReader
 from recollect.storage.migrations.agent_links import meta_files
 from recollect.storage.migrations.migration import (
     Migration,
     SessionMeaning,
     change_for,
-    meaning_of,
     spent,
     talk_of,
     whole_entries,
@@ -61,7 +61,7 @@ def planned(home: ClaudeHome, log: SessionFile, cwd: str | None) -> Migration | 
         log.path,
         change,
         SessionMeaning(tuple(before), tokens=spent([log.path])),
-        lambda: meaning_of(log.path, files),
+        lambda: _meaning(log.path, files),
         log.path,
         notes=_notes(stays, len(groups), len(metas)),
     )
@@ -125,3 +125,8 @@ def _notes(stays: list[Entry | Damage], agents: int, linked: int) -> list[str]:
     notes = [f"no call was found for {agents - linked} of {agents} agents: no meta file for them"]
     stay = [f"{left} side lines that follow no sub-agent's prompt stay in the log"]
     return (notes if agents > linked else []) + (stay if left else [])
+
+
+def _meaning(main: Path, agents: list[Path]) -> SessionMeaning:
+    talks = tuple(talk_of(LogReader(path)) for path in (main, *agents))
+    return SessionMeaning(talks, tokens=spent([main, *agents]))
