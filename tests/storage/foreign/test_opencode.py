@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from recollect.services.agents import agents_of
 from recollect.services.foreign.originals import resumed
 from recollect.services.resume import resumption
 from recollect.storage.foreign import opencode_store
+from recollect.storage.foreign.loose import parsed
 from recollect.storage.foreign.mirror import AgentMirror, originals
+from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import Call, Sample, counted, other_samples, tree_state
 
 # Model calls that left a record, of these clients.
@@ -279,6 +282,45 @@ def test_a_text_that_is_not_sent_is_no_part_of_the_conversation(home: Path, tmp_
     assert sent == ["one", "first"]
     notes = [entry for entry in session.entries() if b"not_sent" in getattr(entry, "raw", b"")]
     assert len(notes) == 2
+
+
+def test_of_the_event_log_only_what_no_row_has_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of that the last state. A database is mostly events of rows that are still there."""
+    database = tiny_homes.opencode_database(tmp_path / "opencode")
+    read: list[bytes] = []
+
+    def noted(raw: bytes) -> object:
+        read.append(raw)
+        return parsed(raw)
+
+    monkeypatch.setattr(opencode_store, "parsed", noted)
+
+    def events() -> list[bytes]:
+        read.clear()
+        (unit,) = opencode_store.units(tmp_path / "opencode")
+        opencode_store.read(unit, tmp_path / "opencode")
+        return [raw for raw in read if parsed(raw).keys() & {"info", "part"}]  # type: ignore[attr-defined]
+
+    with closing(sqlite3.connect(database)) as opened, opened:
+        gone = events()
+        assert len(gone) == 2
+        for name, session, data in opened.execute("SELECT id, aggregate_id, data FROM event").fetchall():
+            later = json.loads(data)
+            later["info"]["modelID"] = "later"
+            row = (f"{name}2", session, json.dumps(later))
+            opened.execute("INSERT INTO event VALUES (?, ?, 2, 'message.updated.1', ?)", row)
+        opened.commit()
+        last = events()
+        assert len(last) == 2
+        assert all(b"later" in raw for raw in last)
+        for raw in gone:
+            info = json.loads(raw)["info"]
+            again = (info["id"], info["sessionID"], 1, json.dumps(info))
+            opened.execute("INSERT INTO message VALUES (?, ?, ?, ?)", again)
+        opened.commit()
+        assert events() == []
 
 
 def test_a_part_that_grows_ends_with_its_last_state(home: Path, tmp_path: Path) -> None:

@@ -99,6 +99,19 @@ _SHAPES: dict[str, dict[str, Shape]] = {
         },
     },
 }
+_EVENT_TABLES = {
+    "message.updated": "message",
+    "message.part.updated": "part",
+}  # by the type, without its version
+_EVENT_FIELDS = {"message": "info", "part": "part"}
+_EVENT_NAME = (  # the id of the record that an event is about; one without an id is kept as well
+    "coalesce(CAST(CASE WHEN json_valid(data) THEN json_extract(data,"
+    " CASE WHEN type LIKE 'message.part.%' THEN '$.part.id' ELSE '$.info.id' END) END AS TEXT), 'None')"
+)
+_NAMED_EVENTS = (
+    f"SELECT type, {_EVENT_NAME} AS name, data FROM event"  # noqa: S608 - constants
+    " WHERE (type LIKE 'message.updated.%' OR type LIKE 'message.part.updated.%')"
+)
 _TRIES = 5
 _FILES = "files"
 
@@ -316,8 +329,8 @@ def _rows(path: Path, address: str) -> OpenCodeRecords:
     try:
         asked = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         tables = {str(row[0]) for row in asked}
-        for table in (name for name in ("event", *_TABLES) if name in tables):
-            rows = _events(connection) if table == "event" else _table(connection, table)
+        for table in (name for name in (*_TABLES, "event") if name in tables):
+            rows = _events(connection, found) if table == "event" else _table(connection, table)
             try:
                 for record in rows:
                     _put(found, record)
@@ -374,18 +387,30 @@ def _table(connection: Any, table: str) -> Iterator[OpenCodeRecord]:
         yield OpenCodeRecord(table, name, fields, f"{table}/{name}", encode(columns), odd=tuple(odd))
 
 
-def _events(connection: Any) -> Iterator[OpenCodeRecord]:
-    """The last state of every message and part that the event log has: rows replace those that are still there."""
-    last: dict[tuple[str, str], OpenCodeRecord] = {}
-    for kind, data in connection.execute("SELECT type, data FROM event ORDER BY aggregate_id, seq"):
-        said = parsed(str(data).encode())
-        name = {"message.updated": "info", "message.part.updated": "part"}.get(str(kind).rpartition(".")[0])
-        if name is None or not isinstance(said, dict) or not isinstance(said.get(name), dict):
+def _events(connection: Any, rows: OpenCodeRecords) -> Iterator[OpenCodeRecord]:
+    """The last state of every message and part that only the event log still has.
+
+    Nearly all events are of rows that are still there: the database itself looks up whose they are, and only
+    what is needed is sorted and decoded.
+    """
+    here = {"message": rows.messages, "part": rows.parts}
+    asked = connection.execute(f"SELECT DISTINCT type, name FROM ({_NAMED_EVENTS})")  # noqa: S608 - constants
+    gone = [str(name) for kind, name in asked if str(name) not in here[_table_of(kind)]]
+    last: dict[tuple[str, str], str] = {}
+    wanted = f"{_NAMED_EVENTS} AND name IN (SELECT value FROM json_each(?)) ORDER BY aggregate_id, seq"  # noqa: S608 - constants
+    for kind, name, data in connection.execute(wanted, (encode(gone).decode(),)) if gone else ():
+        last[_table_of(kind), str(name)] = str(data)
+    for (table, _), data in last.items():
+        said = parsed(data.encode())
+        held = said.get("info" if table == "message" else "part") if isinstance(said, dict) else None
+        if not isinstance(held, dict):
             continue
-        table = "message" if name == "info" else "part"
-        fields, odd = fitted(said[name], _SHAPES[table])
+        fields, odd = fitted(held, _SHAPES[table])
         own = str(fields.get("id"))
-        last[table, own] = OpenCodeRecord(
-            table, own, fields, f"event/{table}/{own}", encode(said[name]), is_removed=True, odd=tuple(odd)
-        )
-    yield from last.values()
+        source = f"event/{table}/{own}"
+        yield OpenCodeRecord(table, own, fields, source, encode(held), is_removed=True, odd=tuple(odd))
+
+
+def _table_of(kind: object) -> str:
+    """The table of an event, by its type; a version follows it."""
+    return "part" if str(kind).startswith("message.part.") else "message"
