@@ -1,8 +1,23 @@
-"""Times as logs write them."""
+"""Times: as logs write them, as moments, and as milliseconds since 1970."""
 
 from __future__ import annotations
 
 import datetime as dt
+
+EPOCH, MILLISECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(milliseconds=1)
+
+
+def moment_of(milliseconds: float | None) -> dt.datetime | None:
+    """None for a time that no calendar has: one made-up line must not end a walk."""
+    try:
+        return None if milliseconds is None else EPOCH + dt.timedelta(milliseconds=milliseconds)
+    except (OverflowError, ValueError):
+        return None
+
+
+def milliseconds_of(moment: dt.datetime | None) -> int | None:
+    """Whole ones that have passed, exactly: a float of seconds would move a bound that stands on a quarter."""
+    return None if moment is None else (moment - EPOCH) // MILLISECOND
 
 
 def parsed_time(text: str | None) -> dt.datetime | None:

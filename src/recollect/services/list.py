@@ -23,6 +23,7 @@ from msgspec import Struct
 from recollect.errors import RecollectError
 from recollect.index import catalogue
 from recollect.index.catalogue import CatalogueRow
+from recollect.model.moments import milliseconds_of, moment_of
 from recollect.model.titles import title_of
 from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
 from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from recollect.model.conversation.message_count import MessageCount
 
 Progress = Callable[[int, int], None]
-_EPOCH, _MILLISECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(milliseconds=1)
 
 
 class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
@@ -156,8 +156,8 @@ def _session(
         tag=row.tag or None,
         continued_in=row.continued_in or None,
         first_prompt=row.first_prompt,
-        first_at=_moment(row.first_at),
-        last_at=_moment(row.last_at),
+        first_at=moment_of(row.first_at),
+        last_at=moment_of(row.last_at),
         mtime_ns=row.mtime_ns,
         bytes=row.size,
         agents=agents.get(name, 0),
@@ -298,8 +298,8 @@ class _ListFromLogs:
             size,
             mtime_ns,
             is_archived,
-            _milliseconds(seen.first_at),
-            _milliseconds(seen.last_at),
+            milliseconds_of(seen.first_at),
+            milliseconds_of(seen.last_at),
             seen.cwd,
             seen.git_branch,
             seen.custom_title,
@@ -362,8 +362,8 @@ def _fits(row: CatalogueRow, query: ListQuery) -> bool:
         return False
     if query.since is None and query.until is None:
         return True
-    last = _moment(row.last_at) or dt.datetime.fromtimestamp(row.mtime_ns / 1e9, dt.UTC)
-    first = _moment(row.first_at) or last
+    last = moment_of(row.last_at) or dt.datetime.fromtimestamp(row.mtime_ns / 1e9, dt.UTC)
+    first = moment_of(row.first_at) or last
     return (query.since is None or last >= query.since) and (query.until is None or first < query.until)
 
 
@@ -385,16 +385,3 @@ def _has_markers(home: Path) -> bool:
         return any(name.endswith(".json") for name in os.listdir(home / "sessions"))  # noqa: PTH208 - names are enough
     except OSError:
         return False
-
-
-def _moment(milliseconds: int | None) -> dt.datetime | None:
-    if milliseconds is None:
-        return None
-    try:
-        return _EPOCH + dt.timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return None
-
-
-def _milliseconds(moment: dt.datetime | None) -> int | None:
-    return None if moment is None else (moment - _EPOCH) // _MILLISECOND

@@ -26,6 +26,7 @@ import msgspec
 
 from recollect.errors import InvalidId
 from recollect.model.ids import SessionId
+from recollect.model.moments import EPOCH, moment_of
 from recollect.storage.home import ClaudeHome
 from recollect.system.peek import open_regular
 
@@ -34,7 +35,6 @@ _LARGEST_MARKER = 1 << 20
 _TOLERANCE = timedelta(seconds=5)
 """Boot time is known to the second only, and the clock may have been set since."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _PS_DATE = re.compile(r"\w{3} (\w{3}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})", re.ASCII)
 
@@ -179,7 +179,7 @@ def _boot_time(proc: Path) -> datetime:
     found = re.search(rb"^btime ([0-9]+)$", (proc / "stat").read_bytes(), re.MULTILINE)
     if found is None:
         raise ValueError("no boot time")
-    return _EPOCH + timedelta(seconds=int(found[1]))
+    return EPOCH + timedelta(seconds=int(found[1]))
 
 
 def _answers(pid: int) -> bool:
@@ -247,12 +247,7 @@ def _date(value: object) -> datetime | None:
 
 
 def _from_milliseconds(value: object) -> datetime | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return _EPOCH + timedelta(milliseconds=value)
-    except (OverflowError, ValueError):
-        return None
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else moment_of(value)
 
 
 def _text(value: object) -> str | None:

@@ -21,7 +21,7 @@ from recollect.errors import NotFound, UsageError
 from recollect.model.brief_repr import brief_repr
 from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
 from recollect.model.json.text import deeper_than, loose_object
-from recollect.model.moments import parsed_time
+from recollect.model.moments import moment_of, parsed_time
 from recollect.storage.home import ClaudeHome
 from recollect.storage.logs.reader import OpenLog
 
@@ -190,9 +190,4 @@ def _text(fields: Mapping[str, object], name: str) -> str | None:
 
 def _time(value: float | str | None) -> dt.datetime | None:
     """Milliseconds since 1970, as clients write them; text as other writers may."""
-    if value is None or isinstance(value, str):
-        return parsed_time(value)
-    try:
-        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=value)
-    except (OverflowError, ValueError):  # ValueError: not a number at all
-        return None
+    return parsed_time(value) if isinstance(value, str) else moment_of(value)

@@ -155,12 +155,6 @@ def test_a_bundle_carries_sessions_to_another_archive(
     assert answer(capsys, *other, "archive", "verify")["verified"]
 
 
-def test_the_former_schedule_names_the_command_that_sets_it_up(capsys: pytest.CaptureFixture[str]) -> None:
-    """What it printed could not run."""
-    assert 2 == main(["archive", "schedule"])
-    assert "recollect protect" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [(["add"], 2), (["restore"], 2), (["export"], 2), (["import"], 2), (["restore", "nothing"], 3)],

@@ -59,7 +59,7 @@ from recollect.storage.archive.archive import Archive, ArchiveResult, RestorePla
 from recollect.storage.archive.bundle import export_bundle, import_bundle
 from recollect.storage.archive.manifest import Manifest
 
-_ACTIONS = ("add", "list", "verify", "restore", "rm", "export", "import", "schedule", "watch")
+_ACTIONS = ("add", "list", "verify", "restore", "rm", "export", "import", "watch")
 _TITLE_COLUMNS = 44
 # A session is idle if its log has not changed for this many seconds.
 _IDLE_SECONDS = 300.0
@@ -96,7 +96,6 @@ def run(options: Namespace) -> int:
         "rm": _remove,
         "export": _export,
         "import": _import,
-        "schedule": _schedule,
         "watch": _watch,
     }
     return actions[options.action](options, archive)
@@ -299,13 +298,6 @@ def _import(options: Namespace, archive: Archive) -> int:
     else:
         output.say(f"{counted(len(taken), 'session')} imported, all bytes verified")
     return 0
-
-
-def _schedule(options: Namespace, archive: Archive) -> int:
-    raise UsageError(
-        "archive schedule: `recollect protect` sets up the hourly run",
-        hint=f"see what it would do: {command(options, 'protect')}",
-    )
 
 
 def _watch(options: Namespace, archive: Archive) -> int:

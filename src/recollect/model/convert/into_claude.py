@@ -36,6 +36,7 @@ from recollect.model.damage import Damage
 from recollect.model.entry import Dialect, Entry, User
 from recollect.model.ids import is_uuid
 from recollect.model.made_ids import derived_id, derived_uuid
+from recollect.model.moments import EPOCH
 
 WRITTEN_AS = "2.0.76"
 """The client whose layout we write; every later one reads it."""
@@ -44,7 +45,6 @@ SYNTHETIC = "<synthetic>"
 NO_CONTENT = "(no content)"
 _API_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _MILLISECOND = dt.timedelta(milliseconds=1)
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _LAST_USABLE_YEAR = 9000  # leaves room to count upwards from any plausible time
 
 
@@ -245,7 +245,7 @@ def _usable_time(entry: Entry) -> dt.datetime | None:
 
 def _first_time(items: Sequence[Entry | Damage]) -> dt.datetime:
     times = (_usable_time(item) for item in items if isinstance(item, Entry))
-    return next((time for time in times if time is not None), _EPOCH)
+    return next((time for time in times if time is not None), EPOCH)
 
 
 def _report_sessions(items: Sequence[Entry | Damage], losses: LossCollector) -> None:

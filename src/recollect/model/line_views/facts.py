@@ -28,6 +28,7 @@ from recollect.model.cost.usage import Tokens, Usage
 from recollect.model.json.text import content_of, loose_object, loose_value
 from recollect.model.line_views.links import LineLinks
 from recollect.model.line_views.view import REFUSED, is_of_other_dialect
+from recollect.model.moments import milliseconds_of
 
 # The columns of the full-text table, in this order.
 TEXT_KINDS = ("prose", "thinking", "tool_input", "tool_result", "title", "other")
@@ -197,7 +198,6 @@ _cost_state = msgspec.json.Decoder(_CostStateLine)
 _cost_state_counts = msgspec.json.Decoder(_CostStateCounts)
 _NOTHING = _ModelCounts()
 _LATEST = 1 << 50  # milliseconds; what is later is no time
-_EPOCH, _MILLISECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(milliseconds=1)
 _SPEAKS = ("user", "assistant", "system")
 # Within blocks: names of things, and what is text to no one.
 _LABELS = frozenset(
@@ -491,7 +491,7 @@ def milliseconds(timestamp: str | None) -> int | None:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=dt.UTC)
         # Whole milliseconds that have passed: rounding up would carry the last of a day into the next.
-        return (moment - _EPOCH) // _MILLISECOND
+        return milliseconds_of(moment)
     except (ValueError, OverflowError):
         return None
 

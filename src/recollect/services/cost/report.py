@@ -35,6 +35,7 @@ from recollect.model.cost.report import (
     owner_of,
 )
 from recollect.model.cost.usage import Tokens
+from recollect.model.moments import milliseconds_of, moment_of
 from recollect.services.cost.source import IndexUsageSource, UsageQuery, UsageSource, quarter_of
 from recollect.services.indexing.access import OpenIndex
 from recollect.system.locations import agent_of
@@ -200,7 +201,7 @@ def _priced_response(found: PricedRow) -> PricedResponse:
         branch=row.branch,
         model=row.model,
         tool=row.tool,
-        at=_moment(row.at),
+        at=moment_of(row.at),
         tokens=Tokens(*row[8:14]),
         pico_usd=pico,
         is_uncertain=bool(row.variant & UNCERTAIN),
@@ -275,12 +276,9 @@ def _safe(offset: Offset) -> Offset:
 
 
 def _milliseconds(moment: dt.datetime | None) -> int | None:
-    if moment is None:
-        return None
-    if moment.tzinfo is None:
+    if moment is not None and moment.tzinfo is None:
         raise UsageError(f"{moment}: a moment without a time zone", hint="give it one, such as datetime.UTC")
-    # Exact: a float of seconds would move a bound that stands on a quarter.
-    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+    return milliseconds_of(moment)
 
 
 # --- one report -------------------------------------------------------------------------------------
@@ -314,7 +312,7 @@ class CostReportBuilder:
         if self._known is None:
             rows = self._source.log_rows()
             self._known = logs_of(rows)
-            if "client" in self._by:
+            if "client" in self._by or "tool" in self._by:
                 from recollect.services.foreign.unrecorded import agent_of_log
 
                 self._known = {
@@ -355,7 +353,7 @@ class CostReportBuilder:
         timeline, active_since = self._timeline(offset, prices, now)
         needs_logs = mode != "calculate" or explain
         columns = {key for key in self._by if key in ("branch", "tool")}
-        if needs_logs or any(key in (*_BY_LOG, "prompt") for key in self._by):
+        if needs_logs or any(key in (*_BY_LOG, "prompt", "tool") for key in self._by):
             columns.add("file")
         query = UsageQuery(
             timeline,
@@ -504,14 +502,6 @@ def named_place(log: UsageLog) -> tuple[str | None, str | None, str | None]:
 
 def _known(name: str) -> str | None:
     return None if name == UNKNOWN else name
-
-
-def _moment(at: int | None) -> dt.datetime | None:
-    """None for a time no calendar has: one made-up line must not end a walk."""
-    try:
-        return None if at is None else dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=at)
-    except OverflowError:
-        return None
 
 
 def _check(by: Sequence[str], mode: str) -> None:

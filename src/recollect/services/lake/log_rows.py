@@ -22,12 +22,12 @@ from recollect.model.conversation.tool_calls import INTERRUPTED, NOTIFICATION, T
 from recollect.model.damage import Line
 from recollect.model.line_views.links import LineKey
 from recollect.model.line_views.view import REFUSED, is_of_other_dialect
-from recollect.model.moments import parsed_time
+from recollect.model.moments import EPOCH, parsed_time
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.pool import Run
 from recollect.system.unwatched import unwatched
 
-_EPOCH, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
+_MICROSECOND = dt.timedelta(microseconds=1)
 _INTERRUPTED = INTERRUPTED.encode()
 _SPOKEN = ("user", "assistant")
 _SHOWN = ("local_command", "compact_boundary")
@@ -304,7 +304,7 @@ def _at(timestamp: str | None) -> int | None:
 
 def microseconds(moment: dt.datetime) -> int:
     """A time as Arrow stores it."""
-    return (moment - _EPOCH) // _MICROSECOND
+    return (moment - EPOCH) // _MICROSECOND
 
 
 def _count(content: str | list[_PlainBlock]) -> int:

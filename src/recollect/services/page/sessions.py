@@ -20,6 +20,7 @@ from recollect.index import catalogue
 from recollect.index.catalogue import CatalogueRow
 from recollect.index.database import Failure
 from recollect.model.cost.money import exact
+from recollect.model.moments import moment_of
 from recollect.model.titles import title_of
 from recollect.services import projects
 from recollect.services.archive.archive import archive_at
@@ -35,7 +36,6 @@ from recollect.services.session import Session
 from recollect.storage.logs.summary import LogSummary
 from recollect.system.unwatched import unwatched
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FACETS = 100
 _LONGEST_KEPT_DAYS, _USUALLY_KEPT = 36_500.0, dt.timedelta(days=30)
 SORTS = ("last", "first", "cost", "bytes", "lines", "messages", "title")
@@ -124,14 +124,14 @@ class SessionRow(Struct):
     def first_at(self) -> dt.datetime | None:
         known = self.about
         if isinstance(known, CatalogueRow):
-            return _moment(known.first_at)
+            return moment_of(known.first_at)
         return None if known is None else known.first_at
 
     @property
     def last_at(self) -> dt.datetime | None:
         known = self.about
         if isinstance(known, CatalogueRow):
-            return _moment(known.last_at)
+            return moment_of(known.last_at)
         return None if known is None else known.last_at
 
     @property
@@ -455,15 +455,6 @@ def _counts(known: CatalogueRow | None) -> tuple[int | None, int | None, int | N
 def project_name(cwd: str, log: Path) -> str:
     """The name of the session's directory, or else of the log's directory."""
     return projects.project_name(cwd, log.parent.name)
-
-
-def _moment(milliseconds: Any) -> dt.datetime | None:
-    if milliseconds is None:
-        return None
-    try:
-        return _EPOCH + dt.timedelta(milliseconds=int(milliseconds))
-    except OverflowError:
-        return None
 
 
 def _is_all(query: SessionQuery) -> bool:
