@@ -26,14 +26,21 @@ def project_name(cwd: str, log_directory: str) -> str:
     return directory_name(cwd) or cwd or log_directory
 
 
+def _windows_path(text: str) -> str:
+    """A directory as Windows names it, in one spelling; empty where it is none."""
+    is_named = text[1:2] == ":" and text[2:3] in ("\\", "/")
+    return text.replace("/", "\\").rstrip("\\").casefold() if is_named or text[:2] == "\\\\" else ""
+
+
 class ProjectFilter:
     """The project that was asked for; every command, the page and the library choose by it."""
 
     def __init__(self, project: str | Path) -> None:
         text = str(project)
         self._name = text.casefold()
+        self._windows = _windows_path(text)
         self._directory: str | None = None
-        self._is_directory = "/" in text or text == "."
+        self._is_directory = not self._windows and ("/" in text or text == ".")
         if self._is_directory:
             try:
                 place = os.path.realpath(os.path.expanduser(text)).rstrip("/")  # noqa: PTH111 - a hook waits for it
@@ -45,6 +52,8 @@ class ProjectFilter:
         """Whether work in this directory belongs to it; a log that names no directory belongs to none."""
         if not cwd:
             return False
+        if self._windows:
+            return f"{_windows_path(cwd)}\\".startswith(f"{self._windows}\\")
         if not self._is_directory:
             return self._name in directory_name(cwd).casefold()
         place = self._directory
