@@ -42,8 +42,7 @@ def made_home(home: Path) -> None:
     talks |= {"evil": (HOSTILE, hostile()), "live": (LIVE, begun)}
     for name, (session, entries) in talks.items():
         put(home, session, [own(entry, name) for entry in entries], cwd=f"/srv/{name}")
-    begun = [prompt(1, None, "From Windows"), reply(2, 1, said("Seen"))]
-    put(home, WINDOWS, timed([own(entry, "win") for entry in begun]), cwd="C:\\Users\\sam\\shop\\till")
+    put(home, WINDOWS, timed([own(entry, "win") for entry in windows()]), cwd="C:\\Users\\sam\\shop\\till")
     # What a client leaves behind that started and did nothing: files of today without a word.
     put(home, EMPTY, [])
     log = put(home, SENT, [own(entry, "sent") for entry in sent()], cwd="/srv/sent")
@@ -54,6 +53,16 @@ def made_home(home: Path) -> None:
     found = [prompt(101, None, "Look around"), reply(102, 101, said("Saw a tree"))]
     marks = {"isSidechain": True, "agentId": AGENT, "sessionId": SENT, "cwd": "/srv/sent"}
     (beside / f"agent-{AGENT}.jsonl").write_bytes(lines([own(entry, "sub") | marks for entry in found]))
+
+
+def windows() -> list[dict[str, Any]]:
+    """As dear as several others; its newest line repeats a word of ``WORDS`` where no conversation shows it."""
+    snapshot = {"type": "prompt_snapshot", "content": f"Before: {next(iter(WORDS))}"}
+    return [
+        prompt(1, None, "From Windows"),
+        *(reply(number, number - 1, said(f"Seen {number}")) for number in range(2, 6)),
+        link(6, 5, type="attachment", attachment=snapshot),
+    ]
 
 
 def sent() -> list[dict[str, Any]]:
@@ -110,12 +119,13 @@ WORDS = {
     "verbena": "the result of an edit that went well",
     "wisteria": "an error",
     "xeranthemum": "one of several calls in a row",
+    "yarrow": "the end of a command that is one long line",
 }
 
 
 def with_words() -> list[dict[str, Any]]:
     """Every word of ``WORDS`` in its place, in a session that was compacted once and worked long."""
-    word = dict(zip("abcdefghijklmnopqrstuvwx", WORDS, strict=True))
+    word = dict(zip("abcdefghijklmnopqrstuvwxy", WORDS, strict=True))
     far = "\n".join(f"value = compute({number})" for number in range(150))
     parts: list[tuple[str, Any]] = [
         ("p", f"Before: {word['a']}"),
@@ -158,6 +168,7 @@ def with_words() -> list[dict[str, Any]]:
             {},
         ),
         (tool("f13", "Bash", command="cat d"), f"no such {word['w']}", {"is_error": True}),
+        (tool("f14", "Bash", command="echo " + "value " * 60 + word["y"]), "none", {}),
     ]
     for place, (call, answer, more) in enumerate(calls):
         thought = (

@@ -7,14 +7,15 @@ import os
 import pytest
 
 from tests.browser.chromium import Chromium
-from tests.browser.home import FOUND, WORDS
+from tests.browser.home import FOUND, RICH, WINDOWS, WORDS
+from tests.small_home import uuid_of
 
 ON_A_PHONE = list(WORDS)[:: 1 if os.environ.get("RECOLLECT_TORTURE") else 5]
 
 
 @pytest.mark.parametrize(("width", "words"), [(1440, list(WORDS)), (390, ON_A_PHONE)])
 def test_every_hit_is_on_the_screen_and_marked(page: Chromium, width: int, words: list[str]) -> None:
-    """24 of 24 over prose, thinking, calls and results; the first and the last are clicked, the others are links."""
+    """25 of 25 over prose, thinking, calls and results; the first and the last are clicked, the others are links."""
     page.do("size", width=width, height=900)
     missed = []
     for place, word in enumerate(words):
@@ -26,8 +27,42 @@ def test_every_hit_is_on_the_screen_and_marked(page: Chromium, width: int, words
         if not page.do("isMarked", word=word):
             missed.append((word, WORDS[word]))
     assert missed == []
-    assert page.do("told")["problems"] == []
+    assert (page.do("told")["problems"], page.do("count", selector=".notice")) == ([], 0)
     assert f"#/s/{FOUND}?" in page.do("hash")
+
+
+def test_what_no_conversation_shows_is_no_hit_and_said_in_words(page: Chromium) -> None:
+    """A line that only repeats a text for the client is not offered; who has its address is told so."""
+    word = next(iter(WORDS))
+    page.do("go", hash=f"#/s/{WINDOWS}?q={word}", wait=".sought")
+    assert page.do("wait", selector=".sought span") == f"Nothing here has “{word}”"
+    page.do("go", hash=f"#/s/{WINDOWS}?m={uuid_of(6)}", wait=".notice")
+    assert (
+        page.do("wait", selector=".notice span") == "That line of the log is not shown in the conversation."
+    )
+
+
+def test_text_with_punctuation_is_found_and_marked(page: Chromium) -> None:
+    """In names, commands and phrases, in the results and in the conversation."""
+    page.do("wait", selector="[data-search]")
+    for question, marked in (("test_basket.py", "test_basket"), ('"Round the totals"', "totals")):
+        page.do("fill", selector="[data-search]", text=question)
+        page.do("wait", selector="[data-hit] mark", text=marked)
+    page.do("go", hash=f"#/s/{RICH}?q=pytest+-q&how=substring", wait=".sought")
+    page.do("press", keys=["n"])
+    assert page.do("isMarked", word="pytest -q")
+    assert page.do("told")["problems"] == []
+
+
+def test_a_call_that_was_folded_by_hand_unfolds_for_its_hit(page: Chromium) -> None:
+    page.do("go", hash=f"#/s/{FOUND}?q=snapdragon", wait=".sought")
+    page.do("press", keys=["n"])
+    page.do("wait", selector='[data-call="f9"] .detail')
+    page.do("click", selector='[data-call="f9"] .fold', direct=True)
+    page.do("wait", selector='[data-call="f9"] .fold[aria-expanded="false"]')
+    page.do("go", hash="#/sessions?q=snapdragon", wait="[data-hit]")
+    page.do("click", selector="[data-hit]")
+    assert page.do("isMarked", word="snapdragon")
 
 
 def test_a_session_that_was_left_asks_for_nothing_more(page: Chromium) -> None:

@@ -238,7 +238,7 @@ def test_keys_are_explained(page: Chromium) -> None:
 
 
 def test_the_list_is_walked_with_keys(page: Chromium) -> None:
-    """Two steps down, one up and Enter open the first session; ``u`` leads back."""
+    """Two steps down, one up and Enter open the first session; ``u`` leads back, and the keys still work."""
     page.do("wait", selector="[data-session]")
     first = page.do("attribute", selector="[data-session]", name="data-session")
     page.do("press", keys=["j", "j", "k", "Enter"])
@@ -246,6 +246,9 @@ def test_the_list_is_walked_with_keys(page: Chromium) -> None:
     assert page.do("hash") == f"#/s/{first}"
     page.do("press", keys=["u"])
     page.do("wait", selector="[data-session]")
+    page.do("wait", selector=f'.isChosen[data-session="{first}"]')
+    page.do("press", keys=["j"])
+    page.do("wait", selector=f'.isChosen:not([data-session="{first}"])')
 
 
 def test_a_browser_without_the_cookie_is_told_what_to_do(opened: Place, page: Chromium) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.browser.chromium import Chromium
 from tests.browser.conftest import Place
-from tests.browser.home import LONG, RICH
+from tests.browser.home import LONG, RICH, SENT, WINDOWS
 from tests.surfaces.case import Case
 
 
@@ -48,6 +48,11 @@ def test_home_shows_the_figures_of_the_command_and_leads_to_sessions(
     tools = told["tools"]
     assert isinstance(tools, list)
     assert rows[:12] == [f"{one['calls']:,}" for one in tools[:12]]
+    page.do("click", selector=".measured a", text="till")
+    page.do("wait", selector=".cost .banner", text="till")
+    assert page.do("texts", selector=".cost tbody a") == ["From Windows"]
+    page.do("back")
+    page.do("wait", selector=".home table.numbers .linkish")
     page.do("click", selector=".home table.numbers .linkish", text=tools[0]["name"])
     page.do("wait", selector=".behind a")
     page.do("click", selector=".behind a")
@@ -152,6 +157,17 @@ def test_a_session_opens_where_reading_stopped_and_a_pin_leads_back(page: Chromi
     assert page.do("isInSight", uuid=place)
     page.do("reload", wait=".messages article")
     assert page.do("isInSight", uuid=place)
+    # Reading goes on from there: the newest place counts, whichever way one comes back.
+    place = page.do("readOn", pixels=20_000)
+    page.do("reload", wait=".messages article")
+    assert page.do("isInSight", uuid=place)
+    page.do("go", hash="#/cost?since=all", wait=".cost h1")
+    page.do("back")
+    assert page.do("isInSight", uuid=place)
+    page.do("click", selector=".tabs a", text="Files")
+    page.do("wait", selector=".waiting strong")
+    page.do("click", selector=".tabs a", text="Conversation")
+    assert page.do("isInSight", uuid=place)
     page.do("press", keys=["Shift+P"])
     page.do("wait", selector=".pins a")
     page.do("reload", wait=".pins a")
@@ -165,3 +181,31 @@ def test_a_session_opens_where_reading_stopped_and_a_pin_leads_back(page: Chromi
     page.do("wait", selector=".side-row[aria-current] .starred")
     page.do("click", selector=".head .star[aria-pressed='true']")
     page.do("wait", selector=".head .star[aria-pressed='false']")
+
+
+def test_the_list_stays_where_it_was_and_shows_the_open_session(page: Chromium) -> None:
+    """Back shows the list as it was scrolled; the list beside a conversation scrolls to the one that is open."""
+    page.do("size", width=1440, height=560)
+    page.do("wait", selector=".list .row")
+    page.do("scrollTo", selector=".list > div", top=99)
+    page.do("go", hash=f"#/s/{WINDOWS}", wait=".messages article")
+    page.do("inside", selector=".side-row[aria-current]", of=".side-list")
+    page.do("back")
+    page.do("scrolledTo", selector=".list > div", top=99)
+
+
+@pytest.mark.parametrize("width", [1024, 390])
+def test_pins_stand_in_the_outline_where_there_is_no_list(page: Chromium, width: int) -> None:
+    page.do("size", width=width, height=900)
+    page.do("go", hash=f"#/s/{SENT}", wait=".messages article")
+    page.do("press", keys=["Shift+P"])
+    page.do("wait", selector=".notice", text="in the outline")
+    if width == 390:
+        page.do("click", selector=".status .pill")
+    pinned = page.do("attribute", selector=".panel .pins a", name="href").partition("m=")[2]
+    page.do("click", selector=".panel .pins a")
+    assert page.do("isInSight", uuid=pinned)
+    if width == 390:
+        page.do("click", selector=".status .pill")
+    page.do("click", selector=".panel .pins button")
+    page.do("gone", selector=".pins a", text="")

@@ -196,11 +196,28 @@ export const title = ({ page }) => page.title()
 export const box = ({ page }, { selector }) => page.locator(selector).first().boundingBox()
 export const top = ({ page }, { selector }) => page.locator(selector).first().evaluate((one) => one.scrollTop)
 
+/** Scroll something, and let the page see it: it is told with the next frame. */
+export const scrollTo = ({ page }, { selector, top }) =>
+  page.locator(selector).first().evaluate((one, down) => {
+    one.scrollTop = down
+    return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(null))))
+  }, top)
+export const scrolledTo = ({ page }, { selector, top }) => page.waitForFunction(([name, down]) => document.querySelector(name)?.scrollTop === down, [selector, top]).then(() => null)
+
+/** Wait until something is wholly inside the visible part of something else. */
+export async function inside({ page }, { selector, of }) {
+  await page.waitForFunction((names) => {
+    const [own, around] = names.map((name) => document.querySelector(name)?.getBoundingClientRect())
+    return own && around && own.top >= around.top - 1 && own.bottom <= around.bottom + 1
+  }, [selector, of])
+}
+
 /** Scroll a conversation so far down; the message that is then first in sight, once the page has remembered it. */
 export async function readOn({ page }, { pixels }) {
   await page.waitForFunction(() => document.querySelector('.messages > div')?.scrollHeight > 3000)
+  const before = await page.evaluate(() => localStorage.getItem('recollect-places'))
   await page.evaluate((down) => void (document.querySelector('.messages > div').scrollTop = down), pixels)
-  await page.waitForFunction(() => localStorage.getItem('recollect-places')?.includes('-'))
+  await page.waitForFunction((old) => ![null, old].includes(localStorage.getItem('recollect-places')), before)
   return page.evaluate(() => JSON.parse(localStorage.getItem('recollect-places')).at(-1)[1])
 }
 

@@ -6,19 +6,25 @@ export interface Key {
   run: () => void
 }
 
-const layers = $state<{ name: string; keys: Key[] }[]>([])
+interface Layer {
+  name: string
+  keys: Key[]
+}
 
-export function known(): { name: string; keys: Key[] }[] {
-  return layers
+// A component that ends still sees the state from before: what is bound is a plain list, and what is shown its copy.
+let layers: Layer[] = []
+let shown = $state.raw<Layer[]>([])
+
+export function known(): Layer[] {
+  return shown
 }
 
 /** Add keys for as long as a component lives; to be called in an effect. */
 export function bind(name: string, keys: Key[]): () => void {
   const layer = { name, keys }
-  layers.push(layer)
+  shown = layers = [...layers, layer]
   return () => {
-    const place = layers.findIndex((one) => one.name === name)
-    if (place >= 0) layers.splice(place, 1)
+    shown = layers = layers.filter((one) => one !== layer)
   }
 }
 

@@ -52,5 +52,5 @@ export function pinInSight(): void {
   if (!message || !uuid) return say('There is no message to pin.')
   const isOn = !isPinned(route.now.id, uuid)
   void pin(route.now.id, uuid, isOn, (message.querySelector('.prose')?.textContent ?? message.textContent ?? '').trim())
-  say(isOn ? 'Pinned; it stands above the list of sessions.' : 'No longer pinned.')
+  say(isOn ? 'Pinned; it stands in the outline.' : 'No longer pinned.')
 }

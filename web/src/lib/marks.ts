@@ -5,7 +5,8 @@ export interface Matched {
   is_word: boolean
 }
 
-const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\\/-]/g, '\\$&')
+/** A text as a part of a pattern that is read as Unicode: such a pattern refuses every escape that it does not need. */
+export const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
 
 /** A pattern for the texts that matched, the longest first; null where there are none. */
 export function patternOf(texts: Matched[], how: string, question: string): RegExp | null {

@@ -1,5 +1,7 @@
 // Where somebody stopped reading each session: kept in this browser, so that back, reload, tabs and restarts return there.
 
+import { go, link, route } from './route.svelte'
+
 const KEY = 'recollect-places'
 const MOST = 300
 
@@ -33,7 +35,21 @@ export function inSight(): HTMLElement | null {
   return [...stream.querySelectorAll<HTMLElement>('article[data-uuid]')].find((one) => one.getBoundingClientRect().bottom > top + 24 && one.dataset.uuid) ?? null
 }
 
-/** Follow the reader: remember the place, and keep its prompt in sight in the outline. At either end there is nothing to remember. */
+/** The place to come back to; none at the beginning, nor where the reader follows a running session to its end. */
+function placeIn(scroller: HTMLElement): string | null {
+  const isEnd = scroller.scrollTop + scroller.clientHeight > scroller.scrollHeight - 60
+  const isFollowing = isEnd && scroller.parentElement?.dataset.live !== undefined
+  return scroller.scrollTop < 40 || isFollowing ? null : (inSight()?.dataset.uuid ?? null)
+}
+
+/** The address follows too, for reload and back go by it; a hit that a search led to stays in it. */
+function address(uuid: string | null): void {
+  const { page, id, tab, asked } = route.now
+  if (asked.q || (asked.m ?? null) === uuid) return
+  go(link(page, id, tab, { ...asked, m: uuid, o: null, n: null }), true)
+}
+
+/** Follow the reader: remember the place, and keep its prompt in sight in the outline. */
 export function follow(session: () => string | null): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined
   function scrolled(event: Event): void {
@@ -43,8 +59,9 @@ export function follow(session: () => string | null): () => void {
     timer = setTimeout(() => {
       const id = session()
       if (id === null || !scroller.isConnected) return
-      const isEnd = scroller.scrollTop < 40 || scroller.scrollTop + scroller.clientHeight > scroller.scrollHeight - 60
-      remember(id, isEnd ? null : (inSight()?.dataset.uuid ?? null))
+      const place = placeIn(scroller)
+      remember(id, place)
+      address(place)
       document.querySelector('.prompts .isNow')?.scrollIntoView({ block: 'nearest' })
     }, 150)
   }

@@ -13,5 +13,5 @@ export const sought = (): Sought | undefined => getContext<Sought | undefined>(K
 /** Where it stands in a text for the first time; -1 where it does not. */
 export const soughtIn = (where: Sought | undefined, text: string): number => (where?.pattern ? text.search(where.pattern) : -1)
 
-/** The words of a question, as titles are marked with them. */
-export const wordsOf = (question: string): string[] => question.split(/\s+/).filter((word) => word.length > 1).map((word) => word.toLowerCase())
+/** The words of a question, as titles are marked with them; the quotes around a phrase are none. */
+export const wordsOf = (question: string): string[] => question.replaceAll('"', ' ').split(/\s+/).filter((word) => word.length > 1).map((word) => word.toLowerCase())

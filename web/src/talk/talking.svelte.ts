@@ -40,6 +40,11 @@ export class Talking {
     keepFold(this.name, key, isOpen)
   }
 
+  /** What was folded by hand hides no hit; that it was folded is still remembered for the next time. */
+  unhide(): void {
+    for (const [key, isOpen] of this.unfolded) if (!isOpen) this.unfolded.delete(key)
+  }
+
   /** Whether a text holds what was searched for; such a text is never folded away. */
   finds(text: string | null | undefined): boolean {
     return this.pattern !== null && typeof text === 'string' && text.search(this.pattern) >= 0

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from recollect.model.conversation.graph import Graph
 from recollect.services.documents.search import (
     HitPlaceDocument,
     HitPlacesDocument,
@@ -17,6 +18,7 @@ from recollect.services.documents.search import (
 )
 from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
 from recollect.services.page.desk import PageBackend
+from recollect.services.search.question import BEST
 from recollect.services.search.search import SearchHit, SearchResult, search
 
 _SECONDS = 3.0
@@ -26,6 +28,8 @@ _MOST_TEXTS = 100
 _WIDTH = 160
 # What a person reads comes before what a machine said.
 _ORDER = ("title", "prose", "thinking", "tool_input", "tool_result", "other")
+# No conversation shows what a client only notes for itself, so it is no hit unless it is asked for by name.
+_SHOWN = _ORDER[:-1]
 
 
 def search_document(
@@ -53,7 +57,7 @@ def search_document(
             homes=desk.roots,
             opened=opened,
             how=how,
-            kinds=kinds,
+            kinds=_kinds(how, kinds),
             project=project,
             session=session,
             among=among,
@@ -85,6 +89,10 @@ def search_document(
         took_ms=round(found.took_ms, 3),
         notes=found.notes,
     )
+
+
+def _kinds(how: str, kinds: Sequence[str] | None) -> Sequence[str] | None:
+    return _SHOWN if kinds is None and how != BEST else kinds
 
 
 def _group(hits: Sequence[SearchHit], count: int | None, strength: float | None) -> SessionHitsDocument:
@@ -123,32 +131,42 @@ def hits_document(
             homes=desk.roots,
             opened=opened,
             how=how,
-            kinds=kinds,
+            kinds=_kinds(how, kinds),
             session=session.id,
             limit=_MOST_PLACES,
             width=_WIDTH,
             seconds=_SECONDS,
             loose=True,
         )
-    return _places(query, found, talk, view.agent)
+    return _places(query, found, session.graph, talk, view.agent)
 
 
-def _places(query: str, found: SearchResult, talk: ViewMessages, agent: str | None) -> HitPlacesDocument:
-    places = {}
+def _places(
+    query: str, found: SearchResult, graph: Graph, talk: ViewMessages, agent: str | None
+) -> HitPlacesDocument:
+    places, elsewhere = {}, 0
     for hit in found.hits:
         index = talk.places.get(hit.uuid or "") if hit.agent == agent else None
         if index is not None:
             at = talk.shown_at(index)
             places[hit.uuid] = HitPlaceDocument(index=at, uuid=talk.groups[index][-1].uuid, kind=hit.kind)
+        elif hit.agent != agent or _is_said(graph, hit.uuid):
+            elsewhere += 1
     return HitPlacesDocument(
         query=query,
         hits=sorted(places.values(), key=lambda one: one.index),
         texts=_texts(found.hits),
-        elsewhere=len(found.hits) - len(places),
+        elsewhere=elsewhere,
         total=found.total,
         total_is_exact=found.is_complete,
         notes=found.notes,
     )
+
+
+def _is_said(graph: Graph, uuid: str | None) -> bool:
+    """Whether a line is a message of some branch: a title is none, nor is what stands beside the conversation."""
+    node = graph.nodes.get(uuid or "")
+    return node is not None and node.is_shown
 
 
 def _texts(hits: Iterable[SearchHit]) -> list[MatchedTextDocument]:

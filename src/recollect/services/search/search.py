@@ -24,6 +24,7 @@ from recollect.index.database import Failure
 from recollect.index.session_texts import SessionTextQueries
 from recollect.model.brief_repr import brief_repr
 from recollect.model.line_views.facts import TEXT_KINDS
+from recollect.model.recall.roles import TEXT_KIND
 from recollect.model.search.query import WordQuery
 from recollect.model.search.snippet import Snippet
 from recollect.services.indexing.access import OpenIndex
@@ -255,7 +256,8 @@ def _can_be_recalled(request: SearchRequest, opened: OpenIndex) -> bool:
     finder, question = request.finder, request.question
     return (
         opened.database is not None
-        and question.kinds == TEXT_KINDS
+        # What it quotes from; it has nothing of the other kind.
+        and {*TEXT_KIND} <= {*question.kinds}
         and isinstance(finder, WordQuery)
         and finder.is_loosenable
         and finder.is_plain
