@@ -73,6 +73,22 @@ def test_sessions_of_all_agents_are_listed_priced_and_found(
     assert [tree_state(home) for home in homes] == before
 
 
+def test_tools_of_calls_that_no_log_ties_to_them_are_not_said_to_be_none(
+    machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the session is a copy in a directory of its own."""
+    assert main(["archive", "add", CODEX]) == 0
+    assert main(["archive", "restore", CODEX, "--to", str(machine / "back"), "--apply"]) == 0
+    capsys.readouterr()
+    for homes in ([], ["--home", str(machine / "back")]):
+        rows = told(capsys, *homes, "cost", "--by", "client,tool")["rows"]
+        assert isinstance(rows, list)
+        assert {row["tool"] for row in rows if row["client"] != "claude"} == {"(not recorded)"}
+        rows = told(capsys, *homes, "cost", "--by", "tool")["rows"]
+        assert isinstance(rows, list)
+        assert "(not recorded)" in {row["tool"] for row in rows}
+
+
 def test_resume_runs_the_clients_own_command(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = told(capsys, "resume", CODEX, "--print")
     assert answer["command"] == f"codex resume {CODEX}"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import recollect
+from recollect.cli.main import main
 from recollect.model.damage import readable_entries
 from recollect.model.prompts import typed_text
 from recollect.storage.foreign import codex
@@ -338,7 +339,9 @@ def test_services_may_give_two_responses_one_name(tmp_path: Path) -> None:
     assert {(call.thread, call.input) for call in counted(found)} == {(ALPHA, 100), (BETA, 101)}
 
 
-def test_an_unknown_record_is_kept_shown_as_unknown_and_hides_nothing(tmp_path: Path) -> None:
+def test_an_unknown_record_is_kept_shown_as_unknown_and_hides_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     home = tmp_path / "home"
     thread = "01a1e3a3-cb77-7553-9b0b-b31340aa040a"
     rollout = home / "sessions" / "2026" / "11" / "16" / f"rollout-2026-11-16T09-15-24-{thread}.jsonl"
@@ -368,6 +371,8 @@ def test_an_unknown_record_is_kept_shown_as_unknown_and_hides_nothing(tmp_path: 
     report = found.check()
     (unknown,) = (finding for finding in report.findings if finding.code == "unknown-type")
     assert unknown.what == "type 'codex:hologram' (and 1 more such lines)"
+    assert main(["--home", str(home), "--data", str(tmp_path / "data"), "show", thread]) == 0
+    assert "2 records are not known and not shown" in capsys.readouterr().err
     assert found.costs().totals.responses == 0
 
 

@@ -39,6 +39,7 @@ MODES = ("calculate", "display", "auto")
 # The label of a row of ``auto``: compaction, aborted streams, side questions.
 UNLOGGED = "recorded by the client, not in the log"
 NO_BRANCH, NO_TOOL, NO_PROMPT, MAIN_AGENT = "(none)", "(no tool)", "(no prompt)", "main"
+TOOL_NOT_RECORDED, _NOTES_TOOLS = "(not recorded)", "claude"
 _SHOWN_PATHS = 3
 
 
@@ -557,13 +558,18 @@ def _key_maker(
     parts: dict[str, Callable[[UsageGroup], str]] = {
         "model": lambda one: one.model or NO_MODEL,
         "branch": lambda one: one.branch or NO_BRANCH,
-        "tool": lambda one: one.tool or NO_TOOL,
+        "tool": lambda one: one.tool or (NO_TOOL if one.log is None else _without_tool(logs[one.log])),
         "prompt": lambda one: one.prompt or NO_PROMPT,
         **of_log,
         **{key: _time_name(timeline, place) for place, key in enumerate(times)},
     }
     wanted = [parts[key] for key in by]
     return lambda one: tuple([part(one) for part in wanted])
+
+
+def _without_tool(log: UsageLog) -> str:
+    """Other agents note the usage of a call apart from what it said: that says nothing about tools."""
+    return NO_TOOL if log.client in (_NOTES_TOOLS, UNKNOWN) else TOOL_NOT_RECORDED
 
 
 def _time_name(timeline: Timeline, place: int) -> Callable[[UsageGroup], str]:
