@@ -220,7 +220,7 @@ def test_sessions_days_and_blocks_cost_what_reports_say(shared: Path, tmp_path: 
     assert [truth["total"]["cost_nano_usd"] * 1_000] * 3 == [sum(costing[by]) for by in KEYS]
 
 
-def between(index: apsw.Connection, start: str, quarters: int) -> list[glimpse.UsageSum]:
+def between(index: apsw.Connection, start: str, quarters: int) -> list[glimpse.GlimpsedUsage]:
     """Usage from a day or moment on."""
     first = int(dt.datetime.fromisoformat(start).replace(tzinfo=dt.UTC).timestamp()) // 900
     return glimpse.usage_between(index, first, first + quarters)

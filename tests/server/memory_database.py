@@ -28,6 +28,7 @@ from recollect.server.database.records import (
     REFUSED,
     ApiToken,
     AppendConflict,
+    AppendOutcome,
     AppendRequest,
     AuditRow,
     Author,
@@ -41,7 +42,6 @@ from recollect.server.database.records import (
     Org,
     OrgTeam,
     OrgUser,
-    Outcome,
     PersonCounts,
     PersonFile,
     PersonLog,
@@ -408,7 +408,7 @@ class MemoryDatabase:
             known.state = LIVE
         return known
 
-    async def append(self, ask: AppendRequest) -> Outcome:
+    async def append(self, ask: AppendRequest) -> AppendOutcome:
         """Add lines at the end of a log if it is where the client believes. Nothing waits in here, so nobody comes between."""
         new = ask.prepared
         known = self._sessions.get((ask.org, ask.session))

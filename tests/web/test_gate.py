@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from recollect.web.gate import LOGIN, LaunchKeys, Message, PageGate, Receive, Scope, Send
+from recollect.web.gate import LOGIN, AsgiMessage, AsgiScope, LaunchKeys, PageGate, Receive, Send
 from recollect.web.routes import OPERATIONS
 from tests.small_home import ONE, state
 from tests.web.pages import BASE, PORT, Browser, served
@@ -74,7 +74,7 @@ class _Behind:
     def __init__(self) -> None:
         self.passed = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         self.passed += 1
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"{}"})
@@ -82,12 +82,12 @@ class _Behind:
 
 def _status(gate: PageGate, scope: dict[str, object]) -> int:
     """What the gate answers, without a network and without a loop: nothing here ever waits."""
-    sent: list[Message] = []
+    sent: list[AsgiMessage] = []
 
-    async def receive() -> Message:
+    async def receive() -> AsgiMessage:
         return {"type": "http.request", "body": b""}
 
-    async def send(message: Message) -> None:
+    async def send(message: AsgiMessage) -> None:
         sent.append(message)
 
     with contextlib.suppress(StopIteration):
@@ -266,13 +266,13 @@ def test_a_form_of_another_page_is_no_request(browser: Browser) -> None:
 
 def test_a_websocket_is_closed() -> None:
     """There are none here, so the way in stays shut whatever its headers say."""
-    sent: list[Message] = []
+    sent: list[AsgiMessage] = []
 
     async def talk() -> None:
-        async def receive() -> Message:
+        async def receive() -> AsgiMessage:
             return {"type": "websocket.connect"}
 
-        async def send(message: Message) -> None:
+        async def send(message: AsgiMessage) -> None:
             sent.append(message)
 
         await PageGate(_Behind(), LaunchKeys(), PORT)(

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import AGENT, QUARTER_MS, SESSION, TOOL_OUTPUT, same_uuid
+from recollect.model.cost.calendar import QuarterSpan
 
-Row = tuple[int, ...]
-Span = tuple[int, int]
+UsageSumRow = tuple[int, ...]
 
 _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
 # Python's floor division, also for times before 1970: SQLite rounds towards zero.
@@ -52,7 +52,9 @@ class UsageRowFilter(Struct, frozen=True):
     models: Collection[int] | None = None
 
 
-def rolled(database: IndexDatabase, spans: Sequence[Span], selected: UsageRowFilter) -> list[Row]:
+def rolled(
+    database: IndexDatabase, spans: Sequence[QuarterSpan], selected: UsageRowFilter
+) -> list[UsageSumRow]:
     """Counted usage in spans of quarters, one row for each span, model, variant and selected column.
 
     Rows end with the counts; recorded costs come from ``spoken``.
@@ -77,12 +79,12 @@ def spoken(
     *,
     since: int | None = None,
     until: int | None = None,
-    spans: Sequence[Span] = (),
+    spans: Sequence[QuarterSpan] = (),
     is_granular: bool = True,
     with_copies: bool = False,
     with_durations: bool = False,
     within_quarter: int | None = None,
-) -> list[Row]:
+) -> list[UsageSumRow]:
     """Usage row by row, grouped by quarter, model, variant and selected column; times in milliseconds.
 
     ``spans``, if there are few, are summed as a whole instead of by quarter.
@@ -244,15 +246,15 @@ def uncertain_versions(database: IndexDatabase, bit: int) -> list[tuple[int, int
     return cast("list[tuple[int, int]]", found)
 
 
-def _rows(database: IndexDatabase, sql: str) -> list[Row]:
-    return cast("list[Row]", database.rows(sql))
+def _rows(database: IndexDatabase, sql: str) -> list[UsageSumRow]:
+    return cast("list[UsageSumRow]", database.rows(sql))
 
 
 def _numbers(database: IndexDatabase, sql: str) -> list[int]:
     return [cast("int", row[0]) for row in database.rows(sql)]
 
 
-def _start(spans: Sequence[Span]) -> str:
+def _start(spans: Sequence[QuarterSpan]) -> str:
     if not spans or len(spans) > _FEW:
         return _QUARTER
     return f"CASE {' '.join(f'WHEN {_QUARTER} < {end} THEN {start}' for start, end in spans)} END"

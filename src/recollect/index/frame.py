@@ -30,7 +30,7 @@ CountValues = tuple[int | None, bool, str | None, str | None, str | None, int]
 
 # A model, its pico-dollars and six counts, of a client's running total.
 RecordedAmount = tuple[str, int, int, int, int, int, int, int]
-CostState = tuple[int | None, int | None, list[RecordedAmount]]  # when written, when the session began
+RunningTotal = tuple[int | None, int | None, list[RecordedAmount]]  # when written, when the session began
 
 
 # A line with an id or with words: offset, length, id, time, kind, digest, texts in UTF-8 for the tokenizer (not
@@ -90,7 +90,7 @@ class Frame(NamedTuple):
     end: int
     messages: Sequence[MessageValues]
     usage: list[UsageRow]
-    cost_state: CostState | None = None
+    cost_state: RunningTotal | None = None
     cwd: str | None = None
     branch: str | None = None
     session: str | None = None

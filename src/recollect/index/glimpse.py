@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from recollect.model.cost.prices import PriceList
 
-    UsageSum = tuple[str, int, int, int, int, int, int, int, int]
+    GlimpsedUsage = tuple[str, int, int, int, int, int, int, int, int]
 
 # The standard context window, and the large one, for conversations that requested or outgrew it.
 USUAL_WINDOW, LARGE_WINDOW = 200_000, 1_000_000
@@ -91,17 +91,17 @@ def knows(index: apsw.Connection, session: str) -> bool:
     return bool(_value(index, "SELECT 1 FROM files WHERE session = ? AND consumed > 0", session))
 
 
-def session_usage(index: apsw.Connection, session: str, since_ms: int | None = None) -> list[UsageSum]:
+def session_usage(index: apsw.Connection, session: str, since_ms: int | None = None) -> list[GlimpsedUsage]:
     """Usage of a session and its agents, optionally since a time; each response counts once over all logs."""
     return _usage(index, _SESSION_USAGE, session, since_ms, QUARTER_MS)
 
 
-def usage_between(index: apsw.Connection, first: int, end: int) -> list[UsageSum]:
+def usage_between(index: apsw.Connection, first: int, end: int) -> list[GlimpsedUsage]:
     """Usage of all sessions from one quarter of an hour up to another, which is excluded."""
     return _usage(index, _USAGE_BETWEEN, first, end)
 
 
-def project_usage_between(index: apsw.Connection, first: int, end: int) -> list[tuple[str, *UsageSum]]:
+def project_usage_between(index: apsw.Connection, first: int, end: int) -> list[tuple[str, *GlimpsedUsage]]:
     """The same with the directory of the work before it."""
     return list(index.execute(_PROJECT_USAGE_BETWEEN, (first, end)))
 
@@ -137,7 +137,7 @@ def window_of(model: str, most: int) -> int:
     return LARGE_WINDOW if model.endswith("[1m]") or most > USUAL_WINDOW else USUAL_WINDOW
 
 
-def priced(usage: Iterable[UsageSum], prices: PriceList) -> tuple[int, frozenset[str]]:
+def priced(usage: Iterable[GlimpsedUsage], prices: PriceList) -> tuple[int, frozenset[str]]:
     """Pico-dollars, and the models that have no price and are not in the sum."""
     total, unpriced = 0, set()
     for model, quarter, variant, *counts in usage:
@@ -160,7 +160,7 @@ def taken_apart(text: str, paths: Sequence[str]) -> list[object]:
         return [None] * len(paths)
 
 
-def _usage(index: apsw.Connection, sql: str, *values: object) -> list[UsageSum]:
+def _usage(index: apsw.Connection, sql: str, *values: object) -> list[GlimpsedUsage]:
     return list(index.execute(sql, values))
 
 

@@ -26,7 +26,7 @@ _AT_ONCE = 512
 _SESSIONS = "SELECT id, coalesce(session, path) FROM files WHERE id IN (SELECT value FROM json_each(?))"
 _REPEATED = "SELECT DISTINCT text FROM messages WHERE text IN (SELECT value FROM json_each(?)) AND text <> id"
 
-BestCopy = Callable[[TextMatch], int]
+_BestCopyOf = Callable[[TextMatch], int]
 """The number of the log that a text with several copies is shown in."""
 
 
@@ -57,7 +57,7 @@ class SessionTextQueries(TextQueries):
     """Queries to one index. Use one object per answer."""
 
     def by_session(
-        self, match: str, prose: str | None, only: TextFilter, sessions: int, best: BestCopy, *, rank: bool
+        self, match: str, prose: str | None, only: TextFilter, sessions: int, best: _BestCopyOf, *, rank: bool
     ) -> SessionTextResult:
         """The sessions with the newest matches, or with the best. ``prose`` is the same query over what people read."""
         stream, is_all = self._ranked_rows(match, only) if rank else (self._rows(match, only), True)
@@ -131,7 +131,7 @@ class SessionTextQueries(TextQueries):
                     place, row, self.time_of(at), message_of(row, own), owners.get(cast("int", file), "")
                 )
 
-    def _moved(self, walked: list[_WalkedText], only: TextFilter, best: BestCopy) -> list[_WalkedText]:
+    def _moved(self, walked: list[_WalkedText], only: TextFilter, best: _BestCopyOf) -> list[_WalkedText]:
         """What a fork copied belongs to the session it was said in. Decided once for each pair of logs."""
         found = self._db.rows(_REPEATED, numbers(one.row for one in walked))
         repeated = [cast("int", row) for (row,) in found]

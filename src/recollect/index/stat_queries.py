@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple, cast
 
 from recollect.index.calls import OK
-from recollect.index.cost_queries import Row
+from recollect.index.cost_queries import UsageSumRow
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import CALLS_A_LINE
 from recollect.index.schema import QUARTER_MS
@@ -60,9 +60,9 @@ class CallPlace(NamedTuple):
         return self.place // CALLS_A_LINE
 
 
-def used(database: IndexDatabase) -> list[Row]:
+def used(database: IndexDatabase) -> list[UsageSumRow]:
     """Counted usage by quarter, log, model and variant, in that order and in the shape of ``cost_queries.rolled``."""
-    return cast("list[Row]", database.rows(f"{_USED} GROUP BY quarter, file, model, variant"))
+    return cast("list[UsageSumRow]", database.rows(f"{_USED} GROUP BY quarter, file, model, variant"))
 
 
 def called(

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 Launch = Callable[[ProgramSpec], ServerProgram]
-Notice = Callable[[], None]
+_OnNotice = Callable[[], None]
 _WATCH_SECONDS = 1.0
 
 
 @asynccontextmanager
 async def connected(
-    order: ProgramSpec, launch: Launch, fault: ConnectionFault, tools_changed: Notice
+    order: ProgramSpec, launch: Launch, fault: ConnectionFault, tools_changed: _OnNotice
 ) -> AsyncIterator[ClientSession]:
     """An initialised session; the program has ended when this exits. The caller sets the timeout."""
     _keep_quiet()
@@ -114,7 +114,7 @@ def _add_last_words(program: ServerProgram, fault: ConnectionFault) -> None:
 
 
 @asynccontextmanager
-async def _session(streams: TransportStreams, tools_changed: Notice) -> AsyncIterator[ClientSession]:
+async def _session(streams: TransportStreams, tools_changed: _OnNotice) -> AsyncIterator[ClientSession]:
     """A session that offers the server nothing: no sampling, no elicitation, no roots."""
     import mcp_types as types
     from mcp import ClientSession

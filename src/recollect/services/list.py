@@ -30,11 +30,10 @@ from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
 from recollect.system.locations import HomeRoot, agent_of
+from recollect.system.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from recollect.model.conversation.message_count import MessageCount
-
-Progress = Callable[[int, int], None]
 
 
 class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
@@ -120,7 +119,7 @@ def listed(
     query: ListQuery | None = None,
     *,
     data: Path | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SessionListResult:
     """The sessions of some homes. ``data`` is our own directory, for what only the archive has."""
     query = query or ListQuery()
@@ -237,7 +236,9 @@ class _ListFromIndex:
 class _ListFromLogs:
     """The logs themselves, each looked at from both ends; counting reads it as a whole."""
 
-    def __init__(self, roots: Sequence[HomeRoot], data: Path | None, progress: Progress | None) -> None:
+    def __init__(
+        self, roots: Sequence[HomeRoot], data: Path | None, progress: ProgressCallback | None
+    ) -> None:
         self._roots, self._data, self._progress = roots, data, progress
         self._number = 0
         self.left_out: list[tuple[str, str]] = []

@@ -33,13 +33,13 @@ from recollect.services.foreign.unrecorded import agent_of_log
 from recollect.services.homes import Home
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import known_index
-from recollect.services.indexing.refresh import Progress
 from recollect.services.list import ListedSession
 from recollect.services.naming import in_short
 from recollect.services.session import Session
 from recollect.storage.logs.reader import read_lines
 from recollect.system.locations import agent_of, claude_homes
 from recollect.system.paths import AGENTS, CLAUDE, agent_homes
+from recollect.system.progress import ProgressCallback
 
 _CANDIDATES = 20
 
@@ -67,7 +67,7 @@ class Resumption(Struct, frozen=True):
 
 
 def found_session(
-    home: Home, query: str, *, newest: bool = False, progress: Progress | None = None
+    home: Home, query: str, *, newest: bool = False, progress: ProgressCallback | None = None
 ) -> Session:
     """The session ``query`` names, or the only one (with ``newest`` the newest) that has all its words.
 
@@ -97,7 +97,10 @@ def found_session(
 
 
 def _fitting(
-    sessions: Sequence[ListedSession], words: Sequence[str], opened: OpenIndex, progress: Progress | None
+    sessions: Sequence[ListedSession],
+    words: Sequence[str],
+    opened: OpenIndex,
+    progress: ProgressCallback | None,
 ) -> Iterator[ListedSession]:
     """Sessions in which each word, in lower case, occurs in the title or in something the user typed.
 

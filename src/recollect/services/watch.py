@@ -261,7 +261,7 @@ def _open_sessions(homes: Sequence[ClaudeHome]) -> Iterator[tuple[ClaudeHome, Li
     return iter(found.values())
 
 
-def _tokens(usage: Iterable[glimpse.UsageSum]) -> Tokens:
+def _tokens(usage: Iterable[glimpse.GlimpsedUsage]) -> Tokens:
     return sum((Tokens(*counts) for _, _, _, *counts in usage), Tokens())
 
 

@@ -41,7 +41,7 @@ _SEARCHES = 2
 _MOST_WAITING = 64
 _REMEMBERED_SECONDS = 180 * 86_400
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+_PageEndpoint = Callable[[Request], Awaitable[Response]]
 
 
 def _login() -> None:
@@ -151,7 +151,7 @@ class ServedPage:
 
     # ---- endpoints ---------------------------------------------------------------------------------------
 
-    def _endpoint(self, one: Operation) -> Endpoint:
+    def _endpoint(self, one: Operation) -> _PageEndpoint:
         async def endpoint(request: Request) -> Response:
             return await self._answering.answered(self.page, one, request)
 

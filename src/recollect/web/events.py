@@ -32,7 +32,7 @@ _STILL_SECONDS = 0.5
 _COMMENT_SECONDS = 15.0
 MOST_STREAMS = 32
 
-Values = Mapping[str, Any]
+_Values = Mapping[str, Any]
 # Marks of the sessions, those that are live, the state of the index, and since when all this is not current.
 _ListState = tuple[dict[str, tuple[int, int]], list[str], IndexState, dt.datetime | msgspec.UnsetType | None]
 EVENTS = (
@@ -61,7 +61,7 @@ class _ConversationState(Struct):
             return False
 
 
-async def session_events(page: Page, values: Values) -> AsyncIterator[bytes]:
+async def session_events(page: Page, values: _Values) -> AsyncIterator[bytes]:
     """Changes of one conversation."""
     state = _ConversationState()
     known: int | None = values["after"]
@@ -73,7 +73,7 @@ async def session_events(page: Page, values: Values) -> AsyncIterator[bytes]:
         known = None
 
 
-def _poll(page: Page, values: Values, state: _ConversationState, known: int | None) -> list[bytes]:
+def _poll(page: Page, values: _Values, state: _ConversationState, known: int | None) -> list[bytes]:
     if state.is_still():
         return []
     state.looked_at = time.monotonic()
@@ -143,7 +143,7 @@ def first_change(before: ViewMessages | None, after: ViewMessages) -> int:
 # ---- the list --------------------------------------------------------------------------------------------
 
 
-async def list_events(page: Page, _: Values) -> AsyncIterator[bytes]:
+async def list_events(page: Page, _: _Values) -> AsyncIterator[bytes]:
     """Changes of the list of sessions."""
     state: _ListState | None = None
     async for pause in _ticks(page, LIST_SECONDS):

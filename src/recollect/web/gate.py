@@ -17,11 +17,11 @@ from typing import Any
 
 from recollect.web.answers import refusal
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+AsgiScope = MutableMapping[str, Any]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
+App = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 TOKEN_HEADER = b"x-recollect-token"
 LOGIN = "/api/login"
@@ -95,7 +95,7 @@ class PageGate:
         """Cookies ignore ports, so the name has the port: two launches must not overwrite each other."""
         return cookie_name(self._port)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -110,7 +110,7 @@ class PageGate:
         status, error, hint = refused
         await refusal(status, error, hint)(scope, receive, answering)
 
-    def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
+    def _refusal(self, scope: AsgiScope) -> tuple[int, str, str] | None:
         headers = RequestHeaders(scope["headers"])
         method, path = scope["method"], scope["path"]
         return (
@@ -204,7 +204,7 @@ class RequestHeaders:
 def guarded(send: Send) -> Send:
     """Add the security headers to every answer; a route may set stricter ones."""
 
-    async def sending(message: Message) -> None:
+    async def sending(message: AsgiMessage) -> None:
         if message["type"] == "http.response.start":
             own = list(message.get("headers", ()))
             names = {name.lower() for name, _ in own}

@@ -61,9 +61,9 @@ from recollect.web.gate import (
     LOGIN,
     TOKEN_HEADER,
     TOKEN_NAME,
+    AsgiScope,
     Receive,
     RequestHeaders,
-    Scope,
     Send,
     fetch_site,
     guarded,
@@ -355,14 +355,14 @@ class MembersApp:
 
     # ---- the gate ----------------------------------------------------------------------------------------
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
         refused = self._refusal(scope) or await self._stranger(scope)
         await (refused or self._app)(scope, receive, guarded(send))
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: AsgiScope) -> Response | None:
         """Refuse requests that do not come from the page itself."""
         headers, method = RequestHeaders(scope["headers"]), scope["method"]
         is_page = method in ("GET", "HEAD") and not _is_below_api(scope["path"])
@@ -386,7 +386,7 @@ class MembersApp:
             return None
         return 403, "the request comes from another page", f"open {self._address.origin}"
 
-    async def _stranger(self, scope: Scope) -> Response | None:
+    async def _stranger(self, scope: AsgiScope) -> Response | None:
         """Refuse requests without a valid member; the member is added to the scope."""
         method, path = scope["method"], scope["path"]
         if not _is_below_api(path) or (path, method) in _OPEN:
@@ -614,7 +614,7 @@ def _is_below_api(path: str) -> bool:
     return path == "/api" or path.startswith("/api/")
 
 
-def _client(scope: Scope) -> str:
+def _client(scope: AsgiScope) -> str:
     return str((scope.get("client") or ("",))[0])
 
 

@@ -14,7 +14,7 @@ from recollect.services.documents import schema as documents
 from recollect.services.documents.page import ErrorDocument
 from recollect.services.documents.schema import Schema
 
-Values = dict[str, Any]
+_Values = dict[str, Any]
 _LONGEST_TEXT = 1_000
 
 
@@ -102,7 +102,7 @@ def flag(name: str, default: bool | None = None, summary: str = "") -> Parameter
 # ---- reading them ----------------------------------------------------------------------------------------
 
 
-def from_query(pairs: Iterable[tuple[str, str]], known: Iterable[Parameter]) -> Values:
+def from_query(pairs: Iterable[tuple[str, str]], known: Iterable[Parameter]) -> _Values:
     """The parameters of an address, checked; a missing one is None or its default."""
     raw: dict[str, str] = {}
     for name, value in pairs:
@@ -112,21 +112,21 @@ def from_query(pairs: Iterable[tuple[str, str]], known: Iterable[Parameter]) -> 
     return _checked(raw, known, _parsed)
 
 
-def from_body(raw: Mapping[str, object], known: Iterable[Parameter]) -> Values:
+def from_body(raw: Mapping[str, object], known: Iterable[Parameter]) -> _Values:
     """The members of a body, checked."""
     return _checked(raw, known, _typed)
 
 
 def _checked(
     raw: Mapping[str, object], known: Iterable[Parameter], read: Callable[[str, Schema, object], object]
-) -> Values:
+) -> _Values:
     parameters = {one.name: one for one in known}
     for name in raw:
         if name not in parameters:
             raise UsageError(
                 f"{name[:60]!a}: unknown parameter", hint=f"known: {', '.join(parameters) or 'none'}"
             )
-    values: Values = {}
+    values: _Values = {}
     for name, one in parameters.items():
         if raw.get(name) is not None:
             value = read(name, one.schema, raw[name])

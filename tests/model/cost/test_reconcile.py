@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from recollect.model.cost.copies import MAIN, SIDECHAIN, ResponseCopy
 from recollect.model.cost.prices import PriceList
-from recollect.model.cost.reconcile import Counts, LoggedCopy, RecordedCost, rests
+from recollect.model.cost.reconcile import LoggedCopy, RecordedCost, TokenCounts, rests
 
 SONNET, OPUS, NEW = "claude-sonnet-5-5", "claude-opus-5-5", "claude-nightly-20261101"
 OWNERS = {1: "a", 2: "a", 3: "b", 4: "c"}  # log 2 is an agent's of session a; b and c are others
 INPUT = {SONNET: 2_000_000, OPUS: 4_000_000}  # pico-dollars for a token
 
 
-def tokens(count: int) -> Counts:
+def tokens(count: int) -> TokenCounts:
     return (count, 0, 0, 0, 0, 0)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from recollect.model.settings.settings import Scope, Setting, SettingsLayer, effective, layer_of
+from recollect.model.settings.settings import Setting, SettingScope, SettingsLayer, effective, layer_of
 
 
-def layer(scope: Scope, document: dict[str, Any], *, foreign: bool = False) -> SettingsLayer:
+def layer(scope: SettingScope, document: dict[str, Any], *, foreign: bool = False) -> SettingsLayer:
     return layer_of(scope, f"/{scope}.json", json.dumps(document, indent=2).encode(), from_repository=foreign)
 
 
@@ -18,7 +18,7 @@ def shown(settings: tuple[Setting, ...]) -> list[tuple[str, object, str, int]]:
 
 def test_the_strongest_layer_gives_a_single_value() -> None:
     """managed > command line > local > project > user, and the weaker places are told."""
-    order: tuple[Scope, ...] = ("managed", "command line", "local", "project", "user")
+    order: tuple[SettingScope, ...] = ("managed", "command line", "local", "project", "user")
     for number, scope in enumerate(order):
         rest = order[number:]
         settings = effective([layer(one, {"model": one}) for one in reversed(rest)])

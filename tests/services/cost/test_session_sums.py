@@ -89,7 +89,7 @@ def test_a_short_list_reads_the_sums_of_its_sessions_alone(
     _two(tmp_path / "home")
     asked: list[int] = []
 
-    def counted(*given: Any) -> list[cost_queries.Row]:
+    def counted(*given: Any) -> list[cost_queries.UsageSumRow]:
         rows = rolled(*given)
         asked.append(len(rows))
         return rows

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.growth import Growth, Unit, new_lines, stamped, walked
-from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.lines import LineFields, Voice
 from recollect.storage.foreign.loose import COUNT, MOMENT, Fields, Shape, fitted, parsed, translated
 from recollect.storage.foreign.mirror import AgentMirror
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
@@ -43,7 +43,7 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     place = into.place(unit.path.stem, "/srv/app")
     state.voice.session = state.voice.seed = place.session
     state.voice.cwd = "/srv/app"
-    found: list[Line] = []
+    found: list[LineFields] = []
     for raw in lines:
         fields, odd = fitted(parsed(raw), _LINE)
         told = translated("parrot", state.voice, odd, lambda said=fields: _entries(said, state.voice))  # type: ignore[misc]
@@ -52,7 +52,7 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     return msgspec.msgpack.encode(state)
 
 
-def _entries(said: Fields, voice: Voice) -> list[Line]:
+def _entries(said: Fields, voice: Voice) -> list[LineFields]:
     voice.at = said.get("at") or voice.at
     if said.get("who") == "me":
         return [made.user(voice, said.get("says", ""))]

@@ -16,7 +16,7 @@ from recollect.services import label
 from recollect.storage.foreign import codex, qwen
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.codex_usage import CallCounter, vector
-from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.lines import LineFields, Voice
 from recollect.storage.foreign.loose import Fields
 from recollect.storage.foreign.mirror import AgentMirror, dialect_of, facts_of_mirror, originals
 from recollect.system import fsops
@@ -25,13 +25,13 @@ from tests.storage.foreign.samples import Call, codex_samples, counted, other_sa
 from tests.storage.foreign.test_codex import ALPHA, BETA, DAILY, Payloads, meta, rollout
 
 
-def old_key(self: CallCounter, payload: Fields, voice: Voice) -> list[Line]:
+def old_key(self: CallCounter, payload: Fields, voice: Voice) -> list[LineFields]:
     """As the first translation named a call: without its turn."""
     key = made.key_of("codex", payload.get("response_id"))
     return self._call(voice, key, payload.get("turn_id"), vector(payload.get("usage")))
 
 
-def old_link(voice: Voice, kind: str, body: Line) -> Line:
+def old_link(voice: Voice, kind: str, body: LineFields) -> LineFields:
     """Entries by other ids."""
     line = new_link(voice, kind, body)
     voice.leaf = line["uuid"] = "0" + line["uuid"][1:]

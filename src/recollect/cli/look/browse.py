@@ -16,7 +16,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from recollect.cli.look.picker import Picker, Sources
+from recollect.cli.look.picker import Picker, PickerSources
 from recollect.cli.terminal.homes import chosen_homes, open_home
 from recollect.cli.terminal.plans import own_cache, own_data
 from recollect.cli.terminal.screen import Screen, whole_screen
@@ -53,7 +53,7 @@ def run(options: Namespace) -> int:
 
 def new_picker(screen: Screen, options: Namespace, verb: str) -> Picker:
     """A picker over the chosen homes, painted for the first time."""
-    sources = Sources(chosen_homes(options.homes), own_cache(options), own_data(options))
+    sources = PickerSources(chosen_homes(options.homes), own_cache(options), own_data(options))
     picker = Picker(screen, sources, verb, lambda one: _command(options, one))
     picker.load_first()
     return picker

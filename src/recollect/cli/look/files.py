@@ -40,7 +40,7 @@ from recollect.storage.file_backups import touched_files
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
-Files = dict[str, list[FileVersion]]
+_Files = dict[str, list[FileVersion]]
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -179,7 +179,7 @@ def _rewind(options: Namespace, session: Session) -> int:
 # ---- restore ---------------------------------------------------------------------------------------------
 
 
-def _restore(options: Namespace, session: Session, files: Files) -> int:
+def _restore(options: Namespace, session: Session, files: _Files) -> int:
     path = _only_path(options.restore, files)
     number = _chosen(options.at, path, files[path])
     version = files[path][number - 1]
@@ -210,7 +210,7 @@ def _restore(options: Namespace, session: Session, files: Files) -> int:
     return 0
 
 
-def _only_path(wanted: str, files: Files) -> str:
+def _only_path(wanted: str, files: _Files) -> str:
     found = [path for path in files if path == wanted] or [path for path in files if _fits(path, wanted)]
     if not found:
         raise NotFound(f"file {wanted!r}: not touched in this session", hint="`recollect files S` lists them")

@@ -34,7 +34,7 @@ _IDLE_SECONDS = 0.05
 _MOVES = {"up": -1, "ctrl-p": -1, "down": 1, "ctrl-n": 1}
 
 
-class Sources(NamedTuple):
+class PickerSources(NamedTuple):
     """Where the sessions come from."""
 
     roots: Sequence[HomeRoot]
@@ -94,7 +94,7 @@ class Picker:
     """The picker on a screen. ``on_copy`` gives the command line that ctrl-y copies."""
 
     def __init__(
-        self, screen: Screen, sources: Sources, verb: str, on_copy: Callable[[ListedSession], str]
+        self, screen: Screen, sources: PickerSources, verb: str, on_copy: Callable[[ListedSession], str]
     ) -> None:
         self._screen, self._sources, self._verb, self._on_copy = screen, sources, verb, on_copy
         self.choice = SessionChoice()

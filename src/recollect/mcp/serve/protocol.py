@@ -15,7 +15,7 @@ import msgspec
 
 from recollect import __version__
 
-Tool = Callable[[dict[str, Any]], tuple[str, bool]]
+ToolFunction = Callable[[dict[str, Any]], tuple[str, bool]]
 """Takes arguments; gives a text, and whether it is an error."""
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -31,7 +31,9 @@ _LOOK = 2_000
 class McpService:
     """Answers the messages of one client."""
 
-    def __init__(self, name: str, listing: list[dict[str, Any]], tools: dict[str, Tool], about: str) -> None:
+    def __init__(
+        self, name: str, listing: list[dict[str, Any]], tools: dict[str, ToolFunction], about: str
+    ) -> None:
         self._name, self._listing, self._tools, self._about = name, listing, tools, about
 
     def answer(self, line: bytes) -> bytes | None:

@@ -15,15 +15,13 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from msgspec import Struct
 
 from recollect.model.checks import RuleViolation, images
 from recollect.model.entry import Assistant, Entry, User
-from recollect.model.json.text import content_of
+from recollect.model.json.text import Json, content_of
 
-Json = dict[str, Any]
 _NOT_OF_USERS = frozenset(["thinking", "redacted_thinking", "tool_use"])
 _NOT_OF_MODELS = frozenset(["image"])
 ID_FIELDS = {"tool_use": "id", "tool_result": "tool_use_id"}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -22,8 +21,8 @@ from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.damage import Damage, Limits, Line
 from recollect.model.entry import Entry, System
+from recollect.model.json.text import Json
 
-Json = dict[str, Any]
 LineOf = Callable[[Node], Line]
 # Any line the client can hold is read: leaving one out would lose history.
 LIMITS = Limits(line_bytes=512 * 1024 * 1024)

@@ -36,10 +36,9 @@ from recollect.model.conversation.client_words import (
 )
 from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
-from recollect.model.json.text import loose_object, loose_value
+from recollect.model.json.text import Json, loose_object, loose_value
 from recollect.model.line_views.content import content_line
 
-Json = dict[str, Any]
 _THINKING = frozenset(["thinking", "redacted_thinking"])
 _SERVER_CALLS = frozenset(["server_tool_use", "mcp_tool_use"])
 

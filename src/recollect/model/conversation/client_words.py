@@ -9,11 +9,11 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from msgspec import Struct
 
-Json = dict[str, Any]
+from recollect.model.json.text import Json
+
 Note = Mapping[str, object]
 
 NO_CONTENT = "(no content)"

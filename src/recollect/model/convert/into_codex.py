@@ -30,7 +30,7 @@ from recollect.model.json.text import loose_value
 WRITTEN_AS = "0.142.5"
 """The client whose lines we write; every later one reads them."""
 
-Item = dict[str, Any]
+_Item = dict[str, Any]
 
 
 def to_codex(entries: Iterable[Entry | Damage], *, thread: str, cwd: str, at: dt.datetime) -> Conversion:
@@ -65,13 +65,13 @@ def to_codex(entries: Iterable[Entry | Damage], *, thread: str, cwd: str, at: dt
     return Conversion(lines, losses.all())
 
 
-def _prompt(turn: TurnPrompt, losses: LossCollector) -> Iterator[Item]:
+def _prompt(turn: TurnPrompt, losses: LossCollector) -> Iterator[_Item]:
     content = [part for block in turn.blocks if (part := _input(block, turn.source, losses)) is not None]
     if content:
         yield {"type": "message", "role": "user", "content": content}
 
 
-def _response(turn: Response, losses: LossCollector) -> Iterator[Item]:
+def _response(turn: Response, losses: LossCollector) -> Iterator[_Item]:
     for part in turn.parts:
         what = part.what
         if isinstance(what, TurnCall):
@@ -94,7 +94,7 @@ def _response(turn: Response, losses: LossCollector) -> Iterator[Item]:
         yield _output(result, losses)
 
 
-def _output(result: TurnResult, losses: LossCollector) -> Item:
+def _output(result: TurnResult, losses: LossCollector) -> _Item:
     for block in result.block.blocks():
         if not isinstance(block, TextBlock):
             losses.add(LossCode.RESULT_SHAPE, "part of a result that is no text", result.source.offset)
@@ -102,7 +102,7 @@ def _output(result: TurnResult, losses: LossCollector) -> Item:
     return {"type": "function_call_output", "call_id": call, "output": result.block.text()}
 
 
-def _input(block: Block, source: Entry, losses: LossCollector) -> Item | None:
+def _input(block: Block, source: Entry, losses: LossCollector) -> _Item | None:
     if isinstance(block, TextBlock):
         return {"type": "input_text", "text": block.text} if block.text else None
     if isinstance(block, ImageBlock):
@@ -122,7 +122,7 @@ def _lost(block: Block, source: Entry, losses: LossCollector) -> None:
     losses.add(code, "thinking" if code is LossCode.THINKING else f"block of kind {name}", source.offset)
 
 
-def _line(time: str, kind: str, payload: Item) -> bytes:
+def _line(time: str, kind: str, payload: _Item) -> bytes:
     return msgspec.json.encode({"timestamp": time, "type": kind, "payload": payload})
 
 

@@ -25,7 +25,7 @@ TIME_KEYS = ("day", "week", "month", "block")
 
 # Seconds east of Greenwich that a zone's clock shows at a moment (seconds since 1970).
 Offset = Callable[[int], int]
-Span = tuple[int, int]
+QuarterSpan = tuple[int, int]
 
 _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 _LAST_ORDINAL = dt.date.max.toordinal()
@@ -115,7 +115,7 @@ class Timeline:
         keys: Sequence[str],
         offset: Offset,
         days: Iterable[int] = (),
-        blocks: Sequence[Span] = (),
+        blocks: Sequence[QuarterSpan] = (),
         changes: Iterable[int] = (),
     ) -> None:
         self._keys = [key for key in keys if key in TIME_KEYS]
@@ -128,7 +128,7 @@ class Timeline:
         self._edges = [-_EVER, *sorted(edges), _EVER]
         self._names: dict[int, tuple[str, ...]] = {}
 
-    def spans(self, first: int | None = None, end: int | None = None) -> list[Span]:
+    def spans(self, first: int | None = None, end: int | None = None) -> list[QuarterSpan]:
         """Spans that cover all quarters, or those from ``first`` and before ``end``.
 
         A bound leaves out what has no time: it is neither before nor after it.
@@ -152,7 +152,7 @@ class Timeline:
             known = self._names[quarter] = tuple(self._name(key, quarter) for key in self._keys)
         return known
 
-    def block(self, quarter: int) -> Span | None:
+    def block(self, quarter: int) -> QuarterSpan | None:
         """The block a quarter belongs to."""
         place = bisect_right(self._starts, quarter) - 1
         return self._blocks[place] if place >= 0 and quarter < self._blocks[place][1] else None

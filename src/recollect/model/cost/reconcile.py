@@ -19,8 +19,8 @@ from recollect.model.cost.calendar import NO_TIME, QUARTER_MS
 from recollect.model.cost.copies import ResponseCopy, counted
 from recollect.model.cost.prices import PriceList, canonical
 
-Counts = tuple[int, int, int, int, int, int]
-NO_COUNTS: Counts = (0, 0, 0, 0, 0, 0)
+TokenCounts = tuple[int, int, int, int, int, int]
+NO_COUNTS: TokenCounts = (0, 0, 0, 0, 0, 0)
 
 
 class RecordedCost(NamedTuple):
@@ -35,7 +35,7 @@ class RecordedCost(NamedTuple):
     model: str | None
     pico_usd: int
     is_booked: bool = True
-    counts: Counts = NO_COUNTS
+    counts: TokenCounts = NO_COUNTS
     started: int | None = None
     is_unlogged: bool = False
 
@@ -48,7 +48,7 @@ class LoggedCopy(NamedTuple):
     copy: ResponseCopy
     model: str | None
     variant: int
-    counts: Counts
+    counts: TokenCounts
 
 
 class _ModelUse:

@@ -10,8 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from operator import sub
+from typing import Any
 
 import msgspec
+
+# An object as plain values, to be changed.
+Json = dict[str, Any]
 
 # Brackets become steps up and down, quotes stay, the rest is removed.
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")

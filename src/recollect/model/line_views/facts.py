@@ -71,7 +71,7 @@ class RecordedTotal(Struct, frozen=True, gc=False):
     started: int | None = None
 
 
-Texts = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
+LineTexts = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 
 
 _LINKS = frozenset(("user", "assistant", "system", "attachment", "progress", "tool_call", "tool_result"))
@@ -92,7 +92,7 @@ class LineFacts(Struct, frozen=True, gc=False):
     cwd: str | None = None
     branch: str | None = None
     version: str | None = None
-    texts: Texts | None = None
+    texts: LineTexts | None = None
     response: ResponseUsage | None = None
     recorded: RecordedTotal | None = None
     decoded: FactLine | None = None  # the line itself, where the narrow decoder took it
@@ -248,7 +248,7 @@ def _spoken_line(line: FactLine, data: bytes) -> LineFacts | None:
             _by_codec(data) if line.type == "system" else _facts(line, None, _usage_of(line, message, None))
         )
     if isinstance(content, str):
-        texts: Texts | None = one_text(OTHER if line.type == "system" else PROSE, content)
+        texts: LineTexts | None = one_text(OTHER if line.type == "system" else PROSE, content)
         return _facts(line, texts, _usage_of(line, message, None))
     if len(content) == 1:
         # One block a line is what clients write; the general way costs twice as much.
@@ -290,7 +290,7 @@ def _is_encoded(source: Raw) -> bool:
         return False
 
 
-def _of_plain_blocks(content: list[_FactBlock]) -> tuple[Texts | None, str | None]:
+def _of_plain_blocks(content: list[_FactBlock]) -> tuple[LineTexts | None, str | None]:
     tool = None
     found: list[list[str]] = [[], [], [], [], [], []]
     for block in content:
@@ -299,7 +299,7 @@ def _of_plain_blocks(content: list[_FactBlock]) -> tuple[Texts | None, str | Non
     return _columns(found), tool
 
 
-def _columns(found: list[list[str]]) -> Texts | None:
+def _columns(found: list[list[str]]) -> LineTexts | None:
     prose, thinking, tool_input, tool_result, title, other = found
     if not (prose or thinking or tool_input or tool_result or title or other):
         return None
@@ -334,7 +334,7 @@ def _take(block: _FactBlock, found: list[list[str]]) -> str | None:
     return None
 
 
-def of_any_content(content: object, column: int) -> tuple[Texts | None, str | None]:
+def of_any_content(content: object, column: int) -> tuple[LineTexts | None, str | None]:
     """Texts of content in any shape: what is not known to be of another kind is ``other``."""
     if isinstance(content, str):
         return one_text(column, content), None
@@ -402,12 +402,12 @@ _BEFORE = tuple((None,) * column for column in range(6))
 _AFTER = tuple((None,) * (5 - column) for column in range(6))
 
 
-def one_text(column: int, text: str | None) -> Texts | None:
+def one_text(column: int, text: str | None) -> LineTexts | None:
     """Texts with one column filled; None where there is no text."""
     return (*_BEFORE[column], text, *_AFTER[column]) if text else None  # type: ignore[return-value]  # six by construction
 
 
-def _facts(line: FactLine, texts: Texts | None, response: ResponseUsage | None = None) -> LineFacts:
+def _facts(line: FactLine, texts: LineTexts | None, response: ResponseUsage | None = None) -> LineFacts:
     return LineFacts(
         line.type or "",
         line.uuid,

@@ -35,7 +35,7 @@ from recollect.model.line_views.facts import (
     TOOL_RESULT,
     WITHOUT_TEXT,
     LineFacts,
-    Texts,
+    LineTexts,
     joined,
     milliseconds,
     of_any_content,
@@ -80,7 +80,7 @@ def facts_by_codec(data: bytes) -> LineFacts | None:
     )
 
 
-def _entry_texts(entry: Entry) -> Texts | None:
+def _entry_texts(entry: Entry) -> LineTexts | None:
     body = entry.body
     match body:
         case User() | Assistant():
@@ -117,7 +117,7 @@ def _without_links(entry: Entry) -> dict[str, object]:
     return {name: value for name, value in entry.fields().items() if name not in _LINKS}
 
 
-def _entry_usage(entry: Entry, texts: Texts | None) -> ResponseUsage | None:
+def _entry_usage(entry: Entry, texts: LineTexts | None) -> ResponseUsage | None:
     if isinstance(entry.body, Progress):
         return progress_usage(entry.body.data)
     body = entry.body

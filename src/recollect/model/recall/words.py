@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from recollect.model.search.terms import folded, indexed_text
 
 if TYPE_CHECKING:
-    from recollect.model.search.query import Place
+    from recollect.model.search.query import WordPlace
 
 # Bytes of a text that are searched, by role: what is said comes first, and a file that is written is no speech.
 LONGEST_SAID, LONGEST_THOUGHT, LONGEST_INPUT = 4_000, 2_000, 1_000
@@ -324,7 +324,7 @@ class QuestionFinder:
     def matches(self, fields: Mapping[str, str]) -> bool:
         return any(map(self._pattern.search, fields.values()))
 
-    def places(self, text: str) -> Iterator[Place]:
+    def places(self, text: str) -> Iterator[WordPlace]:
         """Start, end and number of each word, from left to right."""
         for found in self._pattern.finditer(text):
             yield found.start(), found.end(), found.lastindex or 0

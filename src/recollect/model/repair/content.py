@@ -13,11 +13,10 @@ from recollect.model.checks.api_400 import ID_FIELDS, block_refusals, is_blank
 from recollect.model.checks.images import refusal
 from recollect.model.conversation.client_words import NO_CONTENT
 from recollect.model.entry import Assistant, User
-from recollect.model.json.text import content_of
+from recollect.model.json.text import Json, content_of
 from recollect.model.made_ids import derived_id
 from recollect.model.repair.draft import RepairDraft, with_content
 
-Json = dict[str, Any]
 _WHY = {
     "call-renamed": "its call has an id that the API refuses",
     "result-renamed": "follows its call, which has a new id",

@@ -35,20 +35,20 @@ _MOST_CHARACTERS, _MOST_TERMS, _DEEPEST = 1_000, 100, 30
 # An expression with empty matches everywhere must not be evaluated a million times.
 _MOST_MATCHES = 100_000
 
-Place = tuple[int, int, int]
+WordPlace = tuple[int, int, int]
 """Start, end, and the number of the term."""
 
 
 class WordQuery:
     """Words and how they are combined. ``terms`` has the required ones, not the excluded ones."""
 
-    def __init__(self, text: str, root: Node) -> None:
+    def __init__(self, text: str, root: QueryNode) -> None:
         self.text = text
         self.terms = tuple(dict.fromkeys(_wanted(root)))
         self._root = root
 
     @property
-    def root(self) -> Node:
+    def root(self) -> QueryNode:
         """How the words are combined."""
         return self._root
 
@@ -100,7 +100,7 @@ class WordQuery:
         """Whether the index would find a message with these fields; a phrase must be within one field."""
         return _holds(self._root, [FieldText(text) for text in fields.values()])
 
-    def places(self, text: str) -> Iterator[Place]:
+    def places(self, text: str) -> Iterator[WordPlace]:
         """The positions of its terms in ``text``, from left to right; they may overlap."""
         return heapq.merge(*(_numbered(which, term.places(text)) for which, term in enumerate(self.terms)))
 
@@ -127,7 +127,7 @@ class Substring:
             return self._lower in text.lower()
         return self._pattern.search(text) is not None
 
-    def places(self, text: str) -> Iterator[Place]:
+    def places(self, text: str) -> Iterator[WordPlace]:
         """Its positions in ``text``, from left to right."""
         return _found(self._pattern, text)
 
@@ -150,7 +150,7 @@ class Pattern:
     def matches(self, fields: Mapping[str, str]) -> bool:
         return any(map(self._pattern.search, fields.values()))
 
-    def places(self, text: str) -> Iterator[Place]:
+    def places(self, text: str) -> Iterator[WordPlace]:
         """The positions of its matches in ``text``, from left to right; empty matches are left out."""
         return _found(self._pattern, text)
 
@@ -162,16 +162,16 @@ class Pattern:
 # ---- places ----------------------------------------------------------------------------------------------
 
 
-def _numbered(which: int, places: Iterable[tuple[int, int]]) -> Iterator[Place]:
+def _numbered(which: int, places: Iterable[tuple[int, int]]) -> Iterator[WordPlace]:
     return ((start, end, which) for start, end in places)
 
 
-def _found(pattern: re.Pattern[str], text: str) -> Iterator[Place]:
+def _found(pattern: re.Pattern[str], text: str) -> Iterator[WordPlace]:
     spans = (found.span() for found in islice(pattern.finditer(text), _MOST_MATCHES))
     return _numbered(0, (span for span in spans if span[0] < span[1]))
 
 
-def merged(places: Iterable[Place]) -> list[tuple[int, int]]:
+def merged(places: Iterable[WordPlace]) -> list[tuple[int, int]]:
     """Positions that may overlap, merged into spans that do not."""
     merged: list[tuple[int, int]] = []
     for start, end, _ in places:
@@ -212,20 +212,20 @@ def _either_case(char: str) -> str:
 class AllOf(Struct, frozen=True):
     """Each of ``wanted``, none of ``excluded``."""
 
-    wanted: tuple[Node, ...]
-    excluded: tuple[Node, ...] = ()
+    wanted: tuple[QueryNode, ...]
+    excluded: tuple[QueryNode, ...] = ()
 
 
 class AnyOf(Struct, frozen=True):
     """At least one of ``wanted``."""
 
-    wanted: tuple[Node, ...]
+    wanted: tuple[QueryNode, ...]
 
 
-Node = Term | AllOf | AnyOf
+QueryNode = Term | AllOf | AnyOf
 
 
-def _conjunction(wanted: list[Node], excluded: list[Node]) -> Node:
+def _conjunction(wanted: list[QueryNode], excluded: list[QueryNode]) -> QueryNode:
     """``a (b NOT c) -(d OR e)`` is ``a b`` without c, d and e: no more levels than needed."""
     if len(wanted) == 1 and not excluded:
         return wanted[0]
@@ -237,12 +237,12 @@ def _conjunction(wanted: list[Node], excluded: list[Node]) -> Node:
     )
 
 
-def _alternatives(wanted: list[Node]) -> Node:
+def _alternatives(wanted: list[QueryNode]) -> QueryNode:
     parts = [part.wanted if isinstance(part, AnyOf) else (part,) for part in wanted]
     return AnyOf(tuple(node for group in parts for node in group)) if len(wanted) > 1 else wanted[0]
 
 
-def _wanted(node: Node) -> Iterator[Term]:
+def _wanted(node: QueryNode) -> Iterator[Term]:
     if isinstance(node, Term):
         yield node
     else:
@@ -250,7 +250,7 @@ def _wanted(node: Node) -> Iterator[Term]:
             yield from _wanted(part)
 
 
-def _holds(node: Node, fields: list[FieldText]) -> bool:
+def _holds(node: QueryNode, fields: list[FieldText]) -> bool:
     if isinstance(node, Term):
         return any(field.holds(node) for field in fields)
     if isinstance(node, AnyOf):
@@ -260,7 +260,7 @@ def _holds(node: Node, fields: list[FieldText]) -> bool:
     )
 
 
-def _expression(node: Node) -> str:
+def _expression(node: QueryNode) -> str:
     """For FTS5, where NOT binds closest and OR least.
 
     Its parser has a stack of 100 entries. The deepest operand goes first, where it takes one entry per level;
@@ -277,11 +277,11 @@ def _expression(node: Node) -> str:
     return " NOT ".join([f"({together})", *map(_operand, node.excluded)])
 
 
-def _operand(node: Node) -> str:
+def _operand(node: QueryNode) -> str:
     return _expression(node) if isinstance(node, Term) else f"({_expression(node)})"
 
 
-def _entries(node: Node) -> int:
+def _entries(node: QueryNode) -> int:
     """Roughly how much of the parser's stack the expression takes."""
     if isinstance(node, Term):
         return 1
@@ -324,7 +324,7 @@ class _QueryParser:
         self._next = 0
         self._terms = 0
 
-    def query(self) -> Node:
+    def query(self) -> QueryNode:
         if not self._items:
             self._refuse("the query is empty", None, 'give a word, as in: recollect search "index"')
         root = self._any_of(depth=0)
@@ -364,7 +364,7 @@ class _QueryParser:
         """The sign of the next item: "" for a word, None at the end."""
         return self._items[self._next].sign if self._next < len(self._items) else None
 
-    def _any_of(self, depth: int) -> Node | None:
+    def _any_of(self, depth: int) -> QueryNode | None:
         parts = [self._all_of(depth)]
         while self._sign() == "OR":
             at = self._items[self._next].at
@@ -375,8 +375,8 @@ class _QueryParser:
         known = [part for part in parts if part is not None]
         return _alternatives(known) if known else None
 
-    def _all_of(self, depth: int) -> Node | None:
-        first, wanted, excluded = self._next, list[Node](), list[Node]()
+    def _all_of(self, depth: int) -> QueryNode | None:
+        first, wanted, excluded = self._next, list[QueryNode](), list[QueryNode]()
         while self._sign() not in ("OR", ")", None):
             if self._sign() == "AND" and self._next > first:
                 self._next += 1
@@ -397,7 +397,7 @@ class _QueryParser:
             )
         return _conjunction(wanted, excluded) if wanted else None
 
-    def _operand(self, depth: int) -> Node | None:
+    def _operand(self, depth: int) -> QueryNode | None:
         sign = self._sign()
         if sign == "(":
             return self._group(depth + 1)
@@ -407,7 +407,7 @@ class _QueryParser:
         self._next += 1
         return self._term(item)
 
-    def _group(self, depth: int) -> Node | None:
+    def _group(self, depth: int) -> QueryNode | None:
         at = self._place()
         if depth > _DEEPEST:
             self._refuse(f"more than {_DEEPEST} nested parentheses", at, "use fewer levels")

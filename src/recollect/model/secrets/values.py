@@ -12,7 +12,7 @@ from recollect.model.secrets.patterns import BETWEEN, NAMED, SHAPES, NamedPatter
 from recollect.model.secrets.plausible import TESTS, entropy, is_believed_value, is_not_invented
 from recollect.model.secrets.views import TextSpan
 
-Rule = NamedPattern | ShapePattern
+SecretRule = NamedPattern | ShapePattern
 _WORD_LETTER = "[0-9A-Za-z_-]"
 
 
@@ -29,7 +29,7 @@ class ValueRule(NamedTuple):
 
 
 @functools.cache
-def believed(rule: Rule) -> ValueRule:
+def believed(rule: SecretRule) -> ValueRule:
     """The conditions on the values of a rule."""
     if isinstance(rule, NamedPattern):
         return ValueRule(rule.kind, MatchRank.NAMED, 3.0, is_not_invented)
@@ -45,7 +45,7 @@ _NAME_MATTERS = re.compile(
 
 
 @functools.cache
-def value_pattern(rule: Rule, *, is_loose: bool = False) -> re.Pattern[str]:
+def value_pattern(rule: SecretRule, *, is_loose: bool = False) -> re.Pattern[str]:
     """The expression of a rule; a loose one ignores what follows the secret."""
     if isinstance(rule, ShapePattern):
         return re.compile(rule.pattern, re.ASCII)
@@ -55,9 +55,9 @@ def value_pattern(rule: Rule, *, is_loose: bool = False) -> re.Pattern[str]:
     return re.compile(f"(?i:{name}){_GIVEN}(?P<secret>{rule.body}){edge}", re.ASCII)
 
 
-def rules_for(small: str) -> Iterator[Rule]:
+def rules_for(small: str) -> Iterator[SecretRule]:
     """The rules that have one of their words in a lower-case text."""
-    rules: tuple[Rule, ...] = (*NAMED, *SHAPES)
+    rules: tuple[SecretRule, ...] = (*NAMED, *SHAPES)
     for rule in rules:
         if any(word in small for word in rule.words):
             yield rule

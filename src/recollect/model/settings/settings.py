@@ -18,9 +18,9 @@ from typing import Literal, NamedTuple
 from recollect.model.json.places import BadJson, LocatedValue, located
 from recollect.model.settings.schema import Path, SchemaFault, dropped, faults, written_path
 
-Scope = Literal["config", "user", "project", "local", "command line", "managed"]
+SettingScope = Literal["config", "user", "project", "local", "command line", "managed"]
 """The values of ``policy.decision.Scope``, weakest first, after ``config``, which no client reads."""
-SCOPES: tuple[Scope, ...] = ("config", "user", "project", "local", "command line", "managed")
+SCOPES: tuple[SettingScope, ...] = ("config", "user", "project", "local", "command line", "managed")
 
 WAITS_FOR_TRUST: frozenset[Path] = frozenset(
     {
@@ -54,7 +54,7 @@ WAITS_FOR_TRUST: frozenset[Path] = frozenset(
 class SettingOrigin(NamedTuple):
     """Where a value is set. ``path`` is None for the command line itself."""
 
-    scope: Scope
+    scope: SettingScope
     path: str | None
     line: int
 
@@ -86,7 +86,7 @@ IGNORED = "the client would ignore this whole file, its deny rules included"
 class SettingsLayer:
     """One source of settings. ``root`` is None if there is nothing, or nothing readable."""
 
-    scope: Scope
+    scope: SettingScope
     path: str | None
     root: LocatedValue | None = None
     problems: tuple[SettingsProblem, ...] = ()
@@ -134,7 +134,7 @@ class Settings(NamedTuple):
 
 
 def layer_of(
-    scope: Scope,
+    scope: SettingScope,
     path: str | None,
     data: bytes | None,
     *,
@@ -154,7 +154,7 @@ def layer_of(
     return SettingsLayer(scope, path, root, tuple(found), from_repository, anchor)
 
 
-def checked_layer(scope: Scope, path: str, root: LocatedValue, *, anchor: str) -> SettingsLayer:
+def checked_layer(scope: SettingScope, path: str, root: LocatedValue, *, anchor: str) -> SettingsLayer:
     """A layer of values that are already read; a wrong value is left out, the others count."""
     wrong = [*faults(root.value), *dropped(root.value)]
     found = tuple(_problem(path, root, one, whole_file=False) for one in wrong)

@@ -63,7 +63,7 @@ def _commands(reader: ShellReader) -> tuple[Command, ...]:
 def _borders(text: str, seen: list[LocatedCommand]) -> tree.Borders:
     """Our commands and arguments in tree-sitter's terms: byte offsets."""
     starts: list[int] = []
-    spans: list[tree.Span] = []
+    spans: list[tree.TreeSpan] = []
     for one in seen:
         if one.spans:
             starts.append(one.spans[0][0])

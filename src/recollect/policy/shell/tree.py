@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from tree_sitter import Language, Query
 
-Span = tuple[int, int]
+TreeSpan = tuple[int, int]
 
 
 class Borders(NamedTuple):
     """Where commands begin, and the arguments of those that are read word by word."""
 
     starts: frozenset[int]
-    arguments: frozenset[Span]
+    arguments: frozenset[TreeSpan]
 
 
 NOT_SHOWN = frozenset({"[", "[[", "export", "declare", "typeset", "local", "readonly", "unset", "unsetenv"})

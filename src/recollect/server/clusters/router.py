@@ -16,7 +16,15 @@ from recollect.errors import NotFound, UsageError
 from recollect.server.clusters.settings import MAIN
 from recollect.server.database.contract import Database, OrgElsewhere, Taken, Unavailable
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import AppendRequest, Author, Grant, Org, Outcome, Segment, SweepResult
+from recollect.server.database.records import (
+    AppendOutcome,
+    AppendRequest,
+    Author,
+    Grant,
+    Org,
+    Segment,
+    SweepResult,
+)
 from recollect.server.database.sql_base import now_ms
 
 Result = TypeVar("Result")
@@ -235,7 +243,7 @@ class ClusterDatabase:
                 self._tokens.popitem(last=False)
         return found
 
-    async def append(self, ask: AppendRequest) -> Outcome:
+    async def append(self, ask: AppendRequest) -> AppendOutcome:
         return await self.at(ask.org, lambda one: one.append(ask))
 
     async def segments(

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from recollect.server.database.records import (
     ApiToken,
+    AppendOutcome,
     AppendRequest,
     AuditRow,
     Author,
@@ -25,7 +26,6 @@ from recollect.server.database.records import (
     Org,
     OrgTeam,
     OrgUser,
-    Outcome,
     PersonCounts,
     PersonFile,
     PersonLog,
@@ -173,7 +173,7 @@ class Database(Protocol):
 
     # --- logs ------------------------------------------------------------------------------------
 
-    async def append(self, ask: AppendRequest) -> Outcome:
+    async def append(self, ask: AppendRequest) -> AppendOutcome:
         """Append lines to a log if it is at ``ask.expected``."""
 
     async def head(self, org: str, session: str, key: str) -> Head | None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from itertools import pairwise
 
-from recollect.model.search.query import AllOf, Node, WordQuery
+from recollect.model.search.query import AllOf, QueryNode, WordQuery
 from recollect.model.search.terms import Term
 from recollect.server.database.postgres_append import LONGEST_WORD
 from recollect.server.database.records import LineMatch, LineMatches, LineSearch, Segment, TextRow
@@ -56,7 +56,7 @@ def tsquery(query: WordQuery) -> str:
     return _loose(query.root)
 
 
-def _loose(node: Node) -> str:
+def _loose(node: QueryNode) -> str:
     if isinstance(node, Term):
         *words, last = (_quoted(word) for word in node.words)
         return " & ".join([*words, f"{last}{':*' if node.prefix else ''}"])

@@ -207,7 +207,7 @@ class DeletedSession(Struct, frozen=True):
     """The session was deleted."""
 
 
-Outcome = StoredAppend | AppendConflict | DeletedSession
+AppendOutcome = StoredAppend | AppendConflict | DeletedSession
 
 
 class Segment(Struct, frozen=True):

@@ -9,10 +9,10 @@ from recollect.server.database.records import (
     LIVE,
     PURGED,
     AppendConflict,
+    AppendOutcome,
     AppendRequest,
     DeletedSession,
     LogPlace,
-    Outcome,
     Segment,
     SessionAccess,
     SessionReader,
@@ -35,14 +35,14 @@ _SEGMENT = "first_line, lines, first_byte, before, hash, codec, data"
 class SqlLogs(SqlRunner):
     """What the contract says about logs."""
 
-    async def append(self, ask: AppendRequest) -> Outcome:
+    async def append(self, ask: AppendRequest) -> AppendOutcome:
         moved = await self._commit(ask)
         after = ask.prepared.after
         if moved is not None:
             return StoredAppend(Head(after.lines, moved[0], after.hash.hex(), moved[1]))
         return await self._refusal(ask)
 
-    async def _refusal(self, ask: AppendRequest) -> Outcome:
+    async def _refusal(self, ask: AppendRequest) -> AppendOutcome:
         """Why an append was not made: it is already stored, or the log is at another position, or deleted."""
         ref = session_ref(ask.org, ask.session)
         rows = await self._read_now(ask.org, "SELECT state FROM sessions WHERE ref = $1", ref)

@@ -17,7 +17,7 @@ from recollect.model.search.terms import indexed_text
 from recollect.server.database.records import LIVE, PURGED, Moved, SessionAppend
 from recollect.server.database.sql_append import is_fresh, packed, session_update
 
-Values = tuple[object, ...]
+_Values = tuple[object, ...]
 _ROWS_AT_ONCE = 64
 _NEW_SESSION = (
     "INSERT INTO sessions(ref, org, id, machine, user_id, created, changed, encrypted) VALUES {rows}"  # noqa: S608 - constants
@@ -62,7 +62,7 @@ def _spread(sql: str, rows: int, width: int) -> str:
     return sql.format(rows=",".join([row] * rows))
 
 
-def all_rows(connection: apsw.Connection, sql: str, rows: Sequence[Values]) -> Iterator[tuple[Any, ...]]:
+def all_rows(connection: apsw.Connection, sql: str, rows: Sequence[_Values]) -> Iterator[tuple[Any, ...]]:
     """The results of a statement for many rows, which replace ``{rows}`` in it."""
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         some = rows[start : start + _ROWS_AT_ONCE]
@@ -101,10 +101,10 @@ def _make_logs(connection: apsw.Connection, org: str, fresh: Sequence[SessionApp
 
 def _tell_sessions(connection: apsw.Connection, won: Sequence[SessionAppend], now: int) -> None:
     """One update can change a row once: a second log of one session waits for the next."""
-    rest: list[Values] = [(ref, now, *session_update(ask)) for ref, ask in won]
+    rest: list[_Values] = [(ref, now, *session_update(ask)) for ref, ask in won]
     while rest:
-        wave: dict[object, Values] = {}
-        later: list[Values] = []
+        wave: dict[object, _Values] = {}
+        later: list[_Values] = []
         for row in rest:
             (later.append(row) if row[0] in wave else wave.__setitem__(row[0], row))
         list(all_rows(connection, _SESSION, list(wave.values())))
@@ -117,7 +117,7 @@ def _add_texts(connection: apsw.Connection, won: Sequence[SessionAppend]) -> Non
         return
     # There is no other writer before the commit: the next numbers are ours.
     last: Any = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchall()[0][0]
-    places, words = list[Values](), list[Values]()
+    places, words = list[_Values](), list[_Values]()
     for number, ((ref, ask), row) in enumerate(texts, last + 1):
         places.append((number, ref, ask.key, row.line, ask.org, row.at, row.type))
         words.append((number, indexed_text(row.text)))
@@ -125,20 +125,20 @@ def _add_texts(connection: apsw.Connection, won: Sequence[SessionAppend]) -> Non
     list(all_rows(connection, _WORDS, words))
 
 
-def _new_session(asked: SessionAppend, now: int) -> Values:
+def _new_session(asked: SessionAppend, now: int) -> _Values:
     ref, ask = asked
     description, author = ask.description, ask.author
     machine = description.machine or author.machine
     return ref, ask.org, ask.session, machine, author.user, now, now, int(description.encrypted)
 
 
-def _move(asked: SessionAppend, now: int) -> Values:
+def _move(asked: SessionAppend, now: int) -> _Values:
     ref, ask = asked
     new, (lines, running) = ask.prepared, ask.expected
     return ref, ask.key, lines, running, *new.after, len(new.data), new.last_uuid, now
 
 
-def _segment(asked: SessionAppend, end: int, now: int) -> Values:
+def _segment(asked: SessionAppend, end: int, now: int) -> _Values:
     ref, ask = asked
     new, before = ask.prepared, ask.expected
     codec, data = packed(new.data)
@@ -147,7 +147,7 @@ def _segment(asked: SessionAppend, end: int, now: int) -> Values:
     return *place, before.hash, new.after.hash, now, ask.author.token, codec, data
 
 
-def _audit(asked: SessionAppend, now: int) -> Values:
+def _audit(asked: SessionAppend, now: int) -> _Values:
     ask = asked.ask
     target = f"{ask.session}/{ask.key}" if ask.key else ask.session
     detail = f"{ask.expected.lines}+{ask.prepared.lines}"

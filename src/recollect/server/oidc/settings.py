@@ -21,28 +21,28 @@ from recollect.server.tenancy import GRANTABLE, READ, ROLES, WRITE
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 _HINT = "see docs/guides/sign-in.md"
 Hours = Annotated[int, Meta(ge=1, le=720)]
-Days = Annotated[int, Meta(ge=1, le=3_650)]
-Word = Annotated[str, Meta(min_length=1, max_length=500)]
+_Days = Annotated[int, Meta(ge=1, le=3_650)]
+_Word = Annotated[str, Meta(min_length=1, max_length=500)]
 
 
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """One provider and the organisation whose members it knows."""
 
-    organisation: Word
-    issuer: Word
-    client_id: Word
+    organisation: _Word
+    issuer: _Word
+    client_id: _Word
     client_secret_file: str = ""
     client_secret_env: str = ""
     scopes: tuple[str, ...] = ("openid", "profile")
-    name_claim: Word = "preferred_username"
-    groups_claim: Word = "groups"
+    name_claim: _Word = "preferred_username"
+    groups_claim: _Word = "groups"
     roles: dict[str, str] = {}
     teams: dict[str, str] = {}
     default_role: str = ""
     # A member of the same name who never signed in this way becomes the person who does.
     adopt_members: bool = False
     session_hours: Hours = 8
-    token_days: Days = 30
+    token_days: _Days = 30
     token_scopes: tuple[str, ...] = (READ, WRITE)
 
     def secret(self, environ: Mapping[str, str] = os.environ) -> str | None:

@@ -18,17 +18,17 @@ from recollect.sync.wire import IssuedToken, OwnToken, OwnTokens, SignInOffer, p
 
 _HOUR_MS = 3_600_000
 OVERLAP_HOURS = 24
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
+_Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class _DeviceStart(Struct, forbid_unknown_fields=True):
-    organisation: Name
+    organisation: _Name
 
 
 class _DeviceResult(Struct, forbid_unknown_fields=True):
-    organisation: Name
+    organisation: _Name
     device_code: Annotated[str, Meta(min_length=1, max_length=2_000)]
-    machine: Name | None = None
+    machine: _Name | None = None
 
 
 class _Rotation(Struct, forbid_unknown_fields=True):

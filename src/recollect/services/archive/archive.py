@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -30,8 +30,8 @@ from recollect.storage.prompt_history import SessionPrompts, by_session
 from recollect.storage.trash import TrashBatch
 from recollect.system.lock import FileLock
 from recollect.system.peek import open_regular
+from recollect.system.progress import ProgressCallback
 
-Progress = Callable[[int, int], None]
 _SLUG = re.compile(rb'"slug"[ \t]*:[ \t]*"([a-z0-9-]{1,120})"')
 _LONGEST_SLUG = 256
 _HASH = re.compile(r"[0-9a-f]{1,64}")
@@ -86,7 +86,7 @@ def _prompts_at(root: Path, mtime_ns: int, size: int) -> dict[str, SessionPrompt
 
 
 def add_all(
-    archive: Archive, sessions: Sequence[Session], now: dt.datetime, progress: Progress | None = None
+    archive: Archive, sessions: Sequence[Session], now: dt.datetime, progress: ProgressCallback | None = None
 ) -> tuple[list[ArchiveResult], list[ArchiveFailure]]:
     """Archive many; one that cannot be read does not stop the others."""
     added, failed = [], []

@@ -15,7 +15,7 @@ import datetime as dt
 import secrets
 import tarfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -37,10 +37,10 @@ from recollect.storage.home_walk import AGENT, LOG
 from recollect.storage.logs.reader import LogReader
 from recollect.system import fsops
 from recollect.system.lock import FileLock
+from recollect.system.progress import ProgressCallback
 from recollect.system.trees import discard_tree
 from recollect.system.whole_files import copy_verified
 
-Progress = Callable[[int, int], None]
 ImportState = Literal["new", "there", "differs"]
 _MOST_LOGS = 100_000
 # Seconds to wait for another import into the same directory of ours.
@@ -78,7 +78,7 @@ class ImportStage(Struct):
 
 @contextlib.contextmanager
 def staged(
-    source: Path, data: Path, *, cwd: str | None = None, progress: Progress | None = None
+    source: Path, data: Path, *, cwd: str | None = None, progress: ProgressCallback | None = None
 ) -> Iterator[ImportStage]:
     """Take in everything that a source holds; what was taken in is gone at the end.
 
@@ -111,7 +111,7 @@ def _discard(root: Path) -> None:
 
 
 def _take_in(
-    stage: ImportStage, source: Path, place: Path, cwd: str | None, progress: Progress | None
+    stage: ImportStage, source: Path, place: Path, cwd: str | None, progress: ProgressCallback | None
 ) -> None:
     if source.is_file() and tarfile.is_tarfile(source):
         stage.kind = "bundle"
@@ -133,7 +133,7 @@ def _take_in(
         _add_home(stage, place, progress)
 
 
-def _add_home(stage: ImportStage, root: Path, progress: Progress | None) -> None:
+def _add_home(stage: ImportStage, root: Path, progress: ProgressCallback | None) -> None:
     sessions = list(Home(root).sessions())
     named = [one for one in sessions if one.session_id is not None]
     stage.skipped += [

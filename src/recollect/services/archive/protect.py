@@ -8,16 +8,15 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.errors import NotFound, RecollectError
 from recollect.services.archive.archive import add_all, archive_at
 from recollect.services.archive.protection import ProtectRun, record
 from recollect.services.homes import Home
+from recollect.system.progress import ProgressCallback
 from recollect.system.scheduler import ScheduledJob, job_words
-
-Progress = Callable[[int, int], None]
 
 
 def job(homes: Sequence[Path], data: Path) -> ScheduledJob:
@@ -34,7 +33,7 @@ def job_name(data: Path) -> str:
 # ---- a run -----------------------------------------------------------------------------------------------
 
 
-def run(homes: Sequence[Path], data: Path, progress: Progress | None = None) -> ProtectRun:
+def run(homes: Sequence[Path], data: Path, progress: ProgressCallback | None = None) -> ProtectRun:
     """Archive every session of these homes, and record how it went, also where it fails."""
     now = dt.datetime.now(dt.UTC)
     try:
@@ -47,7 +46,9 @@ def run(homes: Sequence[Path], data: Path, progress: Progress | None = None) -> 
     return done
 
 
-def _archived(homes: Sequence[Path], data: Path, now: dt.datetime, progress: Progress | None) -> ProtectRun:
+def _archived(
+    homes: Sequence[Path], data: Path, now: dt.datetime, progress: ProgressCallback | None
+) -> ProtectRun:
     missing = [home for home in homes if not home.is_dir()]
     if missing or not homes:
         where = str(missing[0]) if missing else "this machine"

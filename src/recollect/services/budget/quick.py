@@ -50,7 +50,7 @@ def budget_states(
     return found
 
 
-def _usage(index: apsw.Connection, rule: BudgetRule, first: int, end: int) -> list[glimpse.UsageSum]:
+def _usage(index: apsw.Connection, rule: BudgetRule, first: int, end: int) -> list[glimpse.GlimpsedUsage]:
     if rule.scope == PROJECT:
         from recollect.services.projects import ProjectFilter
 

@@ -39,11 +39,11 @@ from recollect.storage.home import AgentFile, LogFile
 from recollect.system.locations import data_dir
 from recollect.system.paths import CLAUDE
 from recollect.system.pool import WorkerPool, cores
+from recollect.system.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from recollect.services.library.plugins import SessionCheck
 
-Progress = Callable[[int, int], None]
 AsFound = Callable[[Session | None, Sequence[Finding]], None]
 # Below this, starting a process takes longer than reading here.
 _WORTH_A_PROCESS = 16 << 20
@@ -88,7 +88,7 @@ def check(
     with_secrets: bool = True,
     with_plugins: bool = False,
     rules: Sequence[SessionCheck] = (),
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     known: Mapping[Path, Diagnosis] | None = None,
     is_kept: bool = True,
     as_found: AsFound | None = None,
@@ -250,7 +250,7 @@ def _reports(
     diagnoses: Mapping[Path, Diagnosis],
     *,
     is_kept: bool,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     in_order: bool,
 ) -> Iterator[tuple[str, LogFile, LogReport]]:
     """The report of each log with the name of its session, in order; read are only those that are not known.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,9 +40,9 @@ from recollect.services.cost.source import IndexUsageSource, UsageQuery, UsageSo
 from recollect.services.indexing.access import OpenIndex
 from recollect.system.locations import agent_of
 from recollect.system.paths import CLAUDE
+from recollect.system.progress import ProgressCallback
 from recollect.system.unwatched import unwatched
 
-Progress = Callable[[int, int], None]
 if TYPE_CHECKING:
     from recollect.index.response_queries import CountedResponseRow
     from recollect.model.cost.reconcile import RecordedCost
@@ -71,7 +71,7 @@ def costs(
     explain: bool = False,
     performance: bool = False,
     now: dt.datetime | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     source: UsageSource | None = None,
 ) -> CostReport:
     """What was used, and what it cost, under the keys ``by`` names; without any, or by ``total``, in one row.
@@ -108,7 +108,7 @@ def usage_source(
     opened: OpenIndex,
     is_recorded: bool = False,
     is_timed: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> UsageSource:
     """The index, or without one all logs, read now: for what the keys ``by`` need."""
     if opened.database is not None:

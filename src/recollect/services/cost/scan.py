@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -24,13 +24,14 @@ from recollect.index.schema import AGENT, SESSION
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, QUARTERS_A_DAY
 from recollect.model.cost.copies import ResponseCopy, counted
 from recollect.model.cost.prices import UNCERTAIN
-from recollect.model.cost.reconcile import Counts, LoggedCopy, RecordedCost
+from recollect.model.cost.reconcile import LoggedCopy, RecordedCost, TokenCounts
 from recollect.model.cost.report import UsageGroup
 from recollect.services.cost.scan_worker import LogUsage, UsageTask, UsageTuple, usage_job
 from recollect.services.cost.source import UsageQuery, quarter_of
 from recollect.storage.home_walk import FoundLog, Role, scan_logs
 from recollect.storage.logs.summary import glance
 from recollect.system.pool import WorkerPool, bundles, cores, largest_first
+from recollect.system.progress import ProgressCallback
 from recollect.system.unwatched import unwatched
 
 # Below this, starting another process takes longer than reading here.
@@ -42,9 +43,8 @@ _BUNDLE = 4 << 20
 # Messages, six counts, recorded, unrecorded, lines, and three for what is timed: as ``UsageGroup`` has them.
 _AMOUNTS, _LINES = 13, 9
 
-Progress = Callable[[int, int], None]
-Key = tuple[int, int | None, str | None, str | None, str | None, int, object]
-Placed = tuple[int, UsageTuple]  # the number of the log, and what it says of a response
+_Key = tuple[int, int | None, str | None, str | None, str | None, int, object]
+_UsageOfLog = tuple[int, UsageTuple]  # the number of the log, and what it says of a response
 
 
 def scan(
@@ -55,7 +55,7 @@ def scan(
     with_records: bool = True,
     with_durations: bool = False,
     processes: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> LogUsageSource:
     """Read all logs of some homes, and what only ``archive`` still has of them.
 
@@ -110,7 +110,7 @@ def _log_row(number: int, home: Path, log: FoundLog, answer: LogUsage) -> UsageL
 
 
 def _answers(
-    tasks: list[UsageTask], sizes: list[int], processes: int | None, progress: Progress | None
+    tasks: list[UsageTask], sizes: list[int], processes: int | None, progress: ProgressCallback | None
 ) -> list[LogUsage]:
     """What every log says. The caller reads as well: it need not start, and the reading is the work."""
     total, done = sum(sizes), 0
@@ -203,7 +203,7 @@ class LogUsageSource:
                     log,
                     model or None,
                     pico,
-                    counts=cast("Counts", tuple(counts)),
+                    counts=cast("TokenCounts", tuple(counts)),
                     started=started,
                 ),
             )
@@ -232,11 +232,13 @@ class LogUsageSource:
         return {model: tuple(sorted(versions)) for model, versions in found.items()}
 
 
-def _counted(logs: Sequence[UsageLogRow], answers: Iterable[LogUsage]) -> tuple[list[Placed], list[Placed]]:
+def _counted(
+    logs: Sequence[UsageLogRow], answers: Iterable[LogUsage]
+) -> tuple[list[_UsageOfLog], list[_UsageOfLog]]:
     """The rows that count, and the copies that do not."""
-    alone: dict[str, Placed] = {}
-    several: dict[str, list[Placed]] = {}
-    kept: list[Placed] = []
+    alone: dict[str, _UsageOfLog] = {}
+    several: dict[str, list[_UsageOfLog]] = {}
+    kept: list[_UsageOfLog] = []
     for number, answer in enumerate(answers):
         for row in answer.rows:
             message = row[0]
@@ -246,7 +248,7 @@ def _counted(logs: Sequence[UsageLogRow], answers: Iterable[LogUsage]) -> tuple[
                 alone[message] = (number, row)
             else:
                 several.setdefault(message, [alone[message]]).append((number, row))
-    dropped: list[Placed] = []
+    dropped: list[_UsageOfLog] = []
     for message, copies in several.items():
         del alone[message]
         winners = dict(counted([_copy(logs[number].path, row) for number, row in copies]))
@@ -270,9 +272,9 @@ def _with_amounts(row: UsageTuple, other: UsageTuple) -> UsageTuple:
     return (*row[:6], other[6], row[7], other[8], row[9], *other[10:18], *row[18:])
 
 
-def _summed(rows: Iterable[Placed], query: UsageQuery) -> dict[Key, list[int]]:
+def _summed(rows: Iterable[_UsageOfLog], query: UsageQuery) -> dict[_Key, list[int]]:
     """Rows added up by what the query tells apart."""
-    sums: dict[Key, list[int]] = {}
+    sums: dict[_Key, list[int]] = {}
     starts: dict[int, int] = {}
     by_file, by_branch, by_tool = (name in query.columns for name in ("file", "branch", "tool"))
     is_fine = query.is_granular
@@ -281,7 +283,7 @@ def _summed(rows: Iterable[Placed], query: UsageQuery) -> dict[Key, list[int]]:
         start = starts.get(quarter)
         if start is None:
             start = starts[quarter] = query.timeline.start(quarter)
-        key: Key = (
+        key: _Key = (
             start,
             number if by_file else None,
             row[6] or None,
@@ -318,7 +320,7 @@ def _add(known: list[int], row: UsageTuple) -> None:
         known[12] += row[12]
 
 
-def _wanted(rows: Iterable[Placed], query: UsageQuery) -> Iterable[Placed]:
+def _wanted(rows: Iterable[_UsageOfLog], query: UsageQuery) -> Iterable[_UsageOfLog]:
     if query.files is not None:
         files = set(query.files)
         rows = [placed for placed in rows if placed[0] in files]

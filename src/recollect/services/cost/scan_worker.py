@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import UNSET, Struct
 
 from recollect.errors import NotFound, StorageError
-from recollect.index.frame import CostState
+from recollect.index.frame import RunningTotal
 from recollect.model.cost.line_usage import counts_are_uncertain, is_billed, speaker_of
 from recollect.model.cost.prices import variant
 from recollect.model.cost.usage import cache_writes
@@ -37,7 +37,7 @@ _CHUNK = 256 * 1024
 _USAGE, _COST_STATE, _CWD, _SESSION = b'"usage"', b'"cost-state"', b'"cwd"', b'"session'
 _PLAIN_TIME = 24  # 2026-11-15T10:00:00.000Z: such times are in order as texts
 
-Key = tuple[str | None, str, int]  # message, request, speaker
+_Key = tuple[str | None, str, int]  # message, request, speaker
 Time = str | int | None  # as written, or milliseconds since 1970
 
 # message, request, speaker, has_stop, forked, at, model, branch, version, tool, variant, six counts,
@@ -67,7 +67,7 @@ class LogUsage(NamedTuple):
     session: str | None
     cwd: str | None
     rows: list[UsageTuple]
-    totals: CostState | None = None
+    totals: RunningTotal | None = None
     problem: str | None = None
 
 
@@ -184,8 +184,8 @@ class _LogUsageReader:
 
     def __init__(self, task: UsageTask) -> None:
         self._task = task
-        self._kept: dict[Key, _BestCopy] = {}
-        self._nameless: list[tuple[Key, _BestCopy]] = []
+        self._kept: dict[_Key, _BestCopy] = {}
+        self._nameless: list[tuple[_Key, _BestCopy]] = []
         self.session: str | None = None
         self.cwd: str | None = None
         self.has_totals = False
@@ -261,7 +261,7 @@ class _LogUsageReader:
             self._keep((row.message, row.request, row.speaker), said)
             asked = None  # an advisor has no duration of its own
 
-    def _keep(self, key: Key, said: _BestCopy) -> None:
+    def _keep(self, key: _Key, said: _BestCopy) -> None:
         """Keep a line unless a better one of the same log and speaker stands for the response (as the index does)."""
         if key[0] is None:
             self._nameless.append((key, said))
@@ -297,7 +297,7 @@ def _at(time: Time) -> int | None:
     return milliseconds(time) if isinstance(time, str) else time
 
 
-def _row(key: Key, one: _BestCopy, times: dict[str, int]) -> UsageTuple:
+def _row(key: _Key, one: _BestCopy, times: dict[str, int]) -> UsageTuple:
     best = one.best
     row = _odd_row(one, best) if isinstance(best, tuple) else _plain_row(key, one, best)
     if times and row[18] is None and one.asked in times and row[5] is not None:
@@ -309,7 +309,7 @@ def _odd_row(one: _BestCopy, row: UsageTuple) -> UsageTuple:
     return (*row[:9], one.tool, *row[10:19], one.lines)
 
 
-def _plain_row(key: Key, one: _BestCopy, line: AnswerLine) -> UsageTuple:
+def _plain_row(key: _Key, one: _BestCopy, line: AnswerLine) -> UsageTuple:
     said: Any = line.message
     usage: UsageCounts = said.usage
     has_stop, version = one.has_stop, line.version
@@ -362,7 +362,7 @@ def _times(log: OpenLog, wanted: set[str]) -> dict[str, int]:
     return found
 
 
-def _running_total(path: str) -> CostState | None:
+def _running_total(path: str) -> RunningTotal | None:
     """The client's last running total, read the long way: few logs have one, and fewer reports want it."""
     from recollect.services.indexing.extraction import frames
     from recollect.services.indexing.session_listing import ExtractionJob

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from msgspec import Struct
 
 from recollect.index import cost_queries
-from recollect.index.cost_queries import Row, UnusedLog, UsageLogRow, UsageRowFilter
+from recollect.index.cost_queries import UnusedLog, UsageLogRow, UsageRowFilter, UsageSumRow
 from recollect.index.database import IndexDatabase
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, Timeline
 from recollect.model.cost.prices import UNCERTAIN
@@ -17,7 +17,7 @@ from recollect.model.cost.report import UsageGroup
 # What a sum by day does not need is imported by those that do: every cost report begins here.
 if TYPE_CHECKING:
     from recollect.index.response_queries import CountedResponseRow
-    from recollect.model.cost.reconcile import Counts, LoggedCopy, RecordedCost
+    from recollect.model.cost.reconcile import LoggedCopy, RecordedCost, TokenCounts
 
 
 class UsageQuery(Struct, frozen=True):
@@ -148,7 +148,7 @@ class IndexUsageSource:
             with_copies=query.with_copies,
         )
 
-    def _rolled(self, query: UsageQuery, wanted: UsageRowFilter) -> list[Row]:
+    def _rolled(self, query: UsageQuery, wanted: UsageRowFilter) -> list[UsageSumRow]:
         """Whole quarters from the sums that are kept; the parts of quarters at the bounds, row by row."""
         since, until = query.since, query.until
         first = None if since is None else -(-since // QUARTER_MS)
@@ -182,7 +182,7 @@ class IndexUsageSource:
                     log,
                     self._names.get(model),
                     pico,
-                    counts=cast("Counts", tuple(counts)),
+                    counts=cast("TokenCounts", tuple(counts)),
                     started=started,
                 ),
             )
@@ -201,7 +201,7 @@ class IndexUsageSource:
                 ResponseCopy(request, speaker, output, bool(stop), at, bool(forked), logs[log]),
                 self._names.get(model),
                 variant,
-                cast("Counts", tuple(counts)),
+                cast("TokenCounts", tuple(counts)),
             )
             for log, message, request, speaker, output, stop, at, forked, model, variant, *counts in (
                 cost_queries.logged_copies(self._db, logs)
@@ -222,7 +222,7 @@ class IndexUsageSource:
     def _numbers(self, models: Collection[str] | None) -> list[int] | None:
         return None if models is None else [number for number, name in self._names.items() if name in models]
 
-    def _sum(self, row: Row) -> UsageGroup:
+    def _sum(self, row: UsageSumRow) -> UsageGroup:
         names = self._names
         quarter, log, model, branch, tool, *rest = row
         return UsageGroup(quarter, log, names.get(model), names.get(branch), names.get(tool), *rest)  # type: ignore[arg-type]  # no prompt

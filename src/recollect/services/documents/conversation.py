@@ -25,7 +25,7 @@ from recollect.services.documents.encoding import encoded
 from recollect.services.session import ActiveBranch, Compaction
 
 # The page has its own type of this name; the log may hold anything.
-Block = Annotated[Any, Meta(title="Block", description="A content block as in the log.")]
+BlockDocument = Annotated[Any, Meta(title="Block", description="A content block as in the log.")]
 MessageKind = Literal["prompt", "answer", "results", "unmatched", "summary", "boundary", "command", "other"]
 
 
@@ -39,7 +39,7 @@ class MessageDocument(Struct, frozen=True, kw_only=True):
     parent_uuid: str | None
     role: str
     at: dt.datetime | None
-    blocks: list[Block]
+    blocks: list[BlockDocument]
     model: str | None
     usage: Usage | None
 
@@ -70,7 +70,7 @@ class ToolCallDocument(Struct, frozen=True, kw_only=True):
     result_index: int | None
     result_uuid: str | None
     at: dt.datetime | None
-    blocks: list[Block]
+    blocks: list[BlockDocument]
     structured: Any
     agent: str | None
     added: int | None

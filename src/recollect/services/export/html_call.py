@@ -45,7 +45,7 @@ _SHOWN_PARTS = 3
 _BAD = (ToolCallStatus.ERROR, ToolCallStatus.DENIED)
 _ENDS = {**{status: str(status) for status in ToolCallStatus}, ToolCallStatus.MISSING: "no result"}
 _TODO_MARKS = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
-Values = Mapping[str, object]
+_Values = Mapping[str, object]
 
 
 class ShownCall(Struct, frozen=True):
@@ -271,7 +271,7 @@ def _recorded(rich: object) -> Iterator[str]:
             yield from (str(line) for line in lines)
 
 
-def _intended(values: Values) -> Iterator[str]:
+def _intended(values: _Values) -> Iterator[str]:
     """The replacement described by the input."""
     edits = values.get("edits")
     for edit in edits if isinstance(edits, list) else [values]:

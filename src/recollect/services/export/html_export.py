@@ -15,7 +15,7 @@ import datetime as dt
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -40,6 +40,7 @@ from recollect.services.page.conversation import ViewMessages
 from recollect.services.projects import ProjectFilter
 from recollect.services.session import Session
 from recollect.system import fsops
+from recollect.system.progress import ProgressCallback
 
 PAGE_BYTES, PAGE_MESSAGES = 2_000_000, 600
 ONE_PAGE_BYTES, ONE_PAGE_MESSAGES = 4_000_000, 1_500
@@ -48,8 +49,6 @@ _DEEPEST = 8  # agents within agents, on one page
 _PROMPTS_OF_A_PAGE = 100
 _SUFFIXES = (".html", ".htm")
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
-
-Progress = Callable[[int, int], None]
 
 
 class HtmlExport(Struct):
@@ -141,7 +140,7 @@ def export_project(
     redactor: Redactor | None,
     *,
     whole: bool = True,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> HtmlExport:
     """Write every session of a project to a directory, with an index. Unreadable ones are named there.
 

@@ -32,8 +32,8 @@ from recollect.storage.changes.batch import one_batch
 from recollect.storage.changes.journal import ChangePlan
 from recollect.storage.home import ClaudeHome
 from recollect.system.new_files import regular_files
+from recollect.system.progress import ProgressCallback
 
-Progress = Callable[[int, int], None]
 FixKind = Literal["session", "directory", "config", "todos"]
 _REFUSED = "the API refuses every request"
 
@@ -86,7 +86,7 @@ class FixResult(Struct, frozen=True):
 # ---- the plan --------------------------------------------------------------------------------------------
 
 
-def planned_fix(home: Home, data: Path, progress: Progress | None = None) -> FixPlan:
+def planned_fix(home: Home, data: Path, progress: ProgressCallback | None = None) -> FixPlan:
     """Look for everything that can be fixed; nothing is changed."""
     sessions = list(home.sessions())
     found = [*_session_steps(home, sessions, data, progress)]
@@ -102,7 +102,7 @@ def planned_fix(home: Home, data: Path, progress: Progress | None = None) -> Fix
 
 
 def _session_steps(
-    home: Home, sessions: list[Session], data: Path, progress: Progress | None
+    home: Home, sessions: list[Session], data: Path, progress: ProgressCallback | None
 ) -> Iterator[FixStep]:
     copies = _repaired_copies(data)
     live = home.live_ids()
@@ -225,7 +225,7 @@ def _files(one: SessionTodoList) -> list[Path]:
 # ---- carrying it out -------------------------------------------------------------------------------------
 
 
-def fixed(home: Home, plan: FixPlan, data: Path, progress: Progress | None = None) -> FixResult:
+def fixed(home: Home, plan: FixPlan, data: Path, progress: ProgressCallback | None = None) -> FixResult:
     """Carry out every step; ``undo`` of the result takes them all back."""
     outcomes = []
     with one_batch("fix") as batch:

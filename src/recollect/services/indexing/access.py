@@ -28,10 +28,11 @@ from recollect.index.database import (
     is_full,
 )
 from recollect.index.location import index_file
-from recollect.services.indexing.refresh import Progress, RefreshResult, refresh
+from recollect.services.indexing.refresh import RefreshResult, refresh
 from recollect.system import fsops
 from recollect.system.locations import cache_dir, data_dir
 from recollect.system.lock import FileLock
+from recollect.system.progress import ProgressCallback
 
 # Seconds to wait for another process that builds the first index.
 _FIRST_BUILD_SECONDS = 900.0
@@ -150,7 +151,7 @@ def open_index(
     *,
     cache: Path | None = None,
     is_refreshed: bool = True,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     patience: float | None = None,
 ) -> Iterator[OpenIndex]:
     """The index of some homes, refreshed unless ``is_refreshed`` is false.
@@ -206,7 +207,9 @@ def _repair(opened: OpenIndex, problem: Exception, *, is_reopened: bool = False)
             opened.open()
 
 
-def _refresh(opened: OpenIndex, progress: Progress | None, is_wanted: bool, patience: float | None) -> None:
+def _refresh(
+    opened: OpenIndex, progress: ProgressCallback | None, is_wanted: bool, patience: float | None
+) -> None:
     """Refresh the index if requested, or if it was never finished."""
     try:
         is_first = not opened.is_complete
@@ -226,7 +229,7 @@ def _refresh(opened: OpenIndex, progress: Progress | None, is_wanted: bool, pati
         _give_up(opened, f"the index is damaged and could not be set aside ({problem})")
 
 
-def _refresh_locked(opened: OpenIndex, progress: Progress | None) -> None:
+def _refresh_locked(opened: OpenIndex, progress: ProgressCallback | None) -> None:
     try:
         if opened.is_replaced:
             opened.open()
@@ -243,7 +246,7 @@ def _refresh_locked(opened: OpenIndex, progress: Progress | None) -> None:
             _build_anew(opened, progress)
 
 
-def _build_anew(opened: OpenIndex, progress: Progress | None) -> None:
+def _build_anew(opened: OpenIndex, progress: ProgressCallback | None) -> None:
     try:
         opened.open()
         build(opened, progress)
@@ -255,7 +258,7 @@ def _damaged(problem: Exception, aside: Path) -> str:
     return f"the index was damaged ({problem}); it was set aside as {aside.name} and rebuilt; the logs are unchanged"
 
 
-def build(opened: OpenIndex, progress: Progress | None) -> None:
+def build(opened: OpenIndex, progress: ProgressCallback | None) -> None:
     """Update the index; a new one first copies what only its predecessors know. Only under the lock."""
     database = opened.database
     assert database is not None  # noqa: S101 - for the type checker: the caller has opened it

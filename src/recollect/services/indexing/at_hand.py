@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from recollect.services.indexing.access import OpenIndex, index_path, is_built, open_index
-from recollect.services.indexing.refresh import Progress
+from recollect.system.progress import ProgressCallback
 
 _SOON_INDEXED = 64 << 20
 
 
 @contextlib.contextmanager
 def index_at_hand(
-    homes: Sequence[Path], *, cache: Path | None = None, progress: Progress | None = None
+    homes: Sequence[Path], *, cache: Path | None = None, progress: ProgressCallback | None = None
 ) -> Iterator[OpenIndex]:
     """The index if it exists or is built quickly; else one without a database."""
     path = index_path(homes, cache)
@@ -31,7 +31,7 @@ def index_at_hand(
 
 @contextlib.contextmanager
 def known_index(
-    homes: Sequence[Path], cache: Path | None = None, progress: Progress | None = None
+    homes: Sequence[Path], cache: Path | None = None, progress: ProgressCallback | None = None
 ) -> Iterator[OpenIndex]:
     """The index if it exists, refreshed; else one without a database. Never builds one."""
     path = index_path(homes, cache)

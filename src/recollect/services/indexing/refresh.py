@@ -9,7 +9,7 @@ nearly in the order of time: that lets a search for the newest hits stop early.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 from recollect.services.foreign.homes import refresh_mirror
 from recollect.services.indexing.comparison import LastSeen, look, take_note
+from recollect.system.progress import ProgressCallback
 
 # Modules that read lines and write rows are imported only if something changed: most refreshes find nothing.
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from recollect.index.ingest import Ingest
     from recollect.services.indexing.session_listing import ExtractionJob
 
-Progress = Callable[[int, int], None]
 # Below this size, starting a process takes longer than reading here.
 _WORTH_A_PROCESS = 24 << 20
 _BULK_COMMIT = 96 << 20
@@ -88,7 +88,10 @@ def compare(index: IndexDatabase, homes: Sequence[Path], archive: Path | None = 
 
 
 def refresh(
-    index: IndexDatabase, homes: Sequence[Path], progress: Progress | None = None, archive: Path | None = None
+    index: IndexDatabase,
+    homes: Sequence[Path],
+    progress: ProgressCallback | None = None,
+    archive: Path | None = None,
 ) -> RefreshResult:
     """Update the index from the homes it was opened for, and from their archived sessions.
 
@@ -210,7 +213,7 @@ def _is_continued(row: _IndexedLog, log: ScannedLog) -> bool:
 def _read(
     index: IndexDatabase,
     work: list[_IndexingWork],
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     problems: list[tuple[str, str]],
 ) -> None:
     from recollect.index.ingest import Ingest
@@ -266,7 +269,7 @@ class _FrameIntake:
         ingest: Ingest,
         work: list[_IndexingWork],
         problems: list[tuple[str, str]],
-        progress: Progress | None,
+        progress: ProgressCallback | None,
         total: int,
     ) -> None:
         self._ingest, self._work, self._problems = ingest, work, problems

@@ -20,8 +20,9 @@ from recollect.index.database import Failure, IndexDatabase, is_about_the_place
 from recollect.index.figures import figures
 from recollect.index.schema import VERSION
 from recollect.services.indexing.access import OpenIndex, build, index_path, is_built
-from recollect.services.indexing.refresh import Progress, compare
+from recollect.services.indexing.refresh import compare
 from recollect.storage.home_walk import scan_logs
+from recollect.system.progress import ProgressCallback
 
 # Seconds a command waits for another process that uses the index.
 _PATIENCE = 900.0
@@ -116,7 +117,7 @@ def status(homes: Sequence[Path], cache: Path | None = None) -> IndexStatus:
 
 
 def rebuild(
-    homes: Sequence[Path], cache: Path | None = None, progress: Progress | None = None
+    homes: Sequence[Path], cache: Path | None = None, progress: ProgressCallback | None = None
 ) -> RebuildResult:
     """Build a new index from the logs. If that fails, the old one is put back."""
     opened = OpenIndex(homes, index_path(homes, cache))

@@ -50,13 +50,13 @@ from recollect.storage.home_walk import FoundLog, scan_logs
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.pool import WorkerPool, bundles, cores, largest_first
+from recollect.system.progress import ProgressCallback
 from recollect.system.unwatched import unwatched
 
 if TYPE_CHECKING:
     from recollect.services.cost.report import PricedRow
     from recollect.services.cost.source import UsageSource
 
-Progress = Callable[[int, int], None]
 _WORTH_A_PROCESS = 24 << 20
 _BUNDLE = 4 << 20
 _BY_LOG = (MESSAGES, TOOL_CALLS)
@@ -92,7 +92,7 @@ def export_lake(
     *,
     data: Path,
     with_text: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> LakeReport:
     """Bring a lake up to date with the homes. ``with_text`` adds texts, without the secrets in them."""
     pyarrow("export --format parquet")
@@ -125,7 +125,7 @@ class _LakeExport:
         self._roots = [one.root for one in home.homes]
         self._notes = list(opened.notes)
 
-    def run(self, homes: list[str], progress: Progress | None) -> LakeReport:
+    def run(self, homes: list[str], progress: ProgressCallback | None) -> LakeReport:
         files, before = self._files, self._files.manifest() or LakeManifest(with_text=self._with_text)
         unknown = files.unknown(before.files)
         # What a run wrote that was cut short: to be written again, or removed.
@@ -184,7 +184,7 @@ class _LakeExport:
     # --- messages and tool calls ----------------------------------------------------------------
 
     def _read(
-        self, logs: Sequence[FoundLog], progress: Progress | None
+        self, logs: Sequence[FoundLog], progress: ProgressCallback | None
     ) -> tuple[dict[str, Any], dict[str, LakeLog]]:
         """The rows of some logs as Arrow tables, and the logs as they were read."""
         sizes = [log.size for log in logs]

@@ -21,7 +21,7 @@ VERSION = 1
 VERSION_KEY = b"recollect.lake.version"
 DAY = "day"
 
-Kind = Literal["name", "text", "int", "float", "bool", "time", "money"]
+ColumnKind = Literal["name", "text", "int", "float", "bool", "time", "money"]
 
 
 class LakeColumn(Struct, frozen=True):
@@ -31,7 +31,7 @@ class LakeColumn(Struct, frozen=True):
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     about: str
     is_walked: bool = True
 

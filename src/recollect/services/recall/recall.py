@@ -30,7 +30,7 @@ from recollect.model.recall.scoring import (
     scored_sessions,
 )
 from recollect.model.recall.words import QuestionFinder, question_words
-from recollect.model.search.query import Place
+from recollect.model.search.query import WordPlace
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
 from recollect.services.search.index_matches import origin_of, place_of
@@ -242,7 +242,7 @@ class _Anything:
     def matches(self, _: Mapping[str, str]) -> bool:
         return True
 
-    def places(self, _: str) -> Iterator[Place]:
+    def places(self, _: str) -> Iterator[WordPlace]:
         return iter(())
 
 

@@ -15,13 +15,13 @@ from msgspec import Struct
 from recollect.index.text_queries import UNDATED
 from recollect.services.search.question import AnyFinder, SearchQuery
 from recollect.services.search.quotes import MessagePlace
+from recollect.system.progress import ProgressCallback
 
 # A question about words reads no log but those of its hits.
 if TYPE_CHECKING:
     from recollect.services.search.text_scan_worker import SpottedLine
 
 _Log = TypeVar("_Log")
-Progress = Callable[[int, int], None]
 # How many messages of a session are read to find prose among them.
 _CANDIDATES = 4
 
@@ -37,7 +37,7 @@ class SearchRequest(Struct, frozen=True):
     limit: int
     deadline: float
     sessions: int = 0  # how many sessions are asked for, besides the messages
-    progress: Progress | None = None
+    progress: ProgressCallback | None = None
     among: frozenset[str] | None = None  # the sessions to search; None: all
 
 

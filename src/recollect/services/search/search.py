@@ -31,7 +31,6 @@ from recollect.services.indexing.access import OpenIndex
 from recollect.services.search.index_matches import IndexSearch
 from recollect.services.search.matches import (
     MatchOrigin,
-    Progress,
     SearchMatch,
     SearchMatches,
     SearchRequest,
@@ -40,6 +39,7 @@ from recollect.services.search.matches import (
 from recollect.services.search.question import BEST, HOW, REGEX, WORDS, SearchQuery, finder_of
 from recollect.services.search.quotes import MessagePlace, Quote, QuoteReader
 from recollect.storage.logs.reader import PACKED
+from recollect.system.progress import ProgressCallback
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SECONDS_TO_QUOTE = 2.0
@@ -125,7 +125,7 @@ def search(
     seconds: float = 10.0,
     loose: bool = False,
     with_hits: bool = True,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SearchResult:
     """Matching messages, newest first or best first; each once. ``sessions`` is how many sessions to return as well.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recollect.errors import DamagedData
-from recollect.services.secrets.places import SecretPlace, Shape
+from recollect.services.secrets.places import PlaceShape, SecretPlace
 from recollect.storage.archive.archive import Archive
 from recollect.storage.changes.record import ChangeFiles
 from recollect.storage.home import ClaudeHome
@@ -103,7 +103,7 @@ def _left_over(home: ClaudeHome) -> Iterator[SecretPlace]:
                     yield SecretPlace(path, "left-over", "lines", path.stat().st_size)
 
 
-def _shape(name: str) -> Shape:
+def _shape(name: str) -> PlaceShape:
     if name.endswith((".jsonl", ".tmp")):
         return "lines"
     return "document" if name.endswith(".json") else "text"

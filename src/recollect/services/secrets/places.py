@@ -27,7 +27,7 @@ from recollect.storage.home_walk import scan_logs
 from recollect.storage.prompt_history import prompts
 from recollect.system.peek import ReadProblems, is_directory, list_directory, open_regular, regular_file
 
-Shape = Literal["lines", "document", "text"]
+PlaceShape = Literal["lines", "document", "text"]
 _LARGEST_CONFIG = 64 << 20
 _ROLES = {"session": "log", "agent": "agent", "tool-output": "tool-result"}
 
@@ -40,7 +40,7 @@ class SecretPlace(Struct, frozen=True):
 
     path: Path
     role: str
-    shape: Shape
+    shape: PlaceShape
     size: int
     session: str | None = None
     agent: str | None = None
@@ -98,7 +98,7 @@ class HomePlaces:
     def _logs(self) -> Iterator[SecretPlace]:
         for log in scan_logs(self.home.root, self._unreadable):
             path = Path(log.path)
-            shape: Shape = "text" if log.role == "tool-output" else "lines"
+            shape: PlaceShape = "text" if log.role == "tool-output" else "lines"
             yield SecretPlace(path, _ROLES[log.role], shape, log.size, log.session, log.agent)
             if log.role == "agent":
                 yield from self._file(path.with_suffix(".meta.json"), "agent", log.session, log.agent)
@@ -193,7 +193,7 @@ class HomePlaces:
             yield SecretPlace(path, role, _shape(path, role), size, session, agent)
 
 
-def _shape(path: Path, role: str) -> Shape:
+def _shape(path: Path, role: str) -> PlaceShape:
     if path.suffix == ".jsonl":
         return "lines"
     # Backups of files and tool output are searched as text, regardless of their names.

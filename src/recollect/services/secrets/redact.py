@@ -29,7 +29,7 @@ from recollect.model.secrets.signed_thoughts import with_plain_thoughts
 from recollect.services.home_guard import kept_by_its_client
 from recollect.services.secrets.file_scan import SecretFinding, line_blocks, scan_place
 from recollect.services.secrets.fingerprints import Fingerprints
-from recollect.services.secrets.places import HomePlaces, SecretPlace, Shape
+from recollect.services.secrets.places import HomePlaces, PlaceShape, SecretPlace
 from recollect.services.session import Session
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
 from recollect.storage.changes.plan import FileState
@@ -200,7 +200,7 @@ class _LineRedaction(NamedTuple):
 
 
 def redacted_content(
-    path: Path, shape: Shape, fingerprints: Fingerprints, keep: Collection[str]
+    path: Path, shape: PlaceShape, fingerprints: Fingerprints, keep: Collection[str]
 ) -> Iterator[bytes]:
     """A file without its secrets, packed ones unpacked."""
     if shape != "lines":

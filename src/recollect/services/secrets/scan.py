@@ -6,7 +6,7 @@ much to read. Secrets on the allow list (``storage.secret_settings``) are counte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,11 +25,10 @@ from recollect.services.session import Session
 from recollect.storage.config.secret_settings import ignored_secrets
 from recollect.system.locations import data_dir
 from recollect.system.pool import cores
+from recollect.system.progress import ProgressCallback
 
 # Below this, starting a process takes longer than searching here.
 _WORTH_A_PROCESS = 16 << 20
-
-Progress = Callable[[int, int], None]
 
 
 class SecretScan(Struct, frozen=True):
@@ -57,7 +56,7 @@ def scan(
     *,
     data: Path | None = None,
     everywhere: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     processes: int | None = None,
 ) -> SecretScan:
     """Every secret of some sessions, or of everything in the homes; ``everywhere``: and of the copies that we keep."""

@@ -35,7 +35,7 @@ from recollect.system.peek import open_regular
 
 _LARGEST = 64 << 20
 _MILLISECONDS = re.compile(r"\.(\d{13})\Z")
-Verdict = Literal["fine", "missing", "reset", "ignored", "unreadable"]
+ConfigState = Literal["fine", "missing", "reset", "ignored", "unreadable"]
 
 
 class ConfigFileCheck(Struct, frozen=True):
@@ -43,7 +43,7 @@ class ConfigFileCheck(Struct, frozen=True):
 
     path: Path
     kind: Literal["config", "settings", "servers"]
-    verdict: Verdict
+    verdict: ConfigState
     why: str = ""
 
     @property

@@ -23,8 +23,8 @@ from recollect.model.json import edit as json_edit
 from recollect.model.settings.config_merge import parsed
 from recollect.model.settings.schema import RULE_LISTS, kind_of
 from recollect.model.settings.settings import (
-    Scope,
     Settings,
+    SettingScope,
     SettingsLayer,
     SettingsProblem,
     effective,
@@ -111,7 +111,7 @@ def loaded(
     return LoadedSettings(place, tuple(layers), facts, effective(layers, trusted=is_trusted))
 
 
-def _layer(scope: Scope, file: Path, place: Path) -> SettingsLayer:
+def _layer(scope: SettingScope, file: Path, place: Path) -> SettingsLayer:
     in_project = scope in ("project", "local")
     anchor = str(place) if in_project else str(file.parent)
     try:

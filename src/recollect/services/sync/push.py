@@ -23,13 +23,12 @@ from recollect.services.sync.selection import OutgoingFile, PushScan
 from recollect.storage.config.sync_settings import SyncProjects
 from recollect.storage.sync_state import StateFile, SyncState
 from recollect.sync.remote import Remote
+from recollect.system.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from recollect.services.sync.lines import OutgoingSecrets
     from recollect.services.sync.send import Sender
     from recollect.sync.sealing import Sealer
-
-Progress = Callable[[int, int], None]
 
 
 class PushOptions(Struct, frozen=True):
@@ -80,7 +79,7 @@ class Push:
         self._homes, self._kept, self._options, self._connect = homes, kept, options, connect
         self.done = PushResult()
 
-    def run(self, only: Iterable[str] | None = None, progress: Progress | None = None) -> PushResult:
+    def run(self, only: Iterable[str] | None = None, progress: ProgressCallback | None = None) -> PushResult:
         """Send what is new, of some sessions or of all."""
         with self._kept.locked():
             state = self._kept.load()

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from recollect.errors import Busy, NotFound, RecollectError, StorageError
 from recollect.model.line_split import NEWLINE, last_seam
 from recollect.services.sync.lines import OutgoingLines, renaming
-from recollect.services.sync.push import BranchedSession, Progress, PushOptions, PushResult
+from recollect.services.sync.push import BranchedSession, PushOptions, PushResult
 from recollect.services.sync.repositories import RepositoryIdentities
 from recollect.services.sync.selection import OutgoingFile, PushScan, is_session_name
 from recollect.storage.home import first_text
@@ -37,6 +37,7 @@ from recollect.sync.remote import (
     lines_of,
 )
 from recollect.sync.wire import START, Position
+from recollect.system.progress import ProgressCallback
 
 _BATCH = 4 << 20
 _TAIL = 1_024
@@ -71,7 +72,9 @@ class Sender:
         self._saved_at = time.monotonic()
         self._is_changed = False
 
-    def run(self, changed: Iterable[OutgoingFile], only: set[str] | None, progress: Progress | None) -> None:
+    def run(
+        self, changed: Iterable[OutgoingFile], only: set[str] | None, progress: ProgressCallback | None
+    ) -> None:
         """Send them, of some sessions or of all."""
         groups = self._groups(changed, only)
         total, sent = sum(one.size for group in groups for one in group), 0

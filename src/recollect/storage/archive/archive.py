@@ -15,7 +15,7 @@ import contextlib
 import datetime as dt
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -38,9 +38,8 @@ from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.openat import components
 from recollect.system.peek import open_regular
+from recollect.system.progress import ProgressCallback
 from recollect.system.whole_files import write_new
-
-Progress = Callable[[int, int], None]
 
 
 class ArchiveDescription(Struct, frozen=True):
@@ -369,7 +368,7 @@ class Archive:
 
     # --- maintenance --------------------------------------------------------------------------
 
-    def verify(self, progress: Progress | None = None) -> list[ArchiveProblem]:
+    def verify(self, progress: ProgressCallback | None = None) -> list[ArchiveProblem]:
         """Verify every byte of every manifest and object."""
         problems: list[ArchiveProblem] = []
         manifests = self.manifests(problems)

@@ -26,7 +26,7 @@ from recollect.storage.home_border import HomeBorder
 from recollect.system import fsops
 from recollect.system.whole_files import digest
 
-Kind = Literal["replace", "create", "remove", "move"]
+StepKind = Literal["replace", "create", "remove", "move"]
 _HINT = "nothing was changed"
 
 
@@ -105,13 +105,13 @@ class JournalFile(NamedTuple):
     seen: FileState
 
 
-Content = bytes | Iterable[bytes] | JournalFile
+FileContent = bytes | Iterable[bytes] | JournalFile
 
 
 class Step(Struct, frozen=True):
     """One step, for printing. Sizes are None where unknown, as for a stream or a directory."""
 
-    kind: Kind
+    kind: StepKind
     path: Path
     target: Path | None = None
     bytes_before: int | None = None
@@ -121,11 +121,11 @@ class Step(Struct, frozen=True):
 class PlannedStep(NamedTuple):
     """One step, ready to be carried out."""
 
-    kind: Kind
+    kind: StepKind
     path: Path
     target: Path | None = None
     before: FileState | None = None
-    content: Content = b""
+    content: FileContent = b""
     mode: int = fsops.FILE_MODE
     mtime_ns: int | None = None
     is_copied: bool = False

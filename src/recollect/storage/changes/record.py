@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from recollect.errors import NotFound, UsageError
-from recollect.storage.changes.plan import FileState, Kind, is_there, rebased, seen_or_none
+from recollect.storage.changes.plan import FileState, StepKind, is_there, rebased, seen_or_none
 from recollect.system import fsops, openat
 
 State = Literal["preparing", "ready", "done", "rolled-back"]
@@ -50,7 +50,7 @@ class RecordedStep(Struct, frozen=True):
     ``is_copied``: a move to another file system. ``seal`` is what its source was like when it was copied.
     """
 
-    kind: Kind
+    kind: StepKind
     path: str
     target: str | None = None
     before: FileState | None = None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.codex_shapes import fitted_line, meta_of
 from recollect.storage.foreign.codex_usage import vector
-from recollect.storage.foreign.lines import Line
+from recollect.storage.foreign.lines import LineFields
 from recollect.storage.foreign.loose import Fields, parsed
 from recollect.storage.foreign.mirror import AgentMirror, originals
 
 
-def chain_before(into: AgentMirror, log: str, rollout: str, end: int) -> list[Line]:
+def chain_before(into: AgentMirror, log: str, rollout: str, end: int) -> list[LineFields]:
     """The conversation of a rollout up to an ordinal, first entry first."""
-    by_id: dict[str, Line] = {}
+    by_id: dict[str, LineFields] = {}
     leaf, name = None, ""
     for line in into.lines(log):
         if line.get("type") == made.SOURCE:
@@ -23,7 +23,7 @@ def chain_before(into: AgentMirror, log: str, rollout: str, end: int) -> list[Li
         is_own = "original" not in line and "forkedFrom" in line
         if (rollout in name or is_own) and line.get("ordinal", end) < end:
             leaf = line["uuid"]
-    chain: list[Line] = []
+    chain: list[LineFields] = []
     while leaf in by_id and len(chain) <= len(by_id):
         line = by_id[leaf]
         chain.append({key: value for key, value in line.items() if not key.startswith("original")})
@@ -55,7 +55,7 @@ def total_before(
     return total
 
 
-def is_prompt_line(line: Line) -> bool:
+def is_prompt_line(line: LineFields) -> bool:
     """Whether an entry is a prompt for a roll-back: what a person typed, or a sub-agent told."""
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recollect.model.json.text import loose_value
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.edits import in_patch
-from recollect.storage.foreign.lines import Line
+from recollect.storage.foreign.lines import LineFields
 from recollect.storage.foreign.loose import Fields
 
 _EXIT = re.compile(r"(?:Process exited with code|Exit code:) (\d+)|\"exit_code\": ?(\d+)")
@@ -34,7 +34,7 @@ def parts_of(item: Fields) -> Iterator[Fields]:
             yield part
 
 
-def block_of(part: Fields) -> Line | None:
+def block_of(part: Fields) -> LineFields | None:
     """A text or a picture; None for an empty text, and for what is not known its type."""
     text, url = part.get("text"), part.get("image_url")
     if isinstance(text, str):
@@ -44,7 +44,7 @@ def block_of(part: Fields) -> Line | None:
     return {"type": "text", "text": f"[{part.get('type')}]"}
 
 
-def _image(url: str) -> Line:
+def _image(url: str) -> LineFields:
     head, comma, data = url.partition(",")
     if comma and head.startswith("data:") and head.endswith(";base64"):
         media = head.removeprefix("data:").removesuffix(";base64")
@@ -60,7 +60,7 @@ def result_blocks(output: object) -> object:
     return "" if output is None else made.encode(output).decode()
 
 
-def edits_of(given: object) -> list[Line]:
+def edits_of(given: object) -> list[LineFields]:
     """The files of a patch: a tool of its own, an argument of one, or a text that a shell passes on."""
     said: Fields = given if isinstance(given, dict) else {}
     words = next((said[name] for name in ("input", "patch", "command", "cmd") if name in said), "")

@@ -28,7 +28,7 @@ from recollect.storage.foreign.codex_state import RolloutState
 from recollect.storage.foreign.codex_usage import CallCounter
 from recollect.storage.foreign.edits import with_changes
 from recollect.storage.foreign.growth import Unit
-from recollect.storage.foreign.lines import Line
+from recollect.storage.foreign.lines import LineFields
 from recollect.storage.foreign.loose import Fields, parsed, translated
 from recollect.storage.foreign.mirror import AgentMirror, Placed
 
@@ -99,7 +99,7 @@ class RolloutReader:
 
     def take(self, lines: list[bytes]) -> None:
         state = self._state
-        found: list[Line] = []
+        found: list[LineFields] = []
         for raw in lines:
             line, odd = fitted_line(parsed(raw))
             if not self._log:
@@ -111,7 +111,7 @@ class RolloutReader:
             found = [made.only_new(line, known) for line in found]
         self._into.append(self._log, found, (self._unit.source, state.growth.generation))
 
-    def _begin(self, first: Line) -> None:
+    def _begin(self, first: LineFields) -> None:
         """Where the rollout belongs, by its first line, or as it was decided before."""
         state, voice = self._state, self._voice
         if not state.thread:
@@ -188,7 +188,7 @@ class RolloutReader:
 
     # ---- one line --------------------------------------------------------------------------------------------
 
-    def _translated(self, line: Line) -> list[Line]:
+    def _translated(self, line: LineFields) -> list[LineFields]:
         voice = self._voice
         time, kind, payload = line.get("timestamp"), line.get("type"), line.get("payload")
         voice.at = time if isinstance(time, str) else voice.at
@@ -205,7 +205,7 @@ class RolloutReader:
                 one["ordinal"] = ordinal
         return found
 
-    def _meaning(self, line: Line, kind: object, payload: object) -> list[Line]:
+    def _meaning(self, line: LineFields, kind: object, payload: object) -> list[LineFields]:
         """What a line says, apart from usage."""
         if not isinstance(payload, dict):
             # The bare era: items as they are, and before and between them a first line and marks of a state.
@@ -217,7 +217,7 @@ class RolloutReader:
         is_known = kind in _SILENT_LINES
         return [self._silent(line) if is_known else made.record(self._voice, f"codex:{kind}")]
 
-    def _silent(self, line: Line) -> Line:
+    def _silent(self, line: LineFields) -> LineFields:
         return made.record(self._voice, recordType=line.get("type") or line.get("record_type") or "meta")
 
     def _copies(self) -> None:
@@ -228,7 +228,7 @@ class RolloutReader:
         source = state.origin if state.origin != state.thread else state.forked_from
         self._voice.copied_from = (source or "unknown") if is_copy else None
 
-    def _without_false_copies(self, found: list[Line]) -> list[Line]:
+    def _without_false_copies(self, found: list[LineFields]) -> list[LineFields]:
         """Without ids of turns nothing says where a copy ends: what the original does not have is this thread's own."""
         if self._voice.copied_from is None or self._state.turn or not self._state.copy_of:
             return found
@@ -240,7 +240,7 @@ class RolloutReader:
                 line.pop("forkedFrom", None)
         return found
 
-    def meta(self, meta: Fields) -> list[Line]:
+    def meta(self, meta: Fields) -> list[LineFields]:
         state, voice = self._state, self._voice
         own = meta.get("id")
         if isinstance(own, str):
@@ -256,7 +256,7 @@ class RolloutReader:
             state.is_reviewer = meta.get("source") == {"subagent": "review"}
         return [made.record(voice, recordType="session_meta")]
 
-    def item(self, item: Fields) -> list[Line]:
+    def item(self, item: Fields) -> list[LineFields]:
         kind = item.get("type")
         handler = _ITEMS.get(str(kind))
         if handler is not None:
@@ -265,7 +265,7 @@ class RolloutReader:
             return [self._silent(item)]
         return [made.record(self._voice, f"codex:{kind}")]
 
-    def message(self, item: Fields) -> list[Line]:
+    def message(self, item: Fields) -> list[LineFields]:
         voice, role = self._voice, item.get("role")
         blocks = [block for part in parts_of(item) if (block := block_of(part)) is not None]
         if not blocks:
@@ -278,7 +278,7 @@ class RolloutReader:
             return [made.user(voice, plain)]
         return [made.user(voice, blocks, isMeta=True)]
 
-    def reasoning(self, item: Fields) -> list[Line]:
+    def reasoning(self, item: Fields) -> list[LineFields]:
         texts = [
             part.get("text")
             for key in ("summary", "content")
@@ -294,7 +294,7 @@ class RolloutReader:
             )
         ]
 
-    def call(self, item: Fields) -> list[Line]:
+    def call(self, item: Fields) -> list[LineFields]:
         call = str(item.get("call_id") or item.get("id") or "")
         name = str(item.get("name") or item.get("type"))
         space = item.get("namespace")
@@ -308,7 +308,7 @@ class RolloutReader:
         block = {"type": "tool_use", "id": call, "name": name, "input": given}
         return [made.assistant(self._voice, self._state.model, block)]
 
-    def output(self, item: Fields) -> list[Line]:
+    def output(self, item: Fields) -> list[LineFields]:
         call, output = str(item.get("call_id") or ""), item.get("output")
         name = self._state.calls.pop(call, None)
         if name == "spawn_agent":
@@ -319,7 +319,7 @@ class RolloutReader:
         line = made.result(self._voice, call, told, is_error=failed)
         return [line if failed or was_refused(output) else with_changes(line, changed)]
 
-    def search(self, item: Fields) -> list[Line]:
+    def search(self, item: Fields) -> list[LineFields]:
         action = item.get("action")
         asked = action if isinstance(action, dict) else {}
         self._state.searches += asked.get("type") == "search"
@@ -327,7 +327,7 @@ class RolloutReader:
         block = {"type": "server_tool_use", "id": call, "name": "web_search", "input": asked}
         return [made.assistant(self._voice, self._state.model, block)]
 
-    def told_by_agent(self, item: Fields) -> list[Line]:
+    def told_by_agent(self, item: Fields) -> list[LineFields]:
         """A roll-back counts it as a prompt. It is one for a sub-agent, but nothing that the user of a session typed."""
         self._state.prompts.append(self._voice.leaf)
         texts = [str(part.get("text") or "") for part in parts_of(item)]
@@ -335,11 +335,11 @@ class RolloutReader:
         aside = {"isMeta": True, made.TOLD_BY: author} if self._voice.agent is None else {}
         return [made.user(self._voice, f"{author}: " + "\n".join(texts), **aside)]
 
-    def communication(self, payload: Fields) -> list[Line]:
+    def communication(self, payload: Fields) -> list[LineFields]:
         content = [{"type": "input_text", "text": payload.get("content")}]
         return self.told_by_agent({"author": payload.get("author"), "content": content})
 
-    def event(self, event: Fields) -> list[Line]:
+    def event(self, event: Fields) -> list[LineFields]:
         kind = event.get("type")
         if kind == "thread_rolled_back":
             return self._rolled_back(event)
@@ -369,7 +369,7 @@ class RolloutReader:
             place = self._into.place(thread, self._voice.cwd, session=self._voice.session, agent=thread)
             self._into.note_agent(place, {"toolUseId": call})
 
-    def _rolled_back(self, event: Fields) -> list[Line]:
+    def _rolled_back(self, event: Fields) -> list[LineFields]:
         turns, prompts = event.get("num_turns"), self._state.prompts
         dropped = min(turns if isinstance(turns, int) else 0, len(prompts))
         if dropped > 0:
@@ -378,13 +378,13 @@ class RolloutReader:
         self._voice.epoch += 1
         return [made.note(self._voice, "rolled_back", f"Rolled back {turns} turns")]
 
-    def compacted(self, payload: Fields) -> list[Line]:
+    def compacted(self, payload: Fields) -> list[LineFields]:
         return made.compaction(
             self._voice, str(payload.get("message") or "(compacted by the provider: no text)")
         )
 
 
-_ITEMS: dict[str, Callable[[RolloutReader, Fields], list[Line]]] = {
+_ITEMS: dict[str, Callable[[RolloutReader, Fields], list[LineFields]]] = {
     "message": RolloutReader.message,
     "reasoning": RolloutReader.reasoning,
     "function_call": RolloutReader.call,
@@ -399,7 +399,7 @@ _ITEMS: dict[str, Callable[[RolloutReader, Fields], list[Line]]] = {
 }
 
 
-_LINES: dict[str, Callable[[RolloutReader, Fields], list[Line]]] = {
+_LINES: dict[str, Callable[[RolloutReader, Fields], list[LineFields]]] = {
     "response_item": RolloutReader.item,
     "event_msg": RolloutReader.event,
     "session_meta": RolloutReader.meta,

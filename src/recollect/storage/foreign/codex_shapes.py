@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from recollect.storage.foreign.lines import Line
+from recollect.storage.foreign.lines import LineFields
 from recollect.storage.foreign.loose import COUNT, MOMENT, Fields, FittedRecord, Shape, fitted
 
 ROLLOUT = re.compile(
@@ -81,7 +81,7 @@ def fitted_line(said: object) -> FittedRecord:
     return fitted(said, _LINE | {"payload": inner or {}})
 
 
-def meta_of(line: Line) -> Fields:
+def meta_of(line: LineFields) -> Fields:
     """What a session says of itself in its first line; nothing where this is another one."""
     payload = line.get("payload")
     if line.get("type") == "session_meta" and isinstance(payload, dict):

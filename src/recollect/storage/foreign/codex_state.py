@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from recollect.storage.foreign.growth import Growth
-from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.lines import LineFields, Voice
 
 
 class RolloutState(Struct, kw_only=True):
@@ -29,4 +29,4 @@ class RolloutState(Struct, kw_only=True):
     tier: str | None = None  # of the service, where the client says it
     prompts: list[str | None] = []  # the entry before each prompt, for rolling back
     calls: dict[str, str] = {}  # open calls by id: the tool
-    edits: dict[str, list[Line]] = {}  # what open calls are to change
+    edits: dict[str, list[LineFields]] = {}  # what open calls are to change

@@ -5,7 +5,7 @@ from __future__ import annotations
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.codex_shapes import COUNTS
 from recollect.storage.foreign.codex_state import RolloutState
-from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.lines import LineFields, Voice
 from recollect.storage.foreign.loose import Fields
 
 # How many turns back a count may belong to.
@@ -23,7 +23,7 @@ class CallCounter:
     def __init__(self, state: RolloutState) -> None:
         self._state = state
 
-    def of(self, kind: object, payload: Fields, voice: Voice) -> list[Line]:
+    def of(self, kind: object, payload: Fields, voice: Voice) -> list[LineFields]:
         state, event = self._state, payload.get("type")
         if kind == "turn_context":
             state.turn = payload.get("turn_id") or state.turn
@@ -45,7 +45,7 @@ class CallCounter:
             return self._counted(payload["info"], voice)
         return []
 
-    def _recorded(self, payload: Fields, voice: Voice) -> list[Line]:
+    def _recorded(self, payload: Fields, voice: Voice) -> list[LineFields]:
         state, turn = self._state, payload.get("turn_id")
         if isinstance(turn, str) and turn not in state.recorded:
             state.recorded = [*state.recorded[-_TURNS_KEPT:], turn]
@@ -53,7 +53,7 @@ class CallCounter:
         # Not every service gives its responses names of their own; a copy keeps the turn.
         return self._call(voice, made.key_of("codex", payload.get("response_id"), turn), turn, counts)
 
-    def _counted(self, info: Fields, voice: Voice) -> list[Line]:
+    def _counted(self, info: Fields, voice: Voice) -> list[LineFields]:
         state = self._state
         total, last = vector(info.get("total_token_usage")), vector(info.get("last_token_usage"))
         is_call = last[0] + last[3] > 0
@@ -75,7 +75,7 @@ class CallCounter:
             key = made.key_of("codex-thread", state.origin, total, last)
         return self._call(voice, key, state.turn, last)
 
-    def _call(self, voice: Voice, key: str, turn: object, counts: tuple[int, ...]) -> list[Line]:
+    def _call(self, voice: Voice, key: str, turn: object, counts: tuple[int, ...]) -> list[LineFields]:
         state = self._state
         model = state.models.get(turn, state.model) if isinstance(turn, str) else state.model
         whole, cached, written, output, thought = counts

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-from recollect.storage.foreign.lines import Line
+from recollect.storage.foreign.lines import LineFields
 
 CHANGED = "changedFiles"
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _PATCH = re.compile(r"\*\*\* Begin Patch\n(.*?)(?:\n\*\*\* End Patch|\Z)", re.DOTALL)
 _FILE = re.compile(r"\*\*\* (Add File|Update File|Delete File|Move to): (.+)")
 
-Fields = dict[str, Any]
-
 
 def written(
     path: object, content: object, *, original: object = None, created: bool = False, diff: object = None
-) -> list[Line]:
+) -> list[LineFields]:
     """A file that has this content now; nothing where a path or a content is missing."""
     if not isinstance(path, str) or not path or not isinstance(content, str):
         return []
-    found: Line = {"filePath": path, "content": content, "type": "create" if created else "update"}
+    found: LineFields = {"filePath": path, "content": content, "type": "create" if created else "update"}
     if isinstance(original, str) and not created:
         found["originalFile"] = original
     return [found | _patch(diff)]
@@ -34,7 +31,7 @@ def written(
 
 def replaced(
     path: object, edits: Iterable[tuple[object, object, object]], *, diff: object = None
-) -> list[Line]:
+) -> list[LineFields]:
     """A file in which texts were replaced: old, new, and whether everywhere."""
     steps = [
         {"old_string": old, "new_string": new, "replace_all": everywhere is True}
@@ -46,7 +43,7 @@ def replaced(
     return [{"filePath": path, "edits": steps} | _patch(diff)]
 
 
-def shown(display: object) -> list[Line]:
+def shown(display: object) -> list[LineFields]:
     """What Gemini CLI and Qwen Code show of a change: both contents, and how they differ."""
     said = display if isinstance(display, dict) else {}
     before, after = said.get("originalContent"), said.get("newContent")
@@ -56,9 +53,9 @@ def shown(display: object) -> list[Line]:
     return written(said.get("filePath"), after, original=before, created=created, diff=said.get("fileDiff"))
 
 
-def in_patch(text: str, directory: str = "") -> list[Line]:
+def in_patch(text: str, directory: str = "") -> list[LineFields]:
     """The files of an ``apply_patch`` text. Its pieces have no line numbers: each is a replacement."""
-    found: list[Line] = []
+    found: list[LineFields] = []
     for patch in _PATCH.finditer(text):
         for verb, path, body in _sections(patch[1]):
             where = f"{directory.rstrip('/')}/{path}" if directory and not path.startswith("/") else path
@@ -72,7 +69,7 @@ def in_patch(text: str, directory: str = "") -> list[Line]:
     return found
 
 
-def with_changes(line: Line, changed: list[Line]) -> Line:
+def with_changes(line: LineFields, changed: list[LineFields]) -> LineFields:
     """A result with what it changed. The id of the line does not depend on it."""
     return line | {"toolUseResult": {CHANGED: changed}} if changed else line
 
@@ -107,9 +104,9 @@ def _pieces(body: list[str]) -> Iterator[tuple[str, str, bool]]:
         piece = []
 
 
-def _patch(diff: object) -> Line:
+def _patch(diff: object) -> LineFields:
     """The pieces of a unified diff."""
-    hunks: list[Line] = []
+    hunks: list[LineFields] = []
     for line in diff.split("\n") if isinstance(diff, str) else ():
         matched = _HUNK.match(line)
         if matched is not None:

@@ -35,7 +35,7 @@ from recollect.storage.foreign.growth import (
     walked,
     whole_document,
 )
-from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.lines import LineFields, Voice
 from recollect.storage.foreign.loose import (
     COUNT,
     MOMENT,
@@ -51,7 +51,7 @@ from recollect.storage.foreign.mirror import AgentMirror, Placed
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 from recollect.system.peek import ReadProblems
 
-Message = dict[str, Any]
+_GeminiMessage = dict[str, Any]
 
 # 2: sessions of clients before 0.29 have the directory they worked in.
 TRANSLATION = 2
@@ -204,9 +204,9 @@ def _before(unit: Unit, growth: Growth, new: list[bytes]) -> bytes:
 class _FoldedFile:
     """One session file as a whole."""
 
-    def __init__(self, unit: Unit, into: AgentMirror, records: list[Message]) -> None:
+    def __init__(self, unit: Unit, into: AgentMirror, records: list[_GeminiMessage]) -> None:
         self._unit, self._into, self._records = unit, into, records
-        meta: Message = {}
+        meta: _GeminiMessage = {}
         for one in records:
             meta |= {key: value for key, value in {**one, **_set_of(one)}.items() if key != "messages"}
         self._meta = meta
@@ -214,9 +214,9 @@ class _FoldedFile:
         self._log = into.log(self._place)
         self._known = into.known_ids(self._log)
         self._seed = self._place.agent or self._place.session
-        self._found: list[Line] = []
+        self._found: list[LineFields] = []
 
-    def _placed(self, meta: Message) -> Placed:
+    def _placed(self, meta: _GeminiMessage) -> Placed:
         path, into, cwd, project = self._unit.path, self._into, self._directory, self._project.name
         if path.parent.name != "chats":
             return into.place(path.stem, cwd, session=path.parent.name, agent=path.stem, project=project)
@@ -240,7 +240,7 @@ class _FoldedFile:
         if isinstance(title, str) and self._place.agent is None:
             into.title(self._place.session, title, made.titled(self._place.session, title))
 
-    def _remarks(self, record: Message, odd: list[str]) -> Iterator[Line]:
+    def _remarks(self, record: _GeminiMessage, odd: list[str]) -> Iterator[LineFields]:
         """What is not known of a record, told once."""
         calls = [call for one in _every_message([record]) for call in _calls_of(one)]
         if any(call.get("result") and not parts.results(call["result"]) for call in calls):
@@ -278,8 +278,8 @@ class _FoldedFile:
     # ---- the fold ------------------------------------------------------------------------------------------
 
     def _fold(self) -> None:
-        view: dict[str, Message] = {}
-        known: dict[str, Message] = {}
+        view: dict[str, _GeminiMessage] = {}
+        known: dict[str, _GeminiMessage] = {}
         for record in self._records:
             target = record.get("$rewindTo")
             listed = _set_of(record).get("messages")
@@ -301,7 +301,7 @@ class _FoldedFile:
         voice.leaf = self._entries(view)
         self._found = self._into.ended(self._log, self._found, voice)
 
-    def _entries(self, view: dict[str, Message]) -> str | None:
+    def _entries(self, view: dict[str, _GeminiMessage]) -> str | None:
         """The entries of a view that are not in the log yet; the last entry of the view."""
         if not any(_is_spoken(one) for one in view.values()):
             return None
@@ -316,10 +316,10 @@ class _FoldedFile:
                     self._found.append(line)
         return voice.leaf
 
-    def _translated(self, message: Message, voice: Voice, answered: set[object]) -> list[Line]:
+    def _translated(self, message: _GeminiMessage, voice: Voice, answered: set[object]) -> list[LineFields]:
         return list(self._said(message, voice, answered))
 
-    def _said(self, message: Message, voice: Voice, answered: set[object]) -> Iterator[Line]:
+    def _said(self, message: _GeminiMessage, voice: Voice, answered: set[object]) -> Iterator[LineFields]:
         kind, told = message.get("type"), message.get("content")
         if kind == "gemini":
             yield from self._answer(message, voice)
@@ -336,7 +336,7 @@ class _FoldedFile:
             elif said:
                 yield made.user(voice, said[0]["text"] if len(said) == 1 and "text" in said[0] else said)
 
-    def _answer(self, message: Message, voice: Voice) -> Iterator[Line]:
+    def _answer(self, message: _GeminiMessage, voice: Voice) -> Iterator[LineFields]:
         thoughts = [
             parts.thinking("\n".join(filter(None, (one.get("subject"), one.get("description")))))
             for one in _dicts(message.get("thoughts"))
@@ -359,7 +359,7 @@ class _FoldedFile:
             if isinstance(call.get("agentId"), str):
                 self._sent(call)
 
-    def _sent(self, call: Message) -> None:
+    def _sent(self, call: _GeminiMessage) -> None:
         agent = str(call["agentId"])
         place = self._into.place(agent, "", session=self._place.session, agent=agent)
         self._into.note_agent(place, {"toolUseId": call.get("id"), "description": call.get("description")})
@@ -394,7 +394,7 @@ class _FoldedFile:
             )
 
 
-def _record_kind(record: Message) -> str | None:
+def _record_kind(record: _GeminiMessage) -> str | None:
     """What a record is; None where it is of no known kind."""
     for name in ("$rewindTo", "$set"):
         if name in record:
@@ -404,12 +404,12 @@ def _record_kind(record: Message) -> str | None:
     return "session" if "sessionId" in record else None
 
 
-def _set_of(record: Message) -> Message:
+def _set_of(record: _GeminiMessage) -> _GeminiMessage:
     given = record.get("$set")
     return given if isinstance(given, dict) else {}
 
 
-def _merged(known: dict[str, Message], message: Message) -> Message:
+def _merged(known: dict[str, _GeminiMessage], message: _GeminiMessage) -> _GeminiMessage:
     """A message with what an earlier line of the same id and type said besides."""
     name = message["id"]
     before = known.get(name)
@@ -418,11 +418,11 @@ def _merged(known: dict[str, Message], message: Message) -> Message:
     return known[name]
 
 
-def _messages_in(listed: object) -> Iterator[Message]:
+def _messages_in(listed: object) -> Iterator[_GeminiMessage]:
     return (one for one in _dicts(listed) if isinstance(one.get("id"), str))
 
 
-def _every_message(records: Iterable[Message]) -> Iterator[Message]:
+def _every_message(records: Iterable[_GeminiMessage]) -> Iterator[_GeminiMessage]:
     for record in records:
         if isinstance(record.get("id"), str):
             yield record
@@ -430,11 +430,11 @@ def _every_message(records: Iterable[Message]) -> Iterator[Message]:
             yield from _messages_in(holder.get("messages"))
 
 
-def _calls_of(message: Message) -> list[Message]:
+def _calls_of(message: _GeminiMessage) -> list[_GeminiMessage]:
     return list(_dicts(message.get("toolCalls")))
 
 
-def _edits_of(call: Message) -> list[Line]:
+def _edits_of(call: _GeminiMessage) -> list[LineFields]:
     """What a call changed: as the client shows it, or as it was asked for (0.24 shows nothing)."""
     given = call.get("args")
     if call.get("status") != "success" or not isinstance(given, dict):
@@ -449,7 +449,7 @@ def _edits_of(call: Message) -> list[Line]:
     )
 
 
-def _is_spoken(message: Message) -> bool:
+def _is_spoken(message: _GeminiMessage) -> bool:
     """Whether a message is more than the context that every session begins with."""
     return not (message.get("type") == "user" and _text(message.get("content")).lstrip().startswith(_CONTEXT))
 
@@ -458,5 +458,5 @@ def _text(told: object) -> str:
     return "\n".join(str(part["text"]) for part in parts.parts_of(told) if isinstance(part.get("text"), str))
 
 
-def _dicts(listed: object) -> Iterator[Message]:
+def _dicts(listed: object) -> Iterator[_GeminiMessage]:
     return (one for one in listed if isinstance(one, dict)) if isinstance(listed, list) else iter(())

@@ -24,7 +24,7 @@ from recollect.model.made_ids import derived_uuid
 
 SOURCE, RECORD, USAGE = "foreign-source", "foreign-record", "foreign-usage"
 TOLD_BY = "toldBy"  # the sub-agent that wrote a message in the user's name
-Line = dict[str, Any]
+LineFields = dict[str, Any]
 
 encode = msgspec.json.encode
 
@@ -44,21 +44,21 @@ class Voice(Struct, kw_only=True):
     copied_from: str | None = None  # the session whose lines these are copies of
 
 
-def link(voice: Voice, kind: str, body: Mapping[str, object]) -> Line:
+def link(voice: Voice, kind: str, body: Mapping[str, object]) -> LineFields:
     """The next link of the conversation."""
     content = encode(body, order="deterministic").decode()
     uuid = derived_uuid(f"{voice.leaf or voice.seed}\0{kind}\0{content}", voice.epoch)
-    line: Line = {"type": kind, "uuid": uuid, "parentUuid": voice.leaf, **_place(voice), **body}
+    line: LineFields = {"type": kind, "uuid": uuid, "parentUuid": voice.leaf, **_place(voice), **body}
     voice.leaf = uuid
     return line
 
 
-def user(voice: Voice, content: object, **more: object) -> Line:
+def user(voice: Voice, content: object, **more: object) -> LineFields:
     """A prompt, a result or a note in the user's name."""
     return link(voice, "user", {"message": {"role": "user", "content": content}, **more})
 
 
-def assistant(voice: Voice, model: str | None, *blocks: Mapping[str, object]) -> Line:
+def assistant(voice: Voice, model: str | None, *blocks: Mapping[str, object]) -> LineFields:
     """What the model said or called; each line is an answer of its own, its usage stands elsewhere.
 
     A model that the client does not name is none of Claude's.
@@ -69,18 +69,18 @@ def assistant(voice: Voice, model: str | None, *blocks: Mapping[str, object]) ->
     return line
 
 
-def result(voice: Voice, call: str, content: object, *, is_error: bool = False, **more: object) -> Line:
+def result(voice: Voice, call: str, content: object, *, is_error: bool = False, **more: object) -> LineFields:
     """What a tool returned."""
-    block: Line = {"type": "tool_result", "tool_use_id": call, "content": content}
+    block: LineFields = {"type": "tool_result", "tool_use_id": call, "content": content}
     return user(voice, [{**block, "is_error": True} if is_error else block], **more)
 
 
-def note(voice: Voice, subtype: str, text: str, level: str = "info") -> Line:
+def note(voice: Voice, subtype: str, text: str, level: str = "info") -> LineFields:
     """A note of the client."""
     return link(voice, "system", {"subtype": subtype, "content": text, "level": level})
 
 
-def compaction(voice: Voice, summary: str, trigger: str = "auto") -> list[Line]:
+def compaction(voice: Voice, summary: str, trigger: str = "auto") -> list[LineFields]:
     """A cut: what stands before it is no longer sent, the summary is."""
     before = voice.leaf
     boundary = link(
@@ -96,10 +96,10 @@ def compaction(voice: Voice, summary: str, trigger: str = "auto") -> list[Line]:
     return [boundary, user(voice, summary, isCompactSummary=True)]
 
 
-def usage(voice: Voice, key: str, model: str | None, counts: Mapping[str, int], **more: object) -> Line:
+def usage(voice: Voice, key: str, model: str | None, counts: Mapping[str, int], **more: object) -> LineFields:
     """One model call. ``key`` is the same in every copy of it; ``counts`` are disjoint."""
     searches = counts.get("web_searches", 0)
-    said: Line = {
+    said: LineFields = {
         "input_tokens": counts.get("input", 0),
         "output_tokens": counts.get("output", 0),
         "cache_read_input_tokens": counts.get("cache_read", 0),
@@ -111,22 +111,22 @@ def usage(voice: Voice, key: str, model: str | None, counts: Mapping[str, int], 
     return {"type": USAGE, **_place(voice), "message": message}
 
 
-def titled(session: str, title: str) -> Line:
+def titled(session: str, title: str) -> LineFields:
     """The name a user gave to a session."""
     return {"type": "custom-title", "customTitle": title, "sessionId": session}
 
 
-def record(voice: Voice, kind: str = RECORD, **more: object) -> Line:
+def record(voice: Voice, kind: str = RECORD, **more: object) -> LineFields:
     """A record that is kept and is no link; one of an unknown type goes by its own name."""
     return {"type": kind, **{key: value for key, value in _place(voice).items() if key != "cwd"}, **more}
 
 
-def source(agent: str, name: str, generation: int) -> Line:
+def source(agent: str, name: str, generation: int) -> LineFields:
     """Whose bytes follow. A file that was rewritten is another generation. The agent is for copies of the log elsewhere."""
     return {"type": SOURCE, "agent": agent, "source": name, "generation": generation}
 
 
-def with_original(lines: list[Line], data: bytes) -> list[Line]:
+def with_original(lines: list[LineFields], data: bytes) -> list[LineFields]:
     """The bytes of the record beside the first of its lines."""
     try:
         lines[0]["original"] = data.decode()
@@ -135,13 +135,13 @@ def with_original(lines: list[Line], data: bytes) -> list[Line]:
     return lines
 
 
-def id_of(line: Line) -> str | None:
+def id_of(line: LineFields) -> str | None:
     """The id of a link or a model call; None for other lines."""
     name: str | None = line.get("uuid") or (line["message"]["id"] if line.get("type") == USAGE else None)
     return name
 
 
-def only_new(line: Line, known: set[str]) -> Line:
+def only_new(line: LineFields, known: set[str]) -> LineFields:
     """A line of a source that is read again: what the log has already is kept as bytes alone."""
     if id_of(line) not in known:
         return line
@@ -173,8 +173,12 @@ def moment(milliseconds: float | None) -> str | None:
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _place(voice: Voice) -> Line:
-    found: Line = {"sessionId": voice.session, "timestamp": voice.at, "isSidechain": voice.agent is not None}
+def _place(voice: Voice) -> LineFields:
+    found: LineFields = {
+        "sessionId": voice.session,
+        "timestamp": voice.at,
+        "isSidechain": voice.agent is not None,
+    }
     for name, value in (
         ("agentId", voice.agent),
         ("cwd", voice.cwd or None),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from recollect.model.json.text import deeper_than, loose_value, may_be_deep
-from recollect.storage.foreign.lines import Line, Voice, key_of, record
+from recollect.storage.foreign.lines import LineFields, Voice, key_of, record
 
 Fields = dict[str, Any]
 # Only dicts: every field of every record is asked, and a check for any mapping takes longer.
@@ -51,7 +51,9 @@ def whole_number(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value in COUNT else 0
 
 
-def translated(agent: str, voice: Voice, odd: list[str], translate: Callable[[], list[Line]]) -> list[Line]:
+def translated(
+    agent: str, voice: Voice, odd: list[str], translate: Callable[[], list[LineFields]]
+) -> list[LineFields]:
     """The lines of a record; a remark for what was not as expected, also where translating it failed."""
     leaf = voice.leaf
     try:
@@ -62,7 +64,7 @@ def translated(agent: str, voice: Voice, odd: list[str], translate: Callable[[],
     return [*found, unexpected(agent, voice, odd)] if odd else found
 
 
-def unexpected(agent: str, voice: Voice, odd: list[str]) -> Line:
+def unexpected(agent: str, voice: Voice, odd: list[str]) -> LineFields:
     """A line of a type that ``check`` counts as unknown: which fields were not understood.
 
     ``about`` is the same where the same is said again.

@@ -32,7 +32,16 @@ from recollect.model.made_ids import derived_uuid
 from recollect.model.project_key import project_key
 from recollect.storage.foreign import todos
 from recollect.storage.foreign.growth import Unit
-from recollect.storage.foreign.lines import SOURCE, USAGE, Line, Voice, encode, note, original_of, source
+from recollect.storage.foreign.lines import (
+    SOURCE,
+    USAGE,
+    LineFields,
+    Voice,
+    encode,
+    note,
+    original_of,
+    source,
+)
 from recollect.storage.foreign.loose import UNEXPECTED
 from recollect.storage.foreign.resumed import Item, MirroredThread
 from recollect.storage.session_files import META, PROJECTS, RESULTS, SUBAGENTS, TODOS
@@ -129,7 +138,7 @@ class AgentMirror:
         self._state = _MirrorState()
         self._undo: list[Callable[[], object]] = []  # what this unit changed in the state
         self._written: dict[str, list[bytes]] = {}
-        self._todos: dict[str, list[Line]] = {}  # the list that a log ends with, where the unit has one
+        self._todos: dict[str, list[LineFields]] = {}  # the list that a log ends with, where the unit has one
 
     @property
     def problems(self) -> list[MirrorProblem]:
@@ -279,7 +288,7 @@ class AgentMirror:
             return f"{PROJECTS}/{place.project}/{place.session}.jsonl"
         return f"{PROJECTS}/{place.project}/{place.session}/{SUBAGENTS}/agent-{place.agent}.jsonl"
 
-    def append(self, log: str, lines: Iterable[Line], origin: tuple[str, int] | None = None) -> None:
+    def append(self, log: str, lines: Iterable[LineFields], origin: tuple[str, int] | None = None) -> None:
         """Lines for a log; written when the unit is done. ``origin`` is the source of their originals.
 
         A log begins with whose it is also where its first lines are of no source: a copy elsewhere says so itself.
@@ -314,7 +323,7 @@ class AgentMirror:
         fsops.make_directories(path.parent)
         fsops.replace_file(path, data)
 
-    def title(self, name: str, title: str, line: Line) -> None:
+    def title(self, name: str, title: str, line: LineFields) -> None:
         """A name that a user gave, written where it is new."""
         place = self._state.placed.get(name)
         if place is not None and place.title != title:
@@ -329,7 +338,7 @@ class AgentMirror:
         """The log that goes by another name."""
         return self._state.aliases.get(alias)
 
-    def lines(self, log: str) -> Iterator[Line]:
+    def lines(self, log: str) -> Iterator[LineFields]:
         """The lines of a log, those not yet written included."""
         with contextlib.suppress(FileNotFoundError), (self.root / log).open("rb") as file:
             for line in file:
@@ -351,7 +360,7 @@ class AgentMirror:
                 found.add(str(line["about"]))
         return found
 
-    def ended(self, log: str, found: list[Line], voice: Voice) -> list[Line]:
+    def ended(self, log: str, found: list[LineFields], voice: Voice) -> list[LineFields]:
         """New entries of a log that has to end where ``voice`` does.
 
         Where others follow that entry, a note after it says that the conversation goes on from there.

@@ -20,10 +20,10 @@ from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.edits import in_patch, replaced, with_changes, written
 from recollect.storage.foreign.growth import Unit
-from recollect.storage.foreign.lines import Line, Voice
-from recollect.storage.foreign.loose import parsed, unexpected
+from recollect.storage.foreign.lines import LineFields, Voice
+from recollect.storage.foreign.loose import Fields, parsed, unexpected
 from recollect.storage.foreign.mirror import AgentMirror, Placed
-from recollect.storage.foreign.opencode_store import Fields, OpenCodeRecord, OpenCodeRecords, read, units
+from recollect.storage.foreign.opencode_store import OpenCodeRecord, OpenCodeRecords, read, units
 from recollect.storage.foreign.parts import thinking, tool_use
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 
@@ -212,7 +212,7 @@ class _OpenCodeSessions:
 
     # ---- the conversation ------------------------------------------------------------------------------------
 
-    def _entries(self, session: str, place: Placed) -> Iterator[list[Line]]:
+    def _entries(self, session: str, place: Placed) -> Iterator[list[LineFields]]:
         """What was removed or reverted, each run of it as a branch; then the conversation as it is."""
         messages = self.spoken.get(session, [])
         reverted = self._reverted(session, messages)
@@ -239,7 +239,7 @@ class _OpenCodeSessions:
             return set()
         return set(names[names.index(revert["messageID"]) + bool(revert.get("partID")) :])
 
-    def _chain(self, session: str, place: Placed, messages: Iterable[OpenCodeRecord]) -> Iterator[Line]:
+    def _chain(self, session: str, place: Placed, messages: Iterable[OpenCodeRecord]) -> Iterator[LineFields]:
         voice, origin = self._voice(session, place), self._origin(session)
         for message in messages:
             voice.at = made.moment(_created(message.fields)) or voice.at
@@ -259,14 +259,14 @@ class _OpenCodeSessions:
         found = next((self._firsts[key] for one in copies if (key := _told_when(one)) in self._firsts), None)
         return "unknown" if found is None else self._place(found).session
 
-    def _answered(self, message: Fields, parts: list[Fields], voice: Voice) -> Iterator[Line]:
+    def _answered(self, message: Fields, parts: list[Fields], voice: Voice) -> Iterator[LineFields]:
         model = message.get("modelID")
         if message.get("summary") is True and _is_finished(message):
             yield from made.compaction(voice, "\n".join(_texts(parts)))
             return
-        blocks: list[Line] = []
-        results: list[Line] = []
-        changed: list[Line] = []
+        blocks: list[LineFields] = []
+        results: list[LineFields] = []
+        changed: list[LineFields] = []
         for part in [*parts, {"type": "step-finish"}]:
             kind = part.get("type")
             if kind == "text" and part.get("text") and not part.get("ignored"):
@@ -290,7 +290,7 @@ class _OpenCodeSessions:
             text = said.get("message") if isinstance(said, dict) else None
             yield made.note(voice, "error", str(text or error.get("name") or "error"), "error")
 
-    def _tool(self, part: Fields) -> tuple[Line, list[Line]]:
+    def _tool(self, part: Fields) -> tuple[LineFields, list[LineFields]]:
         state = part.get("state")
         now: Fields = state if isinstance(state, dict) else {}
         call = str(part.get("callID") or part.get("id"))
@@ -298,7 +298,7 @@ class _OpenCodeSessions:
         child = metadata.get("sessionId") if isinstance(metadata, dict) else None
         if isinstance(child, str) and child in self._records.sessions:
             self._into.note_agent(self._place(child), {"toolUseId": call})
-        result: Line = {"type": "tool_result", "tool_use_id": call}
+        result: LineFields = {"type": "tool_result", "tool_use_id": call}
         if now.get("status") == "completed":
             found = [{**result, "content": str(now.get("output") or "")}]
         elif now.get("status") == "error":
@@ -309,7 +309,7 @@ class _OpenCodeSessions:
 
     # ---- usage -----------------------------------------------------------------------------------------------
 
-    def _calls(self, session: str, place: Placed) -> Iterator[Line]:
+    def _calls(self, session: str, place: Placed) -> Iterator[LineFields]:
         voice, origin = self._voice(session, place), self._origin(session)
         version = _version(self._fields(session).get("version"))
         for message in self.spoken.get(session, ()):
@@ -322,7 +322,9 @@ class _OpenCodeSessions:
             if self.session_of(part) == session:
                 yield self._call(voice, key, None, counts, part.fields.get("cost"))
 
-    def _call(self, voice: Voice, key: str, model: object, counts: dict[str, int], cost: object) -> Line:
+    def _call(
+        self, voice: Voice, key: str, model: object, counts: dict[str, int], cost: object
+    ) -> LineFields:
         thought = counts["reasoning"]
         said = {**counts, "output": counts["output"] + thought}
         name = model if isinstance(model, str) else None
@@ -357,7 +359,7 @@ class _OpenCodeSessions:
         return found
 
 
-def _edits_of(part: Fields) -> list[Line]:
+def _edits_of(part: Fields) -> list[LineFields]:
     """What a finished call changed; both contents where the client kept them (1.0 to 1.2)."""
     state = part.get("state")
     now: Fields = state if isinstance(state, dict) else {}
@@ -454,13 +456,13 @@ def _created(fields: Fields) -> float:
     return created if isinstance(created, int | float) and math.isfinite(created) else 0
 
 
-def _asked(parts: list[Fields], voice: Voice) -> Iterator[Line]:
+def _asked(parts: list[Fields], voice: Voice) -> Iterator[LineFields]:
     """A prompt; what the client added to it is a note of its own."""
     sent = [part for part in parts if part.get("type") == "text" and not part.get("ignored")]
     typed = [part for part in sent if not part.get("synthetic")]
     added = [part for part in sent if part.get("synthetic")]
     files = [_file(part) for part in parts if part.get("type") == "file"]
-    blocks: list[Line] = [{"type": "text", "text": text} for text in _texts(typed)] + files
+    blocks: list[LineFields] = [{"type": "text", "text": text} for text in _texts(typed)] + files
     if blocks:
         yield made.user(voice, blocks[0]["text"] if len(blocks) == 1 and "text" in blocks[0] else blocks)
     if _texts(added):
@@ -468,7 +470,7 @@ def _asked(parts: list[Fields], voice: Voice) -> Iterator[Line]:
     yield from _not_sent(parts, voice)
 
 
-def _not_sent(parts: list[Fields], voice: Voice) -> Iterator[Line]:
+def _not_sent(parts: list[Fields], voice: Voice) -> Iterator[LineFields]:
     """Texts that only the client's user sees."""
     for text in _texts(part for part in parts if part.get("ignored")):
         yield made.note(voice, "not_sent", text)
@@ -485,7 +487,7 @@ def _texts(parts: Iterable[Fields]) -> list[str]:
     return [str(part["text"]) for part in parts if part.get("type") == "text" and part.get("text")]
 
 
-def _file(part: Fields) -> Line:
+def _file(part: Fields) -> LineFields:
     url, media = str(part.get("url") or ""), str(part.get("mime") or "")
     head, comma, data = url.partition(",")
     if comma and head.endswith(";base64") and media.startswith("image/"):
@@ -499,6 +501,6 @@ def _kind_of(record: OpenCodeRecord) -> str:
     return made.RECORD if is_known else f"opencode:part:{kind}"
 
 
-def _once(lines: Iterable[Line]) -> list[Line]:
+def _once(lines: Iterable[LineFields]) -> list[LineFields]:
     """Branches share their beginning: each entry is written once, the last one last."""
     return list({line["uuid"]: line for line in lines}.values())

@@ -19,10 +19,8 @@ from typing import Any, NamedTuple
 from recollect.errors import StorageError
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import encode
-from recollect.storage.foreign.loose import COUNT, Shape, fitted, parsed
+from recollect.storage.foreign.loose import COUNT, Fields, Shape, fitted, parsed
 from recollect.system.peek import ReadProblems
-
-Fields = dict[str, Any]
 
 _TABLES = ("project", "session", "message", "part", "todo")
 # A link to a shared session opens it for anyone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recollect.storage.foreign.lines import Line, encode
+from recollect.storage.foreign.lines import LineFields, encode
 from recollect.storage.foreign.loose import Shape
 
 Part = dict[str, Any]
@@ -29,9 +29,9 @@ def parts_of(content: object) -> Iterator[Part]:
             yield part
 
 
-def blocks(content: object) -> list[Line]:
+def blocks(content: object) -> list[LineFields]:
     """What was said, thought and called; results are left to ``results``."""
-    found: list[Line] = []
+    found: list[LineFields] = []
     for part in parts_of(content):
         call, image = part.get("functionCall"), part.get("inlineData")
         text = part.get("text")
@@ -48,9 +48,9 @@ def blocks(content: object) -> list[Line]:
     return found
 
 
-def results(content: object) -> list[Line]:
+def results(content: object) -> list[LineFields]:
     """What tools returned."""
-    found: list[Line] = []
+    found: list[LineFields] = []
     for part in parts_of(content):
         answer = part.get("functionResponse")
         if isinstance(answer, dict):
@@ -58,7 +58,7 @@ def results(content: object) -> list[Line]:
     return found
 
 
-def tool_use(call: object, name: object, given: object) -> Line:
+def tool_use(call: object, name: object, given: object) -> LineFields:
     """A call."""
     return {
         "type": "tool_use",
@@ -68,11 +68,11 @@ def tool_use(call: object, name: object, given: object) -> Line:
     }
 
 
-def tool_result(answer: Part) -> Line:
+def tool_result(answer: Part) -> LineFields:
     """The result of a call, as text where it is text."""
     said = answer.get("response")
     text = said.get("output", said.get("error")) if isinstance(said, dict) else said
-    block: Line = {
+    block: LineFields = {
         "type": "tool_result",
         "tool_use_id": str(answer.get("id") or ""),
         "content": text if isinstance(text, str) else encode(said).decode(),
@@ -80,6 +80,6 @@ def tool_result(answer: Part) -> Line:
     return {**block, "is_error": True} if isinstance(said, dict) and "error" in said else block
 
 
-def thinking(text: str) -> Line:
+def thinking(text: str) -> LineFields:
     """A thought; without a signature the API never takes it back."""
     return {"type": "thinking", "thinking": text, "signature": ""}

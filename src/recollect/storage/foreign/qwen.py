@@ -16,7 +16,7 @@ from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign import edits, parts
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped, walked
-from recollect.storage.foreign.lines import Line, Voice
+from recollect.storage.foreign.lines import LineFields, Voice
 from recollect.storage.foreign.loose import COUNT, MOMENT, Shape, fitted, parsed, translated, whole_number
 from recollect.storage.foreign.mirror import AgentMirror
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
@@ -97,7 +97,7 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     assert place is not None  # noqa: S101 - for the type checker: it was placed when its first line was read
     log = into.log(place)
     known = into.known_ids(log) if state.growth.generation else set()
-    found: list[Line] = []
+    found: list[LineFields] = []
     at = made.moment(unit.stamp[1] / 1e6)  # a line without a time is as old as the one before it
     for raw, (line, odd) in zip(lines, said, strict=True):
         at = line.get("timestamp") or at
@@ -115,7 +115,7 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     return msgspec.msgpack.encode(state)
 
 
-def _placed(unit: Unit, said: list[Line], into: AgentMirror) -> str:
+def _placed(unit: Unit, said: list[LineFields], into: AgentMirror) -> str:
     """Where a chat belongs, by its path and its first line."""
     cwd = next((str(line["cwd"]) for line in said if line.get("cwd")), "")
     if unit.path.parent.name == "chats":
@@ -131,13 +131,13 @@ def _placed(unit: Unit, said: list[Line], into: AgentMirror) -> str:
     return agent
 
 
-def _translated(line: Line, voice: Voice) -> list[Line]:
+def _translated(line: LineFields, voice: Voice) -> list[LineFields]:
     kind, message = line.get("type"), line.get("message")
     told = message.get("parts") if isinstance(message, dict) else None
     if kind in ("user", "tool_result"):
         answers = parts.results(told)
         is_meta = line.get("provenance") not in (None, "real_user") and not answers
-        body: Line = {"message": {"role": "user", "content": answers or parts.blocks(told)}}
+        body: LineFields = {"message": {"role": "user", "content": answers or parts.blocks(told)}}
         told_user = _link(line, voice, "user", body | ({"isMeta": True} if is_meta else {}))
         found = [edits.with_changes(told_user, _edits_of(line.get("toolCallResult")))]
     elif kind == "assistant":
@@ -150,7 +150,7 @@ def _translated(line: Line, voice: Voice) -> list[Line]:
     return found
 
 
-def _edits_of(done: object) -> list[Line]:
+def _edits_of(done: object) -> list[LineFields]:
     return (
         edits.shown(done.get("resultDisplay"))
         if isinstance(done, dict) and done.get("status") == "success"
@@ -158,7 +158,7 @@ def _edits_of(done: object) -> list[Line]:
     )
 
 
-def _system(line: Line, voice: Voice) -> list[Line]:
+def _system(line: LineFields, voice: Voice) -> list[LineFields]:
     subtype, payload = line.get("subtype"), line.get("systemPayload")
     said: dict[str, Any] = payload if isinstance(payload, dict) else {}
     if subtype == _COMPRESSED:
@@ -173,7 +173,7 @@ def _system(line: Line, voice: Voice) -> list[Line]:
     return found
 
 
-def _compression(line: Line, voice: Voice, said: dict[str, Any]) -> list[Line]:
+def _compression(line: LineFields, voice: Voice, said: dict[str, Any]) -> list[LineFields]:
     """The cut is a line of ours; the summary has the id that later lines follow."""
     history = said.get("compressedHistory")
     kept = (
@@ -187,7 +187,7 @@ def _compression(line: Line, voice: Voice, said: dict[str, Any]) -> list[Line]:
     }
     info = said.get("info")
     trigger = info.get("triggerReason") if isinstance(info, dict) else None
-    body: Line = {
+    body: LineFields = {
         "subtype": "compact_boundary",
         "content": "Conversation compacted",
         "compactMetadata": {"trigger": str(trigger or "auto")},
@@ -200,7 +200,7 @@ def _compression(line: Line, voice: Voice, said: dict[str, Any]) -> list[Line]:
     return [boundary, _link({**line, "parentUuid": cut["uuid"]}, voice, "user", summary)]
 
 
-def _call(event: dict[str, Any], voice: Voice, line: Line) -> list[Line]:
+def _call(event: dict[str, Any], voice: Voice, line: LineFields) -> list[LineFields]:
     whole, cached, output, thought = (whole_number(event.get(f"{name}_token_count")) for name in _COUNTS)
     if not whole + output:
         return []  # a stream that was cut: nothing is known of it
@@ -217,7 +217,7 @@ def _call(event: dict[str, Any], voice: Voice, line: Line) -> list[Line]:
     return [found | _origin(line)]
 
 
-def _link(line: Line, voice: Voice, kind: str, body: Line) -> Line:
+def _link(line: LineFields, voice: Voice, kind: str, body: LineFields) -> LineFields:
     """A link with the ids it has in the client's own log."""
     voice.leaf = None
     made_link = made.link(voice, kind, body)
@@ -228,6 +228,6 @@ def _link(line: Line, voice: Voice, kind: str, body: Line) -> Line:
     } | _origin(line)
 
 
-def _origin(line: Line) -> Line:
+def _origin(line: LineFields) -> LineFields:
     origin = line.get("forkedFrom")
     return {"forkedFrom": origin} if isinstance(origin, dict) else {}

@@ -20,7 +20,7 @@ import msgspec
 
 from recollect.model.json.text import loose_value
 from recollect.storage.foreign.growth import Growth, Unit, was_read
-from recollect.storage.foreign.lines import RECORD, SOURCE, USAGE, Line, original_of
+from recollect.storage.foreign.lines import RECORD, SOURCE, USAGE, LineFields, original_of
 from recollect.storage.foreign.loose import UNEXPECTED
 from recollect.storage.home_locks import lock_path
 from recollect.storage.session_files import PROJECTS
@@ -171,7 +171,7 @@ def _by_newline(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in lines[:-1]] + lines[-1:]
 
 
-def _is_made(line: Line, agent: str) -> bool:
+def _is_made(line: LineFields, agent: str) -> bool:
     kind = line.get("type")
     return "uuid" in line or kind in (USAGE, RECORD) or str(kind).startswith(f"{agent}:")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from recollect.storage.foreign.lines import Line
+from recollect.storage.foreign.lines import LineFields
 from recollect.storage.session_files import SUBAGENTS, TODO_MARK
 
 # Which argument of the tool holds the list: Codex, Gemini, OpenCode, Qwen.
@@ -13,11 +13,11 @@ _TOOLS = {"update_plan": "plan", "write_todos": "todos", "todowrite": "todos", "
 _TEXTS = ("content", "step", "description")
 
 
-def listed(line: Line) -> list[Line]:
+def listed(line: LineFields) -> list[LineFields]:
     """The list that a line sets; none where it sets none."""
     if line.get("type") != "assistant":
         return []
-    found: list[Line] = []
+    found: list[LineFields] = []
     for block in line["message"]["content"]:
         given = block.get("input")
         key = _TOOLS.get(str(block.get("name")).lower()) if block.get("type") == "tool_use" else None
@@ -33,7 +33,7 @@ def file_name(log: Path) -> str:
     return f"{log.parent.parent.name}{TODO_MARK}{log.stem.removeprefix('agent-')}.json"
 
 
-def _items(given: object) -> Iterator[Line]:
+def _items(given: object) -> Iterator[LineFields]:
     for item in given if isinstance(given, list) else ():
         text = (
             next((item[name] for name in _TEXTS if item.get(name)), None) if isinstance(item, dict) else None
@@ -41,5 +41,5 @@ def _items(given: object) -> Iterator[Line]:
         if not isinstance(text, str):
             continue
         status = item.get("status")
-        found: Line = {"content": text, "status": status if isinstance(status, str) else "pending"}
+        found: LineFields = {"content": text, "status": status if isinstance(status, str) else "pending"}
         yield found | {name: item[name] for name in ("id", "priority") if isinstance(item.get(name), str)}

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from recollect.errors import LogUnusable
-from recollect.storage.logs.batch import AppendJob, Lines
+from recollect.storage.logs.batch import AppendJob, BatchLines
 from recollect.storage.logs.log import AppendResult, Log, SyncPolicy, checked_job
 
 __all__ = ["AsyncLog"]
@@ -62,7 +62,7 @@ class AsyncLog:
         """Store one line, given without its newline."""
         return (await self.append_many([(line, entry_id)]))[0]
 
-    async def append_many(self, lines: Lines) -> list[AppendResult]:
+    async def append_many(self, lines: BatchLines) -> list[AppendResult]:
         """Store lines with one write and one sync; all are acknowledged or none."""
         if not lines:
             return []

@@ -15,7 +15,7 @@ import msgspec
 from recollect.errors import IdConflict, Outcome, RecollectError
 from recollect.storage.logs.recent_ids import RecentIds
 
-Lines = Sequence[tuple[bytes, str | None]]
+BatchLines = Sequence[tuple[bytes, str | None]]
 
 
 class AppendResult(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class AppendJob:
 
     __slots__ = ("error", "lines", "result", "slots")
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: BatchLines) -> None:
         self.lines = lines
         self.slots: list[tuple[Slot, bool]] = []
         self.result: list[AppendResult] | None = None

@@ -48,7 +48,7 @@ from recollect.errors import (
     SyncFailed,
     UsageError,
 )
-from recollect.storage.logs.batch import AppendJob, AppendResult, BatchLayout, Lines
+from recollect.storage.logs.batch import AppendJob, AppendResult, BatchLayout, BatchLines
 from recollect.storage.logs.group_commit import GroupCommit
 from recollect.storage.logs.log_file import AppendFile
 from recollect.storage.logs.recent_ids import RecentIds
@@ -111,7 +111,7 @@ class Log:
         """Store one line, given without its newline."""
         return self.append_many([(line, entry_id)])[0]
 
-    def append_many(self, lines: Lines) -> list[AppendResult]:
+    def append_many(self, lines: BatchLines) -> list[AppendResult]:
         """Store lines with one write and one sync; all are acknowledged or none."""
         if not lines:
             return []
@@ -261,7 +261,7 @@ class Log:
         self._group = GroupCommit()
 
 
-def checked_job(lines: Lines) -> AppendJob:
+def checked_job(lines: BatchLines) -> AppendJob:
     """A job of these lines, none of which is empty or holds a newline."""
     for line, _ in lines:
         if not line:
