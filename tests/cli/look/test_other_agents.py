@@ -109,6 +109,17 @@ def test_original_files_are_written_into_a_directory(machine: Path, tmp_path: Pa
         assert (target / path.relative_to(machine / ".codex")).read_bytes() == path.read_bytes()
 
 
+def test_models_without_a_price_cost_an_unknown_amount_and_not_0(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny_homes.qwen(own_home / ".qwen")
+    (own_home / ".claude").mkdir()
+    assert main([]) == 0
+    printed = capsys.readouterr().out
+    assert "unknown: no price for qwen3" in printed
+    assert "$0.00" not in printed
+
+
 def test_a_session_without_usage_has_an_unknown_cost(
     own_home: Path, shared: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

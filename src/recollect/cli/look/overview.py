@@ -131,8 +131,11 @@ def _cost(spent: RecentCosts) -> str:
     amounts = ((spent.today, "today"), (spent.last_7_days, "in 7 days"), (spent.last_30_days, "in 30 days"))
     parts = [f"{dollars(amount)} {when}" for amount, when in amounts]
     parts += [] if spent.all_time is None else [f"{dollars(spent.all_time)} in all"]
-    if spent.unpriced:
-        parts.append(f"without {', '.join(map(visible, spent.unpriced))} (no price)")
+    models = ", ".join(map(visible, spent.unpriced))
+    if models and spent.all_time == 0:
+        parts = [f"unknown: no price for {models}"]
+    elif models:
+        parts.append(f"without {models} (no price)")
     if spent.unrecorded_sessions:
         parts.append(unknown)
     if spent.uncertain:
