@@ -70,7 +70,7 @@ from pathlib import Path
 from recollect.cli.main import main
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes, open_home
-from recollect.cli.terminal.plans import own_cache, own_data
+from recollect.cli.terminal.change_plans import own_cache, own_data
 
 class Paper:
     size = (output.terminal_size()[0], 16)
@@ -85,7 +85,7 @@ for line in sys.argv[1:]:
         main(words)
         continue
     options = Namespace(homes=[], data=None)
-    sources = picker.Sources(chosen_homes([]), own_cache(options), own_data(options))
+    sources = picker.PickerSources(chosen_homes([]), own_cache(options), own_data(options))
     shown = picker.Picker(Paper(), sources, "resume", str)
     shown.choice.replace(open_home([]).listed())
     shown._is_loading = False

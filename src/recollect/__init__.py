@@ -163,12 +163,6 @@ if TYPE_CHECKING:
     from recollect.model.search.snippet import Snippet
     from recollect.services.archive.archive import ArchiveFailure
     from recollect.services.check.check import CheckReport, CheckSummary
-    from recollect.services.command_history import (
-        CommandHistory,
-        EnvironmentFile,
-        PlanDocument,
-        TypedCommand,
-    )
     from recollect.services.cost.price import performance, price
     from recollect.services.cost.session_sums import SessionSum
     from recollect.services.documents.blame import (
@@ -195,6 +189,12 @@ if TYPE_CHECKING:
         StatToolDocument,
         TopSessionsDocument,
         UncertaintyDocument,
+    )
+    from recollect.services.history import (
+        CommandHistory,
+        EnvironmentFile,
+        PlanDocument,
+        TypedCommand,
     )
     from recollect.services.homes import Home
     from recollect.services.library.actions import (
@@ -305,7 +305,7 @@ _ROOMS = {
     ),
     "recollect.services.archive.archive": "ArchiveFailure",
     "recollect.services.check.check": "CheckReport CheckSummary",
-    "recollect.services.command_history": "CommandHistory EnvironmentFile PlanDocument TypedCommand",
+    "recollect.services.history": "CommandHistory EnvironmentFile PlanDocument TypedCommand",
     "recollect.services.cost.price": "performance price",
     "recollect.services.cost.session_sums": "SessionSum",
     "recollect.services.documents.blame": (

@@ -26,7 +26,7 @@ from recollect.model.ids import AgentId, SessionId
 from recollect.model.project_key import project_key
 from recollect.model.todo import TodoItem, TodoStatus, decode_todos
 from recollect.provider import ChatMessage, ClaudeStorageProvider
-from recollect.services.command_history import command_history
+from recollect.services.history import command_history
 from recollect.services.homes import Home
 from recollect.services.rewind import planned_rewind, rewind
 from recollect.storage.file_backups import touched_files

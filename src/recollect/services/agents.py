@@ -22,8 +22,8 @@ from recollect.model.conversation.node import Node
 from recollect.model.conversation.tool_calls import tool_calls
 from recollect.model.damage import readable_entries
 from recollect.model.entry import Entry, User
-from recollect.services.history import agent_talk
 from recollect.services.session import Session
+from recollect.services.whole_session import agent_talk
 from recollect.storage.home import AgentFile
 from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.reader import LogReader

@@ -1,212 +1,147 @@
-"""More of a session than the client would load: before compactions, beside the branch, inside agents.
+"""What a client keeps beside the logs: typed prompts, plan documents, and the shell environment of sessions.
 
-``Session.conversation`` is what the client sees. What is here is for people who
-look for something the client no longer shows. A conversation "as before" a
-compaction is found among the lines written before it, because the compaction may
-have put some of them in another place.
+``history.jsonl`` holds what was typed, in all projects; ``plans/`` the documents of plan mode, which entries
+name by their slug; ``session-env/`` what a session's shell was started with. Read-only. What cannot be read
+is in the ``problems`` of its home.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import datetime as dt
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from recollect.errors import Ambiguous, NotFound
-from recollect.model.conversation.agents import inline_roots
-from recollect.model.conversation.chain import Load, grouped
-from recollect.model.conversation.conversation import Conversation, Messages
-from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import LeafMark, Node
-from recollect.model.entry import System
-from recollect.model.ids import short_id
+from recollect.errors import UsageError
+from recollect.services.archive.archive import plan_files
+from recollect.services.homes import Home
 from recollect.services.session import Session
-from recollect.storage.logs.log_graph import LogGraph
+from recollect.storage.prompt_history import Prompt
+from recollect.system.peek import open_regular
+
+_LARGEST = 1 << 20
 
 
-class ConversationSection(Struct, frozen=True):
-    """One way a conversation went: the entries it has alone, in order."""
+class TypedCommand(Struct, frozen=True):
+    """One line that a person typed: a prompt, a slash command or a ``!`` line."""
 
-    leaf: str
-    forked_at: str | None
-    active: bool
-    nodes: list[Node]
-    messages: Messages
-
-
-def is_prompt(node: Node) -> bool:
-    """Whether a person typed it, as far as can be told without reading it."""
-    return node.type == "user" and not node.result_ids and not node.is_compact_summary
+    text: str
+    at: dt.datetime | None
+    project: str | None
+    session: str | None
 
 
-def speaks(graph: Graph, node: Node) -> bool:
-    """Whether it carries the talk on: a prompt, or the first line of an answer.
+class TypedProject(Struct, frozen=True):
+    """A directory and how much was typed in it."""
 
-    Further lines of one answer and the results of its calls hang off each other
-    in ways that look like branches and are none.
-    """
-    if node.type != "assistant":
-        return is_prompt(node)
-    before = graph.nodes.get(graph.parent_of(node) or "")
-    same = before is not None and before.type == "assistant" and before.message_id == node.message_id
-    return not (same and node.message_id)
+    project: str
+    commands: int
+    last_at: dt.datetime | None
 
 
-def whole_nodes(session: Session, conversation: Conversation) -> list[Node]:
-    """Every entry that led to a conversation, also across compactions that cut the chain."""
-    if not any(node.is_boundary for node in session.graph.nodes.values()):
-        return conversation.history  # nothing was cut: the graph need not be built a second time
-    uncut = Graph(_uncut(session, node) for node in session.graph.nodes.values())
-    return Conversation(uncut, uncut.nodes[conversation.leaf.uuid], session.load, whole=True).nodes
-
-
-def _uncut(session: Session, node: Node) -> Node:
-    """A boundary that follows the line before its cut and has moved nothing; other entries as they are."""
-    if not node.is_boundary:
-        return node
-    before = _line_before(session, node)
-    parent = before if node.parent is None and before in session.graph.nodes else node.parent
-    return structs.replace(node, parent=parent, compact_metadata=None)
-
-
-def _line_before(session: Session, boundary: Node) -> str | None:
-    entry = session.load(boundary)
-    return entry.body.logical_parent_uuid if entry and isinstance(entry.body, System) else None
-
-
-def whole_messages(session: Session, conversation: Conversation) -> Messages:
-    """The same as messages."""
-    return Messages(grouped(whole_nodes(session, conversation)), session.load)
-
-
-def before_compaction(session: Session, number: int) -> Conversation:
-    """The conversation as it was before a compaction, counted from 1 in file order."""
-    boundaries = [node for node in session.graph.nodes.values() if node.is_boundary]
-    if not 1 <= number <= len(boundaries):
-        there = f"it has {len(boundaries)}" if boundaries else "it has none"
-        raise NotFound(
-            f"session {session.id}: no compaction {number}, {there}",
-            hint=f"`recollect tree {short_id(session.id)}` shows them",
-        )
-    found = _before(session, boundaries[number - 1])
-    if found is None:
-        raise NotFound(
-            f"session {session.id}: nothing is left from before compaction {number}",
-            hint=f"its lines are in {session.path}",
-        )
-    return found
-
-
-def _before(session: Session, boundary: Node) -> Conversation | None:
-    older = Graph(node for node in session.graph.nodes.values() if node.offset < boundary.offset)
-    named = _line_before(session, boundary) or boundary.parent
-    leaf = older.nodes.get(named or "") or older.active_leaf
-    return Conversation(older, leaf, session.load) if leaf is not None else None
-
-
-def sections(session: Session) -> list[ConversationSection]:
-    """The active conversation and then, latest first, what every other branch has alone."""
-    graph = session.graph
-    found: list[ConversationSection] = []
-    owner: dict[str, int] = {}
-    aside: list[tuple[str, list[Node]]] = []
-    if graph.active_leaf is not None:
-        _take(session, found, owner, _active_nodes(session), None, active=True)
-    leaves = [leaf for leaf in graph.leaves if leaf.is_link and not leaf.is_sidechain]
-    for leaf in sorted(leaves, key=lambda node: node.offset, reverse=True):
-        nodes = _own_nodes(graph, leaf, owner)
-        fork = graph.parent_of(nodes[0]) if nodes else None
-        if fork in owner and not any(speaks(graph, node) for node in nodes):
-            aside.append((fork or "", nodes))
-        elif nodes:
-            _take(session, found, owner, nodes, fork, active=False)
-    for fork, nodes in aside:
-        place = found[owner[fork]]
-        merged = sorted([*place.nodes, *nodes], key=lambda node: node.offset)
-        found[owner[fork]] = _section(session, merged, place.leaf, place.forked_at, active=place.active)
-    return found
-
-
-def _active_nodes(session: Session) -> list[Node]:
-    return whole_nodes(session, session.conversation())
-
-
-def _own_nodes(graph: Graph, leaf: Node, owner: dict[str, int]) -> list[Node]:
-    own: list[Node] = []
-    for node in graph.ancestors(leaf.uuid):
-        if node.uuid in owner:
-            break
-        own.append(node)
-    return own[::-1]
-
-
-def _take(
-    session: Session,
-    found: list[ConversationSection],
-    owner: dict[str, int],
-    nodes: list[Node],
-    fork: str | None,
-    *,
-    active: bool,
-) -> None:
-    owner.update((node.uuid, len(found)) for node in nodes)
-    found.append(_section(session, nodes, nodes[-1].uuid, fork, active=active))
-
-
-def _section(
-    session: Session, nodes: list[Node], leaf: str, fork: str | None, *, active: bool
-) -> ConversationSection:
-    return ConversationSection(leaf, fork, active, nodes, Messages(grouped(nodes), session.load))
-
-
-class AgentConversation(Struct, frozen=True):
-    """A sub-agent's own conversation and the log it stands in."""
+class PlanDocument(Struct, frozen=True):
+    """A document of plan mode."""
 
     name: str
-    log: LogGraph
-    conversation: Conversation
+    path: Path
+    text: str
 
 
-def agent_talk(session: Session, name: str) -> AgentConversation:
-    """What a sub-agent and the model said to each other; ``name`` is its id or the start of it."""
-    files = {str(file.agent_id or file.path.stem): file for file in session.agents()}
-    roots = {node.uuid: node for node in inline_roots(session.graph)}
-    named = [one for one in (*files, *roots) if name and one.startswith(name)]
-    chosen = [one for one in named if one == name] or named
-    if len(chosen) > 1:
-        raise Ambiguous("agent", name, tuple(chosen))
-    if not chosen:
-        hint = f"`recollect agents {short_id(session.id)}` lists them"
-        raise NotFound(f"agent {name!r}: session {session.id} has none of that name", hint=hint)
-    if chosen[0] in files:
-        log = LogGraph(files[chosen[0]].path)
-        graph = seen_from_inside(log.graph.nodes.values(), log.graph.marks)
-    else:
-        log = LogGraph(session.path)
-        graph = seen_from_inside(_below(session.graph, roots[chosen[0]]), [])
-    return AgentConversation(chosen[0], log, _talk(graph, chosen[0], log.load))
+class EnvironmentFile(Struct, frozen=True):
+    """A file of a session's shell environment. Its values are not shown: they may be secret."""
+
+    path: Path
+    bytes: int
 
 
-def _talk(graph: Graph, name: str, load: Load) -> Conversation:
-    leaf = graph.active_leaf
-    if leaf is None:
-        raise NotFound(
-            f"agent {name}: its log holds no conversation", hint="`recollect agents` shows what it holds"
-        )
-    return Conversation(graph, leaf, load)
+class CommandHistory(Struct, frozen=True):
+    """The newest commands first; plans and environment of one session, or all plans."""
+
+    commands: list[TypedCommand]
+    plans: list[PlanDocument]
+    environment: list[EnvironmentFile]
 
 
-def seen_from_inside(nodes: Iterable[Node], marks: Iterable[LeafMark]) -> Graph:
-    """For itself an agent is no sidechain: its lines are the conversation."""
-    return Graph([*(structs.replace(node, is_sidechain=False) for node in nodes), *marks])
+def command_history(
+    home: Home,
+    session: Session | None = None,
+    *,
+    project: str | None = None,
+    limit: int | None = None,
+    words: str | None = None,
+) -> CommandHistory:
+    """What is kept for one session, or for all; ``project`` is a directory, ``limit`` counts commands.
+
+    ``words`` keeps what holds all of them, in any case: commands by what was typed, plans by their text.
+    """
+    if limit is not None and limit < 1:
+        raise UsageError(f"limit {limit}: too small", hint="use at least 1")
+    needles = (words or "").casefold().split()
+    wanted = (one for one in home.prompts() if _fits(one, session, project) and _holds(one.display, needles))
+    newest = sorted(wanted, key=lambda one: one.at or _EARLIEST, reverse=True)
+    commands = [TypedCommand(one.display, one.at, one.project, one.session_id) for one in newest[:limit]]
+    plans = _all_plans(home) if session is None else plan_files(session)
+    return CommandHistory(
+        commands,
+        [one for one in map(_plan, plans) if _holds(f"{one.name} {one.text}", needles)],
+        [] if session is None else list(_environment(session)),
+    )
 
 
-def _below(graph: Graph, root: Node) -> list[Node]:
-    found: dict[str, Node] = {}
-    waiting = [root.uuid]
-    while waiting:
-        uuid = waiting.pop()
-        if uuid not in found and graph.nodes[uuid].is_sidechain:
-            found[uuid] = graph.nodes[uuid]
-            waiting += graph.children(uuid)
-    return sorted(found.values(), key=lambda node: node.offset)
+def by_project(commands: list[TypedCommand]) -> list[TypedProject]:
+    """How much was typed in each directory, the most recent first."""
+    found: dict[str, list[TypedCommand]] = {}
+    for one in commands:
+        found.setdefault(one.project or "", []).append(one)
+    return [TypedProject(project, len(typed), typed[0].at) for project, typed in found.items()]
+
+
+def plan_documents(home: Home, words: str | None = None) -> list[PlanDocument]:
+    """Every plan of every home that holds all of the words, the newest first."""
+    needles = (words or "").casefold().split()
+    found = [one for one in map(_plan, _all_plans(home)) if _holds(f"{one.name} {one.text}", needles)]
+    return sorted(found, key=lambda one: one.path.stat().st_mtime_ns, reverse=True)
+
+
+def _plan(path: Path) -> PlanDocument:
+    return PlanDocument(path.stem, path, _text(path))
+
+
+def _holds(text: str, needles: list[str]) -> bool:
+    folded = text.casefold()
+    return all(one in folded for one in needles)
+
+
+_EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+def _fits(prompt: Prompt, session: Session | None, project: str | None) -> bool:
+    return (session is None or prompt.session_id == session.id) and (
+        project is None or prompt.project == project
+    )
+
+
+def _all_plans(home: Home) -> Iterator[Path]:
+    for one in home.homes:
+        if one.plans_dir.is_dir():
+            found = (path for path in one.plans_dir.glob("*.md") if path.is_file() and not path.is_symlink())
+            yield from islice(sorted(found), 10_000)
+
+
+def _environment(session: Session) -> Iterator[EnvironmentFile]:
+    if session.session_id is None:
+        return
+    place = session.home.session_env_dir(session.session_id)
+    for path in sorted(place.rglob("*")) if place.is_dir() else ():
+        if path.is_file() and not path.is_symlink():
+            yield EnvironmentFile(path, path.stat().st_size)
+
+
+def _text(path: Path) -> str:
+    try:
+        with open_regular(path) as file:
+            return file.read(_LARGEST).decode("utf-8", "replace")
+    except OSError:
+        return ""

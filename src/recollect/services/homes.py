@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from recollect.model.cost.report import CostReport
     from recollect.model.cost.response import PricedResponse
     from recollect.services.check.check import CheckReport
-    from recollect.services.command_history import CommandHistory
     from recollect.services.documents.blame import BlameDocument, FileLogDocument
     from recollect.services.documents.cost.stats import StatsDocument
+    from recollect.services.history import CommandHistory
     from recollect.services.indexing.access import OpenIndex
     from recollect.services.library.actions import (
         ArchiveReport,
@@ -163,7 +163,7 @@ class Home:
         self, session: str | None = None, *, project: str | Path | None = None, limit: int | None = None
     ) -> CommandHistory:
         """Typed commands, newest first, plans, and the shell environment of a session; or of all sessions."""
-        from recollect.services.command_history import command_history
+        from recollect.services.history import command_history
 
         chosen = None if session is None else self.session(session)
         place = None if project is None else str(project)

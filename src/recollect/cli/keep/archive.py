@@ -36,9 +36,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.change_plans import command, own_data, undo_of
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes, open_home
-from recollect.cli.terminal.plans import command, own_data, undo_of
 from recollect.cli.terminal.text import ago, counted, padded, session_names, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.model.ids import short_id

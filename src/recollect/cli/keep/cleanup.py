@@ -24,7 +24,7 @@ import datetime as dt
 import shlex
 from argparse import ArgumentParser, Namespace
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import chosen_homes, open_home, settings_home
 from recollect.cli.terminal.text import ago, counted, padded, session_names, shortened, size, visible
 from recollect.errors import UsageError
@@ -50,7 +50,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("-p", "--project", help="only sessions of this directory (path or part of its name)")
     parser.add_argument("--auto", action="store_true", help="carry it out, at most once a day")
     parser.add_argument("--schedule", action="store_true", help="let the client run it, once a day")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
@@ -61,7 +61,7 @@ def run(options: Namespace) -> int:
     if options.schedule:
         return _schedule(options)
     now = dt.datetime.now(dt.UTC)
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     is_due = not options.auto or is_due_now(data)
     options.apply |= options.auto and is_due
     if options.apply:
@@ -91,17 +91,17 @@ def _tell_others(home: Home) -> None:
 
 def _schedule(options: Namespace) -> int:
     """Add a hook that runs the clean-up to the user settings of the client."""
-    project = plans.option("--project", options.project) if options.project else []
+    project = change_plans.option("--project", options.project) if options.project else []
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
     words = job_words(
-        homes, plans.own_data(options), "cleanup", "--days", f"{options.days:g}", *project, "--auto"
+        homes, change_plans.own_data(options), "cleanup", "--days", f"{options.days:g}", *project, "--auto"
     )
     line = shlex.join(words)
     hook = {"hooks": [{"type": "command", "command": line, "timeout": 600}]}
     home = settings_home(options.homes)
     change = settings.planned(home, ".", "user", "hooks.SessionEnd", hook, how="add")
-    done = settings.changed(change.plan, plans.own_data(options)) if options.apply else None
-    undo = plans.command(options, "undo", done.id, "--apply") if done else None
+    done = settings.changed(change.plan, change_plans.own_data(options)) if options.apply else None
+    undo = change_plans.command(options, "undo", done.id, "--apply") if done else None
     if options.json:
         output.print_json(
             CleanupScheduleDocument(
@@ -114,10 +114,10 @@ def _schedule(options: Namespace) -> int:
         return 0
     output.say(visible(f"{'Added' if done else 'Would add'} to hooks.SessionEnd in {change.file}: {line}"))
     output.say(visible(f"Or by cron (crontab -e): 17 4 * * * {line}"))
-    again = plans.command(
+    again = change_plans.command(
         options, "cleanup", "--days", f"{options.days:g}", *project, "--schedule", "--apply"
     )
-    plans.say_end(options, again, undo or "")
+    change_plans.say_end(options, again, undo or "")
     return 0
 
 
@@ -134,7 +134,7 @@ def _document(
 
 
 def _undo(options: Namespace, done: CleanupResult) -> list[str]:
-    return [plans.command(options, "undo", done.undo, "--apply")] if done.batches else []
+    return [change_plans.command(options, "undo", done.undo, "--apply")] if done.batches else []
 
 
 def _tell(
@@ -155,9 +155,9 @@ def _tell(
         output.say(
             f"{counted(len(going), 'session')}, {size(sum(one.bytes for one in going))} would be archived and moved to the trash"
         )
-        more = plans.option("--project", options.project) if options.project else []
-        again = plans.command(options, "cleanup", "--days", f"{options.days:g}", *more, "--apply")
-        plans.say_end(options, again, "")
+        more = change_plans.option("--project", options.project) if options.project else []
+        again = change_plans.command(options, "cleanup", "--days", f"{options.days:g}", *more, "--apply")
+        change_plans.say_end(options, again, "")
         return
     output.say(f"{counted(len(done.batches), 'session')} archived and moved to the trash")
     for problem in done.failed:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.model.ids import short_id
@@ -31,23 +31,23 @@ def add_options(parser: ArgumentParser) -> None:
         "--to", required=True, choices=convert.TARGETS, help="the client that goes on with it"
     )
     parser.add_argument("--into", type=Path, metavar="DIR", help="write below this directory")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
     session = named_session(options, options.session)
-    directory = options.into or plans.own_data(options) / "converted" / options.to
+    directory = options.into or change_plans.own_data(options) / "converted" / options.to
     plan = convert.planned(session, options.to, directory.absolute())
     if options.apply:
         convert.apply(plan)
-    undo = f"rm {plans.shell_word(str(plan.path))}" if options.apply else ""
+    undo = f"rm {change_plans.shell_word(str(plan.path))}" if options.apply else ""
     if options.json:
         output.print_json(convert_document(plan, applied=options.apply, undo=undo or None))
         return 0
     _tell(plan, done=options.apply)
-    into = plans.option("--into", str(options.into)) if options.into else []
-    again = plans.command(options, "convert", plan.session, "--to", plan.to_agent, *into, "--apply")
-    plans.say_end(options, again, undo)
+    into = change_plans.option("--into", str(options.into)) if options.into else []
+    again = change_plans.command(options, "convert", plan.session, "--to", plan.to_agent, *into, "--apply")
+    change_plans.say_end(options, again, undo)
     return 0
 
 

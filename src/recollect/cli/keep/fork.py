@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.model.ids import short_id
@@ -27,7 +27,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--at", metavar="UUID", help="last entry to copy; the leaf of a branch copies that branch"
     )
     parser.add_argument("--title", help='title of the new session (default: the old title with "(fork)")')
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
@@ -35,19 +35,19 @@ def run(options: Namespace) -> int:
     plan = fork.planned_fork(session, options.at, options.title)
     if options.apply:
         fork.apply(plan)
-    undo = plans.command(options, "rm", plan.new, "--apply") if options.apply else ""
+    undo = change_plans.command(options, "rm", plan.new, "--apply") if options.apply else ""
     if options.json:
         output.print_json(fork_document(plan, applied=options.apply, undo=undo or None))
         return 0
-    _tell(plan, plans.command(options, "resume", plan.new), done=options.apply)
+    _tell(plan, change_plans.command(options, "resume", plan.new), done=options.apply)
     again = [
         "fork",
         plan.session,
-        *plans.option("--at", plan.leaf),
-        *plans.option("--title", plan.title),
+        *change_plans.option("--at", plan.leaf),
+        *change_plans.option("--title", plan.title),
         "--apply",
     ]
-    plans.say_end(options, plans.command(options, *again), undo)
+    change_plans.say_end(options, change_plans.command(options, *again), undo)
     return 0
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.text import counted, shortened, size, visible, wrapped
 from recollect.errors import UsageError
@@ -40,11 +40,11 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", type=Path, help="a home, a directory, a bundle or a log")
     parser.add_argument("--archive", action="store_true", help="into the archive, not into a home")
     parser.add_argument("--cwd", metavar="DIR", help="the directory that loose logs belong to")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     source = options.source.expanduser()
     cwd = str(Path(options.cwd).expanduser().absolute()) if options.cwd else None
     # A source that is missing is said to be so, whatever the homes are.
@@ -76,12 +76,12 @@ def _carried_out(
     options: Namespace, stage: ImportStage, found: list[ImportCandidate], home: Path | None, data: Path
 ) -> list[str]:
     if home is not None:
-        return plans.undo_of(options, import_sessions.import_into_home(stage, home, found))
+        return change_plans.undo_of(options, import_sessions.import_into_home(stage, home, found))
     archive = archive_at(data)
     known = {session for _, session in archive.names()}
     taken = import_sessions.import_into_archive(stage, archive) if stage.manifests else []
     new = [one.session for one in taken if one.session not in known]
-    return [plans.command(options, "archive", "rm", *new, "--apply")] if new else []
+    return [change_plans.command(options, "archive", "rm", *new, "--apply")] if new else []
 
 
 def _document(
@@ -120,5 +120,7 @@ def _tell(
         output.say(f"Undo with: {undo[0]}")
     elif new and not options.apply:
         more = ["--archive"] if options.archive else []
-        more += plans.option("--cwd", options.cwd) if options.cwd else []
-        plans.say_end(options, plans.command(options, "import", str(options.source), *more, "--apply"), "")
+        more += change_plans.option("--cwd", options.cwd) if options.cwd else []
+        change_plans.say_end(
+            options, change_plans.command(options, "import", str(options.source), *more, "--apply"), ""
+        )

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import RecollectError, UsageError
@@ -58,7 +58,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every session of the homes")
     parser.add_argument("--cwd", metavar="DIR", help="flat-to-claude: the directory of the session")
     parser.add_argument("--rollback", metavar="ID", help="undo a migration, byte for byte")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
@@ -123,7 +123,7 @@ def _apply(
         if session.path not in planned:
             continue
         try:
-            done = migrate.carried_out(step, session, plans.own_data(options), cwd)
+            done = migrate.carried_out(step, session, change_plans.own_data(options), cwd)
         except RecollectError as problem:
             outcome.refused.append(MigrationRefusal(session.id, problem.message, problem.hint))
             continue
@@ -162,9 +162,9 @@ def _tell_end(options: Namespace, outcome: MigrationOutcome | PlanOutcome, to: s
     output.say(f"{counted(outcome.untouched, 'session')} with nothing to migrate")
     if outcome.planned and not options.apply:
         rest = ["--all"] if options.all else [options.target]
-        where = plans.option("--cwd", options.cwd) if options.cwd else []
-        again = plans.command(options, "migrate", "--to", to, *where, "--apply", *rest)
-        plans.say_end(options, again, "")
+        where = change_plans.option("--cwd", options.cwd) if options.cwd else []
+        again = change_plans.command(options, "migrate", "--to", to, *where, "--apply", *rest)
+        change_plans.say_end(options, again, "")
 
 
 # ---- a plan of several steps -----------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def _run_plan(options: Namespace, plan: MigrationPlan, cwd: str | None) -> int:
     outcome = migrate.planned_steps(plan, sessions, cwd)
     for one in outcome.planned if options.apply else ():
         try:
-            migrate.carry_out(plan, one, plans.own_data(options), cwd)
+            migrate.carry_out(plan, one, change_plans.own_data(options), cwd)
         except RecollectError as problem:
             outcome.refused.append(MigrationRefusal(one.session.id, problem.message, problem.hint))
     if options.json:
@@ -247,14 +247,14 @@ def _step(step: Step) -> str:
 
 
 def _back(options: Namespace, change: str) -> str:
-    return plans.command(options, "migrate", "--rollback", change, "--apply")
+    return change_plans.command(options, "migrate", "--rollback", change, "--apply")
 
 
 def _rollback(options: Namespace) -> int:
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     change = undo.found_change(data, options.rollback, [WHAT], "migration")
     done = undo.undo(data, change) if options.apply else None
-    redo = plans.command(options, *undo.redo_words(done)) if done else None
+    redo = change_plans.command(options, *undo.redo_words(done)) if done else None
     if options.json:
         output.print_json(
             RollbackDocument(
@@ -270,5 +270,5 @@ def _rollback(options: Namespace) -> int:
     output.say(f"{verb}: {visible(change.subject)} ({change.id})")
     for step in change.steps[:_STEPS_SHOWN]:
         output.say(f"  {visible(str(step.path))}")
-    plans.say_end(options, _back(options, change.id), redo or "")
+    change_plans.say_end(options, _back(options, change.id), redo or "")
     return 0

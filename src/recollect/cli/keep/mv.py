@@ -24,7 +24,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import chosen_homes, directories, no_claude_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import NotFound, UsageError
@@ -44,7 +44,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--split", metavar="FOLDER", help="separate the directories that share a project folder"
     )
     parser.add_argument("--keep", metavar="DIR", help="with --split: the directory that keeps the folder")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
@@ -58,7 +58,7 @@ def run(options: Namespace) -> int:
             missing = problem
     if not found:
         raise missing or no_claude_home("mv", chosen_homes(options.homes))
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     done = [carry_out(one, data) for one in found if one.plan.steps] if options.apply else []
     if options.json:
         output.print_json(_document(options, found, done))
@@ -97,7 +97,7 @@ def _document(options: Namespace, found: list[MovePlan], done: list[AppliedChang
 
 def _undo(options: Namespace, done: list[AppliedChange]) -> list[str]:
     """One command, also if several homes were changed."""
-    return plans.undo_of(options, [one.id for one in done])
+    return change_plans.undo_of(options, [one.id for one in done])
 
 
 def _tell(options: Namespace, found: list[MovePlan], done: list[AppliedChange]) -> None:
@@ -121,11 +121,13 @@ def _tell(options: Namespace, found: list[MovePlan], done: list[AppliedChange]) 
     if done:
         output.say(f"Undo with: {_undo(options, done)[0]}")
         return
-    plans.say_end(options, _with_apply(options), "")
+    change_plans.say_end(options, _with_apply(options), "")
 
 
 def _with_apply(options: Namespace) -> str:
     if options.split is None:
-        return plans.applied(options, "mv", options.old, options.new)
-    keep = plans.option("--keep", options.keep) if options.keep is not None else []
-    return plans.command(options, "mv", *plans.option("--split", options.split), *keep, "--apply")
+        return change_plans.applied(options, "mv", options.old, options.new)
+    keep = change_plans.option("--keep", options.keep) if options.keep is not None else []
+    return change_plans.command(
+        options, "mv", *change_plans.option("--split", options.split), *keep, "--apply"
+    )

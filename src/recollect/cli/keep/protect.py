@@ -26,7 +26,7 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.protection import protection_line
 from recollect.cli.terminal.text import visible, wrapped
@@ -55,11 +55,11 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--scheduler", choices=_SCHEDULERS, help="which scheduler (default: this system's)")
     parser.add_argument("--remove", action="store_true", help="remove the hourly run and what came with it")
     parser.add_argument("--run", action="store_true", help="archive now; this is what the scheduler runs")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     if options.run:
         return _run(options, data)
     if options.remove:
@@ -140,7 +140,7 @@ def _tell_plan(
     options: Namespace, homes: list[HomeRoot], entry: JobEntry, raised: list[SettingChange], line: str
 ) -> int:
     state = protection.protection(
-        plans.own_data(options), [home.path for home in homes], dt.datetime.now(dt.UTC)
+        change_plans.own_data(options), [home.path for home in homes], dt.datetime.now(dt.UTC)
     )
     if options.json:
         output.print_json(_document(options, state, entry, raised, line))
@@ -155,7 +155,7 @@ def _tell_plan(
     output.say("Would archive every session once, now")
     flags = ["--keep-days", str(options.keep_days)] if options.keep_days is not None else []
     flags += ["--scheduler", options.scheduler] if options.scheduler else []
-    plans.say_end(options, plans.command(options, "protect", *flags, "--apply"), "")
+    change_plans.say_end(options, change_plans.command(options, "protect", *flags, "--apply"), "")
     return 0
 
 
@@ -178,7 +178,7 @@ def _tell_done(
     is_set_up: bool,
 ) -> int:
     state = protection.protection(
-        plans.own_data(options), [home.path for home in homes], dt.datetime.now(dt.UTC)
+        change_plans.own_data(options), [home.path for home in homes], dt.datetime.now(dt.UTC)
     )
     if options.json:
         line = " ".join(state.installed.command) if state.installed is not None else ""
@@ -196,7 +196,7 @@ def _tell_done(
     _tell_state(state)
     if problem:
         output.note(visible(f"The first run failed: {problem}"))
-    output.say(f"Undo with: {plans.command(options, 'protect', '--remove', '--apply')}")
+    output.say(f"Undo with: {change_plans.command(options, 'protect', '--remove', '--apply')}")
     return 1 if problem else 0
 
 
@@ -211,7 +211,9 @@ def _document(
 ) -> ProtectDocument:
     return ProtectDocument(
         applied=options.apply,
-        undo=plans.command(options, "protect", "--remove", "--apply") if options.apply and entry else None,
+        undo=change_plans.command(options, "protect", "--remove", "--apply")
+        if options.apply and entry
+        else None,
         protection=state,
         scheduler=entry.scheduler if entry is not None else None,
         entry=entry.texts if entry is not None else {},
@@ -245,8 +247,8 @@ def _remove(options: Namespace, data: Path) -> int:
         output.say(f"{'Set' if options.apply else 'Would set'} cleanupPeriodDays back")
     for reason in refused:
         output.note(visible(f"not set back: {reason}"))
-    again = plans.command(options, "protect", "--remove", "--apply")
-    plans.say_end(options, again, plans.command(options, "protect", "--apply"))
+    again = change_plans.command(options, "protect", "--remove", "--apply")
+    change_plans.say_end(options, again, change_plans.command(options, "protect", "--apply"))
     return 1 if refused else 0
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import visible
 from recollect.model.ids import short_id
@@ -23,7 +23,7 @@ from recollect.services.documents.changes.labels import LabelDocument
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("session", metavar="S", help="session: id, start of an id, title, path, or @last")
     parser.add_argument("title", metavar="TITLE", help='the new title; "" removes it')
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
@@ -34,9 +34,9 @@ def run(options: Namespace) -> int:
 def carried_out(options: Namespace, plan: label.LabelPlan) -> int:
     """Print the plan for a title or tag; with ``--apply``, carry it out."""
     if options.apply:
-        label.apply(plan, plans.own_data(options))
+        label.apply(plan, change_plans.own_data(options))
     name = "rename" if plan.what == "title" else "tag"
-    undo = plans.applied(options, name, plan.session, plan.before)
+    undo = change_plans.applied(options, name, plan.session, plan.before)
     if options.json:
         output.print_json(
             LabelDocument(
@@ -54,7 +54,7 @@ def carried_out(options: Namespace, plan: label.LabelPlan) -> int:
     output.say(
         f"{plan.what.capitalize()} of {output.styled(visible(short_id(plan.session)), 'cyan')}: {change}"
     )
-    plans.say_end(options, plans.applied(options, name, plan.session, plan.after), undo)
+    change_plans.say_end(options, change_plans.applied(options, name, plan.session, plan.after), undo)
     return 0
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, session_names, shortened, size, visible
@@ -43,7 +43,7 @@ def add_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="list the removed sessions")
     parser.add_argument("--restore", metavar="BATCH", help="restore one removal")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
     add_csv(parser)
 
 
@@ -55,7 +55,7 @@ def run(options: Namespace) -> int:
     if options.list:
         return _list(options)
     if options.apply:
-        undo.recovered(plans.own_data(options))  # a killed removal may have left half of a session
+        undo.recovered(change_plans.own_data(options))  # a killed removal may have left half of a session
     return _restore(options) if options.restore else _remove(options)
 
 
@@ -67,7 +67,7 @@ def _remove(options: Namespace) -> int:
     sessions = {session.path: session for session in map(home.own_session, options.sessions)}
     planned = [trash_service.planned_removal(session) for session in sessions.values()]
     batches: list[TrashBatch] = []
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     try:
         if options.apply:
             batches.extend(trash_service.remove(session, data) for session in sessions.values())
@@ -84,7 +84,7 @@ def _remove(options: Namespace) -> int:
 
 
 def _document(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBatch]) -> RemovalsDocument:
-    undo = plans.undo_of(options, [batch.batch for batch in batches])
+    undo = change_plans.undo_of(options, [batch.batch for batch in batches])
     return removals_document(planned, [batch.batch for batch in batches], undo)
 
 
@@ -92,7 +92,7 @@ def _tell(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBat
     if options.apply:
         for batch in batches:
             output.say(f"Moved to the trash: {_named(batch.session, batch.title, batch.bytes)}")
-        for line in plans.undo_of(options, [batch.batch for batch in batches]):
+        for line in change_plans.undo_of(options, [batch.batch for batch in batches]):
             output.say(f"Undo with: {line}")
         return
     for plan in planned:
@@ -106,8 +106,8 @@ def _tell(options: Namespace, planned: list[RemovalPlan], batches: list[TrashBat
                     f"  A client has it open (process {plan.open_in}): refused until it is closed", "red"
                 )
             )
-    again = plans.command(options, "rm", *(plan.session for plan in planned), "--apply")
-    plans.say_end(options, again, "")
+    again = change_plans.command(options, "rm", *(plan.session for plan in planned), "--apply")
+    change_plans.say_end(options, again, "")
 
 
 def _named(session: str, title: str, count: int) -> str:
@@ -118,7 +118,7 @@ def _named(session: str, title: str, count: int) -> str:
 
 
 def _list(options: Namespace) -> int:
-    batches = trash_service.trash_at(plans.own_data(options)).batches()
+    batches = trash_service.trash_at(change_plans.own_data(options)).batches()
     if wants_csv(options):
         print_csv(trash_document(batches).batches)
         return 0
@@ -134,11 +134,11 @@ def _list(options: Namespace) -> int:
 
 
 def _restore(options: Namespace) -> int:
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     change = undo.found_change(data, options.restore, [undo.REMOVAL], "removal")
     obstacles = [] if options.apply else undo.obstacles(data, change)
     paths = undo.undo(data, change).paths if options.apply else [step.path for step in change.steps]
-    back = plans.command(options, "rm", change.subject, "--apply")
+    back = change_plans.command(options, "rm", change.subject, "--apply")
     if options.json:
         output.print_json(
             RestoredBatchDocument(
@@ -157,5 +157,7 @@ def _restore(options: Namespace) -> int:
         output.say(f"  {visible(str(path))}")
     for path in obstacles:
         output.say(output.styled(f"  Already exists: {visible(str(path))}", "red"))
-    plans.say_end(options, plans.command(options, "rm", "--restore", change.id, "--apply"), back)
+    change_plans.say_end(
+        options, change_plans.command(options, "rm", "--restore", change.id, "--apply"), back
+    )
     return 0

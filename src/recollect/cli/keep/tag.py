@@ -13,7 +13,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from recollect.cli.keep.rename import carried_out
-from recollect.cli.terminal import plans
+from recollect.cli.terminal import change_plans
 from recollect.cli.terminal.homes import open_home
 from recollect.services import label
 
@@ -21,7 +21,7 @@ from recollect.services import label
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("session", metavar="S", help="session: id, start of an id, title, path, or @last")
     parser.add_argument("tag", metavar="TAG", help='the new tag; "" removes it')
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:

@@ -20,7 +20,7 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 
 from recollect.cli.keep import rm
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.csv_tables import add_csv
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
@@ -42,7 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--not-archived", action="store_true", help="empty: also sessions that are not archived"
     )
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
     add_csv(parser)
 
 
@@ -60,7 +60,7 @@ def run(options: Namespace) -> int:
 
 
 def _empty(options: Namespace) -> int:
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     trash, archive = trash_service.trash_at(data), archive_service.archive_at(data)
     before = timespan.so_long_ago(options.older_than, dt.datetime.now(dt.UTC))
     old = [batch for batch in trash.batches() if dt.datetime.fromisoformat(batch.at) < before]
@@ -89,5 +89,5 @@ def _tell(options: Namespace, going: list[TrashBatch], staying: list[TrashBatch]
     if not options.apply and going:
         flags = ["--not-archived"] if options.not_archived else []
         output.say(
-            f"Nothing was changed. Do it with: {plans.command(options, 'trash', 'empty', '--older-than', options.older_than, *flags, '--apply')}"
+            f"Nothing was changed. Do it with: {change_plans.command(options, 'trash', 'empty', '--older-than', options.older_than, *flags, '--apply')}"
         )

@@ -22,7 +22,7 @@ from argparse import ArgumentParser, Namespace
 
 from msgspec import structs
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.text import counted, size, visible, wrapped
 from recollect.services import undo
@@ -42,12 +42,12 @@ def add_options(parser: ArgumentParser) -> None:
         "--recover", action="store_true", help="finish or undo changes that a crash interrupted"
     )
     parser.add_argument("--each", action="store_true", help="list every change, not one line a command")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
     add_csv(parser)
 
 
 def run(options: Namespace) -> int:
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     if options.recover:
         return _show(options, undo.recovered(data), "recovered")
     if options.id is None:
@@ -59,7 +59,7 @@ def run(options: Namespace) -> int:
         _tell(options, undo.forgotten(data, change), f"Deleted the originals of {_name(change)}", None)
         return 0
     done = undo.undo(data, change, force=options.force)
-    again = plans.command(options, *undo.redo_words(done))
+    again = change_plans.command(options, *undo.redo_words(done))
     _tell(options, done.change or structs.replace(change, state="undone"), f"Undone: {_name(change)}", again)
     for reason in done.failed:
         output.note(visible(f"not undone: {reason}"))
@@ -86,7 +86,7 @@ def _plan(options: Namespace, change: UndoableChange) -> int:
     flags = [
         flag for flag, is_given in (("--forget", options.forget), ("--force", options.force)) if is_given
     ]
-    plans.say_end(options, plans.command(options, "undo", change.id, *flags, "--apply"), "")
+    change_plans.say_end(options, change_plans.command(options, "undo", change.id, *flags, "--apply"), "")
     return 0
 
 

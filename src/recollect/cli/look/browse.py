@@ -17,8 +17,8 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from recollect.cli.look.picker import Picker, PickerSources
+from recollect.cli.terminal.change_plans import own_cache, own_data
 from recollect.cli.terminal.homes import chosen_homes, open_home
-from recollect.cli.terminal.plans import own_cache, own_data
 from recollect.cli.terminal.screen import Screen, whole_screen
 from recollect.cli.terminal.text import visible
 from recollect.model.ids import short_id

@@ -43,7 +43,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.cli.look.show import tell_damage
-from recollect.cli.terminal import markdown_view, output, plans
+from recollect.cli.terminal import change_plans, markdown_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
 from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, size, visible
@@ -51,7 +51,7 @@ from recollect.errors import UsageError
 from recollect.model.conversation.conversation import Messages
 from recollect.model.convert.loss import Loss
 from recollect.model.damage import Damage
-from recollect.services import history
+from recollect.services import whole_session
 from recollect.services.documents.conversation import conversation_pieces
 from recollect.services.documents.export import ExportDocument, damages, redacted
 from recollect.services.export import export
@@ -119,7 +119,7 @@ def run(options: Namespace) -> int:
     session = named_session(options, options.session)
     if options.format == _ORIGINAL:
         return _originals(session, options)
-    redactor = None if options.no_redact else export.Redactor(plans.own_data(options))
+    redactor = None if options.no_redact else export.Redactor(change_plans.own_data(options))
     damage = session.damage if redactor is None else lambda: list(redactor.discreet(session.damage()))
     content = _CONTENT.get(options.format, _other)(session, options, damage)
     pieces = content.pieces if redactor is None else content.without_secrets(redactor, content.pieces)
@@ -266,7 +266,7 @@ _CONTENT: dict[str, Callable[[Session, Namespace, _Look], _ExportContent]] = {
 
 def _messages(session: Session, options: Namespace) -> Messages:
     conversation = session.conversation(whole=bool(options.whole))
-    return history.whole_messages(session, conversation) if options.whole else conversation.messages
+    return whole_session.whole_messages(session, conversation) if options.whole else conversation.messages
 
 
 def _report(

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from recollect.cli.look.export import tell_replaced
 from recollect.cli.look.show import tell_damage
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.services.documents.export import ExportDocument, ExportProblemDocument, damages, redacted
@@ -19,7 +19,7 @@ from recollect.services.export.html_export import HtmlExport, export_project, ex
 def run(options: Namespace) -> int:
     home = open_home(options.homes)
     whole = options.whole is not False
-    redactor = None if options.no_redact else Redactor(plans.own_data(options))
+    redactor = None if options.no_redact else Redactor(change_plans.own_data(options))
     if options.project is not None:
         name = options.project
         done = export_project(home, options.project, options.output, redactor, whole=whole)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
@@ -31,7 +31,7 @@ def run(options: Namespace) -> int:
     from recollect.services.lake.export import export_lake, lake_directory
     from recollect.services.lake.schema import VERSION
 
-    home, data = open_home(options.homes), plans.own_data(options)
+    home, data = open_home(options.homes), change_plans.own_data(options)
     target = Path(options.to).absolute() if options.to else lake_directory(home, data)
     with output.progress_bar("reading logs") as progress:
         report = export_lake(home, target, data=data, with_text=options.text, progress=progress)

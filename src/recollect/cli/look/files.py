@@ -25,7 +25,7 @@ from pathlib import Path
 
 from msgspec import UNSET, to_builtins
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
@@ -62,7 +62,7 @@ def add_options(parser: ArgumentParser) -> None:
         const="",
         help="undo the changes since this prompt (default: the last turn with changes)",
     )
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
     add_csv(parser)
 
 
@@ -151,8 +151,8 @@ def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[documents.FileV
 
 def _rewind(options: Namespace, session: Session) -> int:
     planned = rewind.planned_rewind(session, options.rewind or None)
-    found = rewind.rewind(planned, plans.own_data(options) if options.apply else None)
-    undo = plans.command(options, "undo", found.undo, "--apply") if found.undo else None
+    found = rewind.rewind(planned, change_plans.own_data(options) if options.apply else None)
+    undo = change_plans.command(options, "undo", found.undo, "--apply") if found.undo else None
     if options.json:
         document = RewindDocument(
             session=session.id,
@@ -172,7 +172,7 @@ def _rewind(options: Namespace, session: Session) -> int:
         output.say("Nothing to undo: the files are as they were")
         return 0
     words = ["files", session.id, "--rewind", found.prompt, "--apply"]
-    plans.say_end(options, plans.command(options, *words), undo or "")
+    change_plans.say_end(options, change_plans.command(options, *words), undo or "")
     return 0
 
 
@@ -185,8 +185,8 @@ def _restore(options: Namespace, session: Session, files: _Files) -> int:
     version = files[path][number - 1]
     directory = Path.cwd() / options.to
     found = planned_restoration(version, directory, session.id, overwrite=options.overwrite)
-    change = restored(found, plans.own_data(options)) if options.apply else None
-    undo = plans.command(options, "undo", change, "--apply") if change else None
+    change = restored(found, change_plans.own_data(options)) if options.apply else None
+    undo = change_plans.command(options, "undo", change, "--apply") if change else None
     if options.json:
         document = restoration_document(found, session.id, path, number, applied=options.apply, undo=undo)
         output.print_json(document)
@@ -201,12 +201,12 @@ def _restore(options: Namespace, session: Session, files: _Files) -> int:
     again = [
         "files",
         session.id,
-        *plans.option("--restore", options.restore),
-        *plans.option("--to", options.to),
+        *change_plans.option("--restore", options.restore),
+        *change_plans.option("--to", options.to),
     ]
-    again += ["--apply", *(plans.option("--at", options.at) if options.at else [])]
+    again += ["--apply", *(change_plans.option("--at", options.at) if options.at else [])]
     again += ["--overwrite"] if options.overwrite else []
-    plans.say_end(options, plans.command(options, *again), undo or "")
+    change_plans.say_end(options, change_plans.command(options, *again), undo or "")
     return 0
 
 

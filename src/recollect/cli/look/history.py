@@ -24,13 +24,8 @@ from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
 from recollect.model.ids import short_id
-from recollect.services.command_history import (
-    CommandHistory,
-    TypedProject,
-    TypedProjectsDocument,
-    by_project,
-    command_history,
-)
+from recollect.services.documents.history import TypedProjectsDocument
+from recollect.services.history import CommandHistory, TypedProject, by_project, command_history
 
 _SHOWN = 50
 

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.change_plans import own_cache, own_data
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
-from recollect.cli.terminal.plans import own_cache, own_data
 from recollect.cli.terminal.session_rows import session_rows
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import UsageError

@@ -19,9 +19,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.change_plans import command, own_cache, own_data
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample
 from recollect.cli.terminal.layout import labelled
-from recollect.cli.terminal.plans import command, own_cache, own_data
 from recollect.cli.terminal.protection import protection_line
 from recollect.cli.terminal.session_rows import session_rows
 from recollect.cli.terminal.text import counted, size, visible

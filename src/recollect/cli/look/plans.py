@@ -19,7 +19,8 @@ from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import ago, counted, shortened, size, visible, visible_lines
 from recollect.errors import Ambiguous, NotFound
-from recollect.services.command_history import PlanDocument, PlansDocument, plan_documents
+from recollect.services.documents.history import PlansDocument
+from recollect.services.history import PlanDocument, plan_documents
 
 _HEADING_COLUMNS = 60
 

@@ -32,10 +32,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
+from recollect.cli.terminal.change_plans import own_cache
 from recollect.cli.terminal.homes import chosen_homes, named_hit, open_home, settings_home
 from recollect.cli.terminal.numbers import numbered
-from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import NotFound, UsageError
 from recollect.model.ids import short_id
@@ -124,7 +124,7 @@ def _named(options: Namespace) -> tuple[Home, Session]:
 
 
 def _restore_command(options: Namespace, session: Session) -> str:
-    return plans.command(options, "archive", "restore", session.id, "--apply")
+    return change_plans.command(options, "archive", "restore", session.id, "--apply")
 
 
 def _restored(options: Namespace, session: ArchivedSession) -> tuple[Home, Session]:
@@ -139,12 +139,12 @@ def _restored(options: Namespace, session: ArchivedSession) -> tuple[Home, Sessi
         raise UsageError(
             f"session {what}; nothing was restored",
             hint=f"restore {files} to {where} and continue with:"
-            f" {plans.command(options, 'resume', session.id, '--yes')}",
+            f" {change_plans.command(options, 'resume', session.id, '--yes')}",
         )
-    archive = archive_service.archive_at(plans.own_data(options))
+    archive = archive_service.archive_at(change_plans.own_data(options))
     change = archive_service.restore(archive, session.manifest, where)
     output.note(visible(f"Restored {files} to {where}."))
-    output.note(f"Undo with: {plans.command(options, 'undo', change.id, '--apply')}")
+    output.note(f"Undo with: {change_plans.command(options, 'undo', change.id, '--apply')}")
     home = open_home(options.homes or [str(where)])
     return home, home.session(session.id)
 
@@ -169,7 +169,7 @@ def _fetch(options: Namespace, url: str) -> Resumption | None:
 
     only_plan = options.json or options.only_print
     found = fetched(
-        SyncClient(load_login(), plans.own_data(options)),
+        SyncClient(load_login(), change_plans.own_data(options)),
         settings_home(options.homes),
         url,
         directory=Path(options.cwd).expanduser().resolve() if options.cwd else None,
@@ -180,7 +180,7 @@ def _fetch(options: Namespace, url: str) -> Resumption | None:
         way = ("claude", "--resume", found.installed.name)
         return Resumption(found.installed.name, "", found.installed.directory, True, way)
     if found.change is not None:
-        output.note(f"Undo with: {plans.command(options, 'undo', found.change.id, '--apply')}")
+        output.note(f"Undo with: {change_plans.command(options, 'undo', found.change.id, '--apply')}")
     options.query = [found.session if found.installed is None else found.installed.name]
     return None
 
@@ -209,7 +209,9 @@ def _moved(options: Namespace, way: Resumption) -> NotFound:
     if way.cwd:
         place = f"{way.cwd} {'no longer exists' if way.cwd.startswith('/') else 'is not on this machine'}"
     candidates = f" (perhaps {', '.join(way.nearby[:3])})" if way.nearby else ""
-    again = plans.command(options, "resume", way.session, "--cwd", way.nearby[0] if way.nearby else "DIR")
+    again = change_plans.command(
+        options, "resume", way.session, "--cwd", way.nearby[0] if way.nearby else "DIR"
+    )
     return NotFound(
         f"session {way.session}: {place}{candidates}", hint=f"continue in another directory with: {again}"
     )

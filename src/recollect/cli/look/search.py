@@ -31,12 +31,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
+from recollect.cli.terminal.change_plans import own_cache
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
-from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import ago, shortened, visible
 from recollect.errors import Busy, UsageError
 from recollect.model.line_views.facts import TEXT_KINDS
@@ -268,7 +268,7 @@ def _remark(found: SearchResult, options: Namespace, *, has_homes: bool, is_numb
         from recollect.model.ids import short_id
 
         number = 1 if is_numbered else short_id(found.sessions[0].session or "ID")
-        ways = [plans.command(options, command, str(number)) for command in ("show", "resume")]
+        ways = [change_plans.command(options, command, str(number)) for command in ("show", "resume")]
         more = (
             "; --limit N shows more sessions" if len(found.sessions) == (options.limit or _SESSIONS) else ""
         )

@@ -40,7 +40,7 @@ from recollect.errors import DamagedData, NotFound, UsageError
 from recollect.model.blocks import blocks_of
 from recollect.model.conversation.conversation import Conversation, Message, Messages
 from recollect.model.damage import Damage
-from recollect.services import history
+from recollect.services import whole_session
 from recollect.services.cost.price import performance
 from recollect.services.documents.conversation import ApiMessagesDocument, conversation_pieces
 from recollect.services.session import Session
@@ -201,19 +201,19 @@ def _check(options: Namespace) -> None:
 
 def _reading(session: Session, options: Namespace) -> _ShowDocument:
     if options.agent is not None:
-        agent = history.agent_talk(session, options.agent)
+        agent = whole_session.agent_talk(session, options.agent)
         heading = f"sub-agent {agent.name}"
         return _ShowDocument(
             session.id, [(heading, agent.conversation.messages)], agent.log.damage, agent.conversation
         )
     if options.all_branches:
-        found = [(_section_heading(one), one.messages) for one in history.sections(session)]
+        found = [(_section_heading(one), one.messages) for one in whole_session.sections(session)]
         return _ShowDocument(session.id, found, session.damage)
     if options.before_compaction is not None:
-        conversation = history.before_compaction(session, options.before_compaction)
+        conversation = whole_session.before_compaction(session, options.before_compaction)
     else:
         conversation = session.conversation(options.branch, whole=options.whole)
-    messages = history.whole_messages(session, conversation) if options.whole else conversation.messages
+    messages = whole_session.whole_messages(session, conversation) if options.whole else conversation.messages
     compacted = not options.whole and bool(conversation.nodes) and conversation.nodes[0].is_boundary
     heading = "compacted here; --whole shows the messages before" if compacted else ""
     return _ShowDocument(session.id, [(heading, messages)], session.damage, conversation)
@@ -228,7 +228,7 @@ def _reading_at_hit(session: Session, options: Namespace, hit: NumberedHit) -> _
         output.note("recollect: the hit is in a file beside the log; this is the conversation")
     if is_free and hit.agent is not None:
         with contextlib.suppress(NotFound):
-            agent = history.agent_talk(session, hit.agent)
+            agent = whole_session.agent_talk(session, hit.agent)
             heading = f"sub-agent {agent.name}"
             return _ShowDocument(
                 session.id, [(heading, agent.conversation.messages)], agent.log.damage, agent.conversation
@@ -267,7 +267,7 @@ def _place_of(reading: _ShowDocument, uuid: str) -> int | None:
     return None
 
 
-def _section_heading(section: history.ConversationSection) -> str:
+def _section_heading(section: whole_session.ConversationSection) -> str:
     state = "active branch" if section.active else "branch"
     fork = f", from {section.forked_at[:8]}" if section.forked_at else ""
     return f"{state} {section.leaf[:8]}{fork}"

@@ -26,7 +26,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import note_unreadable, open_home
 from recollect.cli.terminal.layout import shares
@@ -90,7 +90,7 @@ def _lake(options: Namespace, home: Home) -> Path | None:
         if options.no_lake:
             raise UsageError("--lake and --no-lake exclude each other", hint="leave one out")
         return Path(options.lake).absolute()
-    usual = lake_directory(home, plans.own_data(options))
+    usual = lake_directory(home, change_plans.own_data(options))
     return usual if not options.no_lake and (usual / MANIFEST).is_file() else None
 
 

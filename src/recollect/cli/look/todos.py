@@ -22,7 +22,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from msgspec import to_builtins
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, visible
@@ -52,7 +52,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--move", nargs=2, help=SUPPRESS)  # as it was spelled before `set`
     parser.add_argument("--agent", metavar="A", help="with set: the list of this sub-agent")
     parser.add_argument("--kind", choices=("todos", "tasks"), help="with set: which of two lists")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
     add_csv(parser)
 
 
@@ -91,9 +91,9 @@ def _move(options: Namespace) -> int:
         raise UsageError("todos: name a session", hint="`recollect todos` shows all lists")
     number, status = options.move
     home = open_home(options.homes)
-    data = plans.own_data(options) if options.apply else None
+    data = change_plans.own_data(options) if options.apply else None
     step = move_item(home, options.session, number, status, kind=options.kind, agent=options.agent, data=data)
-    undo = plans.command(options, "undo", step.undo, "--apply") if step.undo else None
+    undo = change_plans.command(options, "undo", step.undo, "--apply") if step.undo else None
     if options.json:
         output.print_json(
             TodoMoveDocument(
@@ -112,14 +112,14 @@ def _move(options: Namespace) -> int:
         return 0
     verb = "Moved" if step.undo else "Would move"
     output.say(f"{verb} {visible(step.number)}. {visible(step.text)}: {visible(step.before)} -> {step.after}")
-    plans.say_end(options, _again(options, step), undo or "")
+    change_plans.say_end(options, _again(options, step), undo or "")
     return 0
 
 
 def _again(options: Namespace, step: TodoMove) -> str:
-    agent = plans.option("--agent", options.agent) if options.agent else []
+    agent = change_plans.option("--agent", options.agent) if options.agent else []
     words = ["set", step.session, step.number, step.after, "--kind", step.kind]
-    return plans.command(options, "todos", *words, *agent, "--apply")
+    return change_plans.command(options, "todos", *words, *agent, "--apply")
 
 
 def _item_rows(one: SessionTodoList) -> list[dict[str, object]]:

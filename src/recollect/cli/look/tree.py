@@ -29,8 +29,8 @@ from recollect.model.conversation.node import Node
 from recollect.model.moments import parsed_time
 from recollect.services.agents import agents_of
 from recollect.services.documents import conversation as documents
-from recollect.services.history import is_prompt, speaks, whole_nodes
 from recollect.services.session import Session
+from recollect.services.whole_session import is_prompt, speaks, whole_nodes
 
 _PROMPT_COLUMNS = 72
 _DEEPEST = 20  # deeper nesting is not indented further

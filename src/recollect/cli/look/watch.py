@@ -26,9 +26,9 @@ from pathlib import Path
 from msgspec import structs
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.change_plans import own_cache
 from recollect.cli.terminal.homes import directories
 from recollect.cli.terminal.index_options import add_index_options
-from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import padded, shortened, visible
 from recollect.errors import UsageError
 from recollect.model.cost.cents import dollars

@@ -24,7 +24,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes
 from recollect.errors import Busy, MissingExtra
 from recollect.services.documents.page import AddressDocument
@@ -58,7 +58,7 @@ def run(options: Namespace) -> int:
         from recollect.web.launch import serve
     except ModuleNotFoundError as missing:
         raise MissingExtra("the page", missing.name or "uvicorn", "web") from missing
-    file = PageAddressFile(plans.own_data(options))
+    file = PageAddressFile(change_plans.own_data(options))
     if options.forget:
         was_kept = file.forget()
         output.say("The address is forgotten." if was_kept else "No address was kept.")
@@ -109,13 +109,13 @@ def _served(options: Namespace, port: int, cookie: str | None) -> ServedPage:
     from recollect.web.built_files import BuiltFiles
 
     roots = chosen_homes(options.homes)
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     words = [part for home in options.homes for part in ("--home", home)]
     words += ["--data", options.data] if options.data else []
     desk = PageBackend(
         Home(*[root.path for root in roots], data=data),
         data=data,
-        cache=plans.own_cache(options),
+        cache=change_plans.own_cache(options),
         words=words,
         is_sample=SAMPLE in options.homes,
     )
@@ -192,7 +192,7 @@ def _flat(session: Session, whole: bool, redactor: Redactor | None) -> Iterable[
 
 
 def _messages(session: Session, whole: bool) -> Messages:
-    from recollect.services import history
+    from recollect.services import whole_session
 
     conversation = session.conversation(whole=whole)
-    return history.whole_messages(session, conversation) if whole else conversation.messages
+    return whole_session.whole_messages(session, conversation) if whole else conversation.messages

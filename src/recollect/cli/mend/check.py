@@ -27,10 +27,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.change_plans import command, own_data
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.findings import finding_lines, fix_lines
 from recollect.cli.terminal.homes import open_home
-from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import counted, shortened, size, visible, wrapped
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.checks import CODES

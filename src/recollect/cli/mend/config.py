@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 from argparse import ArgumentParser, Namespace
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import directories
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import NotFound
@@ -41,7 +41,7 @@ _MEANS = {
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("action", choices=["check", "restore"], help="check files, or restore .claude.json")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
@@ -62,7 +62,7 @@ def _check(options: Namespace) -> int:
         _tell_file(one)
     output.say(f"{counted(len(problems), 'file')} with problems, {len(found)} checked")
     if any(one.kind == "config" for one in problems):
-        output.say(f"Restore it with: {plans.command(options, 'config', 'restore')}")
+        output.say(f"Restore it with: {change_plans.command(options, 'config', 'restore')}")
     return 1 if problems else 0
 
 
@@ -85,9 +85,11 @@ def _restore(options: Namespace) -> int:
         raise NotFound("config: no Claude home was found", hint="name one with --home DIR")
     done: list[AppliedChange] = []
     for one in found if options.apply else ():
-        applied = config_rescue.restored(one, plans.own_data(options)) if one.plan is not None else None
+        applied = (
+            config_rescue.restored(one, change_plans.own_data(options)) if one.plan is not None else None
+        )
         done += [applied] if applied is not None else []
-    undo = plans.undo_of(options, [one.id for one in done])
+    undo = change_plans.undo_of(options, [one.id for one in done])
     if options.json:
         configs = [config_restore_document(one) for one in found]
         output.print_json(ConfigRestoresDocument(configs, bool(done), undo))
@@ -95,7 +97,9 @@ def _restore(options: Namespace) -> int:
     for one in found:
         _tell(options, one)
     if any(one.plan is not None for one in found):
-        plans.say_end(options, plans.command(options, "config", "restore", "--apply"), "; ".join(undo))
+        change_plans.say_end(
+            options, change_plans.command(options, "config", "restore", "--apply"), "; ".join(undo)
+        )
     return 0
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import chosen_homes, no_claude_home
 from recollect.cli.terminal.text import counted, shortened, visible, wrapped
 from recollect.model.ids import short_id
@@ -39,7 +39,7 @@ _HEADINGS: dict[FixKind, str] = {
 
 
 def add_options(parser: ArgumentParser) -> None:
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
@@ -48,12 +48,16 @@ def run(options: Namespace) -> int:
     if not mine:
         raise no_claude_home("fix", chosen_homes(options.homes))
     home = Home(*[root.path for root in mine], data=options.data)
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     with output.progress_bar("checking") as progress:
         plan = planned_fix(home, data, progress)
     done = fixed(home, plan, data) if options.apply and plan.steps else None
     is_changed = done is not None and len(done.failed) < len(done.outcomes)
-    undo = plans.command(options, "undo", done.undo, "--apply") if done is not None and is_changed else None
+    undo = (
+        change_plans.command(options, "undo", done.undo, "--apply")
+        if done is not None and is_changed
+        else None
+    )
     if options.json:
         output.print_json(_document(options, plan, done, undo))
     else:
@@ -88,7 +92,7 @@ def _tell(options: Namespace, plan: FixPlan, done: FixResult | None, undo: str |
         f"{counted(plan.sessions, 'session')} checked: {counted(len(plan.steps), 'thing')} to fix, {len(plan.left):,} left to you"
     )
     if plan.steps and (undo is not None or done is None):
-        plans.say_end(options, plans.command(options, "fix", "--apply"), undo or "")
+        change_plans.say_end(options, change_plans.command(options, "fix", "--apply"), undo or "")
 
 
 def _tell_step(step: FixStep, outcome: FixOutcome | None) -> None:

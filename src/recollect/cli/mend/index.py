@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.change_plans import own_cache
 from recollect.cli.terminal.homes import chosen_homes
-from recollect.cli.terminal.plans import own_cache
 from recollect.cli.terminal.text import ago, counted, padded, size, visible
 from recollect.services.documents.indexing import (
     IndexRebuildDocument,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.findings import codes_of, finding_lines, place_of
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, size, visible, wrapped
@@ -45,7 +45,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--in-place", action="store_true", help="change the session itself, not a copy")
     parser.add_argument("--slim", action="store_true", help="also remove what no resume needs")
     parser.add_argument("--undo", metavar="ID", help="undo a repair, byte for byte")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
@@ -67,12 +67,12 @@ def run(options: Namespace) -> int:
 
 
 def _applied(options: Namespace, plan: RepairPlan) -> RepairResult:
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     return repair.apply_in_place(plan, data) if options.in_place else repair.apply_as_copy(plan, data)
 
 
 def _undo_line(options: Namespace, change: str) -> str:
-    return plans.command(options, "undo", change, "--apply")
+    return change_plans.command(options, "undo", change, "--apply")
 
 
 # ---- JSON ------------------------------------------------------------------------------------------------
@@ -113,8 +113,8 @@ def _tell(options: Namespace, plan: RepairPlan, done: RepairResult | None) -> No
     if done is not None:
         _tell_done(options, done)
     words = ["repair", plan.session, *(["--slim"] if options.slim else [])]
-    again = plans.command(options, *words, *(["--in-place"] if options.in_place else []), "--apply")
-    plans.say_end(options, again, _undo_line(options, done.change.id) if done else "")
+    again = change_plans.command(options, *words, *(["--in-place"] if options.in_place else []), "--apply")
+    change_plans.say_end(options, again, _undo_line(options, done.change.id) if done else "")
 
 
 def _tell_nothing_to_do(plan: RepairPlan, name: str) -> None:
@@ -191,7 +191,7 @@ def _tell_counts(plan: RepairPlan) -> None:
 def _tell_done(options: Namespace, done: RepairResult) -> None:
     if not options.in_place:
         output.say(f"New session: {output.styled(done.session, 'bold')}")
-        output.say(f"Continue it with: {plans.command(options, 'resume', done.session)}")
+        output.say(f"Continue it with: {change_plans.command(options, 'resume', done.session)}")
     if done.quarantine is not None:
         output.say(f"Removed lines are in: {visible(str(done.quarantine))}")
 
@@ -200,10 +200,10 @@ def _tell_done(options: Namespace, done: RepairResult) -> None:
 
 
 def _undo(options: Namespace) -> int:
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     change = undo.found_change(data, options.undo, repair.WHAT, "repair")
     done = undo.undo(data, change) if options.apply else None
-    redo = plans.command(options, *undo.redo_words(done)) if done is not None else None
+    redo = change_plans.command(options, *undo.redo_words(done)) if done is not None else None
     if options.json:
         steps = [ChangeStepDocument(step.kind, str(step.path)) for step in change.steps]
         output.print_json(
@@ -216,5 +216,5 @@ def _undo(options: Namespace) -> int:
     output.say(f"{verb}: {change.what} of {visible(change.subject)}")
     for step in change.steps:
         output.say(f"  {step.kind} {visible(str(step.path))}")
-    plans.say_end(options, _undo_line(options, change.id), redo or "")
+    change_plans.say_end(options, _undo_line(options, change.id), redo or "")
     return 0

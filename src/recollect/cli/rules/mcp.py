@@ -39,8 +39,8 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import UNSET, UnsetType
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.change_plans import command, own_cache, own_data
 from recollect.cli.terminal.homes import chosen_homes
-from recollect.cli.terminal.plans import command, own_cache, own_data
 from recollect.cli.terminal.text import counted, padded, shortened, visible, visible_lines
 from recollect.errors import MissingExtra, UsageError
 from recollect.model.settings.mcp_config import ServerTransport

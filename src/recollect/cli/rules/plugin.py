@@ -29,7 +29,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.text import visible
 from recollect.errors import RecollectError, UsageError
 
@@ -45,7 +45,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--guard", action="store_true", help="also the plugin with the permission hook")
     parser.add_argument("--status-line", action="store_true", help="also the status line")
     parser.add_argument("--remove", action="store_true", help="switch it off again")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
@@ -62,8 +62,8 @@ def run(options: Namespace) -> int:
 
     home = only_home(options)
     found = planned_removal(home) if options.remove else planned_install(home, chosen)
-    applied = changed(found.plan, plans.own_data(options)) if options.apply else None
-    undo = plans.command(options, "undo", applied.id, "--apply") if applied else None
+    applied = changed(found.plan, change_plans.own_data(options)) if options.apply else None
+    undo = change_plans.command(options, "undo", applied.id, "--apply") if applied else None
     notes = [*found.left, *([] if options.remove or shutil.which("recollect") else [_NOT_ON_PATH])]
     if options.json:
         from recollect.services.documents.changes.plugin import PluginDocument
@@ -115,7 +115,9 @@ def _tell(options: Namespace, found: PluginPlan, notes: list[str], undo: str | N
     if found.plan is not None:
         words = [f"--{part.replace(' ', '-')}" for part in _parts(options)]
         words += ["--remove"] if options.remove else []
-        plans.say_end(options, plans.command(options, "plugin", "install", *words, "--apply"), undo or "")
+        change_plans.say_end(
+            options, change_plans.command(options, "plugin", "install", *words, "--apply"), undo or ""
+        )
 
 
 def _archive(options: Namespace) -> int:
@@ -125,7 +127,7 @@ def _archive(options: Namespace) -> int:
 
     try:
         home = open_home(options.homes)
-        archive_session(home, sys.stdin.buffer.read(_LARGEST), plans.own_data(options))
+        archive_session(home, sys.stdin.buffer.read(_LARGEST), change_plans.own_data(options))
     except RecollectError as problem:
         print(
             f"recollect plugin archive: {visible(problem.message)}\n  {visible(problem.hint)}",

@@ -35,7 +35,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import cast
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import directories, settings_home
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import NotFound, UsageError
@@ -80,7 +80,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--settings", metavar="FILE|JSON", help="like the client's --settings")
     parser.add_argument("--managed", metavar="FILE", help="read this file instead of the managed settings")
     parser.add_argument("--with-trust", action="store_true", help="import-config: import trust as well")
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
@@ -240,8 +240,8 @@ def _change(options: Namespace) -> int:
     change = settings.planned(
         only_home(options), options.cwd, options.scope, options.key, value, how=options.action
     )
-    applied = settings.changed(change.plan, plans.own_data(options)) if options.apply else None
-    undo = plans.command(options, "undo", applied.id, "--apply") if applied else ""
+    applied = settings.changed(change.plan, change_plans.own_data(options)) if options.apply else None
+    undo = change_plans.command(options, "undo", applied.id, "--apply") if applied else ""
     rest = [part for part in (options.key, options.value) if part is not None]
     again = ["settings", options.action, *rest, "--scope", options.scope, "--cwd", options.cwd, "--apply"]
     if options.json:
@@ -263,7 +263,7 @@ def _change(options: Namespace) -> int:
         return 0
     verb = "Changed" if applied else "Would change"
     output.say(f"{verb} {visible(options.key)} in {output.styled(visible(str(change.file)), 'cyan')}")
-    plans.say_end(options, plans.command(options, *again), undo)
+    change_plans.say_end(options, change_plans.command(options, *again), undo)
     return 0
 
 
@@ -285,8 +285,8 @@ def _import(options: Namespace) -> int:
     plan = config_import.planned_import(
         only_home(options), Path(options.key).expanduser(), with_trust=options.with_trust
     )
-    done = config_import.imported(plan, plans.own_data(options)) if options.apply else []
-    undo = plans.undo_of(options, [one.id for one in done])
+    done = config_import.imported(plan, change_plans.own_data(options)) if options.apply else []
+    undo = change_plans.undo_of(options, [one.id for one in done])
     if options.json:
         rows = [ImportedSettingDocument(row.source, row.file, row.key, row.why) for row in plan.rows]
         output.print_json(SettingsImportDocument(rows, plan.changes, bool(done), undo))
@@ -298,6 +298,6 @@ def _import(options: Namespace) -> int:
         output.say("Nothing to import.")
         return 0
     trust = ["--with-trust"] if options.with_trust else []
-    again = plans.command(options, "settings", "import-config", options.key, *trust, "--apply")
-    plans.say_end(options, again, "; ".join(undo))
+    again = change_plans.command(options, "settings", "import-config", options.key, *trust, "--apply")
+    change_plans.say_end(options, again, "; ".join(undo))
     return 0

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, visible
 from recollect.model.ids import short_id
@@ -50,12 +50,12 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--everywhere", action="store_true", help="also clean archive, trash, undo and quarantine, for good"
     )
-    plans.add_apply(parser)
+    change_plans.add_apply(parser)
 
 
 def run(options: Namespace) -> int:
     session = open_home(options.homes).own_session(options.session)
-    data = plans.own_data(options)
+    data = change_plans.own_data(options)
     if options.everywhere:
         return _everywhere(options, session, data)
     applied: AppliedChange | None = None
@@ -76,7 +76,7 @@ def _everywhere(options: Namespace, session: Session, data: Path) -> int:
     from recollect.services.secrets.everywhere import planned_everywhere, redact_everywhere
 
     if options.apply:
-        plan = redact_everywhere(session, data, plans.own_cache(options))
+        plan = redact_everywhere(session, data, change_plans.own_cache(options))
     else:
         plan = planned_everywhere(session, data)
     if options.json:
@@ -121,7 +121,9 @@ def _tell_everywhere(options: Namespace, plan: EverywherePlan) -> None:
         output.say(f"  {visible(str(copy.path))} ({copy.role}, {copy.secrets:,})")
     if not options.apply:
         output.say("This cannot be undone, nor can the changes whose originals are listed as undo.")
-        plans.say_end(options, plans.applied(options, "redact", plan.home.session, "--everywhere"), "")
+        change_plans.say_end(
+            options, change_plans.applied(options, "redact", plan.home.session, "--everywhere"), ""
+        )
     elif plan.left:
         output.say(output.styled(f"{counted(len(plan.left), 'secret')} could not be removed:", "red"))
         for one in plan.left:
@@ -142,8 +144,8 @@ def _document(options: Namespace, plan: RedactionPlan, applied: AppliedChange | 
         unread=unread_documents(plan.unread),
         applied=applied is not None,
         change=None if applied is None else applied.id,
-        undo=plans.command(options, *again, "--apply") if again else None,
-        forget=plans.command(options, *again, "--forget", "--apply") if again else None,
+        undo=change_plans.command(options, *again, "--apply") if again else None,
+        forget=change_plans.command(options, *again, "--forget", "--apply") if again else None,
     )
 
 
@@ -168,8 +170,8 @@ def _tell(options: Namespace, plan: RedactionPlan, applied: AppliedChange | None
             )
         )
     if applied is None:
-        plans.say_end(options, plans.applied(options, "redact", plan.session), "")
+        change_plans.say_end(options, change_plans.applied(options, "redact", plan.session), "")
         return
-    plans.say_end(options, "", plans.command(options, "undo", applied.id, "--apply"))
-    forget = plans.command(options, "undo", applied.id, "--forget", "--apply")
+    change_plans.say_end(options, "", change_plans.command(options, "undo", applied.id, "--apply"))
+    forget = change_plans.command(options, "undo", applied.id, "--forget", "--apply")
     output.say(f"The undo copy still holds the secrets. Delete it with: {forget}")

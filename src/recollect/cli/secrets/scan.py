@@ -20,7 +20,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from itertools import groupby
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.homes import open_home
 from recollect.cli.terminal.text import counted, padded, size, visible
@@ -60,7 +60,7 @@ def run(options: Namespace) -> int:
         found = scan_service.scan(
             home,
             chosen,
-            data=plans.own_data(options),
+            data=change_plans.own_data(options),
             everywhere=options.everywhere,
             progress=progress,
         )
@@ -103,7 +103,7 @@ def _tell(options: Namespace, found: SecretScan, seconds: float) -> None:
     sessions = [one.session for one in found.findings if one.session and one.role in _REDACTABLE]
     if sessions:
         first = Counter(sessions).most_common(1)[0][0]
-        output.say(f"Remove them from a session with: {plans.command(options, 'redact', first)}")
+        output.say(f"Remove them from a session with: {change_plans.command(options, 'redact', first)}")
     output.say("Also revoke them at the service that issued them: they were stored on disk in clear text.")
 
 

@@ -65,8 +65,8 @@ def _sessions(options: Namespace) -> Iterator[str]:
 def _known(options: Namespace, line: Sequence[str]) -> list[tuple[str, str]]:
     """Id and title of the sessions that the index knows, newest first; it is not updated for this."""
     from recollect.cli.main import global_options
+    from recollect.cli.terminal.change_plans import own_cache, own_data
     from recollect.cli.terminal.homes import chosen_homes
-    from recollect.cli.terminal.plans import own_cache, own_data
     from recollect.services.indexing.access import index_path, is_built, open_index
     from recollect.services.indexing.at_hand import index_at_hand
     from recollect.services.list import ListQuery, listed

@@ -34,9 +34,9 @@ from argparse import ArgumentParser, Namespace
 
 from recollect.cli.spend import budget_hook
 from recollect.cli.terminal import output
+from recollect.cli.terminal.change_plans import own_data
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import add_index_options, asked_index
-from recollect.cli.terminal.plans import own_data
 from recollect.cli.terminal.text import padded, shortened, visible, width
 from recollect.errors import UsageError
 from recollect.model.budget import PERSON, BudgetSettings, BudgetState, due

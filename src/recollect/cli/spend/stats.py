@@ -21,7 +21,7 @@ import datetime as dt
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 
-from recollect.cli.terminal import output, plans
+from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.index_options import asked_index
 from recollect.cli.terminal.options import SINCE, UNTIL
@@ -73,7 +73,7 @@ def run(options: Namespace) -> int:
             project=options.project,
             timezone=options.timezone,
             now=now,
-            data=plans.own_data(options),
+            data=change_plans.own_data(options),
         )
     if options.json:
         output.print_json(found)

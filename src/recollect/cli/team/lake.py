@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 from recollect.cli.team.serve import DATABASE, OBJECTS, add_database, asked_database
 from recollect.cli.terminal import output
-from recollect.cli.terminal.plans import own_data
+from recollect.cli.terminal.change_plans import own_data
 from recollect.cli.terminal.text import padded, visible
 from recollect.errors import Busy, DamagedData, MissingExtra, NotFound, UsageError
 

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.plans import command, option
+from recollect.cli.terminal.change_plans import command, option
 from recollect.cli.terminal.text import padded, visible
 from recollect.errors import UsageError
 

@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.plans import own_cache, own_data
+from recollect.cli.terminal.change_plans import own_cache, own_data
 from recollect.errors import Busy, MissingExtra, UsageError
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.change_plans import command, own_data
 from recollect.cli.terminal.homes import chosen_homes
-from recollect.cli.terminal.plans import command, own_data
 from recollect.cli.terminal.text import counted, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.services.sync.session_names import session_named

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.plans import command, own_data
+from recollect.cli.terminal.change_plans import command, own_data
 from recollect.cli.terminal.text import padded, visible
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.services.sync.sync import SyncClient, checked_address, is_server

@@ -35,8 +35,8 @@ import msgspec
 from msgspec import Struct
 
 from recollect.cli.terminal import output
+from recollect.cli.terminal.change_plans import own_data
 from recollect.cli.terminal.options import SINCE, UNTIL
-from recollect.cli.terminal.plans import own_data
 from recollect.cli.terminal.text import padded, shortened, visible, width
 from recollect.errors import Busy, UsageError
 from recollect.model import timespan

@@ -188,8 +188,8 @@ def named_session(options: Namespace, name: str) -> Session:
 
 def named_hit(options: Namespace, name: str) -> tuple[Home, Session, NumberedHit | None]:
     """The same with its homes, and the message that a number stands for."""
+    from recollect.cli.terminal.change_plans import own_cache
     from recollect.cli.terminal.numbers import numbered
-    from recollect.cli.terminal.plans import own_cache
 
     known = numbered(own_cache(options), name)
     if known is None:

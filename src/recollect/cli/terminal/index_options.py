@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.plans import own_cache
+from recollect.cli.terminal.change_plans import own_cache
 from recollect.cli.terminal.text import visible
 from recollect.services.indexing.access import OpenIndex, index_path, open_index
 

@@ -27,9 +27,9 @@ from recollect.model.secrets.redaction import (
     redacted_fragment,
     redacted_line,
 )
-from recollect.services.history import whole_nodes
 from recollect.services.secrets.fingerprints import Fingerprints
 from recollect.services.session import Session
+from recollect.services.whole_session import whole_nodes
 from recollect.storage.config.secret_settings import ignored_secrets
 from recollect.storage.logs.reader import OpenLog
 from recollect.system import fsops

@@ -26,7 +26,7 @@ from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage
 from recollect.model.ids import short_id
 from recollect.model.markdown_html import text_html
-from recollect.services import history
+from recollect.services import whole_session
 from recollect.services.export import export, html_frame
 from recollect.services.export.export import Redactor
 from recollect.services.export.html_call import ShownCall
@@ -283,7 +283,7 @@ def _notes(source: ExportSource, message_view: ViewMessages) -> Iterator[str]:
         yield f"{damaged:,} lines of the log cannot be read and are not shown."
     if not source.whole and set(message_view.kinds) & {"b", "s"}:
         yield "This is the conversation as the client continues it; what its compactions hide is not shown."
-    others = sum(not one.active for one in history.sections(source.opened))
+    others = sum(not one.active for one in whole_session.sections(source.opened))
     if others:
         yield f"Other branches ({others:,}) are not shown; this is the active one."
 

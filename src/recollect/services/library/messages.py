@@ -22,7 +22,7 @@ from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
 from recollect.model.conversation.tool_calls import ToolCall, tool_calls
 from recollect.model.damage import readable_entries
-from recollect.services import history
+from recollect.services import whole_session
 from recollect.services.session import Branches, Session
 from recollect.storage.home import AgentFile
 from recollect.storage.logs.log_graph import LogGraph
@@ -48,7 +48,7 @@ def log_messages(path: Path, session: str, agent: str | None) -> Iterator[Messag
 
 def _agent_messages(path: Path, session: str, agent: str, branches: Branches) -> Iterator[Message]:
     log = LogGraph(path)
-    graph = history.seen_from_inside(log.graph.nodes.values(), log.graph.marks)
+    graph = whole_session.seen_from_inside(log.graph.nodes.values(), log.graph.marks)
     yield from _placed(_groups(graph, log.load, branches), log.load, session, agent)
 
 
@@ -71,7 +71,7 @@ def _active_nodes(session: Session, log: LogGraph) -> list[Node]:
     own = Session(session.home, session.file)
     own.log = log
     try:
-        return history.whole_nodes(own, own.conversation())
+        return whole_session.whole_nodes(own, own.conversation())
     except NotFound:
         return []  # a log without a conversation has no messages in it
 

@@ -13,7 +13,7 @@ from recollect.model.conversation.chain import grouped
 from recollect.model.conversation.conversation import Branch
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
-from recollect.services import history
+from recollect.services import whole_session
 from recollect.services.documents.conversation import BranchesDocument, BranchNodeDocument
 from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
 from recollect.services.page.log import PageSession
@@ -99,7 +99,7 @@ def _limb(session: PageSession, limb: BranchNode, active: ViewMessages | None) -
 
 def _first_said(session: PageSession, limb: BranchNode) -> str:
     """The first prompt of this branch alone; if it has none, the first message with text."""
-    prompt = next((node for node in limb.own if history.is_prompt(node)), None)
+    prompt = next((node for node in limb.own if whole_session.is_prompt(node)), None)
     if prompt is not None:
         return _text_of(session, prompt, _CHARACTERS)
     messages = (node for node in limb.own[:_LOOKED_AT] if node.is_message)

@@ -22,7 +22,7 @@ from recollect.model.conversation.chain import Load, grouped
 from recollect.model.conversation.conversation import Conversation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
-from recollect.services import history
+from recollect.services import whole_session
 from recollect.services.documents.conversation import MessageKind
 from recollect.services.page.log import PageSession, signature_of
 from recollect.storage.logs.log_graph import LogGraph
@@ -203,10 +203,10 @@ def _kept(session: PageSession, key: object, make: Callable[[], ViewMessages]) -
 
 def _made(session: PageSession, view: ConversationView) -> ViewMessages:
     if view.before is not None:
-        conversation = history.before_compaction(session, view.before)
+        conversation = whole_session.before_compaction(session, view.before)
     else:
         conversation = session.conversation(view.branch)
-    nodes = history.whole_nodes(session, conversation) if view.whole else conversation.nodes
+    nodes = whole_session.whole_nodes(session, conversation) if view.whole else conversation.nodes
     return ViewMessages(
         grouped(nodes), session.graph, session.log, session.log.points.meta, session.log.points.commands
     )
@@ -220,7 +220,7 @@ def _agent_signature(session: PageSession, name: str) -> object:
 
 
 def _agent(session: PageSession, view: ConversationView) -> ViewMessages:
-    talk = history.agent_talk(session, view.agent or "")
+    talk = whole_session.agent_talk(session, view.agent or "")
     conversation: Conversation = talk.conversation
     return ViewMessages(grouped(conversation.nodes), conversation.graph, talk.log)
 
