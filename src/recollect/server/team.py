@@ -7,16 +7,17 @@ import datetime as dt
 import heapq
 import io
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from importlib import import_module
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.json import encode
 
 from recollect.index.schema import QUARTER_MS
-from recollect.model.cost.money import NO_MODEL, exact, priced
+from recollect.model.cost.money import NO_MODEL, exact
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.usage import Tokens
 from recollect.server.database.records import UsageSum
@@ -25,8 +26,8 @@ Item = TypeVar("Item")
 KEYS = ("person", "repository", "branch", "model", "project", "machine", "session", "day")
 ALIASES = {"repo": "repository", "user": "person"}
 _NOT_SAID = "(none)"
-_AT_ONCE, _WRITTEN_AT_ONCE = 1_024, 256
-_NO_COUNTS = bytes(6 * 8)
+_AT_ONCE, _WRITTEN_AT_ONCE = 4_096, 256
+_PRICED: frozenset[str] = frozenset()
 _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
 # A spreadsheet would treat such a cell as a formula, and branch names are untrusted.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -57,10 +58,15 @@ class _TeamTally:
 
     __slots__ = ("counts", "pico_usd", "responses", "unpriced")
 
-    def __init__(self) -> None:
-        self.responses = self.pico_usd = 0
-        self.counts = array("q", _NO_COUNTS)
-        self.unpriced: frozenset[str] = frozenset()
+    def __init__(
+        self,
+        responses: int = 0,
+        pico_usd: int = 0,
+        counts: Iterable[int] = (0,) * 6,
+        unpriced: frozenset[str] = _PRICED,
+    ) -> None:
+        self.responses, self.pico_usd = responses, pico_usd
+        self.counts, self.unpriced = array("q", counts), unpriced
 
     def add(self, responses: int, pico_usd: int, counts: Iterable[int], unpriced: frozenset[str]) -> None:
         self.responses += responses
@@ -84,6 +90,7 @@ class TeamCosts:
 
     def __init__(self, by: Sequence[str], prices: PriceList, without: Collection[str] = ()) -> None:
         self.by, self._prices, self._without = list(by), prices, without
+        self._key_of = _key_reader(by)
         self.models: set[str] = set()
         self.unclear: set[str] = set()
         self._found: dict[tuple[str, ...], _TeamTally] = {}
@@ -95,28 +102,42 @@ class TeamCosts:
             known.clear()
 
     def take(self, sums: Iterable[UsageSum]) -> None:
-        find, names = self._prices.find, self._names
+        """By the rule of ``model.cost.money.priced``, without an object for each step: a report may have a million sums."""
+        find, without, kept, key_of = self._prices.find, self._without, self._names.setdefault, self._key_of
         for one in sums:
-            if one.model in self._without:
+            model, counts = one.model, one[10:16]
+            if model in without:
                 continue
-            spent = priced(Tokens(*one[10:16]), one.model, one.quarter, one.variant, self._prices)
-            if one.model:
-                self.models.add(one.model)
-                if spent.unpriced and find(one.model, one.quarter, one.variant) is not None:
-                    self.unclear.add(one.model)
-            key = tuple([names.setdefault(name, name) for name in [_named(one, key) for key in self.by]])
-            self._tally(key).add(one.messages, spent.pico_usd, one[10:16], spent.unpriced)
+            if model:
+                self.models.add(model)
+            price = find(model or "", one.quarter, one.variant)
+            pico_usd = None if price is None else price.cost(*counts)
+            unpriced = _PRICED
+            if pico_usd is None:
+                pico_usd, unpriced = 0, frozenset((model or NO_MODEL,))
+                if model and price is not None:
+                    self.unclear.add(model)
+            key = tuple([kept(name, name) for name in key_of(one)])
+            self._tally(key, one.messages, pico_usd, counts, unpriced)
 
-    def _tally(self, key: tuple[str, ...]) -> _TeamTally:
-        tally = self._found.get(key)
-        if tally is None:
-            tally = self._found[key] = _TeamTally()
-        return tally
+    def _tally(
+        self,
+        key: tuple[str, ...],
+        responses: int,
+        pico_usd: int,
+        counts: Iterable[int],
+        unpriced: frozenset[str],
+    ) -> None:
+        known = self._found.get(key)
+        if known is None:
+            self._found[key] = _TeamTally(responses, pico_usd, counts, unpriced)
+        else:
+            known.add(responses, pico_usd, counts, unpriced)
 
     def add(self, other: TeamCosts) -> None:
         """What was summed apart, by the same keys."""
         for key, one in other._found.items():
-            self._tally(key).add(one.responses, one.pico_usd, one.counts, one.unpriced)
+            self._tally(key, one.responses, one.pico_usd, one.counts, one.unpriced)
 
     def total(self) -> TeamCostRow:
         everything = _TeamTally()
@@ -129,11 +150,11 @@ class TeamCosts:
         itself, and requests wait."""
         keys = list(self._found)
         parts = [
-            sorted(keys[place : place + _AT_ONCE], key=self._order, reverse=True)
+            sorted(map(self._order, keys[place : place + _AT_ONCE]), reverse=True)
             for place in range(0, len(keys), _AT_ONCE)
         ]
         del keys
-        for key in heapq.merge(*map(_drained, parts), key=self._order):
+        for *_, key in heapq.merge(*map(_drained, parts)):
             yield self._found.pop(key).row(dict(zip(self.by, key, strict=True)))
 
     def _order(self, key: tuple[str, ...]) -> tuple[int, int, tuple[str, ...]]:
@@ -164,12 +185,27 @@ def as_json(costs: TeamCosts) -> list[bytes]:
     return [*pieces, b'],"total":', total, b"}"]
 
 
-def _named(one: UsageSum, name: str) -> str:
-    if name == "day":
-        moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=one.quarter * QUARTER_MS)
-        return moment.date().isoformat() if one.quarter else _NOT_SAID
-    value: str | None = getattr(one, name)
-    return value or (NO_MODEL if name == "model" else _NOT_SAID)
+def _key_reader(by: Sequence[str]) -> Callable[[UsageSum], list[str]]:
+    """Reads the names of a row from a sum."""
+    places = [
+        (UsageSum._fields.index("quarter" if name == "day" else name), name == "day", _unnamed(name))
+        for name in by
+    ]
+
+    def names(one: tuple[Any, ...]) -> list[str]:
+        return [_day(one[place]) if is_day else one[place] or other for place, is_day, other in places]
+
+    return names
+
+
+def _unnamed(key: str) -> str:
+    return NO_MODEL if key == "model" else _NOT_SAID
+
+
+@lru_cache(maxsize=4_096)
+def _day(quarter: int) -> str:
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=quarter * QUARTER_MS)
+    return moment.date().isoformat() if quarter else _NOT_SAID
 
 
 def as_csv(costs: TeamCosts) -> list[bytes]:

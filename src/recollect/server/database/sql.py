@@ -564,7 +564,6 @@ def _file(row: Row) -> SideFile:
 
 
 def _usage_sum(row: Row) -> UsageSum:
-    values: list[Any] = list(row)
-    counts = values[9:]
-    names = [value or None if isinstance(value, str) else value for value in values[:9]]
-    return UsageSum._make([*names, *counts])
+    values = tuple(row)
+    names: Any = [name or None for name in values[1:8]]
+    return UsageSum(values[0], *names, *values[8:])
