@@ -96,9 +96,8 @@ class FileReports:
 
     def __init__(self) -> None:
         self._calls: dict[str, _FileToolCall] = {}
-        self._told: set[tuple[tuple[str, ...], int]] = (
-            set()
-        )  # mirrored results: their calls and what they say
+        # Of mirrored results: their calls, and what they say.
+        self._told: set[tuple[tuple[str, ...], int]] = set()
 
     def of(self, entry: Entry) -> list[FileChange | FileReading | FileNote]:
         """The reports of this entry; most have none."""
