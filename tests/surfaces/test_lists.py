@@ -16,6 +16,9 @@ import pytest
 import recollect
 from recollect.services.archive import archive as keep
 from recollect.services.homes import Home
+from recollect.services.indexing.access import OpenIndex
+from recollect.services.overview import overview
+from recollect.system.locations import home_at
 from tests.small_home import prompt, put, reply, said
 from tests.surfaces.case import Case
 from tests.web.pages import Browser, served
@@ -91,6 +94,18 @@ _LISTS: dict[str, Callable[[Case], list[str]]] = {
 def test_a_list_is_in_the_order_of_the_last_message(name: str, case: Case) -> None:
     """Not of the files: what only the archive has is in its place, and a file without a message stands last."""
     assert _LISTS[name](case) == (_ORDER[:3] if name == "export" else _ORDER)
+
+
+def test_the_overview_has_as_many_sessions_as_the_list(case: Case) -> None:
+    """Those in the home, and those that only the archive has, in text and document, with an index and without one."""
+    told = case.document("overview")
+    rows = case.document("list")["sessions"]
+    archived = sum(row["archived"] for row in rows)
+    assert (3, 1) == (len(rows) - archived, archived) == (told["sessions"], told["only_archived"])
+    assert "3 sessions (1 more only in the archive)" in case.said("overview")
+    without = OpenIndex([case.home], case.place / "none")
+    seen = overview([home_at(case.home)], without, data=case.data)
+    assert (3, 1) == (seen.sessions, seen.only_archived)
 
 
 def test_what_only_the_archive_has_is_told_alike(case: Case) -> None:

@@ -196,8 +196,12 @@ def by_path(database: IndexDatabase) -> dict[str, CatalogueRow]:
     return {row.path: row for row in found}
 
 
-def size(database: IndexDatabase) -> int:
-    return cast("int", database.value(f"SELECT count(*) FROM files WHERE role = {SESSION} AND NOT gone"))  # noqa: S608 - a number of the schema
+def sizes(database: IndexDatabase) -> tuple[int, int]:
+    """How many sessions there are, and how many of them only the archive has."""
+    asked = (
+        f"SELECT count(*), count(*) FILTER (WHERE NOT inode) FROM files WHERE role = {SESSION} AND NOT gone"  # noqa: S608 - a number of the schema
+    )
+    return cast("tuple[int, int]", tuple(database.rows(asked)[0]))
 
 
 def agents(database: IndexDatabase) -> dict[str, int]:

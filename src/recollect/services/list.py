@@ -90,11 +90,12 @@ class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SessionListResult(Struct, frozen=True):
-    """Some sessions, how many fit in all, and the logs that could not be read."""
+    """Some sessions, how many fit in all, the logs that could not be read, and how many only the archive has."""
 
     sessions: list[ListedSession]
     total: int
     left_out: list[tuple[str, str]]
+    only_archived: int = 0
 
 
 class ListQuery(NamedTuple):
@@ -127,14 +128,14 @@ def listed(
     source = (
         _ListFromLogs(roots, data, progress) if opened.database is None else _ListFromIndex(roots, opened)
     )
-    rows, total = source.rows(query)
+    rows, total, only_archived = source.rows(query)
     agents, live = source.agents(rows), _live_ids(roots)
     counts = source.counts(rows) if query.with_counts else {}
     used = None
     if query.with_usage and rows:
         used = session_sums(opened, [root.path for root in roots], {row.session or "" for row in rows})
     sessions = [_session(row, agents, live, counts.get(row.file), used) for row in rows]
-    return SessionListResult(sessions, total, source.left_out)
+    return SessionListResult(sessions, total, source.left_out, only_archived)
 
 
 def _session(
@@ -191,12 +192,12 @@ class _ListFromIndex:
         self.left_out = list(self._problems)
         self._missing: dict[int, MessageCount] | None = None
 
-    def rows(self, query: ListQuery) -> tuple[list[CatalogueRow], int]:
+    def rows(self, query: ListQuery) -> tuple[list[CatalogueRow], int, int]:
         if not query.is_filtered and not self._problems:
-            return catalogue.rows(self._db, query.limit), catalogue.size(self._db)
+            return catalogue.rows(self._db, query.limit), *catalogue.sizes(self._db)
         unread = {path for path, _ in self._problems}
         rows = [row for row in catalogue.rows(self._db) if row.path not in unread and _fits(row, query)]
-        return rows[: query.limit], len(rows)
+        return rows[: query.limit], len(rows), sum(bool(row.is_archived) for row in rows)
 
     def agents(self, rows: Sequence[CatalogueRow]) -> dict[str, int]:
         found = catalogue.agents(self._db)
@@ -243,10 +244,10 @@ class _ListFromLogs:
         self._number = 0
         self.left_out: list[tuple[str, str]] = []
 
-    def rows(self, query: ListQuery) -> tuple[list[CatalogueRow], int]:
+    def rows(self, query: ListQuery) -> tuple[list[CatalogueRow], int, int]:
         rows = [row for row in self._all() if _fits(row, query)]
         rows.sort(key=_newest_first, reverse=True)
-        return rows[: query.limit], len(rows)
+        return rows[: query.limit], len(rows), sum(row.is_archived for row in rows)
 
     def _all(self) -> Iterator[CatalogueRow]:
         from recollect.storage.home_walk import scan_logs

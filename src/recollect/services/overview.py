@@ -84,7 +84,8 @@ class Overview(Struct, frozen=True):
 
     homes: tuple[HomeSummary, ...]
     projects: int
-    sessions: int
+    sessions: int  # in the homes
+    only_archived: int  # more that only the archive has
     agents: int
     bytes: int
     newest: tuple[ListedSession, ...]
@@ -139,14 +140,15 @@ def overview(
             least = min(_LEAST_SECONDS, look_seconds)
             look_seconds = max(least, look_seconds - (time.monotonic() - begun))
         damage = look_for_damage(logs, look_seconds, progress)
-    query = ListQuery(limit=newest, with_counts=False, with_usage=False)
+    shown = listed(homes, opened, ListQuery(limit=newest, with_counts=False, with_usage=False), data=ours)
     return Overview(
         homes=tuple(one.summary for one in found),
         projects=sum(one.summary.projects for one in found),
         sessions=len(sessions),
+        only_archived=shown.only_archived,
         agents=sum(one.summary.agents for one in found),
         bytes=sum(log.size for log in logs),
-        newest=tuple(listed(homes, opened, query, data=ours).sessions),
+        newest=tuple(shown.sessions),
         damage=damage,
         problems=tuple(problems),
         expiring=_expiring(looked_after, ours, moment),

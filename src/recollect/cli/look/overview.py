@@ -106,7 +106,7 @@ def _facts(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[t
         yield "Home", "bold", f"{visible(str(home.source or home.path))}  ({whose}){state}"
     holds = [
         counted(answer.projects, "project"),
-        counted(answer.sessions, "session"),
+        counted(answer.sessions, "session") + _more_archived(answer.only_archived),
         counted(answer.agents, "sub-agent"),
         size(answer.bytes),
     ]
@@ -122,6 +122,10 @@ def _facts(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[t
         yield "" if number else "Findings", "bold", text
     for problem in answer.problems:
         yield "Problem", "yellow", visible(problem)
+
+
+def _more_archived(sessions: int) -> str:
+    return f" ({sessions:,} more only in the archive)" if sessions else ""
 
 
 def _cost(spent: RecentCosts) -> str:

@@ -61,6 +61,7 @@ class OverviewDocument(Struct, frozen=True, kw_only=True):
     homes: tuple[HomeSummary, ...]
     projects: int
     sessions: int
+    only_archived: int
     agents: int
     bytes: int
     cost: RecentCostsDocument
