@@ -17,7 +17,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 
 from recollect.cli.main import command_parser
-from recollect.cli.team.serve import DATABASE
+from recollect.cli.team.serve import DATABASE, OBJECTS
 from recollect.model.search.query import WordQuery
 from recollect.server.app import ROUTES
 from recollect.server.database.postgres import PostgresDatabase
@@ -33,14 +33,15 @@ FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 PORT = 8787
 
 
-def parsed(words: Sequence[str]) -> Namespace:
-    """The options of ``recollect serve``; a wrong one ends the test."""
-    return command_parser("serve").parse_args(list(words))
+def parsed(words: Sequence[str], command: str = "serve") -> Namespace:
+    """The options of ``recollect serve``, or another command; a wrong one ends the test."""
+    return command_parser(command).parse_args(list(words))
 
 
 def test_every_option_is_one_of_the_server() -> None:
     """In the image, the Compose file, the units and the chart."""
-    known = {option for action in command_parser("serve")._actions for option in action.option_strings}
+    actions = [*command_parser("serve")._actions, *command_parser("lake")._actions]
+    known = {option for action in actions for option in action.option_strings}
     served = [path for path in FILES if path.name not in ("recollect-backup.service", "compose-role.sh")]
     lines = [
         line
@@ -90,6 +91,8 @@ def test_the_image_starts_the_server_as_the_chart_and_the_compose_file_expect() 
     assert extras is not None
     package = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
     assert set(extras[1].split(",")) <= set(package["optional-dependencies"])
+    # A server may sign people in and move lines to an object store, and the chart starts the lake with the same image.
+    assert set(extras[1].split(",")) >= {"server", "pg", "lake", "oidc", "otel"}
 
 
 def test_the_units_start_commands_that_exist() -> None:
@@ -98,6 +101,17 @@ def test_the_units_start_commands_that_exist() -> None:
     before, server = (parsed(line.split()) for line in started)
     assert (before.migrate, server.port, server.behind_proxy) == (True, PORT, True)
     assert DATABASE in unit
+    worker, lake = (
+        (DEPLOY / "systemd" / name).read_text()
+        for name in ("recollect-worker.service", "recollect-lake@.service")
+    )
+    (words,) = re.findall(r"^ExecStart=/opt/recollect/bin/recollect serve (.*)$", worker, re.M)
+    assert parsed(words.split()).role == "worker"
+    assert OBJECTS in worker
+    (words,) = re.findall(r"^ExecStart=/opt/recollect/bin/recollect lake (.*)$", lake, re.M)
+    assert parsed(words.split(), "lake").to == "${LAKE}"
+    for timer in (DEPLOY / "systemd").glob("*.timer"):
+        assert timer.with_suffix(".service").is_file()
 
 
 # --- the chart ------------------------------------------------------------------------------------------------------
@@ -105,17 +119,19 @@ def test_the_units_start_commands_that_exist() -> None:
 _TAG = re.compile(r"[ \t]*\{\{-? *(if|range|end)\b *(.*?) *-?\}\}\n|\{\{-? *(.*?) *-?\}\}")
 
 
-def _value(values: dict[str, Any], path: str) -> Any:
-    if path.startswith('"') or not path.startswith("."):
+def _value(root: dict[str, Any], dot: Any, path: str) -> Any:
+    """``$.a.b`` begins at the root, ``.a.b`` at the dot, which ``range`` moves."""
+    start, _, rest = path.partition(".")
+    if start not in ("", "$") or not path.startswith((".", "$.")):
         raise AssertionError(f"the chart uses {path!r}, which this test does not render")
-    found: Any = values
-    for name in path[1:].split(".") if path != "." else ():
+    found = root if start else dot
+    for name in rest.split(".") if rest else ():
         assert name in found, f"values.yaml has no {path}"
         found = found[name]
-    return values["."] if path == "." else found
+    return found
 
 
-def rendered(template: str, values: dict[str, Any]) -> str:
+def rendered(template: str, root: dict[str, Any], dot: Any) -> str:
     """The part of Helm's language that the chart uses: values, if, range, and toYaml with an indent. Anything else
     fails here, so that no one writes what was never rendered."""
     text, at = "", 0
@@ -124,17 +140,17 @@ def rendered(template: str, values: dict[str, Any]) -> str:
         at = found.end()
         if found[1] in ("if", "range"):
             end = _end_of(template, at)
-            inner, value = template[at : end.start()], _value(values, found[2])
+            inner, value = template[at : end.start()], _value(root, dot, found[2])
             if found[1] == "range":
-                text += "".join(rendered(inner, {**values, ".": one}) for one in value)
+                text += "".join(rendered(inner, root, one) for one in value)
             elif value:
-                text += rendered(inner, values)
+                text += rendered(inner, root, dot)
             at = end.end()
         elif piped := re.fullmatch(r"toYaml (\S+) \| nindent (\d+)", found[3]):
-            lines = yaml.safe_dump(_value(values, piped[1])).splitlines()
+            lines = yaml.safe_dump(_value(root, dot, piped[1])).splitlines()
             text = text.rstrip(" ") + "".join(f"\n{' ' * int(piped[2])}{line}" for line in lines)
         else:
-            text += str(_value(values, found[3]))
+            text += str(_value(root, dot, found[3]))
     return text + template[at:]
 
 
@@ -148,18 +164,17 @@ def _end_of(template: str, at: int) -> re.Match[str]:
 
 
 def chart(**changed: Any) -> dict[str, dict[str, Any]]:
-    """The documents of the chart, by kind."""
+    """The documents of the chart, by kind and name."""
     directory = DEPLOY / "helm" / "recollect"
     values = {**yaml.safe_load((directory / "values.yaml").read_text()), **changed}
+    root = {"Values": values, "Release": {"Name": "r"}}
     documents = [
         document
         for path in sorted((directory / "templates").glob("*.yaml"))
-        for document in yaml.safe_load_all(
-            rendered(path.read_text(), {"Values": values, "Release": {"Name": "r"}})
-        )
+        for document in yaml.safe_load_all(rendered(path.read_text(), root, root))
         if document is not None
     ]
-    return {document["kind"]: document for document in documents}
+    return {f"{document['kind']} {document['metadata']['name']}": document for document in documents}
 
 
 def test_the_chart_starts_the_server_with_options_and_ports_that_exist() -> None:
@@ -173,10 +188,13 @@ def test_the_chart_starts_the_server_with_options_and_ports_that_exist() -> None
             trustedProxies=["10.0.0.0/8", "192.168.0.0/16"],
         ),
     )
-    assert (set(small), set(large) - set(small)) == ({"Deployment", "Service", "Job"}, {"Ingress"})
+    assert (set(small), set(large) - set(small)) == (
+        {"Deployment r-server", "Service r-server", "Job r-migrate"},
+        {"Ingress r-server"},
+    )
     paths = {endpoint.path for endpoint in ROUTES}
     for found in (small, large):
-        pod = found["Deployment"]["spec"]["template"]["spec"]
+        pod = found["Deployment r-server"]["spec"]["template"]["spec"]
         (server,) = pod["containers"]
         options = parsed(server["args"])
         assert options.behind_proxy
@@ -187,22 +205,60 @@ def test_the_chart_starts_the_server_with_options_and_ports_that_exist() -> None
         assert [one["name"] for one in server["env"]] == [DATABASE]
         assert {one["name"] for one in server["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
         assert server["resources"]["limits"] == {"memory": "1Gi"}
-        labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"]
+        labels = found["Deployment r-server"]["spec"]["template"]["metadata"]["labels"]
         assert (
             labels
-            == found["Deployment"]["spec"]["selector"]["matchLabels"]
-            == found["Service"]["spec"]["selector"]
+            == found["Deployment r-server"]["spec"]["selector"]["matchLabels"]
+            == found["Service r-server"]["spec"]["selector"]
         )
-        assert found["Service"]["spec"]["ports"][0]["targetPort"] == "http"
-        (job,) = found["Job"]["spec"]["template"]["spec"]["containers"]
+        assert found["Service r-server"]["spec"]["ports"][0]["targetPort"] == "http"
+        (job,) = found["Job r-migrate"]["spec"]["template"]["spec"]["containers"]
         assert parsed(job["args"]).migrate
         assert (job["image"], job["env"]) == (server["image"], server["env"])
-    args = large["Deployment"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    args = large["Deployment r-server"]["spec"]["template"]["spec"]["containers"][0]["args"]
     assert parsed(args).trusted_proxy == ["10.0.0.0/8", "192.168.0.0/16"]
     assert parsed(args).page == "https://r.example"
-    (path,) = large["Ingress"]["spec"]["rules"][0]["http"]["paths"]
-    assert path["backend"]["service"]["name"] == large["Service"]["metadata"]["name"]
-    assert path["backend"]["service"]["port"]["name"] == large["Service"]["spec"]["ports"][0]["name"]
+    (path,) = large["Ingress r-server"]["spec"]["rules"][0]["http"]["paths"]
+    assert path["backend"]["service"]["name"] == large["Service r-server"]["metadata"]["name"]
+    assert path["backend"]["service"]["port"]["name"] == large["Service r-server"]["spec"]["ports"][0]["name"]
+
+
+def test_the_chart_starts_workers_and_the_lake_where_there_is_an_object_store() -> None:
+    """Servers then leave the moving to workers; all have the credentials; every organisation has a job of its own."""
+    found = chart(
+        objects={"address": "s3://bodies", "secret": "keys", "workers": 3},
+        lake={
+            "organisations": [
+                {"name": "acme", "organisation": "Acme Corp"},
+                {"name": "b", "organisation": "B"},
+            ],
+            "to": "s3://lake/x",
+            "schedule": "5 * * * *",
+        },
+    )
+    assert set(found) - set(chart()) == {"Deployment r-worker", "CronJob r-lake-acme", "CronJob r-lake-b"}
+    server, worker = (found[f"Deployment r-{name}"]["spec"] for name in ("server", "worker"))
+    assert worker["replicas"] == 3
+    assert worker["selector"]["matchLabels"] == worker["template"]["metadata"]["labels"]
+    job = found["CronJob r-lake-acme"]["spec"]
+    assert (job["schedule"], job["concurrencyPolicy"]) == ("5 * * * *", "Forbid")
+    pods = [
+        server["template"]["spec"],
+        worker["template"]["spec"],
+        job["jobTemplate"]["spec"]["template"]["spec"],
+    ]
+    (serving, moving, writing) = [one for pod in pods for one in pod["containers"]]
+    for one, pod in zip((serving, moving, writing), pods, strict=True):
+        assert one["envFrom"] == [{"secretRef": {"name": "keys"}}]
+        assert (one["image"], one["env"]) == (serving["image"], serving["env"])
+        assert {mount["name"] for mount in one["volumeMounts"]} == {
+            volume["name"] for volume in pod["volumes"]
+        }
+    assert (parsed(serving["args"]).objects, parsed(serving["args"]).no_worker) == ("s3://bodies", True)
+    assert (parsed(moving["args"]).objects, parsed(moving["args"]).role) == ("s3://bodies", "worker")
+    assert writing["command"] == ["recollect", "lake"]
+    options = parsed(writing["args"], "lake")
+    assert (options.organization, options.to, options.objects) == ("Acme Corp", "s3://lake/x", "s3://bodies")
 
 
 def test_every_yaml_file_is_one() -> None:
