@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from recollect.services.cost.report import costs
+from recollect.model.cost.report import CostReport
+from recollect.services.cost.report import CostReportBuilder, costs
 from recollect.services.indexing.access import OpenIndex
 from recollect.system.unwatched import unwatched
 
@@ -39,10 +41,13 @@ def test_a_report_of_logs_is_made_without_collections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Up to its end: the rows are gone before the collector could look at each of them."""
-    seen = []
-    monkeypatch.setattr(
-        "recollect.services.cost.report.CostReportBuilder.made", lambda *_, **__: seen.append(gc.isenabled())
-    )
+    seen, made = [], CostReportBuilder.made
+
+    def watched(*words: Any, **more: Any) -> CostReport:
+        seen.append(gc.isenabled())
+        return made(*words, **more)
+
+    monkeypatch.setattr(CostReportBuilder, "made", watched)
     gc.enable()
     costs([], opened=OpenIndex([], tmp_path))
 
