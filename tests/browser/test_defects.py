@@ -113,6 +113,7 @@ def test_nothing_covers_text_or_is_cut_off(page: Chromium) -> None:
         assert cross["x"] + cross["width"] <= panel["x"] + panel["width"] <= width
         for part in ("Prompts", "Branches", "Sub-agents", "Find"):
             box = page.do("box", selector=f".panel .parts button:has-text('{part}')")
+            assert box["y"] <= cross["y"] + 5, part
             assert not _meet(box, cross), part
             assert box["x"] + box["width"] <= panel["x"] + panel["width"], part
         for key in ("y", "]", "y"):
@@ -122,7 +123,22 @@ def test_nothing_covers_text_or_is_cut_off(page: Chromium) -> None:
         notices = page.do("box", selector=".notices")
         for control in (".head .do", ".panel .foot", ".panel .parts", ".tabs"):
             assert not _meet(notices, page.do("box", selector=control)), control
+        page.do("go", hash="#/home?since=all", wait=".home .figure")
+        heights = {
+            page.do("box", selector=f".figure:nth-of-type({place}) .big")["height"] for place in range(1, 6)
+        }
+        assert len(heights) == 1, width
         page.do("go", hash="#/sessions", wait=".list .row")
+        project, order = (
+            page.do("box", selector=f"select[aria-label='{one}']") for one in ("Project", "Order")
+        )
+        assert width < 1200 or project["y"] == order["y"]
+        field, row = (page.do("box", selector=one) for one in ("[data-search]", ".list .row > a"))
+        assert field["x"] + field["width"] == row["x"] + row["width"]
+    page.do("size", width=390, height=900)
+    page.do("go", hash=f"#/s/{SENT}", wait=".boundary")
+    assert page.do("texts", selector=".boundary .fold")[1].endswith("6 messages")
+    assert page.do("cut", selector=".boundary .fold") == 0
 
 
 def test_an_error_of_the_page_speaks_of_no_options_of_a_command(pretending: Chromium) -> None:

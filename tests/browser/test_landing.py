@@ -111,6 +111,13 @@ def test_filters_stay_while_one_types(page: Chromium) -> None:
     page.do("wait", selector=".group h2", text="shop")
     assert page.do("value", selector='select[aria-label="Any project"]') == "/srv/shop"
     assert {text.split(" · ")[0].split()[-1] for text in page.do("texts", selector=".group h2")} == {"shop"}
+    assert "q=Done" in page.do("attribute", selector=".group h2 a", name="href")
+    # A filter without a field of its own is said, and can be taken out.
+    page.do("go", hash="#/sessions?q=Done&until=2020-01-01&tag=keep", wait=".found .waiting strong")
+    assert page.do("texts", selector=".unshown") == ["until 2020-01-01 ×", "tag keep (only in the list) ×"]
+    page.do("click", selector=".unshown", text="until")
+    page.do("wait", selector="[data-hit]")
+    page.do("go", hash="#/sessions?repository=/srv/shop", wait=".unshown:has-text('only in a search')")
 
 
 def test_words_are_marked_in_titles(page: Chromium) -> None:

@@ -49,7 +49,7 @@ def test_home_shows_the_figures_of_the_command_and_leads_to_sessions(
     assert isinstance(tools, list)
     assert rows[:12] == [f"{one['calls']:,}" for one in tools[:12]]
     page.do("click", selector=".measured a", text="till")
-    page.do("wait", selector=".cost .banner", text="till")
+    page.do("wait", selector=".cost tbody a", text="From Windows")
     assert page.do("texts", selector=".cost tbody a") == ["From Windows"]
     page.do("back")
     page.do("wait", selector=".home table.numbers .linkish")

@@ -193,6 +193,8 @@ export async function tabsUntil({ page }, { selector, most }) {
 export const focused = ({ page }) => page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent ?? '')
 export const offline = ({ context }, { on }) => context.setOffline(on).then(() => null)
 export const title = ({ page }) => page.title()
+/** How many of these have a part that is outside of them. */
+export const cut = ({ page }, { selector }) => page.locator(selector).evaluateAll((all) => all.filter((one) => one.scrollWidth > one.clientWidth + 1 || [...one.children].some((part) => part.getBoundingClientRect().right > innerWidth)).length)
 export const box = ({ page }, { selector }) => page.locator(selector).first().boundingBox()
 export const top = ({ page }, { selector }) => page.locator(selector).first().evaluate((one) => one.scrollTop)
 
