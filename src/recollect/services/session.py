@@ -29,7 +29,7 @@ from recollect.model.conversation.tool_calls import ToolCall, tool_calls
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line, readable_entries
-from recollect.model.entry import Entry, Kind, Summary, System
+from recollect.model.entry import Dialect, Entry, Kind, Summary, System
 from recollect.model.ids import SessionId, short_id
 from recollect.model.line_views.facts import usage_facts
 from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
@@ -354,4 +354,6 @@ class Session:
             return "none of its lines can be read as an entry" if self.damage() else whole
         if all(node.is_sidechain for node in nodes):
             return "it holds sub-agent lines only"
+        if any(isinstance(one, Entry) and one.dialect is not Dialect.CLAUDE for one in LogReader(self.path)):
+            return "the client does not load lines of another dialect"
         return "no entry that could end a conversation has a readable time"

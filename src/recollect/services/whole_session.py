@@ -18,10 +18,12 @@ from recollect.model.conversation.chain import Load, grouped
 from recollect.model.conversation.conversation import Conversation, Messages
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node
+from recollect.model.convert.conversation import converted_conversation
 from recollect.model.entry import System
 from recollect.model.ids import short_id
 from recollect.services.session import Session
 from recollect.storage.logs.log_graph import LogGraph
+from recollect.storage.logs.reader import LogReader
 
 
 class ConversationSection(Struct, frozen=True):
@@ -105,7 +107,10 @@ def _before(session: Session, boundary: Node) -> Conversation | None:
 
 
 def sections(session: Session) -> list[ConversationSection]:
-    """The active conversation and then, latest first, what every other branch has alone."""
+    """The active conversation and then, latest first, what every other branch has alone.
+
+    A log in another dialect, of which the client loads nothing, has one section: what its conversion would hold.
+    """
     graph = session.graph
     found: list[ConversationSection] = []
     owner: dict[str, int] = {}
@@ -124,7 +129,12 @@ def sections(session: Session) -> list[ConversationSection]:
         place = found[owner[fork]]
         merged = sorted([*place.nodes, *nodes], key=lambda node: node.offset)
         found[owner[fork]] = _section(session, merged, place.leaf, place.forked_at, active=place.active)
-    return found
+    return found or _converted(session)
+
+
+def _converted(session: Session) -> list[ConversationSection]:
+    one = converted_conversation(LogReader(session.path), session.id)
+    return [] if one is None else [ConversationSection(one.leaf.uuid, None, False, one.nodes, one.messages)]
 
 
 def _active_nodes(session: Session) -> list[Node]:

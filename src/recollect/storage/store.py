@@ -37,6 +37,7 @@ from recollect.model.codec import changed, decode
 from recollect.model.conversation.conversation import Conversation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node, node_of
+from recollect.model.convert.conversation import converted_conversation
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Damage, Line
@@ -438,7 +439,8 @@ class SessionLog:
     def conversation(self, *, whole: bool = False) -> Conversation:
         """The conversation over all files of the log, as client 2.1.325 would load it from one.
 
-        ``NotFound`` where there is none. ``whole`` keeps what compactions hide.
+        Lines of the layout ``flat`` name no parents and follow each other. ``NotFound`` where there is no conversation.
+        ``whole`` keeps what compactions hide.
         """
         parts = self._store.paths.parts(self.path)
         starts = list(accumulate((part.stat().st_size for part in parts), initial=0))
@@ -449,6 +451,9 @@ class SessionLog:
             if isinstance(line, Line)
         )
         if graph.active_leaf is None:
+            converted = converted_conversation(self.entries(), str(self.id))
+            if converted is not None:
+                return converted
             raise NotFound(f"session {self.id}: there is no conversation", hint=f"its log is {self.path}")
 
         def load(node: Node) -> Entry | None:
