@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from recollect.index.schema import AGENT, SESSION, same_uuid
+from recollect.model.titles import title_of
 
 if TYPE_CHECKING:
     from recollect.index.database import IndexDatabase
@@ -90,6 +91,11 @@ class CatalogueRow(NamedTuple):
     has_conversation: bool | None
     damaged: int
     entries: int  # lines with an id
+
+    @property
+    def title(self) -> str:
+        """What a list calls it; "" where nothing names it."""
+        return title_of(self.custom_title, self.ai_title, self.last_prompt, self.first_prompt)
 
 
 class CataloguedLog(NamedTuple):
@@ -188,6 +194,12 @@ def rows(database: IndexDatabase, limit: int | None = None) -> list[CatalogueRow
     """Sessions by time of their last message, newest first; those without any time last."""
     found = database.connection.execute(_ROWS + _NEWEST, (-1 if limit is None else limit,))
     return [*map(CatalogueRow._make, found)]
+
+
+def newest_of(database: IndexDatabase, session: str) -> CatalogueRow | None:
+    """One session, of several logs with its id the one that was last spoken in."""
+    found = database.connection.execute(f"{_ROWS} AND session = ?{_NEWEST}", (session, 1))
+    return next(map(CatalogueRow._make, found), None)
 
 
 def by_path(database: IndexDatabase) -> dict[str, CatalogueRow]:

@@ -24,7 +24,6 @@ from recollect.errors import RecollectError
 from recollect.index import catalogue
 from recollect.index.catalogue import CatalogueRow
 from recollect.model.moments import milliseconds_of, moment_of
-from recollect.model.titles import title_of
 from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
 from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
 from recollect.services.indexing.access import OpenIndex
@@ -152,7 +151,7 @@ def _session(
         home=row.home,
         cwd=row.cwd or "",
         branch=row.branch or None,
-        title=title_of(row.custom_title, row.ai_title, row.last_prompt, row.first_prompt),
+        title=row.title,
         tag=row.tag or None,
         continued_in=row.continued_in or None,
         first_prompt=row.first_prompt,

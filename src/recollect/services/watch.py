@@ -17,21 +17,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from decimal import Decimal
-from typing import cast
 
 import apsw
 from msgspec import Struct, structs
 
 from recollect.errors import DamagedData, NotFound, StorageError
-from recollect.index import glimpse
+from recollect.index import catalogue, glimpse
 from recollect.index.cost_queries import first_at
 from recollect.index.database import IndexDatabase
-from recollect.index.schema import SESSION
 from recollect.model.cost.billing_blocks import BLOCK_QUARTERS, BurnRate
 from recollect.model.cost.money import usd
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.usage import Tokens
-from recollect.model.titles import title_of
 from recollect.services.cost.local_day import today
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.session import Session
@@ -42,13 +39,7 @@ RECENT_MINUTES = 10
 _MINUTE = 60
 _QUARTER = 900
 _Signature = tuple[tuple[str, int, int], ...]
-_AboutALog = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 _NO_INDEX = "without the index, what was spent today and in this block is not known"
-_ABOUT_A_LOG = (
-    "SELECT place.text, branch.text, custom_title, ai_title, last_prompt, first_prompt"
-    " FROM files LEFT JOIN catalogue ON catalogue.file = files.id LEFT JOIN names AS place ON place.id = files.cwd LEFT JOIN names AS branch ON branch.id = files.branch"
-    " WHERE session = ? AND role = ? AND NOT gone ORDER BY last_at DESC LIMIT 1"
-)
 
 
 class WatchedSession(Struct, frozen=True):
@@ -177,7 +168,7 @@ class Watcher:
 
     def _session(self, database: IndexDatabase, live: LiveSession, now: int) -> WatchedSession:
         index, name = database.connection, str(live.session_id)
-        title, cwd, branch = _about(database, name)
+        row = catalogue.newest_of(database, name)
         usage = glimpse.session_usage(index, name)
         spent, unpriced = glimpse.priced(usage, self._prices)
         since = (now - RECENT_MINUTES * _MINUTE) * 1000
@@ -186,9 +177,9 @@ class Watcher:
         known = _known_of(live)
         return structs.replace(
             known,
-            title=title or known.title,
-            cwd=cwd or known.cwd,
-            branch=branch,
+            title=(row and row.title) or known.title,
+            cwd=(row and row.cwd) or known.cwd,
+            branch=(row and row.branch) or "",
             model=context[1] if context else "",
             tokens=_tokens(usage),
             pico_usd=spent,
@@ -244,15 +235,6 @@ def _usd(pico_usd: int | None) -> Decimal | None:
 def _notes(opened: OpenIndex) -> tuple[str, ...]:
     problems = opened.refreshed.problems if opened.refreshed else []
     return (*opened.notes, *(f"could not be read: {path}: {reason}" for path, reason in problems))
-
-
-def _about(database: IndexDatabase, session: str) -> tuple[str, str, str]:
-    """Title, directory and branch."""
-    rows = database.rows(_ABOUT_A_LOG, session, SESSION)
-    if not rows:
-        return "", "", ""
-    cwd, branch, *titles = cast("_AboutALog", rows[0])
-    return title_of(*titles), cwd or "", branch or ""
 
 
 def _open_sessions(homes: Sequence[ClaudeHome]) -> Iterator[tuple[ClaudeHome, LiveSession]]:

@@ -21,7 +21,6 @@ from recollect.index.catalogue import CatalogueRow
 from recollect.index.database import Failure
 from recollect.model.cost.money import exact
 from recollect.model.moments import moment_of
-from recollect.model.titles import title_of
 from recollect.services import projects
 from recollect.services.archive.archive import archive_at
 from recollect.services.archive.expiry import is_archived, retention_days
@@ -102,7 +101,7 @@ class SessionRow(Struct):
     def title(self) -> str:
         known = self.about
         if isinstance(known, CatalogueRow):
-            return title_of(known.custom_title, known.ai_title, known.last_prompt, known.first_prompt)
+            return known.title
         return "" if known is None else known.title or ""
 
     @property
