@@ -26,6 +26,7 @@ EDITED = "aaaa0000-0000-4000-8000-000000000008"
 BROKEN = "aaaa0000-0000-4000-8000-000000000009"
 WINDOWS = "aaaa0000-0000-4000-8000-00000000000a"
 EMPTY = "aaaa0000-0000-4000-8000-00000000000b"
+SNAPSHOT = "aaaa0000-0000-4000-8000-00000000000c"
 AGENT = "a1b2c3d4e5f6a7b8c"
 # Many times what stands on a screen or is loaded at once; in a torture run as many as the longest sessions have.
 LONG_MESSAGES = 20_000 if os.environ.get("RECOLLECT_TORTURE") else 4_000
@@ -45,6 +46,10 @@ def made_home(home: Path) -> None:
     put(home, WINDOWS, timed([own(entry, "win") for entry in windows()]), cwd="C:\\Users\\sam\\shop\\till")
     # What a client leaves behind that started and did nothing: files of today without a word.
     put(home, EMPTY, [])
+    log = put(home, SNAPSHOT, [{"type": "file-history-snapshot", "messageId": uuid_of(1), "snapshot": {}}])
+    log.write_bytes(log.read_bytes() + b'{"type": "us\n')
+    aged(home, BRANCHED, 25)
+    aged(home, BROKEN, 40)
     log = put(home, SENT, [own(entry, "sent") for entry in sent()], cwd="/srv/sent")
     beside = log.with_suffix("") / "subagents"
     beside.mkdir(parents=True)
@@ -53,6 +58,13 @@ def made_home(home: Path) -> None:
     found = [prompt(101, None, "Look around"), reply(102, 101, said("Saw a tree"))]
     marks = {"isSidechain": True, "agentId": AGENT, "sessionId": SENT, "cwd": "/srv/sent"}
     (beside / f"agent-{AGENT}.jsonl").write_bytes(lines([own(entry, "sub") | marks for entry in found]))
+
+
+def aged(home: Path, session: str, days: int) -> None:
+    """As if its client had written it last so many days ago."""
+    (log,) = home.glob(f"projects/*/{session}.jsonl")
+    then = log.stat().st_mtime - days * 86_400
+    os.utime(log, (then, then))
 
 
 def windows() -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.chromium import Chromium
-from tests.browser.home import EMPTY, LONG, LONG_MESSAGES, RICH, SENT, WINDOWS
+from tests.browser.home import EMPTY, LIVE, LONG, LONG_MESSAGES, RICH, SENT, SNAPSHOT, WINDOWS
 
 ROW: dict[str, Any] = {
     "id": RICH,
@@ -78,13 +78,15 @@ def test_the_list_says_why_its_sum_is_not_that_of_cost_and_what_is_unknown(prete
     known = {**ROW, "is_indexed": True, "title": "Silent", "agent": "codex"}
     sums = {"total_cost_usd": "104.63", "unlisted_cost_usd": "0.59", "unrecorded": 1, "index": "ready"}
     free = {**known, "id": SENT, "title": "Free", "agent": "claude", "known_cost_usd": "0", "unpriced": ["x"]}
-    do("pretend", path="/api/sessions", body={**LIST, **sums, "sessions": [known, free], "total": 2})
+    part = {**free, "id": LIVE, "title": "Part", "known_cost_usd": "335.66"}
+    do("pretend", path="/api/sessions", body={**LIST, **sums, "sessions": [known, free, part], "total": 3})
     do("go", hash="#/sessions?sort=first", wait=".list .row:has-text('Silent')")
     told = do("wait", selector=".sums", text="$104.63")
     assert "and $0.59 of sessions that were deleted" in told
     assert "and 1 session of unknown cost" in told
     row = do("wait", selector=".list .row")
     assert ["Codex" in row, "unknown" in row, "$0.00" in row] == [True, True, False]
+    assert do("wait", selector=".list .row:has-text('Part') .money") == "$335.66 + unpriced"
     # A model without a price is something else than a client that recorded nothing.
     assert ["unpriced", False] == [
         do("wait", selector=".list .row:has-text('Free') .money"),
@@ -94,7 +96,7 @@ def test_the_list_says_why_its_sum_is_not_that_of_cost_and_what_is_unknown(prete
 
 def test_files_without_a_word_are_not_on_top_and_paths_of_windows_are_shortened(page: Chromium) -> None:
     page.do("wait", selector=".list .row")
-    assert page.do("attribute", selector="[data-session]", name="data-session") != EMPTY
+    assert page.do("attribute", selector="[data-session]", name="data-session") not in (EMPTY, SNAPSHOT)
     assert "Today" not in page.do("texts", selector=".row .gutter")
     page.do("go", hash=f"#/s/{WINDOWS}", wait=".head .about a")
     assert page.do("wait", selector=".head .about a") == "till"
@@ -109,6 +111,9 @@ def test_nothing_covers_text_or_is_cut_off(page: Chromium) -> None:
         page.do("wait", selector=".status", text=f"{LONG_MESSAGES:,} messages")
         messages, status = (page.do("box", selector=one) for one in (".messages", ".status"))
         assert messages["y"] + messages["height"] <= status["y"] + 0.5
+        assert f"newest 500 of {LONG_MESSAGES // 2:,} prompts" in page.do(
+            "wait", selector=".panel .inside", text="newest"
+        )
         panel, cross = (page.do("box", selector=one) for one in (".panel", ".panel .hide"))
         assert cross["x"] + cross["width"] <= panel["x"] + panel["width"] <= width
         for part in ("Prompts", "Branches", "Sub-agents", "Find"):

@@ -29,7 +29,7 @@ from tests.small_home import prompt, reply, said, uuid_of
 def test_the_key_leaves_the_address_and_the_list_comes(opened: Place, page: Chromium) -> None:
     """The key is not in the address bar after opening, and every session is in the list."""
     page.do("wait", selector=f'[data-session="{RICH}"]')
-    assert page.do("count", selector="[data-session]") == 11
+    assert page.do("count", selector="[data-session]") == 12
     assert "key=" not in page.do("hash")
     assert page.do("told")["problems"] == []
 

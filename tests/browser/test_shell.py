@@ -9,7 +9,7 @@ import pytest
 
 from tests.browser.chromium import Chromium
 from tests.browser.conftest import Place
-from tests.browser.home import LONG, RICH, SENT, WINDOWS
+from tests.browser.home import LONG, RICH, SENT, SNAPSHOT, WINDOWS
 from tests.surfaces.case import Case
 
 
@@ -53,6 +53,13 @@ def test_home_shows_the_figures_of_the_command_and_leads_to_sessions(
     assert page.do("texts", selector=".cost tbody a") == ["From Windows"]
     page.do("back")
     page.do("wait", selector=".home table.numbers .linkish")
+    page.do("clickAt", selector=".home .card:has-text('Five-hour blocks') svg", x=0.95, y=0.5)
+    page.do("wait", selector=".sums", text="session")
+    assert [part in page.do("hash") for part in ("#/sessions?since=2026-11-15", "&until=2026-11-15")] == [
+        True
+    ] * 2
+    page.do("back")
+    page.do("wait", selector=".home table.numbers .linkish")
     page.do("click", selector=".home table.numbers .linkish", text=tools[0]["name"])
     page.do("wait", selector=".behind a")
     page.do("click", selector=".behind a")
@@ -66,7 +73,8 @@ def test_the_first_row_is_a_few_tabs_away_and_no_row_counts_lines_or_expires(pag
     rows = "\n".join(page.do("texts", selector=".list .row"))
     assert "messages" in rows
     assert " lines" not in rows
-    assert "overdue" not in rows
+    # Two of them do, in five days and since ten; that is for Health.
+    assert ["overdue" in rows, "expires" in rows] == [False, False]
     page.do("go", hash="#/gallery", wait=".gallery")
     assert "$335.66 + unpriced" in page.do("wait", selector=".gallery .money", text="335.66")
 
@@ -130,10 +138,14 @@ def test_three_panes_are_resized_and_stars_are_kept(page: Chromium) -> None:
 def test_health_is_a_handful_of_lines_and_its_plans_are_sentences(page: Chromium) -> None:
     page.do("go", hash="#/health", wait=".health .lines")
     assert page.do("texts", selector=".lines h2")[:5] == ["At risk", "Expiring", "Damaged", "Secrets", "Disk"]
+    assert page.do("wait", selector=".lines li:has-text('Expiring') .count") != "0"
     page.do("click", selector=".lines button", text="Archive all")
     said = page.do("wait", selector="dialog[open] .plan dd", text="will be")
     assert "will be copied into recollect’s archive." in said
     page.do("press", keys=["Escape"])
+    page.do("click", selector=".lines li:has-text('Damaged') a.button")
+    page.do("wait", selector=".sums", text="1 session")
+    assert page.do("attribute", selector="[data-session]", name="data-session") == SNAPSHOT
 
 
 def test_a_server_that_is_gone_is_said_and_the_page_recovers_by_itself(page: Chromium) -> None:

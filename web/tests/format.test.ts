@@ -46,6 +46,7 @@ describe('names', () => {
     expect(modelName('claude-sonnet-4-5-20250929')).toBe('sonnet 4.5')
     expect(modelName('claude-opus-4-6')).toBe('opus 4.6')
     expect(modelName('claude-3-5-haiku-20241022')).toBe('haiku 3.5')
+    expect(modelName('claude-3-sonnet-20240229')).toBe('sonnet 3')
     expect(modelName('gpt-5')).toBe('gpt-5')
   })
   it('names a session as the command does', () => {

@@ -4,7 +4,7 @@ import { highlighted } from '../src/lib/highlight'
 import { Paged } from '../src/lib/paged.svelte'
 import { link, parsed } from '../src/lib/route.svelte'
 import { restored } from '../src/lib/settings.svelte'
-import { stacked, weeks } from '../src/cost/days'
+import { modelBars, stacked, weeks } from '../src/cost/days'
 import { clientParts } from '../src/lib/clienttext'
 import clientTexts from '../../tests/data/client_texts.json'
 import { patternOf, ranges } from '../src/lib/marks'
@@ -134,6 +134,11 @@ describe('costs', () => {
     const stack = stacked([row('2026-01-01', 'a', '1'), row('2026-01-03', 'b', '5')])
     expect(stack).toEqual({ days: ['2026-01-01', '2026-01-02', '2026-01-03'], models: ['b', 'a'], amounts: [[0, 0, 5], [1, 0, 0]] })
   })
+  it('have one part for models of one name', () => {
+    const { bars, legend } = modelBars([row('2026-01-01', 'claude-sonnet-4-20250514', '1'), row('2026-01-01', 'claude-sonnet-4', '2'), row('2026-01-01', 'claude-3-sonnet-20240229', '1')])
+    expect(legend.map((one) => one.name)).toEqual(['sonnet 4', 'sonnet 3'])
+    expect(bars[0]!.parts.map((part) => part.amount)).toEqual([3, 1])
+  })
   it('fill a calendar up to today', () => {
     const cells = weeks([row('2026-11-16', 'a', '2')], '2026-11-16', 2)
     expect(cells[1]![0]).toMatchObject({ day: '2026-11-16', level: 1 })
@@ -152,5 +157,13 @@ describe('tools', () => {
   it('colour pieces that make up the whole text', () => {
     const text = 'const a = "x" // y\nlet b = 1'
     expect(highlighted(text, 'ts').map((piece) => piece.text).join('')).toBe(text)
+  })
+})
+
+describe('a pattern for what was found', () => {
+  it('takes punctuation as it is', () => {
+    for (const text of ['a-b_c', "it's", '@import', '#7660', '"a b"', 'f(x) [y] {z} $1 a|b \\d /p/ ^~&%!;:,<>=`']) {
+      expect(text.search(patternOf([{ text, is_word: false }], 'words', text)!)).toBe(0)
+    }
   })
 })

@@ -2,7 +2,6 @@ import { mount, unmount, tick } from 'svelte'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Block } from '../src/lib/blocks'
 import type { PageMessageDocument } from '../src/lib/documents'
-import { patternOf } from '../src/lib/marks'
 import Shown from './Shown.svelte'
 
 function said(blocks: Block[], more: Partial<PageMessageDocument> = {}): PageMessageDocument {
@@ -73,12 +72,4 @@ describe('a message', () => {
 
   it('shows a block nobody knows as data', () =>
     page(said([{ type: 'hologram', depth: 3 }]), (target) => expect(target.querySelector('pre')!.textContent).toContain('"depth": 3')))
-})
-
-describe('a pattern for what was found', () => {
-  it('takes punctuation as it is', () => {
-    for (const text of ['a-b_c', "it's", '@import', '#7660', '"a b"', 'f(x) [y] {z} $1 a|b \\d /p/ ^~&%!;:,<>=`']) {
-      expect(text.search(patternOf([{ text, is_word: false }], 'words', text)!)).toBe(0)
-    }
-  })
 })

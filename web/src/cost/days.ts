@@ -1,7 +1,9 @@
 // Days in a row, what each model cost on them, and the weeks of a calendar. Floats are for heights of bars only.
 
 import type { CostRowDocument } from '../lib/documents'
-import { isoDay } from '../lib/format'
+import { modelHue } from '../lib/colours'
+import { isoDay, modelName } from '../lib/format'
+import type { Bar } from '../parts/Bars.svelte'
 
 export interface Stack {
   days: string[]
@@ -20,9 +22,18 @@ export function daysBetween(first: string, last: string): string[] {
   return days
 }
 
+type Spent = Pick<CostRowDocument, 'cost_usd'> & { day?: unknown; model?: unknown }
+
+/** Models that are called the same are one: a name with a date, and the same without. */
+function named(rows: Spent[]): Spent[] {
+  const first = new Map<string, string>()
+  for (const row of rows) if (!first.has(modelName(String(row.model)))) first.set(modelName(String(row.model)), String(row.model))
+  return rows.map((row) => ({ ...row, model: first.get(modelName(String(row.model)))! }))
+}
+
 /** Rows by day and model as bars on bars: the dearest models by name, the others together. */
-export function stacked(rows: CostRowDocument[], most = 6): Stack {
-  const known = rows.filter((row) => typeof row.day === 'string')
+export function stacked(rows: Spent[], most = 8): Stack {
+  const known = named(rows.filter((row) => typeof row.day === 'string'))
   if (!known.length) return { days: [], models: [], amounts: [] }
   const sums = new Map<string, number>()
   for (const row of known) sums.set(String(row.model), (sums.get(String(row.model)) ?? 0) + Number(row.cost_usd ?? 0))
@@ -38,6 +49,13 @@ export function stacked(rows: CostRowDocument[], most = 6): Stack {
     own[place.get(String(row.day))!]! += Number(row.cost_usd ?? 0)
   }
   return { days, models, amounts }
+}
+
+/** The same as bars with their legend, for every screen that shows cost by day. */
+export function modelBars(rows: Spent[]): { bars: Bar[]; legend: { name: string; hue: number }[] } {
+  const { days, models, amounts } = stacked(rows)
+  const legend = models.map((model) => (model === 'others' ? { name: model, hue: 12 } : { name: modelName(model), hue: modelHue(model) }))
+  return { bars: days.map((name, place) => ({ name, parts: legend.map((one, number) => ({ ...one, amount: amounts[number]![place]! })) })), legend }
 }
 
 export interface Cell {

@@ -93,7 +93,7 @@ export function until(text: string | null, now = new Date()): string {
 
 /** claude-sonnet-4-5-20250929 is sonnet 4.5. */
 export function modelName(model: string): string {
-  const found = /^claude-(?:(\d)-(\d)-)?([a-z]+)(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?:-\d{8})?$/.exec(model)
+  const found = /^claude-(?:(\d)-(?:(\d)-)?)?([a-z]+)(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?:-\d{8})?$/.exec(model)
   if (!found) return visible(model)
   const [, oldMajor, oldMinor, family, major, minor] = found
   const number = [major ?? oldMajor, minor ?? oldMinor].filter(Boolean).join('.')
