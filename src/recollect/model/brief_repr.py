@@ -12,30 +12,25 @@ from msgspec import Raw, Struct, UnsetType
 
 _LONGEST = 60
 _MOST_FIELDS = 8
-# Texts that name things. All others may hold transcript text.
+# Texts that name things, beside ids and amounts. All others may hold transcript text.
 _NAMES = frozenset(
     (
         "agent",
-        "agent_id",
         "at",
         "by_agent",
         "code",
         "hash",
         "id",
         "kind",
-        "message_id",
         "mode",
         "model",
         "name",
-        "parent_uuid",
         "path",
         "role",
         "session",
-        "session_id",
         "stop_reason",
         "timestamp",
         "title",
-        "tool_use_id",
         "type",
         "type_name",
         "uuid",
@@ -60,7 +55,7 @@ def _brief(field: str, value: object) -> str:
         return str(value.value)
     if isinstance(value, bool | int | float) or hasattr(value, "isoformat"):
         return str(value)
-    if isinstance(value, str) and field in _NAMES:
+    if isinstance(value, str) and (field in _NAMES or field.endswith(("_id", "_uuid", "_usd"))):
         return ascii(value if len(value) <= _LONGEST else value[: _LONGEST - 3] + "...")
     if isinstance(value, str):
         return f"<{len(value):,} characters>"

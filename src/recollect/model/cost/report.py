@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from recollect.model.cost.calendar import QUARTER_MS, TIME_KEYS, UNKNOWN, Timeline, moment_name
-from recollect.model.cost.cents import PICO
+from recollect.model.cost.cents import PICO, dollars
 from recollect.model.cost.money import NO_MODEL, usd
 from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, PriceList, canonical
 from recollect.model.cost.usage import Tokens
@@ -209,6 +209,10 @@ class CostReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     titles: dict[str, str] = {}  # of the sessions and prompts that are keys
     unrecorded_sessions: int = 0
+
+    def __repr__(self) -> str:
+        by, amount = ", ".join(self.by) or TOTAL, dollars(self.totals.pico_usd)
+        return f"<CostReport by {by}: {len(self.rows):,} rows, {self.totals.responses:,} responses, {amount}>"
 
     @property
     def is_unknown(self) -> bool:

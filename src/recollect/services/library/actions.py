@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from recollect.errors import UsageError
+from recollect.model.brief_repr import brief_repr
 from recollect.model.convert.loss import Loss
 from recollect.model.findings import Finding
 from recollect.model.repair.draft import RepairAction
@@ -100,6 +101,8 @@ class ArchiveReport(Struct, frozen=True):
 
     archived: tuple[ArchivedCopy, ...]
     failed: tuple[ArchiveFailure, ...]
+
+    __repr__ = brief_repr
 
 
 def archived(sessions: Sequence[Session], data: Path, now: dt.datetime) -> ArchiveReport:

@@ -6,6 +6,7 @@ import datetime as dt
 
 from msgspec import Struct
 
+from recollect.model.brief_repr import brief_repr
 from recollect.services.documents.cost.report import CostRowDocument
 
 
@@ -168,6 +169,8 @@ class StatsDocument(Struct, frozen=True, kw_only=True):
     agents: StatAgentsDocument
     cache: CacheSavingsDocument
     blocks: StatBlocksDocument
+
+    __repr__ = brief_repr
 
 
 class StatSessionsDocument(Struct, frozen=True):
