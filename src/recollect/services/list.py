@@ -28,7 +28,7 @@ from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, sessi
 from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
-from recollect.system.locations import HomeRoot, agent_of
+from recollect.system.locations import HomeRoot
 from recollect.system.progress import ProgressCallback
 
 if TYPE_CHECKING:
@@ -62,9 +62,7 @@ class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def agent(self) -> str:
-        """Whose session it is. One that used a model of Claude is Claude's; others may be copies of another agent's."""
-        if self.used is not None and any("claude" in model for model in self.used.spent):
-            return agent_of(self.home)
+        """Whose session it is, whichever model it used: a copy of another agent's names that agent."""
         return agent_of_log(self.home, self.path)
 
     @property

@@ -128,6 +128,15 @@ def open_regular(path: Path) -> BinaryIO:
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
+def first_bytes(path: str, size: int) -> bytes:
+    """How a file begins, for callers with thousands of them; what is not a regular file may begin with nothing."""
+    descriptor = os.open(path, _OPEN_FLAGS)
+    try:
+        return os.read(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
 def peek_lines(path: Path, *, within: int | None = None) -> Iterator[LineLinks]:
     """The readable lines from the head of a log, none that starts after byte ``within``."""
     from recollect.model.damage import Line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -127,6 +128,26 @@ def test_a_copy_of_a_mirrored_log_keeps_its_agent(tmp_path: Path, capsys: pytest
     told = capsys.readouterr().out
     assert "codex" in told
     assert "claude" not in told
+
+
+@pytest.mark.parametrize("index", [[], ["--no-index"]])
+def test_a_copy_that_used_a_model_of_claude_is_still_of_its_agent(
+    index: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other clients call these models too: `list --json` says what the list, the costs and the page say."""
+    tiny_homes.opencode_database(tmp_path / "home")
+    mirrored = recollect.Home(tmp_path / "home", data=tmp_path / "data", index=False)
+    store = tmp_path / "store"
+    shutil.copytree(mirrored.homes[0].root / "projects", store / "projects")
+    for log in store.rglob("*.jsonl"):
+        log.write_text(re.sub('"model":"[^"]*"', '"model":"claude-sonnet-4-5-20250929"', log.read_text()))
+    places = ["--home", str(store), "--data", str(tmp_path / "other")]
+
+    assert main([*places, "list", "--json", *index]) == 0
+    rows = json.loads(capsys.readouterr().out)["sessions"]
+    assert main([*places, "cost", "--by", "model", *index]) == 0
+    assert "claude-sonnet" in capsys.readouterr().out
+    assert {"opencode"} == {row["agent"] for row in rows}
 
 
 def test_a_log_of_claude_is_of_claude(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recollect.system.locations import agent_of
 from recollect.system.paths import AGENTS, CLAUDE
-from recollect.system.peek import open_regular
+from recollect.system.peek import first_bytes, open_regular
 
 # How the log of a mirror begins, wherever it was brought to since (storage/foreign/lines.py).
 _START, _FOREIGN = 64, b'{"type":"foreign-'
@@ -34,11 +34,9 @@ def agent_of_log(home: str, log: str) -> str:
     if agent != CLAUDE:
         return agent
     try:
+        if _UNNAMED.match(first_bytes(log, _START)) is None:
+            return CLAUDE
         with open_regular(Path(log)) as file:
-            start = file.read(_START)
-            if _UNNAMED.match(start) is None:
-                return CLAUDE
-            file.seek(0)
             return _named_in(file)
     except OSError:
         return CLAUDE
