@@ -342,6 +342,10 @@ class AsyncSession(_AsyncTwin[SyncSession]):
         """Where graphs of logs are kept; None where each session reads its own."""
         return self._twin.cache
 
+    async def agent(self) -> str:
+        """Whose session it is: "claude", or another agent's; of a copy of a mirrored one what its log says."""
+        return await in_thread(lambda: self._twin.agent)
+
     async def log(self) -> LogGraph:
         """Its log as a graph."""
         return await in_thread(lambda: self._twin.log)
