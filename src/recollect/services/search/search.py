@@ -24,6 +24,7 @@ from recollect.index.database import Failure
 from recollect.index.session_texts import SessionTextQueries
 from recollect.model.brief_repr import brief_repr
 from recollect.model.line_views.facts import TEXT_KINDS
+from recollect.model.moments import milliseconds_of, moment_of
 from recollect.model.recall.roles import TEXT_KIND
 from recollect.model.search.query import WordQuery
 from recollect.model.search.snippet import Snippet
@@ -41,7 +42,6 @@ from recollect.services.search.quotes import MessagePlace, Quote, QuoteReader
 from recollect.storage.logs.reader import PACKED
 from recollect.system.progress import ProgressCallback
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SECONDS_TO_QUOTE = 2.0
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")
 
@@ -230,7 +230,7 @@ def _checked_kinds(kinds: Sequence[str] | None) -> tuple[str, ...]:
 
 def milliseconds(moment: dt.datetime | None) -> int | None:
     """A moment without a time zone is in local time."""
-    return None if moment is None else (moment.astimezone(dt.UTC) - _EPOCH) // dt.timedelta(milliseconds=1)
+    return milliseconds_of(None if moment is None else moment.astimezone(dt.UTC))
 
 
 def _matches(
@@ -281,8 +281,8 @@ def _best_sessions(
         asked.text,
         opened=opened,
         project=project,
-        since=_moment(asked.since),
-        until=_moment(asked.until),
+        since=moment_of(asked.since),
+        until=moment_of(asked.until),
         session=session,
         limit=sessions or limit,
         width=width,
@@ -318,10 +318,6 @@ def _best_sessions(
         is_loose=is_fallback,
         is_weak=bool(found.sessions) and found.is_weak,
     )
-
-
-def _moment(at: int | None) -> dt.datetime | None:
-    return None if at is None else _EPOCH + dt.timedelta(milliseconds=at)
 
 
 def _loosened(
@@ -432,12 +428,8 @@ def hit_of(match: SearchMatch, quote: Quote | None) -> SearchHit:
 
 
 def iso_time(at: int) -> str:
-    try:
-        return (
-            (_EPOCH + dt.timedelta(milliseconds=at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        )
-    except OverflowError:
-        return ""
+    moment = moment_of(at)
+    return "" if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _resume(origin: MatchOrigin, *, is_archived: bool) -> str | None:
