@@ -11,7 +11,7 @@ from recollect.cli.main import main
     ("command", "missing"),
     [
         ("config", "one of check, restore"),
-        ("sync", "one of login, push, pull, status, watch, rotate"),
+        ("sync", "one of login, push, pull, status, watch, rotate, tokens, revoke"),
         ("archive", "ACTION"),
         ("tag", "S, TAG"),
     ],
