@@ -10,6 +10,7 @@ file. SQLite would do that at each end of a process, with four syncs for one new
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ BUSY_MS = 60_000
 _CACHE_KIB = 16_000
 MAPPED_BYTES = 1 << 28
 _LOGGED_PAGES = 100  # two or three refreshes; each process reads as much before its first query (500: 4 ms)
+_LONG_LOG = 4 << 20
 # Errors of an unusable file; all others (full disk, no permission) are about its location.
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.SchemaChangeError, apsw.FormatError)
 UNUSABLE = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError, apsw.PermissionsError)
@@ -72,6 +74,18 @@ class IndexDatabase:
         """Everything is in the file itself, and no WAL is left when this connection is the last to close."""
         self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+
+    def shorten_log(self) -> None:
+        """Empty a WAL that became long, as a merge of words makes it: every process would read all of it before its first
+        query, until the next one writes. Not while others read: it does not wait for them."""
+        try:
+            is_long = os.stat(f"{self.path}-wal").st_size > _LONG_LOG  # noqa: PTH116 - imported by every command
+        except OSError:
+            return
+        if is_long:
+            self.connection.set_busy_timeout(0)
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.connection.set_busy_timeout(BUSY_MS)
 
     def use_cache_only(self) -> None:
         """Map nothing: pages are copied into a cache of a fixed size."""

@@ -67,3 +67,25 @@ def test_a_first_index_is_in_its_file(grown: tuple[Path, Path], tmp_path: Path) 
         refresh(index, [home])
 
     assert ["first.sqlite"] == [one.name for one in tmp_path.glob("first*")]
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_long_wal_is_emptied_unless_someone_reads(grown: tuple[Path, Path], is_read: bool) -> None:
+    """A merge of words writes many pages at once, and each process reads the whole WAL before its first query."""
+    home, path = grown
+    with contextlib.closing(IndexDatabase(path)) as index:
+        index.connection.execute("CREATE TABLE large (page BLOB)")
+        with index.transaction():
+            index.connection.execute("INSERT INTO large VALUES (zeroblob(6000000))")
+    log = path.with_name(path.name + "-wal")
+    before = log.stat().st_size
+    with (
+        contextlib.closing(IndexDatabase(path, read_only=True)) as reader,
+        reader.reading() if is_read else contextlib.nullcontext(),
+        contextlib.closing(IndexDatabase(path)) as index,
+    ):
+        reader.value("SELECT count(*) FROM usage")
+        refresh(index, [home])
+        assert index.value("SELECT count(*) FROM usage") == 4
+
+    assert (before > 6_000_000, log.stat().st_size > 6_000_000) == (True, is_read)

@@ -110,6 +110,7 @@ def refresh(
     _read(index, work, progress, problems)
     _note_done(index)
     take_note(index, found.note)
+    index.shorten_log()
     read = sum(one.log.size - one.job.start for one in work)
     return RefreshResult(found.logs, len(work), read, len(found.missing), problems)
 
