@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import apsw
@@ -34,6 +35,21 @@ def test_a_new_file_has_all_tables_and_its_version(path: Path) -> None:
         line.split("(")[0].split()[-1] for line in TABLES.splitlines() if line.startswith("CREATE TABLE")
     }
     assert (VERSION, True) == (version, wanted <= made)
+
+
+def test_a_file_that_another_process_is_making_is_waited_for(path: Path) -> None:
+    """SQLite refuses the switch to WAL at once while another writes, even with a busy timeout."""
+    other = apsw.Connection(str(path))
+    other.execute("CREATE TABLE made (x); BEGIN IMMEDIATE")
+    ended = threading.Timer(0.1, lambda: other.execute("COMMIT"))
+    ended.start()
+    opened = IndexDatabase(path)
+    mode = opened.connection.pragma("journal_mode")
+    opened.close()
+    ended.join()
+    other.close()
+
+    assert mode == "wal"
 
 
 def test_a_reader_sees_one_moment(path: Path) -> None:

@@ -11,6 +11,7 @@ file. SQLite would do that at each end of a process, with four syncs for one new
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -99,7 +100,7 @@ class IndexDatabase:
         one.pragma("mmap_size", MAPPED_BYTES)
         if read_only:
             return
-        one.pragma("journal_mode", "wal")
+        self._use_wal()
         one.pragma("synchronous", "normal")
         one.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         one.pragma("wal_autocheckpoint", _LOGGED_PAGES)
@@ -109,6 +110,20 @@ class IndexDatabase:
                 if one.pragma("user_version") != VERSION:
                     one.execute(TABLES)
                     one.pragma("user_version", VERSION)
+
+    def _use_wal(self) -> None:
+        """Switch a new file to WAL. While another process makes the same switch, SQLite refuses at once, whatever the busy
+        timeout is; so the waiting is done here."""
+        until = time.monotonic() + BUSY_MS / 1000
+        while True:
+            try:
+                self.connection.pragma("journal_mode", "wal")
+            except apsw.BusyError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
