@@ -13,14 +13,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from recollect.errors import NotFound, StorageError
 from recollect.model.conversation.agents import is_warm_up
 from recollect.model.conversation.tool_calls import INTERRUPTED, NOTIFICATION, ToolCallStatus, status_of
 from recollect.model.damage import Line
-from recollect.model.line_views.links import LineKey
+from recollect.model.line_views.plain import (
+    CallOutcome,
+    PlainBlock,
+    PlainLine,
+    PlainMessage,
+    plain_line,
+    plain_number,
+    plain_parts,
+    plain_text,
+)
 from recollect.model.line_views.view import REFUSED, is_of_other_dialect
 from recollect.model.moments import EPOCH, parsed_time
 from recollect.storage.logs.reader import OpenLog
@@ -56,45 +64,7 @@ class LogRows(NamedTuple):
     problem: str | None = None
 
 
-class _PlainBlock(Struct, gc=False):
-    type: str
-    id: str | None = None
-    name: str | None = None
-    tool_use_id: str | None = None
-    is_error: bool | None = None
-    content: Raw | UnsetType = UNSET
-    input: Raw | UnsetType = UNSET
-    text: Raw | UnsetType = UNSET
-
-
-class _PlainMessage(Struct, gc=False):
-    id: str | None = None
-    model: str | None = None
-    content: str | list[_PlainBlock] | None = None
-
-
-class _CallOutcome(Struct, rename="camel", gc=False):
-    is_async: bool | None = None
-    background_task_id: Raw | UnsetType = UNSET
-    interrupted: bool | None = None
-    total_duration_ms: Raw | UnsetType = UNSET
-    duration_ms: Raw | UnsetType = UNSET
-    duration_seconds: Raw | UnsetType = UNSET
-
-
-class _PlainLine(LineKey, rename="camel", frozen=True, gc=False):
-    session_id: str | None = None
-    subtype: str | None = None
-    is_meta: bool | None = None
-    is_compact_summary: bool | None = None
-    message: _PlainMessage | None = None
-    content: Raw | UnsetType = UNSET
-    tool_use_result: _CallOutcome | str | float | bool | list[Raw] | None = None
-    permission_decision: Raw | UnsetType = UNSET
-    tool_denial_kind: Raw | UnsetType = UNSET
-
-
-_NO_OUTCOME = _CallOutcome()
+_NO_OUTCOME = CallOutcome()
 
 
 class _NotPlain(Exception):
@@ -115,12 +85,6 @@ class _Call:
         self.in_background = False
 
 
-_decode = msgspec.json.Decoder(_PlainLine).decode
-_text = msgspec.json.Decoder(str).decode
-_number = msgspec.json.Decoder(float | int).decode
-_parts = msgspec.json.Decoder(list[_PlainBlock]).decode
-
-
 class _PlainLog:
     """Collects the rows of a log, line by line; ``_NotPlain`` at the first line that needs the long way."""
 
@@ -135,7 +99,7 @@ class _PlainLog:
 
     def take(self, data: bytes) -> None:
         try:
-            line = _decode(data)
+            line = plain_line(data)
         except REFUSED:
             raise _NotPlain from None
         kind = line.type
@@ -167,7 +131,7 @@ class _PlainLog:
             messages = [(*row[:9], self._texts.of(row[9])) for row in messages]
         return messages, calls
 
-    def _check(self, line: _PlainLine, data: bytes) -> None:
+    def _check(self, line: PlainLine, data: bytes) -> None:
         """A line whose place in the conversation only the graph knows makes the log not plain."""
         if line.uuid is None or line.uuid in self._seen or (self._is_session and line.is_sidechain):
             raise _NotPlain
@@ -178,7 +142,7 @@ class _PlainLog:
         elif self.session is None:
             self.session = line.session_id
 
-    def _take_spoken(self, line: _PlainLine, data: bytes) -> None:
+    def _take_spoken(self, line: PlainLine, data: bytes) -> None:
         message = line.message
         if message is None:
             raise _NotPlain
@@ -193,7 +157,7 @@ class _PlainLog:
         if isinstance(content, list):
             self._take_calls(line, content)
 
-    def _take_user(self, line: _PlainLine, message: _PlainMessage) -> None:
+    def _take_user(self, line: PlainLine, message: PlainMessage) -> None:
         content = message.content
         if _is_notice(content):
             raise _NotPlain
@@ -203,7 +167,7 @@ class _PlainLog:
         if content is not None:
             self._add(line, message, _count(content), self._text_of(content))
 
-    def _add(self, line: _PlainLine, message: _PlainMessage | None, blocks: int, text: str | None) -> None:
+    def _add(self, line: PlainLine, message: PlainMessage | None, blocks: int, text: str | None) -> None:
         is_user = line.type == "user"
         answer = message.id if message is not None and line.type == "assistant" else None
         self._groups.append(
@@ -221,7 +185,7 @@ class _PlainLog:
             ]
         )
 
-    def _continue(self, line: _PlainLine, message: _PlainMessage) -> None:
+    def _continue(self, line: PlainLine, message: PlainMessage) -> None:
         """Another line of the same answer."""
         group = self._groups[-1]
         group[1] = line.uuid
@@ -234,7 +198,7 @@ class _PlainLog:
             if more is not None:
                 group[9] = more if group[9] is None else f"{group[9]}\n{more}"
 
-    def _text_of(self, content: str | list[_PlainBlock]) -> str | None:
+    def _text_of(self, content: str | list[PlainBlock]) -> str | None:
         if self._texts is None:
             return None
         if isinstance(content, str):
@@ -242,10 +206,10 @@ class _PlainLog:
         found = [_string(block.text) for block in content if block.type == "text"]
         return "\n".join(found) if found else None
 
-    def _system_text(self, line: _PlainLine) -> str | None:
+    def _system_text(self, line: PlainLine) -> str | None:
         return None if self._texts is None or line.content is UNSET else _string(line.content)
 
-    def _take_calls(self, line: _PlainLine, content: list[_PlainBlock]) -> None:
+    def _take_calls(self, line: PlainLine, content: list[PlainBlock]) -> None:
         if line.type == "assistant":
             for block in content:
                 if block.type != "tool_use" or block.id is None or block.name is None:
@@ -264,8 +228,8 @@ class _PlainLog:
             return None
         return self._texts.of_json(b"{}" if isinstance(given, UnsetType) else bytes(given))
 
-    def _answer(self, call: _Call, line: _PlainLine, block: _PlainBlock) -> None:
-        rich = line.tool_use_result if isinstance(line.tool_use_result, _CallOutcome) else _NO_OUTCOME
+    def _answer(self, call: _Call, line: PlainLine, block: PlainBlock) -> None:
+        rich = line.tool_use_result if isinstance(line.tool_use_result, CallOutcome) else _NO_OUTCOME
         is_error = block.is_error is True
         text = _result(block.content) if is_error or self._texts is not None else _beginning(block.content)
         call.in_background = rich.is_async is True or rich.background_task_id is not UNSET
@@ -307,18 +271,18 @@ def microseconds(moment: dt.datetime) -> int:
     return (moment - EPOCH) // _MICROSECOND
 
 
-def _count(content: str | list[_PlainBlock]) -> int:
+def _count(content: str | list[PlainBlock]) -> int:
     return len(content) if isinstance(content, list) else 1
 
 
-def _is_notice(content: str | list[_PlainBlock] | None) -> bool:
+def _is_notice(content: str | list[PlainBlock] | None) -> bool:
     """Whether a user's line tells how a background call ended."""
     if isinstance(content, list):
         return any(block.type == "text" and _string(block.text).startswith(NOTIFICATION) for block in content)
     return content is not None and content.startswith(NOTIFICATION)
 
 
-def _prompt(content: str | list[_PlainBlock] | None) -> str:
+def _prompt(content: str | list[PlainBlock] | None) -> str:
     """What was typed, as ``services.agents.first_prompt`` has it."""
     if isinstance(content, list):
         return "\n".join(_string(block.text) for block in content if block.type == "text")
@@ -327,7 +291,7 @@ def _prompt(content: str | list[_PlainBlock] | None) -> str:
 
 def _string(raw: Raw | UnsetType) -> str:
     try:
-        return "" if isinstance(raw, UnsetType) else _text(raw)
+        return "" if isinstance(raw, UnsetType) else plain_text(raw)
     except REFUSED:
         raise _NotPlain from None
 
@@ -339,7 +303,7 @@ def _result(content: Raw | UnsetType) -> str:
     if memoryview(content)[0] == b'"'[0]:
         return _string(content)
     try:
-        parts = _parts(content)
+        parts = plain_parts(content)
     except REFUSED:
         raise _NotPlain from None
     return "\n".join(_string(part.text) for part in parts if part.type == "text")
@@ -352,19 +316,19 @@ def _beginning(content: Raw | UnsetType) -> str:
     return _result(content)
 
 
-def _is_refused(line: _PlainLine) -> bool:
+def _is_refused(line: PlainLine) -> bool:
     if not isinstance(line.permission_decision, UnsetType):
         raise _NotPlain
     kind = line.tool_denial_kind
     return not isinstance(kind, UnsetType) and bytes(kind) not in (b'""', b"null", b"false", b"0")
 
 
-def _recorded(rich: _CallOutcome) -> float | None:
+def _recorded(rich: CallOutcome) -> float | None:
     for raw, factor in ((rich.total_duration_ms, 1), (rich.duration_ms, 1), (rich.duration_seconds, 1000)):
         if isinstance(raw, UnsetType):
             continue
         try:
-            value: float = _number(raw)
+            value: float = plain_number(raw)
         except REFUSED:
             continue
         if value >= 0:
