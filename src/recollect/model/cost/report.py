@@ -25,7 +25,7 @@ from recollect.model.cost.calendar import QUARTER_MS, TIME_KEYS, UNKNOWN, Timeli
 from recollect.model.cost.cents import PICO, dollars
 from recollect.model.cost.money import NO_MODEL, usd
 from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, PriceList, canonical
-from recollect.model.cost.usage import Tokens
+from recollect.model.cost.usage import Tokens, counts_of
 
 if TYPE_CHECKING:
     from recollect.model.cost.reconcile import RecordedCost
@@ -86,15 +86,8 @@ class UsageGroup(Struct, frozen=True, gc=False):
 
     @property
     def counts(self) -> tuple[int, int, int, int, int, int]:
-        """Tokens of each class and searches, in the order of ``Tokens`` and ``Price.cost``."""
-        return (
-            self.input,
-            self.output,
-            self.cache_write_5m,
-            self.cache_write_1h,
-            self.cache_read,
-            self.web_searches,
-        )
+        """Tokens of each class and searches, in the order of ``counts_of``."""
+        return counts_of(self)
 
 
 class CostExplanation(Struct, frozen=True):

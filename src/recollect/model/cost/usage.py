@@ -8,6 +8,8 @@ in ``iterations``, outside the counts of the response, and is billed under the a
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -147,6 +149,12 @@ def advisors(usage: Usage) -> list[AdvisorUsage]:
     ]
 
 
+# The classes of tokens, and searches, of anything that has them; in the order in which ``Price.cost`` takes them.
+counts_of: Callable[[object], tuple[int, int, int, int, int, int]] = operator.attrgetter(
+    "input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches"
+)
+
+
 class Tokens(Struct, frozen=True):
     """Counts that can be added. ``input`` excludes everything cached."""
 
@@ -158,26 +166,12 @@ class Tokens(Struct, frozen=True):
     web_searches: int = 0
 
     def __add__(self, other: Tokens) -> Tokens:
-        return Tokens(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_write_5m + other.cache_write_5m,
-            self.cache_write_1h + other.cache_write_1h,
-            self.cache_read + other.cache_read,
-            self.web_searches + other.web_searches,
-        )
+        return Tokens(*map(operator.add, self.counts, other.counts))
 
     @property
     def counts(self) -> tuple[int, int, int, int, int, int]:
-        """All of them, in the order in which ``Price.cost`` takes them."""
-        return (
-            self.input,
-            self.output,
-            self.cache_write_5m,
-            self.cache_write_1h,
-            self.cache_read,
-            self.web_searches,
-        )
+        """All of them, in the order of ``counts_of``."""
+        return counts_of(self)
 
     @property
     def total(self) -> int:
