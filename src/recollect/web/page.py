@@ -99,6 +99,8 @@ class Page:
             # The list is shown first: nothing else starts before it is there.
             self._is_listed.wait(_FIRST_LIST_SECONDS)
         self.backend.index.refresh()
+        self.backend.index.wait(_FIRST_LIST_SECONDS)
+        self._stats.look_ahead(since=None)  # the range that takes longest to add up
         with contextlib.suppress(RecollectError):
             self.backend.read_ahead(self.stopping)
 

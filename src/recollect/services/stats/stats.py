@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, structs
 
 from recollect.index import catalogue
 from recollect.index.catalogue import CatalogueRow
@@ -51,10 +55,15 @@ class SessionNames:
             row.session: row for row in catalogue.rows(database) if row.session
         }
         self._opened = opened
-        self._titles = session_titles(database)
+
+    @functools.cached_property
+    def _titles(self) -> dict[str, str]:
+        return session_titles(database_of(self._opened))
 
     def title(self, session: str) -> str:
-        return self._titles.get(session, "")
+        known = self.rows.get(session)
+        # Only a deleted session needs the titles of all.
+        return self._titles.get(session, "") if known is None else known.title
 
     def messages(self) -> dict[str, int]:
         """How many messages each session has, as `list` counts them."""
@@ -69,36 +78,30 @@ class SessionNames:
         return session not in self.rows
 
 
-def stats(
-    homes: Sequence[Path],
-    opened: OpenIndex,
-    *,
-    since: dt.datetime | None = None,
-    until: dt.datetime | None = None,
-    project: str | None = None,
-    timezone: str | None = None,
-    now: dt.datetime | None = None,
-    table: UsageTable | None = None,
-    data: Path | None = None,
-) -> documents.StatsDocument:
-    """What was done and what it cost. ``since`` and ``until`` count by whole quarters of an hour.
+class RangeFigures(Struct, frozen=True):
+    """What depends on the range and the index, and not on the time of day: good until the index changes."""
 
-    ``table``: what was read from the same state of the index, for the same project. ``data``: our own directory, for
-    the limits that were seen.
-    """
-    now = now or dt.datetime.now(dt.UTC)
-    table = table or UsageTable(opened, project)
-    first, end = quarter_at(since), quarter_at(until)
+    total_cost_usd: str
+    uncertainty: documents.UncertaintyDocument
+    days: list[documents.StatDayDocument]
+    hours: list[documents.StatHourDocument]
+    models: list[documents.StatGroupDocument]
+    projects: list[documents.StatGroupDocument]
+    repositories: list[documents.StatGroupDocument]
+    top: documents.TopSessionsDocument
+    tools: list[documents.StatToolDocument]
+    agents: documents.StatAgentsDocument
+    cache: documents.CacheSavingsDocument
+
+
+def range_figures(
+    opened: OpenIndex, table: UsageTable, first: int | None, end: int | None, timezone: str | None
+) -> RangeFigures:
+    """The figures between two quarters of an hour."""
     used, work = within(table.used, first, end), within(table.work, first, end)
     called = table.called(opened, first, end)
     clock, names = LocalTime(offset_of(timezone)), SessionNames(opened)
-    return documents.StatsDocument(
-        now=now,
-        timezone=timezone or "local",
-        since=since,
-        until=until,
-        project=project,
-        periods=[_period(name, table, *span) for name, span in _spans(now, timezone).items()],
+    return RangeFigures(
         total_cost_usd=exact(_pico(used)),
         uncertainty=_uncertainty(used, names, table.unrecorded),
         days=_days(used, work, clock),
@@ -110,7 +113,39 @@ def stats(
         tools=_tools(called, lambda one: one.tool),
         agents=_agents(used, called),
         cache=_savings(used),
+    )
+
+
+def stats(
+    homes: Sequence[Path],
+    opened: OpenIndex,
+    *,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    project: str | None = None,
+    timezone: str | None = None,
+    now: dt.datetime | None = None,
+    table: UsageTable | None = None,
+    figures: RangeFigures | None = None,
+    data: Path | None = None,
+) -> documents.StatsDocument:
+    """What was done and what it cost. ``since`` and ``until`` count by whole quarters of an hour.
+
+    ``table`` and ``figures``: what was made of the same state of the index, for the same project and range. ``data``:
+    our own directory, for the limits that were seen.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    table = table or UsageTable(opened, project)
+    figures = figures or range_figures(opened, table, quarter_at(since), quarter_at(until), timezone)
+    return documents.StatsDocument(
+        now=now,
+        timezone=timezone or "local",
+        since=since,
+        until=until,
+        project=project,
+        periods=[_period(name, table, *span) for name, span in _spans(now, timezone).items()],
         blocks=_blocks(homes, opened, project, timezone, now=now, data=data),
+        **structs.asdict(figures),
     )
 
 
@@ -258,7 +293,7 @@ def _top(used: Iterable[PricedUsage], names: SessionNames) -> documents.TopSessi
     messages = {session: number for session, number in names.messages().items() if session in found}
 
     def first(measure: Mapping[str, int]) -> list[documents.StatSessionDocument]:
-        ordered = sorted(measure, key=lambda session: (-measure[session], session))[:_TOP]
+        ordered = heapq.nsmallest(_TOP, measure, key=lambda session: (-measure[session], session))
         return [
             _session(session, found[session], names, messages.get(session))
             for session in ordered
