@@ -129,10 +129,11 @@ def sections(session: Session) -> list[ConversationSection]:
         place = found[owner[fork]]
         merged = sorted([*place.nodes, *nodes], key=lambda node: node.offset)
         found[owner[fork]] = _section(session, merged, place.leaf, place.forked_at, active=place.active)
-    return found or _converted(session)
+    return found or converted_sections(session)
 
 
-def _converted(session: Session) -> list[ConversationSection]:
+def converted_sections(session: Session) -> list[ConversationSection]:
+    """What was said in a log of another dialect, of which the client loads nothing; empty for a log of its own."""
     one = converted_conversation(LogReader(session.path), session.id)
     return [] if one is None else [ConversationSection(one.leaf.uuid, None, False, one.nodes, one.messages)]
 

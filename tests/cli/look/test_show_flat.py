@@ -26,16 +26,21 @@ def store(tmp_path: Path) -> recollect.Store:
 
 
 def test_show_prints_what_was_said(store: recollect.Store, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the client would load is nothing, and the next step shows it: lines without parents follow each other."""
-    assert 3 == main(["--home", str(store.root), "show", "@last"])
-    told = capsys.readouterr().err
-    assert ["another dialect" in told, "show --all-branches" in told] == [True, True]
+    """Lines without parents follow each other. It is said that the client would load nothing."""
+    for more in ([], ["--all-branches"]):
+        assert 0 == main(["--home", str(store.root), "show", "@last", *more])
+        told = capsys.readouterr()
+        places = [told.out.index(words) for words in ("Hello", "I look", "Read", "contents of a", "Hi there")]
 
-    assert 0 == main(["--home", str(store.root), "show", "@last", "--all-branches"])
-    told = capsys.readouterr().out
-    places = [told.index(words) for words in ("Hello", "I look", "Read", "contents of a", "Hi there")]
+        assert (sorted(places), not more) == (places, "another dialect" in told.err)
 
-    assert sorted(places) == places
+
+def test_nothing_of_it_is_sent(store: recollect.Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the client would send is nothing, and the error says why and what to do."""
+    assert 3 == main(["--home", str(store.root), "show", "@last", "--api"])
+    told = capsys.readouterr()
+
+    assert ("", True, True) == (told.out, "another dialect" in told.err, "show --all-branches" in told.err)
 
 
 def test_the_log_of_a_store_has_a_conversation(store: recollect.Store) -> None:

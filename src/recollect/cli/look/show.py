@@ -212,11 +212,23 @@ def _reading(session: Session, options: Namespace) -> _ShowDocument:
     if options.before_compaction is not None:
         conversation = whole_session.before_compaction(session, options.before_compaction)
     else:
-        conversation = session.conversation(options.branch, whole=options.whole)
+        try:
+            conversation = session.conversation(options.branch, whole=options.whole)
+        except NotFound as problem:
+            return _of_another_dialect(session, options, problem)
     messages = whole_session.whole_messages(session, conversation) if options.whole else conversation.messages
     compacted = not options.whole and bool(conversation.nodes) and conversation.nodes[0].is_boundary
     heading = "compacted here; --whole shows the messages before" if compacted else ""
     return _ShowDocument(session.id, [(heading, messages)], session.damage, conversation)
+
+
+def _of_another_dialect(session: Session, options: Namespace, problem: NotFound) -> _ShowDocument:
+    """A log in our flat dialect is shown too, and it is said that the client loads nothing of it."""
+    converted = [] if options.branch or options.api else whole_session.converted_sections(session)
+    if not converted:
+        raise problem
+    output.note(f"recollect: {visible(problem.message)}; this is what recollect reads of it")
+    return _ShowDocument(session.id, [("", one.messages) for one in converted], session.damage)
 
 
 def _reading_at_hit(session: Session, options: Namespace, hit: NumberedHit) -> _ShowDocument:
