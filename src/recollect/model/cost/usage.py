@@ -170,7 +170,7 @@ class Tokens(Struct, frozen=True):
 
     @property
     def counts(self) -> tuple[int, int, int, int, int, int]:
-        """All of them, in the order of ``counts_of``."""
+        """All of them, in the order in which ``Price.cost`` takes them."""
         return counts_of(self)
 
     @property
