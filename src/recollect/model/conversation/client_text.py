@@ -31,6 +31,8 @@ _TAGS: dict[str, ClientPartKind] = {
     "ide_diagnostics": "notice",
 }
 _TAG = re.compile(rf"<(command-message|{'|'.join(_TAGS)})>(.*?)</\1>", re.DOTALL)
+# A tag whose end is beyond where a text was cut.
+_CUT_OFF = re.compile(rf"<(?:command-message|{'|'.join(_TAGS)})>.*", re.DOTALL)
 _INTERRUPTED = re.compile(rf"{re.escape(INTERRUPTED)}[^\]]*\]")
 
 
@@ -52,6 +54,13 @@ def client_parts(text: str) -> list[ClientPart]:
         end = found.end()
         _add(parts, found[1], found[2].strip())
     return [*parts, *_plain(text[end:])]
+
+
+def own_words(text: str) -> str:
+    """What a person said in the beginning of a text, a slash command as it was typed; all of it where nobody did."""
+    parts = [part for part in client_parts(text) if part.kind in ("text", "command", "shell")]
+    said = [_CUT_OFF.sub("", part.text).rstrip() if part.kind == "text" else part.text for part in parts]
+    return "\n".join(filter(None, said)) or text
 
 
 def _plain(piece: str) -> Iterator[ClientPart]:

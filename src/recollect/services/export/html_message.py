@@ -21,12 +21,11 @@ from recollect.model.blocks import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from recollect.model.conversation.client_text import ClientPart, client_parts
+from recollect.model.conversation.client_text import ClientPart, client_parts, own_words
 from recollect.model.conversation.conversation import Message
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, tool_calls
 from recollect.model.entry import Entry
 from recollect.model.markdown_html import prose_html, text_html
-from recollect.model.prompts import command_line
 from recollect.services.export import html_call
 from recollect.services.export.html_call import ShownCall
 from recollect.services.export.html_frame import short_model, when, words_of
@@ -123,7 +122,7 @@ class MessageWriter:
         if kind == "u":
             blocks = [blocks[place] for place in self._message_view.own_blocks(index, blocks)]
         if kind in "pc" and not self.is_agent:
-            self.prompts.append((index, words_of(command_line(said.text[:4000]), 120)))
+            self.prompts.append((index, words_of(own_words(said.text[:4000]), 120)))
         name = "step" if is_work else _CLASSES.get(kind, "other")
         yield f'<article class="{name}" id="{self.anchor(index)}">'
         if kind in _FOLDED and not _is_mark(said):

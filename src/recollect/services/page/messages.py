@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from recollect.errors import NotFound
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.conversation.agents import AGENT_TOOLS
+from recollect.model.conversation.client_text import own_words
 from recollect.model.conversation.conversation import Message, spoken
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, tool_calls
 from recollect.model.cost.ledger import Ledger
@@ -23,7 +24,6 @@ from recollect.model.files.line_tally import LineTally, line_tally
 from recollect.model.json.text import loose_value
 from recollect.model.line_views.facts import usage_facts
 from recollect.model.moments import parsed_time
-from recollect.model.prompts import command_line
 from recollect.services.documents import conversation as documents
 from recollect.services.documents.cost import spending
 from recollect.services.page.content import LONGEST, BlockRenderer
@@ -40,6 +40,8 @@ from recollect.storage.config.our_config import price_list
 
 _PROMPTS = 500
 _PROMPT_CHARACTERS = 120
+# So many times what is shown is looked at: a note of the client may come first.
+_LOOKED_AT = 30
 MOST_BYTES = 32 << 20
 _MOST_WINDOW = 8 << 20
 _MOST_OF_ONE = 1 << 20  # longer messages are cut, or sent by reference
@@ -230,5 +232,5 @@ def _prompt(talk: ViewMessages, index: int) -> documents.PromptDocument:
 
 def first_words(talk: ViewMessages, index: int, characters: int) -> str:
     """The beginning of a message, on one line."""
-    text = spoken(talk.groups[index], talk.load).text[: characters * 4]
-    return " ".join(command_line(text).split())[:characters]
+    text = spoken(talk.groups[index], talk.load).text[: _LOOKED_AT * characters]
+    return " ".join(own_words(text).split())[:characters]
