@@ -206,3 +206,36 @@ def test_a_search_stays_within_branch_model_and_repository(home: Path, data: Pat
         assert sessions(f"&repository={tmp_path / 'repo'}") == {"0", "1"}
         assert sessions("&model=sonnet&branch=topic") == {"1"}
         assert sessions("&model=opus") == set()
+
+
+LIST_FILTERS = ("starred=true", "starred=false", "tag=keep", "tag=*", "min_cost=0.01", "max_cost=0.01")
+MORE_FILTERS = (
+    "damaged=true",
+    "expiring=false",
+    "live=false",
+    "archived=false",
+    "project=other",
+    "branch=main",
+)
+
+
+def test_every_filter_of_the_list_selects_the_same_sessions_in_a_search(
+    home: Path, data: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    for number, name in enumerate(("repo/a", "repo/b", "other")):
+        session, at = f"{number}{ONE[1:]}", 1 + number * 10
+        answer = reply(at + 1, at, said("A needle"), answer=session, gitBranch="main")
+        answer["message"]["usage"]["input_tokens"] = 100_000 * number  # dollars tell them apart
+        tag = [{"type": "tag", "tag": "keep", "sessionId": session}] if number == 1 else []
+        put(home, session, [prompt(at, None, "Needle"), answer, *tag], cwd=str(tmp_path / name))
+    with Browser(served(home, data)) as browser:
+        browser.post(f"/api/sessions/2{ONE[1:]}/star", on=True)
+        sizes: dict[int, str] = {}
+        for one in (*LIST_FILTERS, *MORE_FILTERS, f"repository={tmp_path / 'repo'}"):
+            listed = {row["id"] for row in browser.get(f"/api/sessions?text=needle&{one}")["sessions"]}
+            groups = browser.get(f"/api/search?q=needle&{one}")["groups"]
+            assert {group["session"] for group in groups} == listed, one
+            sizes.setdefault(len(listed), one)
+        assert sizes.keys() == {0, 1, 2, 3}
+        assert len(browser.get("/api/search?q=needle&min_cost=0.4")["groups"]) == 1

@@ -28,6 +28,7 @@ from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, sessi
 from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
+from recollect.services.session_order import NewestFirst, newest_first, touches
 from recollect.system.locations import HomeRoot
 from recollect.system.progress import ProgressCallback
 
@@ -351,19 +352,18 @@ class _ListFromLogs:
 # ---- both ------------------------------------------------------------------------------------------------
 
 
-def _newest_first(row: CatalogueRow) -> tuple[bool, int, int, str, str]:
-    return row.last_at is not None, row.last_at or 0, row.mtime_ns, row.session or "", row.path
+def _newest_first(row: CatalogueRow) -> NewestFirst:
+    return newest_first(row.last_at, row.mtime_ns, row.session, row.path)
 
 
 def _fits(row: CatalogueRow, query: ListQuery) -> bool:
-    """Whether it was worked on in the time asked for, from its first to its last line, and where."""
+    """Whether it was worked on in the time asked for, and where."""
     if query.in_project is not None and not query.in_project(row.cwd or ""):
         return False
     if query.since is None and query.until is None:
         return True
     last = moment_of(row.last_at) or dt.datetime.fromtimestamp(row.mtime_ns / 1e9, dt.UTC)
-    first = moment_of(row.first_at) or last
-    return (query.since is None or last >= query.since) and (query.until is None or first < query.until)
+    return touches(moment_of(row.first_at), last, query.since, query.until)
 
 
 def _live_ids(roots: Iterable[HomeRoot]) -> set[str]:

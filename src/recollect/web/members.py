@@ -49,7 +49,6 @@ from recollect.services.page.members import (
     resume_line,
 )
 from recollect.services.page.session import head_document
-from recollect.services.page.sessions import SessionQuery
 from recollect.services.page.stream_slots import StreamSlots
 from recollect.services.page.team.listing import TeamSessionList
 from recollect.services.page.team.reports import TeamCostQuery, TeamSearch, cost_document, search_document
@@ -70,7 +69,7 @@ from recollect.web.gate import (
     method_refusal,
 )
 from recollect.web.operations import Operation, from_body, openapi, text
-from recollect.web.page import ExportFormat, Page, Values, bounds_of
+from recollect.web.page import ExportFormat, Page, Values, bounds_of, filter_of
 from recollect.web.routes import OPERATIONS
 
 LOGOUT, DESCRIPTION, OFFER = "/api/logout", "/api/openapi.json", "/api/sign-in"
@@ -189,13 +188,12 @@ class MemberPage(Page):
             self.backend.session(values["session"])
             return super().search(values)
         since, until = bounds_of(values)
-        query = SessionQuery(project=values["project"], branch=values["branch"], model=values["model"])
+        query = replace(filter_of(values), project=values["project"])
         asked = TeamSearch(
             text=values["q"],
             how=values["how"],
             kinds=values["kinds"],
-            repository=values["repository"],
-            among=None if query == SessionQuery() else self.listed.ids(query),
+            among=self.listed.ids(query),
             since=since,
             until=until,
             rank=bool(values["rank"]),

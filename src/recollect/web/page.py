@@ -128,21 +128,12 @@ class Page:
 
     def sessions(self, values: Values) -> SessionListDocument:
         since, until = bounds_of(values)
-        query = SessionQuery(
+        query = structs.replace(
+            filter_of(values),
             project=values["project"],
-            branch=values["branch"],
-            model=values["model"],
             since=since,
             until=until,
-            min_cost=_pico(values["min_cost"]),
-            max_cost=_pico(values["max_cost"]),
-            tag=values["tag"],
             text=values["text"],
-            damaged=values["damaged"],
-            expiring=values["expiring"],
-            live=values["live"],
-            archived=values["archived"],
-            starred=values["starred"],
             sort=values["sort"],
             is_ascending=values["order"] == "asc",
         )
@@ -164,20 +155,13 @@ class Page:
             kinds=_words(values["kinds"], TEXT_KINDS, "kinds"),
             project=values["project"],
             session=values["session"],
-            among=self._among(values),
+            among=self.listed.ids(filter_of(values)),
             since=since,
             until=until,
             rank=bool(values["rank"]),
             limit=values["limit"],
             width=values["width"],
         )
-
-    def _among(self, values: Values) -> frozenset[str] | None:
-        """The sessions of a branch, model or repository; None: any."""
-        branch, model, repository = values["branch"], values["model"], values["repository"]
-        if not (branch or model or repository):
-            return None
-        return self.listed.ids(SessionQuery(branch=branch, model=model), repository)
 
     def cost(self, values: Values) -> CostDocument:
         """The document of `recollect cost --json`."""
@@ -421,6 +405,23 @@ def view_of(values: Values) -> ConversationView:
 
 def bounds_of(values: Values) -> tuple[dt.datetime | None, dt.datetime | None]:
     return timespan.bounds(values["since"] or None, values["until"] or None, dt.datetime.now(dt.UTC))
+
+
+def filter_of(values: Values) -> SessionQuery:
+    """The filters of sessions that the list and the search have in common."""
+    return SessionQuery(
+        branch=values["branch"],
+        model=values["model"],
+        repository=values["repository"],
+        min_cost=_pico(values["min_cost"]),
+        max_cost=_pico(values["max_cost"]),
+        tag=values["tag"],
+        damaged=values["damaged"],
+        expiring=values["expiring"],
+        live=values["live"],
+        archived=values["archived"],
+        starred=values["starred"],
+    )
 
 
 def _pico(dollars: float | None) -> int | None:

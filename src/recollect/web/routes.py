@@ -24,21 +24,25 @@ _VIEW: tuple[Parameter, ...] = (
 )
 _LARGE = 1 << 40
 
-_SESSIONS = (
+_FILTERS = (
     text("project"),
+    text("repository", 4_096, summary="its directory, as in the facets of the list"),
     text("branch"),
     text("model", 200),
-    _SINCE,
-    _UNTIL,
     number("min_cost", 0, 1e9, summary="dollars"),
     number("max_cost", 0, 1e9, summary="dollars"),
     text("tag", 200, summary="exact, or * for any"),
-    text("text", 200, summary="words of title, id, directory or branch"),
     flag("damaged"),
     flag("expiring", summary="the client deletes it within seven days"),
     flag("live"),
     flag("archived"),
     flag("starred"),
+    _SINCE,
+    _UNTIL,
+)
+_SESSIONS = (
+    *_FILTERS,
+    text("text", 200, summary="words of title, id, directory or branch"),
     choice("sort", *SORTS, default="last"),
     choice("order", "desc", "asc", default="desc"),
     integer("from", 0, 10_000_000, 0),
@@ -48,13 +52,8 @@ _SEARCH = (
     text("q", is_required=True),
     choice("how", *HOW, default=WORDS),
     text("kinds", 100, summary="comma-separated kinds of text"),
-    text("project"),
-    text("repository", 4_096, summary="its directory, as in the facets of the list"),
-    text("branch"),
-    text("model", 200),
+    *_FILTERS,
     text("session", 255),
-    _SINCE,
-    _UNTIL,
     flag("rank", summary="best first"),
     integer("limit", 1, 200, 50),
     integer("width", 20, 500, 160),

@@ -32,6 +32,7 @@ from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
 from recollect.services.session import Session
+from recollect.services.session_order import NewestFirst, newest_first, touches
 from recollect.storage.logs.summary import LogSummary
 from recollect.system.unwatched import unwatched
 
@@ -59,6 +60,7 @@ class SessionQuery(Struct, frozen=True, kw_only=True):
     live: bool | None = None
     archived: bool | None = None
     starred: bool | None = None
+    repository: str | None = None
     sort: str = "last"
     is_ascending: bool = False
 
@@ -235,19 +237,18 @@ class SessionList:
         """What all sessions cost that the index knows, deleted ones too: the total of ``cost``."""
         return sum(one.pico_usd for one in self._indexed().used.values())
 
-    def ids(self, query: SessionQuery, repository: str | None = None) -> frozenset[str]:
-        """The sessions that a query selects, of one repository."""
-        rows = self._chosen(query, self.rows(any_age=True))
-        return frozenset(
-            row.id for row in rows if not repository or self._desk.repository(row.cwd) == repository
-        )
+    def ids(self, query: SessionQuery) -> frozenset[str] | None:
+        """The sessions that a query selects; None: all of them."""
+        if _is_all(query):
+            return None
+        return frozenset(row.id for row in self._chosen(query, self.rows(any_age=True)))
 
     def projects(self) -> list[documents.ProjectDocument]:
         """The project directories, last used first."""
         groups: dict[str, list[SessionRow]] = {}
         for row in self.rows():
             groups.setdefault(row.cwd, []).append(row)
-        ordered = sorted(groups.items(), key=lambda pair: max(map(newest_first, pair[1])), reverse=True)
+        ordered = sorted(groups.items(), key=lambda pair: max(map(_newest_first, pair[1])), reverse=True)
         return [self._project(cwd, rows) for cwd, rows in ordered]
 
     def row(self, session: Session) -> SessionRow:
@@ -301,6 +302,8 @@ class SessionList:
         )
         if query.tag is not None:
             rows = [row for row in rows if _has_tag(row, query.tag)]
+        if query.repository is not None:
+            rows = [row for row in rows if self._desk.repository(row.cwd) == query.repository]
         if query.text is not None:
             words = query.text.casefold().split()
             rows = [row for row in rows if _has_words(row, words)]
@@ -416,7 +419,7 @@ class SessionList:
             sessions=len(rows),
             bytes=sum(mark_of(row.session)[1] for row in rows),
             first_at=min(firsts, default=None),
-            last_at=max(rows, key=newest_first).shown_at,
+            last_at=max(rows, key=_newest_first).shown_at,
             cost_usd=None if unpriced or unknown else known,
             known_cost_usd=None if unknown else known,
             unpriced=unpriced,
@@ -472,9 +475,9 @@ def _fits_place(row: SessionRow, query: SessionQuery) -> bool:
 
 
 def _fits_time(row: SessionRow, query: SessionQuery) -> bool:
-    if query.since is not None and row.shown_at < query.since:
-        return False
-    return query.until is None or (row.first_at or row.shown_at) < query.until
+    if query.since is None and query.until is None:
+        return True
+    return touches(row.first_at, row.shown_at, query.since, query.until)
 
 
 def _fits_state(row: SessionRow, query: SessionQuery) -> bool:
@@ -502,19 +505,16 @@ def _most(found: Counter[str] | Counter[str | None]) -> list[tuple[str, int]]:
     return Counter({name: sessions for name, sessions in found.items() if name}).most_common(_FACETS)
 
 
-def newest_first(row: SessionRow) -> tuple[bool, int, int, str, str]:
-    """The order of the catalogue: a file without a conversation is last, however new it is."""
+def _newest_first(row: SessionRow) -> NewestFirst:
     known = row.about
     if isinstance(known, CatalogueRow):  # of the log as it is now, so it says all of this by itself
-        last = known.last_at
-        return last is not None, last or 0, known.mtime_ns, known.session or "", known.path
+        return newest_first(known.last_at, known.mtime_ns, known.session, known.path)
     path, _, mtime_ns = mark_of(row.session)
-    last = row.last_ms
-    return last is not None, last or 0, mtime_ns, row.id, path
+    return newest_first(row.last_ms, mtime_ns, row.id, path)
 
 
 _ORDERS: dict[str, Callable[[SessionRow], Any]] = {
-    "last": newest_first,
+    "last": _newest_first,
     "first": lambda row: (row.first_at or row.shown_at, row.id),
     "cost": lambda row: (row.pico_usd or 0, row.shown_at),
     "bytes": lambda row: (mark_of(row.session)[1], row.id),

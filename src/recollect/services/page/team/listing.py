@@ -29,7 +29,7 @@ from recollect.sync.wire import RemoteSession
 if TYPE_CHECKING:
     from recollect.services.page.members import MirrorBackend
 
-_NOT_LISTED = ("tag", "damaged", "live", "archived", "starred")
+_NOT_LISTED = ("tag", "damaged", "live", "archived", "starred", "repository")
 
 
 class TeamSessionList(SessionList):
@@ -43,10 +43,13 @@ class TeamSessionList(SessionList):
 
     def document(self, query: SessionQuery, start: int, count: int) -> documents.SessionListDocument:
         """A part of the list; a filter that needs transcripts is refused."""
-        asked = [name for name in _NOT_LISTED if getattr(query, name) is not None]
-        if asked or query.sort == "messages":
-            raise unknown_to_the_server(asked[0] if asked else "sort messages")
+        _require_known(query)
         return super().document(query, start, count)
+
+    def ids(self, query: SessionQuery) -> frozenset[str] | None:
+        """The sessions that a query selects; a filter that needs transcripts is refused."""
+        _require_known(query)
+        return super().ids(query)
 
     def row(self, session: Session) -> SessionRow:
         """A session that was opened, with what the server says of it."""
@@ -137,6 +140,12 @@ class TeamSession(WalkedSession):
             damaged=0,
             entries=0,
         )
+
+
+def _require_known(query: SessionQuery) -> None:
+    asked = [name for name in _NOT_LISTED if getattr(query, name) is not None]
+    if asked or query.sort == "messages":
+        raise unknown_to_the_server(asked[0] if asked else "sort messages")
 
 
 def unknown_to_the_server(what: str) -> UsageError:

@@ -66,7 +66,6 @@ class TeamSearch(Struct, frozen=True, kw_only=True):
     text: str
     how: str = WORDS
     kinds: str | None = None
-    repository: str | None = None
     # Only these; None: all.
     among: frozenset[str] | None = None
     since: dt.datetime | None = None
@@ -80,7 +79,7 @@ def search_document(view: TeamView, asked: TeamSearch, resume: Callable[[str], s
     """The lines that `recollect team search` finds, by session."""
     if asked.how != WORDS:
         raise unknown_to_the_server(f"search by {asked.how}")
-    for name in ("kinds", "repository", "rank"):
+    for name in ("kinds", "rank"):
         if getattr(asked, name):
             raise unknown_to_the_server(f"search with {name}")
     started = time.perf_counter()
