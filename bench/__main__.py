@@ -33,6 +33,7 @@ from bench import (
     html_pages,
     indexing,
     lists,
+    other_agents,
     page,
     reading,
     searching,
@@ -71,6 +72,7 @@ ALONE: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "secrets": ("Secrets", secrets.run),
     "serving": ("Team server", serving.run),
     "team_costs": ("Costs of a company", team_costs.run),
+    "other_agents": ("Homes of other agents, the same conversations in each", other_agents.run),
     "html_pages": ("Exported pages", html_pages.run),
     "page": ("The page in Chromium", page.run),
 }

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 from recollect.storage.foreign.codex_items import is_injected
 from recollect.storage.foreign.codex_shapes import fitted_line, rollout_of
-from recollect.storage.foreign.loose import parsed
 from recollect.storage.foreign.resumed import Item, Sources
 
 _NEVER_SENT = ("ghost_snapshot", "other")
@@ -34,7 +33,7 @@ def _lines(
     name: str, sources: Sources, base_of: Callable[[str], Sources], above: frozenset[str]
 ) -> Iterator[Item]:
     """The lines of a rollout after those it inherits; a circle ends where it began."""
-    mine = [said for raw in sources[name] if (said := fitted_line(parsed(raw)).fields)]
+    mine = [said for raw in sources[name] if (said := fitted_line(raw).fields)]
     meta: Item = next((line.get("payload") or {} for line in mine if line.get("type") == "session_meta"), {})
     base = meta.get("history_base")
     if base is not None and name not in above:

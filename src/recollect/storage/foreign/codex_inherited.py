@@ -6,7 +6,7 @@ from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.codex_shapes import fitted_line, meta_of
 from recollect.storage.foreign.codex_usage import vector
 from recollect.storage.foreign.lines import LineFields
-from recollect.storage.foreign.loose import Fields, parsed
+from recollect.storage.foreign.loose import Fields
 from recollect.storage.foreign.mirror import AgentMirror, originals
 
 
@@ -40,7 +40,7 @@ def total_before(
     total = None
     base: Fields = {}
     for raw in mine:
-        line = fitted_line(parsed(raw)).fields
+        line = fitted_line(raw).fields
         base = base or meta_of(line)
         payload: Fields = line.get("payload") or {}
         info = payload.get("info") if payload.get("type") == "token_count" else None

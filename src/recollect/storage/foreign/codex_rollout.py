@@ -29,7 +29,7 @@ from recollect.storage.foreign.codex_usage import CallCounter
 from recollect.storage.foreign.edits import with_changes
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import LineFields
-from recollect.storage.foreign.loose import Fields, parsed, translated
+from recollect.storage.foreign.loose import Fields, translated
 from recollect.storage.foreign.mirror import AgentMirror, Placed
 
 # Events that repeat items in other words, or only concern what a user interface shows.
@@ -101,7 +101,7 @@ class RolloutReader:
         state = self._state
         found: list[LineFields] = []
         for raw in lines:
-            line, odd = fitted_line(parsed(raw))
+            line, odd = fitted_line(raw)
             if not self._log:
                 self._begin(line)
             told = translated("codex", self._voice, odd, partial(self._translated, line))

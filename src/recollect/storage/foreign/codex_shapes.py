@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from recollect.storage.foreign.lines import LineFields
-from recollect.storage.foreign.loose import COUNT, MOMENT, Fields, FittedRecord, Shape, fitted
+from recollect.storage.foreign.loose import COUNT, MOMENT, Fields, FittedRecord, Shape, ShapedRecords, parsed
 
 ROLLOUT = re.compile(
     r"rollout-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)-([0-9a-fA-F-]{36})(?:_([0-9a-fA-F-]{36}))?\.jsonl(\.zst)?\Z"
@@ -71,14 +71,19 @@ def rollout_of(source: str) -> str | None:
     return None if matched is None else (matched[3] or matched[2]).lower()
 
 
-def fitted_line(said: object) -> FittedRecord:
+_BARE_META, _BARE_ITEM = ShapedRecords(_META | _ITEM), ShapedRecords(_LINE | _ITEM)
+_ENVELOPES = {kind: ShapedRecords(_LINE | {"payload": inner}) for kind, inner in _PAYLOADS.items()}
+_UNKNOWN = ShapedRecords(_LINE | {"payload": {}})
+
+
+def fitted_line(raw: bytes) -> FittedRecord:
     """A line with what it is expected to hold; in the bare era that is an item, or what a session began with."""
+    said = parsed(raw)
     kind = said.get("type") if isinstance(said, dict) else None
     payload = said.get("payload") if isinstance(said, dict) else None
     if payload is None:
-        return fitted(said, _META | _ITEM if kind is None else _LINE | _ITEM)
-    inner = _PAYLOADS.get(kind) if isinstance(kind, str) else None
-    return fitted(said, _LINE | {"payload": inner or {}})
+        return (_BARE_META if kind is None else _BARE_ITEM).read(raw, said)
+    return (_ENVELOPES.get(kind, _UNKNOWN) if isinstance(kind, str) else _UNKNOWN).read(raw, said)
 
 
 def meta_of(line: LineFields) -> Fields:

@@ -41,7 +41,7 @@ from recollect.storage.foreign.loose import (
     MOMENT,
     FittedRecord,
     Shape,
-    fitted,
+    ShapedRecords,
     parsed,
     translated,
     unexpected,
@@ -80,7 +80,7 @@ _SESSION: dict[str, Shape] = {
     "startTime": MOMENT,
     "messages": [_MESSAGE],
 }
-_RECORD: dict[str, Shape] = {**_MESSAGE, **_SESSION, "$set": _SESSION, "$rewindTo": str}
+_RECORDS = ShapedRecords({**_MESSAGE, **_SESSION, "$set": _SESSION, "$rewindTo": str})
 
 
 class _FoldState(Struct, kw_only=True):
@@ -183,7 +183,7 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
 
 
 def _fitted(raw: bytes) -> FittedRecord:
-    return fitted(parsed(raw), _RECORD)
+    return _RECORDS.read(raw, parsed(raw))
 
 
 def _kept_result(unit: Unit, into: AgentMirror) -> bytes:

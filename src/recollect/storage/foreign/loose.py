@@ -3,13 +3,17 @@
 Each dialect says which type the fields it uses have (a *shape*). A field of another type is taken out before the record is
 translated, so that translators meet the expected type or nothing; what was taken out is named beside the record, where
 ``check`` counts it. Fields that no shape names are left alone: they are kept with the record's bytes.
+
+Nearly every record fits. A decoder made of its shape tells that several times as fast as looking at each field.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias, Union
+
+import msgspec
 
 from recollect.model.json.text import deeper_than, loose_value, may_be_deep
 from recollect.storage.foreign.lines import LineFields, Voice, key_of, record
@@ -38,6 +42,48 @@ class FittedRecord(NamedTuple):
 def parsed(raw: bytes) -> object:
     """A record as plain values; None where it is no JSON, or nested too deep for any reader."""
     return None if may_be_deep(raw, _DEPTH) and deeper_than(raw, _DEPTH) else loose_value(raw)
+
+
+class ShapedRecords:
+    """Records of one shape, as they are stored."""
+
+    def __init__(self, shape: dict[str, Shape]) -> None:
+        self.shape = shape
+        self._decoder: msgspec.json.Decoder[object] | None = None
+
+    def read(self, raw: bytes | str, value: object) -> FittedRecord:
+        """``value``, which these bytes were parsed to, in the expected shape."""
+        if isinstance(value, dict) and self._fits(raw):
+            return FittedRecord(value, [])
+        return fitted(value, self.shape)
+
+    def _fits(self, raw: bytes | str) -> bool:
+        if self._decoder is None:  # most processes meet records of few shapes, or of none
+            self._decoder = msgspec.json.Decoder(_type_of(self.shape))
+        try:
+            self._decoder.decode(raw)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return False
+        return True
+
+
+def _type_of(shape: Shape) -> Any:
+    """A type that takes nothing that does not fit. A field may be null, an item of a list not."""
+    if isinstance(shape, tuple):
+        found: Any = Union[tuple(_type_of(one) for one in shape)]  # noqa: UP007 - of a tuple
+    elif isinstance(shape, dict):
+        names = {f"field_{number}": name for number, name in enumerate(shape)}
+        fields = [(own, _type_of(shape[name]) | None, None) for own, name in names.items()]
+        found = msgspec.defstruct("Shaped", fields, rename=names)
+    elif isinstance(shape, list):
+        found = list[_type_of(shape[0])] if shape else list  # type: ignore[misc]
+    elif isinstance(shape, range):
+        found = Annotated[int, msgspec.Meta(ge=shape.start, lt=shape.stop)]
+    elif isinstance(shape, re.Pattern):
+        found = Annotated[str, msgspec.Meta(pattern=rf"\A(?:{shape.pattern})")]
+    else:
+        found = shape
+    return found
 
 
 def fitted(value: object, shape: dict[str, Shape]) -> FittedRecord:
@@ -84,6 +130,8 @@ def _fit(value: object, shape: Shape, where: str, odd: list[str]) -> object:
     if isinstance(shape, dict) and isinstance(value, dict):
         return _fit_object(value, shape, where, odd)
     if isinstance(shape, list) and isinstance(value, list):
+        if not shape:
+            return value  # a list of anything
         kept = [_fit(one, shape[0], f"{where}[]", odd) for one in value]
         return [one for one in kept if one is not _NO_FIT]
     return value

@@ -138,6 +138,7 @@ class AgentMirror:
         self._state = _MirrorState()
         self._undo: list[Callable[[], object]] = []  # what this unit changed in the state
         self._written: dict[str, list[bytes]] = {}
+        self._flushed = 0  # logs that this pass wrote
         self._todos: dict[str, list[LineFields]] = {}  # the list that a log ends with, where the unit has one
 
     @property
@@ -161,6 +162,7 @@ class AgentMirror:
 
     def _run(self, dialect: AgentDialect, units: list[Unit], lost: list[MirrorProblem]) -> None:
         stamps = self.stamps()
+        self._flushed = 0
         self._state = _saved(self.root)
         self._problems = _saved_problems(self.root)
         if self._is_outdated(dialect):
@@ -414,10 +416,11 @@ class AgentMirror:
     # ---- files -------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        is_few = len(self._written) <= _MOST_SYNCED
+        self._flushed += len(self._written)
+        is_few = self._flushed <= _MOST_SYNCED
         for log, lines in self._written.items():
             path = self.root / log
-            fsops.make_directories(path.parent)
+            fsops.make_directories(path.parent, synced=is_few)
             opened = fsops.open_append(path)
             try:
                 size = fsops.size_of(opened.fd)

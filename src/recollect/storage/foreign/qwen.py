@@ -17,7 +17,16 @@ from recollect.storage.foreign import edits, parts
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped, walked
 from recollect.storage.foreign.lines import LineFields, Voice
-from recollect.storage.foreign.loose import COUNT, MOMENT, Shape, fitted, parsed, translated, whole_number
+from recollect.storage.foreign.loose import (
+    COUNT,
+    MOMENT,
+    Shape,
+    ShapedRecords,
+    fitted,
+    parsed,
+    translated,
+    whole_number,
+)
 from recollect.storage.foreign.mirror import AgentMirror
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 from recollect.system.peek import ReadProblems
@@ -44,6 +53,7 @@ _LINE: dict[str, Shape] = {
         },
     },
 }
+_LINES = ShapedRecords(_LINE)
 
 
 class _ChatState(Struct, kw_only=True):
@@ -88,7 +98,7 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     """Translate what a chat has gained."""
     state = msgspec.msgpack.decode(saved, type=_ChatState) if saved else _ChatState()
     lines, _ = new_lines(unit, state.growth)
-    said = [fitted(parsed(raw), _LINE) for raw in lines]
+    said = [_LINES.read(raw, parsed(raw)) for raw in lines]
     if not said:
         return msgspec.msgpack.encode(state)
     if not state.name:

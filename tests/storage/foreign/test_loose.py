@@ -1,0 +1,79 @@
+"""Records in the shape that a dialect expects: the fast way and the thorough one say the same."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.storage.foreign import codex_shapes, gemini, opencode_store, qwen
+from recollect.storage.foreign.loose import COUNT, MOMENT, Shape, ShapedRecords, fitted
+
+SHAPES: dict[str, dict[str, Shape]] = {
+    "gemini": gemini._RECORDS.shape,
+    "qwen": qwen._LINES.shape,
+    **{f"codex {kind}": one.shape for kind, one in codex_shapes._ENVELOPES.items()},
+    "codex bare": codex_shapes._BARE_ITEM.shape,
+    **{f"opencode {table}": shape for table, shape in opencode_store._SHAPES.items()},
+}
+ODD = st.sampled_from(
+    [
+        None,
+        True,
+        0,
+        -1,
+        1 << 53,
+        1.0,
+        1.5,
+        "",
+        "x",
+        "2026-11-16T09:00",
+        " 2026-11-16T09:00",
+        [],
+        [None],
+        {},
+        {"a": 1},
+    ]
+)
+
+
+def values(shape: Shape) -> st.SearchStrategy[object]:
+    """Mostly what fits a shape, and what does not."""
+    if isinstance(shape, tuple):
+        fit = st.one_of(*map(values, shape))
+    elif isinstance(shape, dict):
+        fit = st.fixed_dictionaries({}, optional={name: values(inner) for name, inner in shape.items()})
+    elif isinstance(shape, list):
+        fit = st.lists(values(shape[0]) if shape else ODD, max_size=3)
+    elif shape is COUNT:
+        fit = st.sampled_from([0, 7, 7, 7, -1, (1 << 53) - 1, 1 << 53, 7.0])
+    elif shape is MOMENT:
+        fit = st.just("2026-11-16T09:00:00.000Z")
+    else:
+        plain = {str: st.text(), bool: st.booleans(), float: st.floats(allow_nan=False, allow_infinity=False)}
+        assert isinstance(shape, type)
+        fit = plain[shape]
+    return st.one_of(*[fit] * 9, ODD)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_record_that_passes_quickly_has_nothing_unexpected(name: str) -> None:
+    records = ShapedRecords(SHAPES[name])
+    passed = 0
+
+    @given(values(SHAPES[name]).filter(lambda value: isinstance(value, dict)))
+    def same(value: object) -> None:
+        nonlocal passed
+        raw = json.dumps(value)
+        passed += records._fits(raw)
+        assert records.read(raw, value) == fitted(value, records.shape)
+
+    same()
+    assert passed
+
+
+def test_a_list_of_anything_may_hold_anything() -> None:
+    said = {"resultDisplay": [1, {"a": None}]}
+    assert fitted(said, {"resultDisplay": (str, {}, [])}) == (said, [])
