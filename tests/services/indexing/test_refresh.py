@@ -448,6 +448,36 @@ class TestNoticingChanges:
 
         assert 0 != index.value("SELECT v FROM texts_config WHERE k = 'automerge'")
 
+    @pytest.mark.parametrize("commits", [1, 12])
+    def test_a_new_line_after_a_first_build_never_rewrites_its_words(
+        self, index: IndexDatabase, home: Path, commits: int
+    ) -> None:
+        """Sixteen segments on the level where new ones arrive would be merged at once, however large they are."""
+        said = [
+            assistant(f"{ONE}-{n}", None, n, " ".join(f"word{n}n{word}" for word in range(900)))
+            for n in range(150)
+        ]
+        log = log_at(home / "projects" / "-srv" / f"{ONE}.jsonl", said)
+        with (
+            mock.patch.object(indexing, "_WORTH_A_PROCESS", -1),
+            mock.patch.object(indexing, "_BULK_COMMIT", log.stat().st_size // commits),
+            mock.patch.object(indexing, "_frames_elsewhere", indexing._frames_here),
+            mock.patch.object(extraction, "_FRAME_LINES", 2),
+        ):
+            refresh(index, [home])
+        pages = index.value("SELECT count(*) FROM texts_data")
+        changes = []
+        for number in range(63):
+            append(log, assistant(f"{ONE}-later-{number}", None, 200 + number, "one more"))
+            before = index.connection.total_changes()
+            refresh(index, [home])
+            changes.append(index.connection.total_changes() - before)
+
+        assert isinstance(pages, int)
+        assert pages > 300
+        assert max(changes) < pages // 4
+        assert ([], 213) == (faults(index), answers(index))
+
     def test_a_first_build_sees_what_another_process_wrote_meanwhile(
         self, index: IndexDatabase, home: Path
     ) -> None:

@@ -33,6 +33,9 @@ _WORTH_A_PROCESS = 24 << 20
 _BULK_COMMIT = 96 << 20
 _BULK_HASH, _BULK_RECALL_HASH = 32 << 20, 8 << 20
 _BULK_MEMORY = 64 << 20  # of the hashes, SQLite's cache and waiting frames
+# FTS5 merges a level with so many segments at once, however large they are. A bulk load has FTS5's own number; later
+# refreshes merge in small steps (`automerge`), before any level has the second number.
+_BULK_SEGMENTS, _SEGMENTS = 16, 64
 
 
 class _IndexedLog(Struct, frozen=True):
@@ -233,16 +236,22 @@ def _read(
         _tune(index, bulk=False)  # a killed bulk load leaves this setting
     with large_pages(_BULK_MEMORY) if is_bulk else contextlib.nullcontext():
         at_end = False
+        commits = 0
         while not at_end:
+            # Two short ones first: see `_lift`.
+            at_once = _BULK_COMMIT >> 6 if is_bulk and commits < 2 else _BULK_COMMIT
             with index.transaction():
                 ingest.begin()
                 since = 0
-                while since < _BULK_COMMIT:
+                while since < at_once:
                     item = next(news, None)
                     if item is None:
                         at_end = True
                         break
                     since += intake.take(*item)
+            commits += 1
+            if is_bulk:
+                _lift(index, at_end=at_end)
     if is_bulk:
         _tune(index, bulk=False)
 
@@ -296,8 +305,19 @@ class _FrameIntake:
         return frame.end - frame.start
 
 
+def _lift(index: IndexDatabase, *, at_end: bool) -> None:
+    """Move the large segments of a bulk load out of the level where the small ones of later refreshes arrive.
+
+    Else one of the next refreshes would fill that level, and rewrite all words for one new line. FTS5 moves segments (a
+    negative number) only if they are on more than one level, so a merge is begun after each commit, and goes on by a page.
+    """
+    for table in ("texts", "recall"):
+        merged_pages = -1 if at_end else 1
+        index.connection.execute(f"INSERT INTO {table}({table}, rank) VALUES('merge', ?)", (merged_pages,))
+
+
 def _tune(index: IndexDatabase, *, bulk: bool) -> None:
-    """A bulk load collects words in memory and merges them once at the end."""
+    """A bulk load collects words in memory; they are hardly merged."""
     run = index.connection.execute
     # A writer that visits the whole file would count all of it as its own memory.
     run(f"PRAGMA mmap_size = {0 if bulk else MAPPED_BYTES}")
@@ -305,6 +325,9 @@ def _tune(index: IndexDatabase, *, bulk: bool) -> None:
         size = hash_bytes if bulk else 1 << 20
         run(f"INSERT INTO {table}({table}, rank) VALUES('hashsize', ?)", (size,))
         run(f"INSERT INTO {table}({table}, rank) VALUES('automerge', ?)", (0 if bulk else 4,))
+        segments = _BULK_SEGMENTS if bulk else _SEGMENTS
+        run(f"INSERT INTO {table}({table}, rank) VALUES('crisismerge', ?)", (segments,))
+        run(f"INSERT INTO {table}({table}, rank) VALUES('usermerge', 2)")
     if not bulk:
         # Do not merge the few large segments: it costs a tenth of the build and makes search
         # hardly faster. `recollect index vacuum` does it.
