@@ -51,3 +51,30 @@ def test_parts_of_a_report_are_the_whole(count: int, monkeypatch: pytest.MonkeyP
     assert report.rows == whole.rows == expected
     assert len(report.rows) == count
     assert b"".join(team.as_json(costs())) == msgspec.json.encode(whole)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 50])
+def test_sums_of_one_row_are_added_however_they_come(at_once: int) -> None:
+    """In one batch or in several; models without a price are named, and models to be passed over are not there."""
+    known, unknown, passed = "claude-sonnet-4-5-20250929", "gpt-nobody", "claude-passed-over"
+    sums = [
+        SUMS[0]._replace(person=person, model=model, messages=1, input=number + 1)
+        for number, (person, model) in enumerate(
+            [("ada", known), ("ada", known), ("bo", unknown), (None, None), ("bo", known), ("bo", passed)] * 3
+        )
+    ]
+    costs = team.TeamCosts(["person"], PriceList(), without=[passed])
+    for start in range(0, len(sums), at_once):
+        costs.take(sums[start : start + at_once])
+    total = costs.total()
+    rows = {
+        row.keys["person"]: (row.responses, row.tokens.input, row.pico_usd, row.unpriced)
+        for row in costs.rows()
+    }
+    million = 3_000_000  # pico-dollars for a token that was sent
+    assert rows == {
+        "ada": (6, 1 + 2 + 7 + 8 + 13 + 14, 45 * million, []),
+        "bo": (6, 3 + 5 + 9 + 11 + 15 + 17, (5 + 11 + 17) * million, [unknown]),
+        "(none)": (3, 4 + 10 + 16, 0, ["(no model)"]),
+    }
+    assert (total.responses, total.pico_usd, total.unpriced) == (15, 78 * million, ["(no model)", unknown])

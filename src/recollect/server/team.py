@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
-import heapq
 import io
-from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
+from operator import add
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -22,12 +22,20 @@ from recollect.model.cost.prices import PriceList
 from recollect.model.cost.usage import Tokens
 from recollect.server.database.records import UsageSum
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", bound="tuple[Any, ...]")
+_Key = tuple[str, ...]
+# Pico-dollars, responses, and counts.
+_Tally = tuple[int, ...]
+# Model, quarter and variant: what a price depends on.
+_Kind = tuple[str | None, int, int]
+_CostOf = Callable[..., int | None]
 KEYS = ("person", "repository", "branch", "model", "project", "machine", "session", "day")
 ALIASES = {"repo": "repository", "user": "person"}
 _NOT_SAID = "(none)"
-_AT_ONCE, _WRITTEN_AT_ONCE = 4_096, 256
-_PRICED: frozenset[str] = frozenset()
+_AT_ONCE, _WRITTEN_AT_ONCE = 4_096, 2_048
+_MARKS = 16  # of a run, by which runs are divided
+_KIND = [UsageSum._fields.index(name) for name in ("model", "quarter", "variant")]
+_MODEL, _FIRST_COUNT = _KIND[0], UsageSum._fields.index("input")
 _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
 # A spreadsheet would treat such a cell as a formula, and branch names are untrusted.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -52,35 +60,6 @@ class TeamCostReport(Struct, frozen=True):
     total: TeamCostRow
 
 
-class _TeamTally:
-    """The sums of one row; as small as they can be, because a report may have many thousands. Counts are those of the database,
-    of 64 bits; money may be more."""
-
-    __slots__ = ("counts", "pico_usd", "responses", "unpriced")
-
-    def __init__(
-        self,
-        responses: int = 0,
-        pico_usd: int = 0,
-        counts: Iterable[int] = (0,) * 6,
-        unpriced: frozenset[str] = _PRICED,
-    ) -> None:
-        self.responses, self.pico_usd = responses, pico_usd
-        self.counts, self.unpriced = array("q", counts), unpriced
-
-    def add(self, responses: int, pico_usd: int, counts: Iterable[int], unpriced: frozenset[str]) -> None:
-        self.responses += responses
-        self.pico_usd += pico_usd
-        for place, count in enumerate(counts):
-            self.counts[place] += count
-        if unpriced:
-            self.unpriced |= unpriced
-
-    def row(self, keys: dict[str, str]) -> TeamCostRow:
-        tokens, unpriced = Tokens(*self.counts), sorted(self.unpriced)
-        return TeamCostRow(keys, self.responses, tokens, self.pico_usd, exact(self.pico_usd), unpriced)
-
-
 class TeamCosts:
     """Sums as they come, by the keys of a report, priced. It takes them from a database (``UsageTaker``).
 
@@ -90,82 +69,125 @@ class TeamCosts:
 
     def __init__(self, by: Sequence[str], prices: PriceList, without: Collection[str] = ()) -> None:
         self.by, self._prices, self._without = list(by), prices, without
-        self._key_of = _key_reader(by)
         self.models: set[str] = set()
         self.unclear: set[str] = set()
-        self._found: dict[tuple[str, ...], _TeamTally] = {}
+        # Plain tuples, and few names of models beside them: a report may have many hundred thousand rows.
+        self._found: dict[_Key, _Tally] = {}
+        self._unpriced: dict[_Key, set[str]] = {}
         # The same text once: names of people and places recur in thousands of rows.
         self._names: dict[str, str] = {}
 
     def begin(self) -> None:
-        for known in (self.models, self.unclear, self._found):
+        for known in (self.models, self.unclear, self._found, self._unpriced):
             known.clear()
 
-    def take(self, sums: Iterable[UsageSum]) -> None:
-        """By the rule of ``model.cost.money.priced``, without an object for each step: a report may have a million sums."""
-        find, without, kept, key_of = self._prices.find, self._without, self._names.setdefault, self._key_of
-        for one in sums:
-            model, counts = one.model, one[10:16]
-            if model in without:
-                continue
+    def take(self, sums: Sequence[Sequence[Any]]) -> None:
+        """By the rule of ``model.cost.money.priced``; by columns, because a report may have a million sums."""
+        if self._without:
+            sums = [one for one in sums if one[_MODEL] not in self._without]
+        if not sums:
+            return
+        columns = list(zip(*sums, strict=True))
+        kinds = list(zip(*map(columns.__getitem__, _KIND), strict=True))
+        costs, counts = self._costs_of(set(kinds)), columns[_FIRST_COUNT:]
+        spent = [costs[kind](*each) for kind, each in zip(kinds, zip(*counts, strict=True), strict=True)]
+        keys = self._keys(columns)
+        if None in spent:
+            for place in [place for place, amount in enumerate(spent) if amount is None]:
+                spent[place] = 0
+                self._leave_unpriced(keys[place], kinds[place][0], costs[kinds[place]])
+        tallies = zip(spent, columns[_FIRST_COUNT - 1], *counts, strict=True)
+        if len(set(keys)) == len(keys) and self._found.keys().isdisjoint(keys):
+            self._found.update(zip(keys, tallies, strict=True))
+        else:
+            for key, one in zip(keys, tallies, strict=True):
+                self._tally(key, one)
+
+    def _costs_of(self, kinds: Collection[_Kind]) -> dict[_Kind, _CostOf]:
+        """How each kind of sum is priced."""
+        found: dict[_Kind, _CostOf] = {}
+        for kind in kinds:
+            model, quarter, variant = kind
             if model:
                 self.models.add(model)
-            price = find(model or "", one.quarter, one.variant)
-            pico_usd = None if price is None else price.cost(*counts)
-            unpriced = _PRICED
-            if pico_usd is None:
-                pico_usd, unpriced = 0, frozenset((model or NO_MODEL,))
-                if model and price is not None:
-                    self.unclear.add(model)
-            key = tuple([kept(name, name) for name in key_of(one)])
-            self._tally(key, one.messages, pico_usd, counts, unpriced)
+            price = self._prices.find(model or "", quarter, variant)
+            found[kind] = _no_price if price is None else price.cost
+        return found
 
-    def _tally(
-        self,
-        key: tuple[str, ...],
-        responses: int,
-        pico_usd: int,
-        counts: Iterable[int],
-        unpriced: frozenset[str],
-    ) -> None:
+    def _keys(self, columns: Sequence[Sequence[Any]]) -> list[_Key]:
+        """The names of the rows that sums belong to."""
+        kept, named = self._names.setdefault, []
+        for name in self.by:
+            column = columns[UsageSum._fields.index("quarter" if name == "day" else name)]
+            if name == "day":
+                column = list(map(_day, column))
+            elif not all(column):
+                other = NO_MODEL if name == "model" else _NOT_SAID
+                column = [one or other for one in column]
+            named.append(map(kept, column, column))
+        return list(zip(*named, strict=True))
+
+    def _leave_unpriced(self, key: _Key, model: str | None, cost: _CostOf) -> None:
+        self._unpriced.setdefault(key, set()).add(model or NO_MODEL)
+        if model and cost is not _no_price:
+            self.unclear.add(model)
+
+    def _tally(self, key: _Key, one: _Tally) -> None:
         known = self._found.get(key)
-        if known is None:
-            self._found[key] = _TeamTally(responses, pico_usd, counts, unpriced)
-        else:
-            known.add(responses, pico_usd, counts, unpriced)
+        self._found[key] = one if known is None else tuple(map(add, known, one))
 
     def add(self, other: TeamCosts) -> None:
         """What was summed apart, by the same keys."""
         for key, one in other._found.items():
-            self._tally(key, one.responses, one.pico_usd, one.counts, one.unpriced)
+            self._tally(key, one)
+        for key, models in other._unpriced.items():
+            self._unpriced.setdefault(key, set()).update(models)
 
     def total(self) -> TeamCostRow:
-        everything = _TeamTally()
-        for one in self._found.values():
-            everything.add(one.responses, one.pico_usd, one.counts, one.unpriced)
-        return everything.row({})
+        everything: _Tally = (0,) * 8
+        every = iter(self._found.values())
+        while some := list(islice(every, _AT_ONCE)):
+            everything = tuple(map(sum, zip(everything, *some, strict=True)))
+        return _row({}, everything, set().union(*self._unpriced.values()))
 
     def rows(self) -> Iterator[TeamCostRow]:
-        """The most expensive first; each is given up when it was told. Sorted some at a time: sorting takes the interpreter for
-        itself, and requests wait."""
-        keys = list(self._found)
-        parts = [
-            sorted(map(self._order, keys[place : place + _AT_ONCE]), reverse=True)
-            for place in range(0, len(keys), _AT_ONCE)
-        ]
-        del keys
-        for *_, key in heapq.merge(*map(_drained, parts)):
-            yield self._found.pop(key).row(dict(zip(self.by, key, strict=True)))
+        """The most expensive first; each is given up when it was told."""
+        unpriced = self._unpriced.get
+        for key, one in self._ordered():
+            yield _row(dict(zip(self.by, key, strict=True)), one, unpriced(key, ()))
 
-    def _order(self, key: tuple[str, ...]) -> tuple[int, int, tuple[str, ...]]:
-        one = self._found[key]
-        return -one.pico_usd, -sum(one.counts[:5]), key
+    def _ordered(self) -> Iterator[tuple[_Key, _Tally]]:
+        runs = []
+        while self._found:
+            some = [self._found.popitem() for _ in range(min(len(self._found), _AT_ONCE))]
+            runs.append(sorted([(-one[0], -sum(one[2:7]), key, one) for key, one in some]))
+        for part in _merged(runs):
+            for *_, key, one in part:
+                yield key, one
 
 
-def _drained(items: list[Item]) -> Iterator[Item]:
-    """From the end, and gone as they are told."""
-    while items:
-        yield items.pop()
+def _row(keys: dict[str, str], one: _Tally, unpriced: Iterable[str]) -> TeamCostRow:
+    pico_usd, responses, *counts = one
+    return TeamCostRow(keys, responses, Tokens(*counts), pico_usd, exact(pico_usd), sorted(unpriced))
+
+
+def _no_price(*_: int) -> int | None:
+    return None
+
+
+def _merged(runs: list[list[Item]]) -> Iterator[list[Item]]:
+    """Sorted runs as one, in parts of about ``_AT_ONCE``: sorting takes the interpreter for itself, and requests wait. No item
+    equals another, so that the parts are of one size whatever is in them."""
+    marks = sorted(mark for run in runs for mark in run[:: max(_AT_ONCE // _MARKS, 1)])
+    for mark in marks[_MARKS::_MARKS]:
+        part = []
+        for run in runs:
+            end = bisect_left(run, mark)
+            part += run[:end]
+            del run[:end]
+        part.sort()
+        yield part
+    yield sorted(chain.from_iterable(runs))
 
 
 def cost_report(costs: TeamCosts) -> TeamCostReport:
@@ -174,32 +196,15 @@ def cost_report(costs: TeamCosts) -> TeamCostReport:
     return TeamCostReport(costs.by, list(costs.rows()), total)
 
 
-def as_json(costs: TeamCosts) -> list[bytes]:
-    """The report as its encoder writes it, in pieces: neither its rows nor its bytes are held twice."""
+def as_json(costs: TeamCosts) -> Iterator[bytes]:
+    """The report as its encoder writes it, in pieces: neither its rows nor its bytes are ever held as a whole."""
     total, rows = encode(costs.total()), costs.rows()
-    pieces = [b'{"by":', encode(costs.by), b',"rows":[']
+    yield b'{"by":' + encode(costs.by) + b',"rows":['
+    comma = b""
     while some := list(islice(rows, _WRITTEN_AT_ONCE)):
-        pieces += (encode(some)[1:-1], b",")
-    if pieces[-1] == b",":
-        pieces.pop()
-    return [*pieces, b'],"total":', total, b"}"]
-
-
-def _key_reader(by: Sequence[str]) -> Callable[[UsageSum], list[str]]:
-    """Reads the names of a row from a sum."""
-    places = [
-        (UsageSum._fields.index("quarter" if name == "day" else name), name == "day", _unnamed(name))
-        for name in by
-    ]
-
-    def names(one: tuple[Any, ...]) -> list[str]:
-        return [_day(one[place]) if is_day else one[place] or other for place, is_day, other in places]
-
-    return names
-
-
-def _unnamed(key: str) -> str:
-    return NO_MODEL if key == "model" else _NOT_SAID
+        yield comma + encode(some)[1:-1]
+        comma = b","
+    yield b'],"total":' + total + b"}"
 
 
 @lru_cache(maxsize=4_096)
@@ -208,7 +213,7 @@ def _day(quarter: int) -> str:
     return moment.date().isoformat() if quarter else _NOT_SAID
 
 
-def as_csv(costs: TeamCosts) -> list[bytes]:
+def as_csv(costs: TeamCosts) -> Iterator[bytes]:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*costs.by, "responses", *_COUNTS, "usd", "unpriced"])
@@ -216,14 +221,14 @@ def as_csv(costs: TeamCosts) -> list[bytes]:
         counts = [getattr(row.tokens, name) for name in _COUNTS]
         names = [_harmless(name) for name in row.keys.values()]
         writer.writerow([*names, row.responses, *counts, row.usd, _harmless(" ".join(row.unpriced))])
-    return [text.getvalue().encode()]
+    yield text.getvalue().encode()
 
 
 def _harmless(cell: str) -> str:
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
-def as_parquet(costs: TeamCosts) -> list[bytes]:
+def as_parquet(costs: TeamCosts) -> Iterator[bytes]:
     """Parquet; ``ImportError`` where pyarrow is not installed."""
     pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")
     report = cost_report(costs)
@@ -235,4 +240,4 @@ def as_parquet(costs: TeamCosts) -> list[bytes]:
     columns["unpriced"] = pa.array([row.unpriced for row in report.rows], pa.list_(pa.string()))
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink)
-    return [sink.getvalue()]
+    yield sink.getvalue()

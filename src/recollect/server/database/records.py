@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -288,8 +288,8 @@ class UsageTaker(Protocol):
     def begin(self) -> None:
         """Forget what was taken: everything comes, perhaps once more."""
 
-    def take(self, sums: Sequence[UsageSum]) -> None:
-        """Some sums."""
+    def take(self, sums: Sequence[Sequence[Any]]) -> None:
+        """Some sums, with the columns of ``UsageSum``; a name that was not said is None or empty."""
 
 
 class LineSearch(NamedTuple):

@@ -490,7 +490,7 @@ class SqlDatabase(SqlLogs, SqlSweeps, SignInTables, PersonTables):
 
         def take(some: Sequence[Row]) -> None:
             with unwatched():
-                taker.take([_usage_sum(row) for row in some])
+                taker.take(some)
 
         await self._read_sums(org, sql, (org, *values), taker.begin, take)
         return taken.sums
@@ -529,8 +529,8 @@ class _TakenSums:
     def begin(self) -> None:
         self.sums.clear()
 
-    def take(self, sums: Sequence[UsageSum]) -> None:
-        self.sums += sums
+    def take(self, sums: Sequence[Sequence[Any]]) -> None:
+        self.sums += [_usage_sum(row) for row in sums]
 
 
 def _countable(time: int | None, held: int) -> int | None:

@@ -88,12 +88,12 @@ def usage_query(asked: UsageQuestion) -> tuple[str, list[str]]:
     )
     names = _names(keys, reader)
     joins = " LEFT JOIN users ON users.id = sessions.person" if "person" in keys else ""
+    found = f"FROM ({inner}) AS sessions{joins}"
+    if {"branch", "session"} & set(keys):  # hardly any two become one: not worth a second look at each
+        return f"SELECT quarter, {', '.join(names)}, messages, {_COUNTS} {found}", values
     # By number: an expression with a subquery cannot be repeated.
     grouped = ", ".join(str(place) for place, name in enumerate(names, 2) if name != "NULL")
-    sql = (
-        f"SELECT min(quarter), {', '.join(names)}, {_SUMS} FROM ({inner}) AS sessions{joins}"  # noqa: S608 - constants
-        f" GROUP BY {grouped}, {time}"
-    )
+    sql = f"SELECT min(quarter), {', '.join(names)}, {_SUMS} {found} GROUP BY {grouped}, {time}"
     return sql, values
 
 

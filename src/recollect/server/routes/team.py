@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 
 from starlette.responses import Response, StreamingResponse
@@ -18,10 +18,9 @@ from recollect.server.service import ServerRequest, Service, answer
 from recollect.server.team import ALIASES, KEYS, TeamCosts, as_csv, as_json, as_parquet
 from recollect.server.tenancy import COST, end_of
 from recollect.sync.wire import LineHit, LineHits, WhoAmI
-from recollect.system.unwatched import unwatched
 
 _MOST_HITS = 200
-_FORMATS: dict[str, Callable[[TeamCosts], list[bytes]]] = {
+_FORMATS: dict[str, Callable[[TeamCosts], Iterator[bytes]]] = {
     "json": as_json,
     "csv": as_csv,
     "parquet": as_parquet,
@@ -41,13 +40,10 @@ async def cost(ask: ServerRequest) -> Response:
     person = None if COST in ask.caller.scopes else ask.caller.user.id
     costs = await team_costs(ask.service, ask.org, by, ask.bounds(), reader=ask.caller.reader, person=person)
 
-    def written() -> list[bytes]:
-        with unwatched():
-            return _FORMATS[kind](costs)
-
-    # A report by session may have many thousand rows: no part of it is built on the event loop.
+    # A report by session may have many thousand rows: no part of it is built on the event loop, and none before it is sent.
+    pieces = _FORMATS[kind](costs)
     try:
-        pieces = await asyncio.to_thread(written)
+        first = await asyncio.to_thread(next, pieces, b"")
     except ImportError:
         raise RequestRefused(
             406,
@@ -55,15 +51,14 @@ async def cost(ask: ServerRequest) -> Response:
             "this server cannot write Parquet",
             "ask for csv or json, or install pyarrow on the server",
         ) from None
-    headers = {"Content-Length": str(sum(map(len, pieces)))}
-    return StreamingResponse(_drained(pieces), headers=headers, media_type=_MEDIA_TYPES[kind])
+    return StreamingResponse(_from(first, pieces), media_type=_MEDIA_TYPES[kind])
 
 
-async def _drained(pieces: list[bytes]) -> AsyncIterator[bytes]:
-    """Each is gone when it was sent."""
-    pieces.reverse()
-    while pieces:
-        yield pieces.pop()
+async def _from(piece: bytes, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """This piece, and each of the others when the one before it was sent."""
+    while piece:
+        yield piece
+        piece = await asyncio.to_thread(next, pieces, b"")
 
 
 async def team_costs(
