@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ def test_a_team_is_made_and_changed(say: object) -> None:
     assert json.loads(say("org", "list", "--json")[1])["orgs"][0]["retention_days"] == 30
     acts = [act["act"] for act in json.loads(say("audit", "Acme", "--json")[1])["acts"]]
     assert acts == ["org.retention", "user.change", "token.revoke", "token.add", "user.add", "org.add"]
+
+
+def test_a_new_token_can_be_piped(say: object) -> None:
+    """Nothing but the token is on stdout: `admin token add ... | sync login URL`."""
+    assert callable(say)
+    say("org", "add", "Acme")
+    say("user", "add", "Acme", "ada", "--role", "admin")
+
+    assert re.fullmatch(r"rcl_\S+\n", say("token", "add", "Acme", "ada")[1])
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,19 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert b"never" not in b"".join(remote.taken)
 
 
+def test_files_that_a_deleted_session_left_are_no_session(tmp_path: Path) -> None:
+    """They are sent, and the number of sessions is that of `list`."""
+    remote = Counting()
+    machine = Machine(tmp_path, lambda: remote)
+    log = machine.talk()
+    left = log.with_name(TWO) / "tool-results"
+    left.mkdir(parents=True)
+    (left / "x.txt").write_text("left")
+    done = machine.push()
+
+    assert (1, 1) == (done.sessions, done.files)
+
+
 def test_an_agent_that_names_no_session_stays_here(tmp_path: Path) -> None:
     """A flat sub-agent's log whose lines lead out of the directory, or name nobody, belongs to no session."""
     remote = Counting()

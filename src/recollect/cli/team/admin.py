@@ -381,7 +381,10 @@ async def _add_token(options: Namespace, database: Database, names: list[str]) -
         database, user, scopes, _author(), machine=options.machine, lasting_ms=lasting
     )
     document = NewTokenDocument(token.id, secret, list(scopes), token.expires)
-    _tell(options, document, f"Token {token.id} for {visible(user.name)}, shown once:", secret)
+    if not options.json:
+        # On stderr, so that the token can be piped: admin token add ... | recollect sync login URL
+        output.note(f"Token {token.id} for {visible(user.name)}, shown once:")
+    _tell(options, document, secret)
 
 
 async def _list_tokens(options: Namespace, database: Database, names: list[str]) -> None:

@@ -170,7 +170,9 @@ class Sender:
             if isinstance(problem, OSError):
                 problem = StorageError("read", Path(group[0].path), problem, hint="try again")
             self.done.problems.append((group[0].path, problem.message))
-        self.done.sessions += before != (self.done.lines, self.done.files)
+        # Files that a deleted session left behind are sent, and are no session.
+        is_whole = Path(f"{owner}.jsonl").exists()
+        self.done.sessions += is_whole and before != (self.done.lines, self.done.files)
 
     def _send_session(
         self, group: list[OutgoingFile], target: SyncTarget, description: SessionDescription
