@@ -5,12 +5,21 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import random
 
 import pytest
 
+from recollect.model.secrets import prefilter
 from recollect.model.secrets.finder import find
 from recollect.model.secrets.prefilter import regions, suspects
 from tests.model.secrets.samples import SAMPLES, Dice, private_key
+
+# What the looks look for, and what may stand between: texts made of these are noted for every reason there is.
+PARTS = (
+    b"password=|PwD: |passphrase|Private Key|login bob password |curl -u a:b http|://|//a:bcd@|hooks.slack|\\u0041|\\n|\n"
+    b'|%3D|%2F|Q~|sig=|\x1b[31m|[1m|\\u001b]8;;|^[[|token|":"|abcdefg1|ABCDEFGH|3456|a|+|/|-|_|.| |glc_|sk-ant-'
+    b"|Q~abc.def~abc.def~abc.def~abc.def~|sk%2Dant%2Dapi03%2DabcDEF12|sig=abc%2Fabc%2Fabc%2Fabc%2Fabc%2Fabc%2Fabc%2Fabc%2F"
+).split(b"|")
 
 TOKEN = SAMPLES["github-pat"].make(Dice("prefilter"))
 
@@ -133,3 +142,35 @@ def test_base64_of_a_long_text_is_looked_at_once(monkeypatch: pytest.MonkeyPatch
     suspects(encoded.replace(b"\n", b"\\n"))
 
     assert sum(decoded) < 2 * len(encoded)
+
+
+def short_texts() -> list[bytes]:
+    """Parts in any order, and samples as they stand in strings of a log: with their names, escaped, and cut."""
+    dice = random.Random("short")
+    texts = [b"".join(dice.choices(PARTS, k=dice.randrange(1, 9))) for _ in range(20_000)]
+    for kind, sample in SAMPLES.items():
+        whole = sample.before + sample.make(Dice(kind)) + sample.after
+        at = dice.randrange(1, len(whole))
+        texts += (
+            form.encode()
+            for form in (
+                whole,
+                json.dumps({"name": whole}),
+                json.dumps(f"{whole[:at]}\n{whole[at:]}"),
+                f"{whole[:at]}\\u{ord(whole[at]):04x}{whole[at + 1 :]}",
+                base64.b64encode(whole.encode()).decode(),
+            )
+        )
+    return [text for text in texts if len(text) <= prefilter._SHORT_TEXT]
+
+
+def test_a_short_text_is_passed_over_only_if_no_look_notes_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it has any letters that matter is asked first; the answer is never another."""
+    texts = short_texts()
+    found = [regions(text) for text in texts]
+    passed_over = sum(prefilter._ANYTHING.search(text) is None for text in texts)
+    monkeypatch.setattr(prefilter, "_SHORT_TEXT", -1)
+
+    assert [regions(text) for text in texts] == found
+    assert passed_over > 300
+    assert sum(map(bool, found)) > 3_000

@@ -64,13 +64,15 @@ def _tokens() -> Iterator[bytes]:
         for start in token.starts:
             first, (letter, count) = re.escape(start.encode()), _first_letters(token.body)
             if token.hint and len(start) <= _SHORT:
-                yield rb"%s%s(?:%s)" % (_EDGE, first, body)
+                whole = body
             else:
                 count = min(count, max(_SHORT, _LONG_WORD - len(start)))
                 more = max(1, _LONG_WORD - len(start) - count)
-                yield rb"%s%s%s{%d}%s{%d}" % (_EDGE, first, letter, count, _WORD, more)
-            yield rb"%s%s%s{0,3}%s%s" % (_EDGE, first, letter, _BREAK, letter)
-            yield rb"%s%s%s{%d}%s*%s%s{4}" % (_EDGE, first, letter, _SHORT, _WORD, _BREAK, _WORD)
+                whole = rb"%s{%d}%s{%d}" % (letter, count, _WORD, more)
+            # One expression of three takes the engine half as long to compile as three of one.
+            early = rb"%s{0,3}%s%s" % (letter, _BREAK, letter)
+            late = rb"%s{%d}%s*%s%s{4}" % (letter, _SHORT, _WORD, _BREAK, _WORD)
+            yield rb"%s%s(?:%s|%s|%s)" % (_EDGE, first, whole, early, late)
             yield from _broken(start.encode(), is_known_by_rest="(?<=" in token.hint)
 
 

@@ -47,6 +47,10 @@ _Note = Callable[[int, int], int]
 _Look = Callable[[bytes, _Note], None]
 _BEFORE, _BEHIND, _FARTHEST = 512, 2048, 20_000
 _LONGEST_WORD = 400
+# Whatever is noted in a text has one of these: letters in a row, an escape or a break, or a part of a rare word.
+# Most strings of a log are short and have none.
+_ANYTHING = re.compile(rb"[0-9A-Za-z_+/-]{16}|[\\\n%\[\]]|[pP](?i:ass|wd|rivate)|//|Q~")
+_SHORT_TEXT = 128
 
 
 def suspects(block: bytes) -> list[tuple[int, int]]:
@@ -65,6 +69,8 @@ def suspects(block: bytes) -> list[tuple[int, int]]:
 
 def regions(text: bytes) -> list[tuple[int, int]]:
     """The parts of a text that need a closer look, with their surroundings; they do not overlap."""
+    if len(text) <= _SHORT_TEXT and _ANYTHING.search(text) is None:
+        return []
     found: list[tuple[int, int]] = []
 
     def note(start: int, end: int) -> int:
