@@ -1,7 +1,7 @@
 // Days in a row, what each model cost on them, and the weeks of a calendar. Floats are for heights of bars only.
 
 import type { CostRowDocument } from '../lib/documents'
-import { modelHue } from '../lib/colours'
+import { modelHue, OTHERS_HUE } from '../lib/colours'
 import { isoDay, modelName } from '../lib/format'
 import type { Bar } from '../parts/Bars.svelte'
 
@@ -54,7 +54,7 @@ export function stacked(rows: Spent[], most = 8): Stack {
 /** The same as bars with their legend, for every screen that shows cost by day. */
 export function modelBars(rows: Spent[]): { bars: Bar[]; legend: { name: string; hue: number }[] } {
   const { days, models, amounts } = stacked(rows)
-  const legend = models.map((model) => (model === 'others' ? { name: model, hue: 12 } : { name: modelName(model), hue: modelHue(model) }))
+  const legend = models.map((model) => (model === 'others' ? { name: model, hue: OTHERS_HUE } : { name: modelName(model), hue: modelHue(model) }))
   return { bars: days.map((name, place) => ({ name, parts: legend.map((one, number) => ({ ...one, amount: amounts[number]![place]! })) })), legend }
 }
 
