@@ -18,7 +18,7 @@ from recollect.server.database.records import ApiToken, OrgTeam
 from recollect.server.database.sql_base import now_ms
 from recollect.server.limits import ServerLimits
 from recollect.server.service import Service
-from recollect.server.tenancy import SCOPES, SKEW_MS, new_id, new_secret
+from recollect.server.tenancy import READ, SCOPES, SKEW_MS, new_id, new_secret
 from recollect.sync.wire import ORGANIZATION, POSITION, START
 from tests.server.conftest import Kind
 from tests.server.memory_database import MemoryDatabase
@@ -243,6 +243,20 @@ def test_a_token_whose_use_cannot_be_noted_is_admitted(
 
     assert in_world(Kind("memory"), scene) == 200
     assert is_silent or any(one.getMessage() == "token use" for one in caplog.records)
+
+
+def test_a_refusal_does_not_wait_for_its_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that takes no writes is no reason to keep someone waiting for a no."""
+
+    async def silent(*_: object) -> None:
+        await asyncio.sleep(60)
+
+    async def scene(made: World) -> int:
+        secret, _ = await made.secret(await made.member("Eve"), (READ,))
+        monkeypatch.setattr(made.database, "note_refusal", silent)
+        return (await asyncio.wait_for(made.ask("GET", "/v1/audit", token=secret), 10)).status_code
+
+    assert in_world(Kind("memory"), scene) == 403
 
 
 @pytest.mark.parametrize("set_back", [0, 3_600_000], ids=["clock goes on", "clock set back"])

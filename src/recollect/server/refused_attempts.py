@@ -7,12 +7,12 @@ was never issued belongs to no organisation: it is counted in the metrics.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import OrderedDict
 
-from recollect.server.database.contract import Database, Unavailable
+from recollect.server.database.contract import Database
 from recollect.server.database.records import Author
+from recollect.server.jobs import SideNotes
 from recollect.server.refusals import RequestRefused
 from recollect.sync.wire import plain_text
 
@@ -27,7 +27,7 @@ class RefusedAttempts:
     """Notes refused attempts, each kind of one token at most once a minute."""
 
     def __init__(self, database: Database, every_seconds: float = _EVERY_SECONDS) -> None:
-        self._database, self._every = database, every_seconds
+        self._database, self._every, self._notes = database, every_seconds, SideNotes()
         # When a kind of attempt was noted last, and how many were not noted since.
         self._noted: OrderedDict[tuple[str, str, str], tuple[float, int]] = OrderedDict()
 
@@ -50,5 +50,5 @@ class RefusedAttempts:
             self._noted.popitem(last=False)
         detail = f"{refused.code}: {refused.message}" + (f" ({untold} more before)" if untold else "")
         # The refusal stands also where it cannot be noted.
-        with contextlib.suppress(Unavailable):
-            await self._database.note_refusal(org, author, plain_text(target, _LONGEST_TARGET), detail)
+        told = plain_text(target, _LONGEST_TARGET)
+        await self._notes.write("refusal", self._database.note_refusal(org, author, told, detail))

@@ -30,7 +30,7 @@ from recollect.server.database.records import (
     SessionReader,
 )
 from recollect.server.database.sql_base import now_ms
-from recollect.server.jobs import is_done
+from recollect.server.jobs import SideNotes
 from recollect.sync.wire import TOKEN_PREFIX
 
 READ, WRITE, DELETE, ADMIN, METRICS = "read", "write", "delete", "admin", "metrics"
@@ -66,7 +66,7 @@ _BEARER = re.compile(
 _MOST_CACHED = 4_096
 # A revocation through another server takes at most this long; one lookup per second and token costs little.
 _LONGEST_MS = 1_000
-_USED_EVERY, _NOTE_SECONDS = 60.0, 0.25
+_USED_EVERY = 60.0
 _PREFIX_LENGTH = 8
 Kept = TypeVar("Kept")
 
@@ -157,7 +157,7 @@ class CallerAuthenticator:
         self._refused: OrderedDict[bytes, tuple[float, RefusedToken]] = OrderedDict()
         self._noted: dict[str, float] = {}
         # Referenced, or they could be collected while they run.
-        self._noting: set[asyncio.Task[bool]] = set()
+        self._notes = SideNotes()
         # Tokens that were never admitted here are looked up two at a time: guessing cannot take all
         # connections to the database from those who are known.
         self._strangers = asyncio.Semaphore(2)
@@ -219,11 +219,7 @@ class CallerAuthenticator:
         if len(self._noted) > _MOST_CACHED:
             self._noted.clear()
         self._noted[token.id] = now
-        noting = asyncio.create_task(is_done("token use", self._database.used(token, now_ms())))
-        self._noting.add(noting)
-        noting.add_done_callback(self._noting.discard)
-        # A database that is read-only, or waits for its standby, still answers reads: they wait no longer for a note.
-        await asyncio.wait((noting,), timeout=_NOTE_SECONDS)
+        await self._notes.write("token use", self._database.used(token, now_ms()))
 
 
 def _remember(cache: OrderedDict[bytes, tuple[float, Kept]], place: bytes, value: tuple[float, Kept]) -> None:

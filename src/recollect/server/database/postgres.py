@@ -54,6 +54,10 @@ _log = logging.getLogger("recollect.server")
 _MOST_AT_ONCE = 256
 _ROWS_AT_ONCE = 500
 _RETRY_FIRST, _RETRY_MOST = 0.05, 1.0
+# A primary that refuses writes does so until its operator acts, unlike one that fails over. Addresses ask for a server that
+# takes writes and mean the primary: that one answers reads while it takes none.
+_READ_ONLY_SECONDS = 1.5
+_READ_WRITE, _PRIMARY = "target_session_attrs=read-write", "primary"
 _MIGRATION_LOCK = 0x7265636F6C6C
 # Above this many responses one lock for the organisation is cheaper than one each.
 _MANY_RESPONSES, _RESPONSE_LOCKS = 256, 4_096
@@ -166,6 +170,8 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
         self._waiting: dict[str, deque[tuple[AppendRequest, asyncio.Future[Moved | None]]]] = {}
         self._committing: dict[str, asyncio.Task[None]] = {}
         self._closing = False
+        # Until when a write that a read-only database refuses is not tried again, by the clock of the loop.
+        self._refused_until = 0.0
         # Recent number of appends per commit.
         self._busy = 0
         self.batches = (0, 0)
@@ -210,6 +216,7 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
                 timeout=5.0,
                 init=_prepared,
                 reset=keep,
+                target_session_attrs=_PRIMARY if _READ_WRITE in dsn else None,
                 max_inactive_connection_lifetime=60.0,
             )
         except (*_PASSING, asyncpg.PostgresError) as problem:
@@ -333,7 +340,8 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
     async def _retried(self, work: Callable[[], Awaitable[Result]], patience: float | None = None) -> Result:
         """Retry until it works or a timeout; a failover takes some seconds."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + (self._patience if patience is None else patience)
+        begun = loop.time()
+        deadline = begun + (self._patience if patience is None else patience)
         pause = _RETRY_FIRST
         while True:
             if self._pool is None:
@@ -344,7 +352,14 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
                 is_leaving = _is_leaving(problem)
                 if not is_leaving and not isinstance(problem, _PASSING):
                     raise
+                is_refused = isinstance(problem, asyncpg.ReadOnlySQLTransactionError)
+                if is_refused:
+                    # What waited behind another write has waited for long enough.
+                    is_known = loop.time() < self._refused_until
+                    deadline = min(deadline, begun + (0.0 if is_known else _READ_ONLY_SECONDS))
                 if loop.time() + pause > deadline:
+                    if is_refused and patience is None:
+                        self._refused_until = loop.time() + _READ_ONLY_SECONDS
                     raise Unavailable(f"the database does not answer: {type(problem).__name__}") from problem
             if is_leaving:
                 await asyncio.sleep(_RETRY_FIRST)
