@@ -151,20 +151,33 @@ addEventListener('DOMContentLoaded', () => {
     one.onkeydown = (event) => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); enlarge() } }
   }
 
-  // The sidebar follows the reader.
+  // The sidebar follows the reader, who is at the last prompt above; at the end of the page, where prompts cannot come up
+  // so far, at the one that was asked for or the last in sight.
   if (side) {
     const links = new Map(all('#side a').map((one) => [one.hash.slice(1), one]))
-    const prompts = all('main .prompt'), near = new Set()
-    const seen = new IntersectionObserver((changes) => {
-      for (const one of changes) one.isIntersecting ? near.add(one.target) : near.delete(one.target)
-      const link = links.get(prompts.find((one) => near.has(one))?.id)
-      if (!link) return
+    const prompts = all('main article').filter((one) => links.has(one.id))
+    const reading = () => {
+      const above = (line) => prompts.findLast((one) => one.checkVisibility() && one.getBoundingClientRect().top < line)
+      const here = above(100) ?? prompts[0]
+      if (scrollY + innerHeight < root.scrollHeight - 2) return here
+      const last = above(innerHeight) ?? here, asked = id(location.hash.slice(1))
+      return asked && links.has(asked.id) && asked.getBoundingClientRect().top >= 0 ? asked : last
+    }
+    const follow = () => {
+      waits = 0
+      const link = links.get(reading()?.id)
+      if (!link || link.ariaCurrent) return
       for (const one of side.querySelectorAll('[aria-current]')) one.removeAttribute('aria-current')
       link.setAttribute('aria-current', 'true')
       const at = link.offsetTop - side.scrollTop
       if (at < 0 || at > side.clientHeight - 40) side.scrollTop = link.offsetTop - side.clientHeight / 2
-    }, { rootMargin: '-56px 0px -60% 0px' })
-    for (const one of prompts) seen.observe(one)
+    }
+    let waits = 0
+    const later = () => { waits ||= requestAnimationFrame(follow) }
+    addEventListener('scroll', later, { passive: true })
+    addEventListener('hashchange', later)
+    doc.addEventListener('toggle', later, true)
+    later()
   }
 
   // On paper nothing can be unfolded.

@@ -34,6 +34,7 @@ from recollect.services.export.html_frame import words_of
 from recollect.services.export.html_message import MessageWriter
 from recollect.services.export.html_project import ProjectRow, project_page
 from recollect.services.export.html_source import ExportAgents, ExportSource
+from recollect.services.export.html_turns import plural
 from recollect.services.homes import Home
 from recollect.services.list import ListedSession, ListQuery
 from recollect.services.page.conversation import ViewMessages
@@ -273,7 +274,7 @@ def _summary(source: ExportSource, message_view: ViewMessages, agents: ExportAge
 
 def _counted(number: int, word: str) -> str:
     """A number and its word; "" for 0, so that it is left out."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}" if number else ""
+    return plural(number, word) if number else ""
 
 
 def _notes(source: ExportSource, message_view: ViewMessages) -> Iterator[str]:

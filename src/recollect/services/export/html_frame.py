@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from recollect.model.cost.cents import dollars
+from recollect.model.cost.cents import fine_dollars
 from recollect.model.cost.money import Spending
 from recollect.model.markdown_html import text_html, visible_text
 from recollect.services.foreign.unrecorded import UNKNOWN_COST
@@ -161,10 +161,12 @@ def spent(spending: Spending) -> str:
 
 
 def money(spending: Spending) -> str:
-    """Dollars and cents; models without a price are named."""
+    """As the page shows it; models without a price are named."""
     if spending.is_unknown:
         return UNKNOWN_COST
     if not spending.unpriced:
-        return dollars(spending.pico_usd)
+        return fine_dollars(spending.pico_usd)
     missing = f"without {', '.join(sorted(spending.unpriced))}, which has no price"
-    return f"{dollars(spending.pico_usd)} {missing}" if spending.pico_usd else f"cost not known, {missing}"
+    return (
+        f"{fine_dollars(spending.pico_usd)} {missing}" if spending.pico_usd else f"cost not known, {missing}"
+    )

@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from recollect.model.cost.cents import PICO, dollars
+from recollect.model.cost.cents import PICO, fine_dollars
 from recollect.model.cost.money import Spending
 from recollect.model.markdown_html import attribute, text_html
 from recollect.services.documents.cost.stats import StatDayDocument, StatsDocument
 from recollect.services.export import html_frame
 from recollect.services.export.export import Redactor
-from recollect.services.export.html_turns import duration
+from recollect.services.export.html_turns import duration, plural
 from recollect.services.list import ListedSession
 
 _FAMILIES = {"opus": (1, 3), "sonnet": (4, 3), "haiku": (7, 2)}
@@ -43,7 +43,7 @@ def project_page(
     total = sum((row.spending for row in written), Spending())
     yield html_frame.head(f"Sessions of {name}", charts=True, prompts=False, kinds=False)
     yield f"<h1>Sessions of {text_html(name)}</h1>\n"
-    yield html_frame.facts([("Sessions", f"{len(written):,} sessions"), ("Used", html_frame.spent(total))])
+    yield html_frame.facts([("Sessions", plural(len(written), "session")), ("Used", html_frame.spent(total))])
     if figures is not None and figures.days:
         yield from _Charts(figures, redactor).pieces()
     yield '<table class="sessions"><thead><tr><th>Session</th><th>Last message</th>'
@@ -113,10 +113,10 @@ class _Charts:
             (
                 "Cost",
                 _amount(self._figures.total_cost_usd, whole.unpriced_responses),
-                f"{whole.sessions:,} sessions",
+                plural(whole.sessions, "session"),
             ),
             ("Responses", f"{whole.responses:,}", f"{whole.tokens:,} tokens"),
-            ("Edits", f"{whole.edits:,}", f"{whole.commits:,} commits"),
+            ("Edits", f"{whole.edits:,}", plural(whole.commits, "commit")),
             ("Saved by caching", _amount(cache.saved_usd), f"without it {_amount(cache.uncached_usd)}"),
         ]
         boxes = (f"<p><span>{name}</span><b>{big}</b><span>{small}</span></p>" for name, big, small in shown)
@@ -133,7 +133,7 @@ class _Charts:
         )
         table = _table(["Day", "Responses", "Cost"], rows)
         ends = (
-            f"<span>{days[0].day}</span><span>highest {_cents(highest)}</span><span>{days[-1].day}</span>"
+            f"<span>{days[0].day}</span><span>highest {_dollars(highest)}</span><span>{days[-1].day}</span>"
             if days
             else ""
         )
@@ -157,7 +157,7 @@ class _Charts:
                 )
                 below += amount
         return (
-            f"<g><title>{text_html(day.day)}: {_cents(Decimal(day.cost_usd))}</title>{''.join(parts)}</g>"
+            f"<g><title>{text_html(day.day)}: {_dollars(Decimal(day.cost_usd))}</title>{''.join(parts)}</g>"
             if parts
             else ""
         )
@@ -227,11 +227,11 @@ def _cells(tag: str, cells: Sequence[str]) -> str:
 
 def _amount(exact: str, unpriced: int = 0) -> str:
     """Dollars for people, and exactly for programs; what has no price is not in them."""
-    shown = _cents(Decimal(exact))
+    shown = _dollars(Decimal(exact))
     if unpriced:
         shown = f"{shown} + unpriced" if Decimal(exact) else "unpriced"
     return f'<data value="{attribute(exact)}">{shown}</data>'
 
 
-def _cents(amount: Decimal) -> str:
-    return dollars(int(amount * PICO))
+def _dollars(amount: Decimal) -> str:
+    return fine_dollars(int(amount * PICO))

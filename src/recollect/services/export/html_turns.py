@@ -76,7 +76,7 @@ class Turns:
         words = [f"<b>Chapter {number}</b>"]
         if step.at in self._cuts:
             words.append(self._compaction(self._messages.groups[step.at][0]))
-        return " · ".join([*words, _plural(step.to - step.at, "message")])
+        return " · ".join([*words, plural(step.to - step.at, "message")])
 
     @functools.cached_property
     def _compactions(self) -> Mapping[str, Compaction]:
@@ -95,14 +95,14 @@ class Turns:
         """The work of a turn in a line: how many calls, what they changed, how long, how much."""
         turn = self._known.get(max(step.turn, 0))
         if turn is None:
-            return _plural(step.to - step.at, "step")
+            return plural(step.to - step.at, "step")
         if "a" in self._messages.kinds[max(step.turn, 0) : step.at]:
             return "Work, continued from the page before"
-        words = [_plural(turn.calls, "call")]
+        words = [plural(turn.calls, "call")]
         if turn.failed:
             words.append(f'<span class="bad">{turn.failed} failed</span>')
         if turn.edits:
-            words.append(f"{_plural(turn.edits, 'edit')} {tally(turn.added, turn.removed)}")
+            words.append(f"{plural(turn.edits, 'edit')} {tally(turn.added, turn.removed)}")
         return " · ".join([*words, *self._span(step), *self._spent(turn)])
 
     def cost(self, turn: int) -> str:
@@ -166,5 +166,6 @@ def duration(milliseconds: float) -> str:
     return f"{minutes // 60:.0f} h {minutes % 60:.0f} min"
 
 
-def _plural(number: int, word: str) -> str:
+def plural(number: int, word: str) -> str:
+    """A number and its word."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
