@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { bytes, day, duration, modelName, money, rounded, short, shortId, tail, until, visible } from '../src/lib/format'
+import { axisMoney, bytes, day, duration, modelName, money, rounded, short, shortId, tail, until, visible } from '../src/lib/format'
 
 describe('money', () => {
   it('rounds half up from exact text', () => {
@@ -9,6 +9,10 @@ describe('money', () => {
     expect(rounded('1234567.891', 2)).toBe('1,234,567.89')
     expect(rounded('7', 2)).toBe('7.00')
   })
+  it('writes amounts of an axis short, and never as nothing', () => {
+    expect([0, 0.005, 0.04, 0.25, 1, 1.5, 12].map(axisMoney)).toEqual(['$0', '$0.005', '$0.04', '$0.25', '$1', '$1.50', '$12'])
+  })
+
   it('keeps small amounts readable and says what has no price', () => {
     expect(money('0.00165')).toBe('$0.0017')
     expect(money('4.018692')).toBe('$4.02')

@@ -16,6 +16,12 @@ export function money(exact: string | null): string {
   return '$' + rounded(exact, isSmall ? 4 : 2)
 }
 
+/** An amount on an axis: as short as it can be read, and never $0.00 for what is more. */
+export function axisMoney(usd: number): string {
+  if (usd >= 10 || Number.isInteger(usd)) return '$' + usd.toFixed(0)
+  return '$' + (usd < 0.1 ? String(Number(usd.toFixed(4))) : usd.toFixed(2))
+}
+
 export function count(value: number | null | undefined): string {
   return value === null || value === undefined ? '–' : value.toLocaleString('en-US')
 }

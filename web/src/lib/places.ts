@@ -49,7 +49,7 @@ function address(uuid: string | null): void {
   go(link(page, id, tab, { ...asked, m: uuid, o: null, n: null }), true)
 }
 
-/** Follow the reader: remember the place, and keep its prompt in sight in the outline. */
+/** Follow the reader: remember the place. */
 export function follow(session: () => string | null): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined
   function scrolled(event: Event): void {
@@ -62,7 +62,6 @@ export function follow(session: () => string | null): () => void {
       const place = placeIn(scroller)
       remember(id, place)
       address(place)
-      document.querySelector('.prompts .isNow')?.scrollIntoView({ block: 'nearest' })
     }, 150)
   }
   document.addEventListener('scroll', scrolled, true)
