@@ -17,7 +17,7 @@ from recollect.model.ids import is_uuid
 from recollect.services.agents import agents_of
 from recollect.services.foreign.originals import resumed
 from recollect.services.resume import resumption
-from recollect.storage.foreign import opencode_store
+from recollect.storage.foreign import opencode_database, opencode_files, opencode_store
 from recollect.storage.foreign.loose import parsed
 from recollect.storage.foreign.mirror import AgentMirror, originals
 from tests.storage.foreign import tiny_homes
@@ -69,7 +69,7 @@ def test_stores_are_untouched_and_every_file_is_read_back(samples: dict[str, Sam
         assert tree_state(sample.home) == before
         logs = [log.read_bytes().splitlines() for log in mirror.root.rglob("*.jsonl")]
         back = originals(json.loads(line) for log in logs for line in log)
-        for table, path in opencode_store._file_paths(sample.home):
+        for table, path in opencode_files.file_paths(sample.home):
             if table != "project":
                 assert b"".join(back[path.relative_to(sample.home).as_posix()]) == path.read_bytes()
 
@@ -295,12 +295,13 @@ def test_of_the_event_log_only_what_no_row_has_is_read(
         read.append(raw)
         return parsed(raw)
 
-    monkeypatch.setattr(opencode_store, "parsed", noted)
+    monkeypatch.setattr(opencode_database, "parsed", noted)
 
     def events() -> list[bytes]:
         read.clear()
         (unit,) = opencode_store.units(tmp_path / "opencode")
-        opencode_store.read(unit, tmp_path / "opencode")
+        with opencode_store.opened(unit, tmp_path / "opencode") as store:
+            store.of({one.session for one in store.listed({}).values()})
         return [raw for raw in read if parsed(raw).keys() & {"info", "part"}]  # type: ignore[attr-defined]
 
     with closing(sqlite3.connect(database)) as opened, opened:

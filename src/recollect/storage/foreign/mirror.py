@@ -210,7 +210,7 @@ class AgentMirror:
     def _mirrored(self, dialect: AgentDialect, unit: Unit) -> bytes:
         """What is new of a unit; all of it where the log it went to was moved away since."""
         saved = dialect.mirror(unit, self._state.units.get(unit.key), self)
-        gone = [log for log in self._written if self._state.logs.get(log) and not (self.root / log).exists()]
+        gone = self._moved()
         if not gone:
             return saved
         self._written.clear()
@@ -220,6 +220,9 @@ class AgentMirror:
             self._state.logs.pop(log)
             self._state.headers.pop(log, None)
         return dialect.mirror(unit, None, self)
+
+    def _moved(self) -> list[str]:
+        return [log for log in self._written if self._state.logs.get(log) and not (self.root / log).exists()]
 
     # ---- for dialects ------------------------------------------------------------------------------------
 
@@ -306,6 +309,14 @@ class AgentMirror:
         for line in lines:
             found.append(encode(line) + b"\n")
             self._todos[log] = todos.listed(line) or self._todos.get(log, [])
+
+    def settle(self) -> None:
+        """Write what was appended so far: for units that are larger than what should be held in memory.
+
+        A log that was moved away is left to the end, where all of the unit is mirrored again.
+        """
+        if not self._moved():
+            self._flush()
 
     def note_agent(self, place: Placed, meta: dict[str, object]) -> None:
         """What is known of a sub-agent beside its log: type, description, the call that sent it."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property, partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,14 @@ from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import LineFields, Voice
 from recollect.storage.foreign.loose import Fields, parsed, unexpected
 from recollect.storage.foreign.mirror import AgentMirror, Placed
-from recollect.storage.foreign.opencode_store import OpenCodeRecord, OpenCodeRecords, read, units
+from recollect.storage.foreign.opencode_store import (
+    ListedRecord,
+    OpenCodeRecord,
+    OpenCodeRecords,
+    OpenCodeStore,
+    opened,
+    units,
+)
 from recollect.storage.foreign.parts import thinking, tool_use
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 
@@ -43,8 +52,13 @@ _SUMMARY_OF = "What did we do so far?"
 _SHOWN = frozenset(["text", "reasoning", "tool", "file"])
 
 
+# Sessions are read and written together up to this size: memory depends on it, and not on the store.
+_BATCH = 4_000_000
+
+
 class _StoreState(Struct):
     seen: dict[str, str] = {}  # what was mirrored of each record, by source
+    rows: dict[str, ListedRecord] = {}  # the records of the sessions that were mirrored, as they were listed
 
 
 def finish(home: Path, into: AgentMirror) -> None:
@@ -67,42 +81,174 @@ def not_resumed(source: str, version: str | None) -> str | None:
 
 
 def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
-    """Mirror the sessions in which a record is new or another."""
+    """Mirror the sessions in which a record is new, another or gone."""
     state = msgspec.msgpack.decode(saved, type=_StoreState) if saved else _StoreState()
-    records = read(unit, into.home)
-    for problem in records.problems:
-        into.problem(
-            problem.path, problem.reason, is_retried=problem.is_retried, is_unknown=problem.is_unknown
-        )
-    store = _OpenCodeSessions(records, into)
-    changed: dict[str, list[OpenCodeRecord]] = {}
-    marks: dict[str, str] = {}
-    for record in (
-        *records.sessions.values(),
-        *records.messages.values(),
-        *records.parts.values(),
-        *records.others,
-    ):
-        mark = made.key_of(record.original.decode("utf-8", "replace"))
-        if state.seen.get(record.source) != mark:
-            marks[record.source] = mark
-            changed.setdefault(store.session_of(record), []).append(record)
-    for session in sorted(changed, key=store.began):
-        if session in records.sessions or session in store.spoken:
-            with into.guarding(f"{unit.path}: {session}"):
-                store.write(session, changed[session])
-                state.seen |= {record.source: marks[record.source] for record in changed[session]}
-    lost = [record.source for record in changed.get("", ()) if record.table in ("message", "part")]
-    if lost:
-        into.problem(f"{unit.path}: {lost[0]}", f"{len(lost):,} records name no session")
+    with opened(unit, into.home) as store:
+        _StorePass(unit, store, state, into).run()
+        for problem in store.problems:
+            into.problem(
+                problem.path, problem.reason, is_retried=problem.is_retried, is_unknown=problem.is_unknown
+            )
     return msgspec.msgpack.encode(state)
 
 
-class _OpenCodeSessions:
-    """All records, by session."""
+class _StorePass:
+    """One pass over a store."""
 
-    def __init__(self, records: OpenCodeRecords, into: AgentMirror) -> None:
-        self._records, self._into = records, into
+    def __init__(self, unit: Unit, store: OpenCodeStore, state: _StoreState, into: AgentMirror) -> None:
+        self._unit, self._store, self._state, self._into = unit, store, state, into
+        self._listed = store.listed(state.rows)
+        self._sources: dict[str, list[str]] = {}
+        for source, one in self._listed.items():
+            self._sources.setdefault(one.session, []).append(source)
+        self._sessions = store.sessions()
+        self._facts = _StoreFacts(store, self._sessions)
+
+    def run(self) -> None:
+        into, path = self._into, self._unit.path
+        gone = self._gone()
+        touched = {one.session for source, one in self._listed.items() if self._state.rows.get(source) != one}
+        wanted = sorted(touched | gone, key=partial(_began, self._sessions))
+        for batch in self._batches(one for one in wanted if one):
+            with into.guarding(path):
+                records = self._store.of(batch)
+                self._store.check()
+                self._write(batch, records, gone)
+            into.settle()
+        lost = [name for name in self._sources.get("", ()) if name.startswith(("message/", "part/"))]
+        if lost:
+            into.problem(f"{path}: {lost[0]}", f"{len(lost):,} records name no session")
+
+    def _gone(self) -> set[str]:
+        """Sessions of which a record is there no more. What could not be listed may still be there."""
+        if not self._store.is_whole:
+            return set()
+        state, found = self._state, set()
+        for source in state.rows.keys() - self._listed.keys():
+            found.add(state.rows.pop(source).session)
+            state.seen.pop(source, None)
+        return found
+
+    def _batches(self, sessions: Iterable[str]) -> Iterator[list[str]]:
+        batch: list[str] = []
+        size = 0
+        for session in sessions:
+            batch.append(session)
+            size += sum(self._listed[source].size for source in self._sources.get(session, ()))
+            if size > _BATCH:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _write(self, batch: list[str], records: OpenCodeRecords, gone: set[str]) -> None:
+        store, seen = _OpenCodeSessions(self._sessions, records, self._facts, self._into), self._state.seen
+        changed: dict[str, list[OpenCodeRecord]] = {session: [] for session in batch}
+        marks: dict[str, str] = {}
+        own = [self._sessions[session] for session in batch if session in self._sessions]
+        for record in (*own, *records.messages.values(), *records.parts.values(), *records.others):
+            mark = blake2b(record.original, digest_size=15).hexdigest()
+            before = seen.get(record.source)
+            if before != mark and (before is None or before != _first_mark(record)):
+                marks[record.source] = mark
+                changed.setdefault(store.session_of(record), []).append(record)
+        unread = {problem.path for problem in self._store.problems}
+        for session in batch:
+            is_said = session in self._sessions or session in store.spoken
+            with self._into.guarding(f"{self._unit.path}: {session}"):
+                if is_said and (changed[session] or session in gone):
+                    store.write(session, changed[session])
+                    seen |= {record.source: marks[record.source] for record in changed[session]}
+                self._state.rows |= {
+                    source: self._listed[source]
+                    for source in self._sources.get(session, ())
+                    if str(self._into.home / source) not in unread
+                }
+
+
+def _first_mark(record: OpenCodeRecord) -> str:
+    """The mark of a record in the states of earlier versions."""
+    return made.key_of(record.original.decode("utf-8", "replace"))
+
+
+def _began(sessions: dict[str, OpenCodeRecord], session: str) -> tuple[float, str]:
+    """Sessions are written in the order in which they began: parents first."""
+    record = sessions.get(session)
+    return (_created(record.fields) if record is not None else 0, session)
+
+
+class _StoreFacts:
+    """What concerns several sessions, found where one of them asks for it: who said copied messages first, whose calls parts
+    without a message are.
+    """
+
+    def __init__(self, store: OpenCodeStore, sessions: dict[str, OpenCodeRecord]) -> None:
+        self._store, self._sessions = store, sessions
+
+    @cached_property
+    def firsts(self) -> dict[tuple[object, ...], str]:
+        """The session in which a message was said that forks may have copied."""
+        said = [
+            (_began(self._sessions, session), _created(message.fields), message.id, message, session)
+            for message in self._store.every("message")
+            if not _is_copied(message) and (session := str(message.fields.get("sessionID") or ""))
+        ]
+        found: dict[tuple[object, ...], str] = {}
+        for *_, message, session in sorted(said, key=lambda one: one[:3]):
+            found.setdefault(_told_when(message), session)
+        return found
+
+    @cached_property
+    def orphans(self) -> list[tuple[str, OpenCodeRecord, str, dict[str, int]]]:
+        """Steps whose message a revert deleted, by session. A fork that was made before may hold the same call."""
+        messages: dict[str, OpenCodeRecord] = {}
+        steps: dict[str, list[OpenCodeRecord]] = {}
+        for record in self._store.every("message", "part"):
+            light = record._replace(original=b"")
+            if record.table == "message":
+                messages[record.id] = light
+            elif record.fields.get("type") == "step-finish":
+                steps.setdefault(str(record.fields.get("messageID")), []).append(light)
+        copies: dict[tuple[object, ...], list[str]] = {}
+        own: set[str] = set()
+        for message in messages.values():
+            version = self._version(str(message.fields.get("sessionID") or ""))
+            parts = sorted(steps.get(message.id, ()), key=lambda one: one.id)
+            for key, counts, cost in _steps(message, parts, version):
+                if _is_copied(message):
+                    copies.setdefault((*sorted(counts.items()), cost), []).append(key)
+                else:
+                    own.add(key)
+        lost = [part for name, parts in steps.items() if name not in messages for part in parts]
+        return [self._orphan(part, copies, own) for part in sorted(lost, key=lambda one: one.id)]
+
+    def _orphan(
+        self, part: OpenCodeRecord, copies: dict[tuple[object, ...], list[str]], own: set[str]
+    ) -> tuple[str, OpenCodeRecord, str, dict[str, int]]:
+        session = str(part.fields.get("sessionID") or "")
+        counts = _split(part.fields.get("tokens"), None, self._version(session))
+        same = copies.get((*sorted(counts.items()), part.fields.get("cost")), [])
+        twin = next((key for key in same if key not in own), None)
+        if twin is not None:
+            same.remove(twin)
+        return session, part, twin or made.key_of("opencode", part.id), counts
+
+    def _version(self, session: str) -> tuple[int, ...] | None:
+        record = self._sessions.get(session)
+        return _version(record.fields.get("version")) if record is not None else None
+
+
+class _OpenCodeSessions:
+    """The records of some sessions."""
+
+    def __init__(
+        self,
+        sessions: dict[str, OpenCodeRecord],
+        records: OpenCodeRecords,
+        facts: _StoreFacts,
+        into: AgentMirror,
+    ) -> None:
+        self._sessions, self._records, self._facts, self._into = sessions, records, facts, into
         self._parts: dict[str, list[OpenCodeRecord]] = {}
         for part in records.parts.values():
             self._parts.setdefault(str(part.fields.get("messageID")), []).append(part)
@@ -114,14 +260,6 @@ class _OpenCodeSessions:
             parts.sort(key=lambda part: part.id)
         for messages in self.spoken.values():
             messages.sort(key=lambda one: (_created(one.fields), one.id))
-        self._orphans = self._orphan_keys()
-        self._firsts: dict[
-            tuple[object, ...], str
-        ] = {}  # where a message was said that forks may have copied
-        for session in sorted(self.spoken, key=self.began):
-            for message in self.spoken[session]:
-                if not _is_copied(message):
-                    self._firsts.setdefault(_told_when(message), session)
 
     def session_of(self, record: OpenCodeRecord) -> str:
         """The session a record belongs to."""
@@ -130,11 +268,6 @@ class _OpenCodeSessions:
         message = self._records.messages.get(str(record.fields.get("messageID")))
         holder = message if message is not None and record.table == "part" else record
         return str(holder.fields.get("sessionID") or record.fields.get("sessionID") or "")
-
-    def began(self, session: str) -> tuple[float, str]:
-        """Sessions are written in the order in which they began: parents first."""
-        record = self._records.sessions.get(session)
-        return (_created(record.fields) if record is not None else 0, session)
 
     def write(self, session: str, changed: list[OpenCodeRecord]) -> None:
         """The records that changed, byte for byte, then what they add to the conversation."""
@@ -164,7 +297,7 @@ class _OpenCodeSessions:
             into.title(session, title, {"type": "ai-title", "aiTitle": title, "sessionId": place.session})
 
     def _fields(self, session: str) -> Fields:
-        record = self._records.sessions.get(session)
+        record = self._sessions.get(session)
         return record.fields if record is not None else {}
 
     def _place(self, session: str) -> Placed:
@@ -255,8 +388,9 @@ class _OpenCodeSessions:
 
         The last of them tells, since the first may have been copied twice.
         """
-        copies = (message for message in reversed(self.spoken.get(session, ())) if _is_copied(message))
-        found = next((self._firsts[key] for one in copies if (key := _told_when(one)) in self._firsts), None)
+        copies = [message for message in reversed(self.spoken.get(session, ())) if _is_copied(message)]
+        firsts = self._facts.firsts if copies else {}
+        found = next((firsts[key] for one in copies if (key := _told_when(one)) in firsts), None)
         return "unknown" if found is None else self._place(found).session
 
     def _answered(self, message: Fields, parts: list[Fields], voice: Voice) -> Iterator[LineFields]:
@@ -296,7 +430,7 @@ class _OpenCodeSessions:
         call = str(part.get("callID") or part.get("id"))
         metadata = now.get("metadata")
         child = metadata.get("sessionId") if isinstance(metadata, dict) else None
-        if isinstance(child, str) and child in self._records.sessions:
+        if isinstance(child, str) and child in self._sessions:
             self._into.note_agent(self._place(child), {"toolUseId": call})
         result: LineFields = {"type": "tool_result", "tool_use_id": call}
         if now.get("status") == "completed":
@@ -318,8 +452,10 @@ class _OpenCodeSessions:
             for key, counts, cost in _steps(message, self._parts.get(message.id, ()), version):
                 yield self._call(voice, key, message.fields.get("modelID"), counts, cost)
         voice.copied_from = None
-        for part, key, counts in self._orphans:
-            if self.session_of(part) == session:
+        if not self._has_orphans:
+            return
+        for owner, part, key, counts in self._facts.orphans:
+            if owner == session:
                 yield self._call(voice, key, None, counts, part.fields.get("cost"))
 
     def _call(
@@ -331,32 +467,13 @@ class _OpenCodeSessions:
         line = made.usage(voice, key, name, said, output_tokens_details={"thinking_tokens": thought})
         return line | ({"costUSD": cost} if isinstance(cost, int | float) and cost > 0 else {})
 
-    def _orphan_keys(self) -> list[tuple[OpenCodeRecord, str, dict[str, int]]]:
-        """Parts whose message a revert deleted. A fork that was made before may hold the same call."""
-        copies: dict[tuple[object, ...], list[str]] = {}
-        own: set[str] = set()
-        for session, messages in self.spoken.items():
-            version = _version(self._fields(session).get("version"))
-            for message in messages:
-                for key, counts, cost in _steps(message, self._parts.get(message.id, ()), version):
-                    if is_copy(message.id, _created(message.fields)):
-                        copies.setdefault((*sorted(counts.items()), cost), []).append(key)
-                    else:
-                        own.add(key)
-        found = []
-        for part in sorted(self._records.parts.values(), key=lambda one: one.id):
-            is_lost = str(part.fields.get("messageID")) not in self._records.messages
-            if part.fields.get("type") != "step-finish" or not is_lost:
-                continue
-            counts = _split(
-                part.fields.get("tokens"), None, _version(self._fields(self.session_of(part)).get("version"))
-            )
-            same = copies.get((*sorted(counts.items()), part.fields.get("cost")), [])
-            twin = next((key for key in same if key not in own), None)
-            if twin is not None:
-                same.remove(twin)
-            found.append((part, twin or made.key_of("opencode", part.id), counts))
-        return found
+    @cached_property
+    def _has_orphans(self) -> bool:
+        return any(
+            part.fields.get("type") == "step-finish"
+            and str(part.fields.get("messageID")) not in self._records.messages
+            for part in self._records.parts.values()
+        )
 
 
 def _edits_of(part: Fields) -> list[LineFields]:
