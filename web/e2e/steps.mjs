@@ -337,3 +337,28 @@ export async function perScreen({ page }, { list, items, most }) {
   }
   return counts
 }
+
+/** Drag something to the side with the mouse. */
+export async function drag({ page }, { selector, by }) {
+  const { x, y, width, height } = await page.locator(selector).first().boundingBox()
+  await page.mouse.move(x + width / 2, y + height / 2)
+  await page.mouse.down()
+  await page.mouse.move(x + width / 2 + by, y + height / 2, { steps: 4 })
+  await page.mouse.up()
+}
+
+/** Open an address in a tab of its own, as large as this one, and wait until a message is in sight there. */
+export async function inTab({ context, page }, { url, uuid, selector }) {
+  const tab = await context.newPage()
+  try {
+    await tab.setViewportSize(page.viewportSize())
+    await tab.goto(url)
+    await tab.waitForSelector(selector)
+    return uuid ? await isInSight({ page: tab }, { uuid }) : true
+  } finally {
+    await tab.close()
+  }
+}
+
+export const attributes = ({ page }, { selector, name }) => page.locator(selector).evaluateAll((all, which) => all.map((one) => one.getAttribute(which)), name)
+export const isShown = ({ page }, { selector }) => page.locator(selector).first().isVisible()
