@@ -241,6 +241,8 @@ def global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str
         else:
             given = value if equals else next(waiting, "")
             if name == "--agent" and not set(given.split(",")) <= {*_agents()}:
+                if not rest:
+                    raise _no_such_agent(given, [*waiting])
                 rest += [word] if equals else [word, given]  # the sub-agent that some commands take
             else:
                 options[name].append(_value(name, given))
@@ -249,6 +251,18 @@ def global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str
     if rest[:1] and rest[0] in ALIASES:
         rest[:1] = ALIASES[rest[0]]
     return options, rest
+
+
+def _no_such_agent(given: str, rest: list[str]) -> Exception:
+    """Before the command only homes of agents are meant: which of the names is wrong, and for which command."""
+    from recollect.errors import UsageError
+
+    command = next((word for word in rest if word in COMMANDS or word in ALIASES), "")
+    wrong = ", ".join(name for name in given.split(",") if name not in _agents())
+    return UsageError(
+        f"{command} --agent {wrong}: no such agent".strip(),
+        hint=f"write one or more of {', '.join(_agents())}, with commas",
+    )
 
 
 def _value(name: str, value: str) -> str:

@@ -202,6 +202,17 @@ def test_an_agent_without_a_home_is_said_and_no_other_home_is_read(
 
 
 @pytest.mark.parametrize("words", [["--agent", "foo"], ["--agent=codex,foo"]])
+def test_before_a_command_an_unknown_agent_is_named_with_the_command(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main([*words, "list"]) == 2
+    said = capsys.readouterr().err
+    assert "list --agent foo: no such agent" in said
+    assert "claude, codex, opencode, gemini, qwen" in said
+    assert "overview" not in said
+
+
+@pytest.mark.parametrize("words", [["--agent", "foo"], ["--agent=codex,foo"]])
 def test_an_unknown_agent_is_named_with_those_that_are_known(
     own_home: Path, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
