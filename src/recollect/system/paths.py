@@ -51,7 +51,7 @@ class AgentRow:
 
     ``variable`` names the home, or the directory above ``below``; else it is at ``usual`` below the user's own
     directory ("@": the XDG data directory). Of the names in ``marks`` a home has at least one. ``resume`` is the
-    client's command, before the id of a session.
+    client's command, before the id of a session. ``store`` is the variable that leads to a database elsewhere.
     """
 
     def __init__(
@@ -61,9 +61,11 @@ class AgentRow:
         resume: tuple[str, ...],
         variable: str = "",
         below: tuple[str, ...] = (),
+        *,
+        store: str = "",
     ) -> None:
         self.usual, self.marks, self.resume = usual, marks, resume
-        self.variable, self.below = variable, below
+        self.variable, self.below, self.store = variable, below, store
 
     @property
     def place(self) -> tuple[str, tuple[str, ...]]:
@@ -83,6 +85,7 @@ AGENTS = {
         ("@", "opencode"),
         ("opencode*.db", "storage/message", "project/*/storage/session"),
         ("opencode", "--session"),
+        store="OPENCODE_DB",
     ),
     "gemini": AgentRow(
         (".gemini",), ("tmp/*/chats",), ("gemini", "--resume"), "GEMINI_CLI_HOME", (".gemini",)
@@ -120,6 +123,19 @@ def _places(row: AgentRow, environ: Mapping[str, str]) -> list[tuple[str, str]]:
         origin = os.path.join("$XDG_DATA_HOME", *row.usual[1:])
         return [*found, (os.path.join(data, *row.usual[1:]), origin)]
     return [*found, (os.path.join(user_home(environ), *row.usual), os.path.join("~", *row.usual))]
+
+
+def named_store(agent: str, home: str, environ: Mapping[str, str]) -> str | None:
+    """The database that a variable names instead of one in the agent's own home; None for other homes, or where there is none.
+
+    A name without a directory is one in the home.
+    """
+    row = AGENTS[agent]
+    named = environ.get(row.store, "").strip() if row.store else ""
+    if not named or os.path.realpath(_places(row, environ)[0][0]) != os.path.realpath(home):
+        return None
+    path = os.path.join(home, named)
+    return path if os.path.exists(path) else None
 
 
 def agent_at(directory: str) -> str:

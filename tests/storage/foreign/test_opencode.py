@@ -15,6 +15,7 @@ import pytest
 import recollect
 from recollect.model.ids import is_uuid
 from recollect.services.agents import agents_of
+from recollect.services.foreign.homes import machine_homes
 from recollect.services.foreign.originals import resumed
 from recollect.services.resume import resumption
 from recollect.storage.foreign import opencode_database, opencode_files, opencode_store
@@ -271,6 +272,66 @@ def test_only_a_finished_compaction_cuts_the_conversation(
     database.say(1, "user", text("one"))
     database.say(2, "assistant", text("the summary"), summary=True, **ended)
     assert said_in(home, tmp_path / "data")[0] == live
+
+
+def test_a_compaction_keeps_the_tail_that_it_names(home: Path, tmp_path: Path) -> None:
+    database = Database(home)
+    for number, (role, words) in enumerate(
+        [("user", "one"), ("assistant", "first"), ("user", "two"), ("assistant", "second")], 1
+    ):
+        database.say(number, role, text(words))
+    tail = f"msg_{3 * 4096 * 1000:012x}abcdefghijklmn"
+    database.say(5, "user", {"type": "compaction", "auto": True, "tail_start_id": tail})
+    database.say(6, "assistant", text("the summary"), summary=True, finish="stop")
+    database.say(7, "user", text("three"))
+    live, everything = said_in(home, tmp_path / "data")
+    assert live == ["Conversation compacted", "the summary", "two", "second", "three"]
+    assert {"one", "first"} <= set(everything)
+    (session,) = recollect.Home(home, data=tmp_path / "data", index=False).sessions()
+    sent = [block["text"] for message in resumed(session) for block in message["content"]]
+    assert sent == ["What did we do so far?", "the summary", "two", "second", "three"]
+
+
+def test_a_result_that_the_client_cleared_is_kept_and_not_sent(home: Path, tmp_path: Path) -> None:
+    database = Database(home)
+    state: dict[str, object] = {
+        "status": "completed",
+        "input": {},
+        "output": "a long result",
+        "time": {"start": 1},
+    }
+    for compacted in ({}, {"compacted": 5}):
+        state["time"] = {"start": 1, "end": 2, **compacted}
+        database.say(1, "user", text("run it"))
+        database.say(2, "assistant", {"type": "tool", "tool": "bash", "callID": "c1", "state": state})
+        database._db.execute("UPDATE part SET time_updated = time_updated + ?", (len(compacted),))
+        (session,) = recollect.Home(home, data=tmp_path / "data", index=False).sessions()
+        (result,) = [
+            block for one in resumed(session) for block in one["content"] if block["type"] == "tool_result"
+        ]
+        assert result["content"] == ("[Old tool result content cleared]" if compacted else "a long result")
+        entries = [json.loads(line) for line in session.path.read_bytes().splitlines() if b'"uuid"' in line]
+        assert len(entries) == 3
+
+
+@pytest.mark.parametrize("is_elsewhere", [True, False])
+def test_the_database_that_a_variable_names_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_elsewhere: bool
+) -> None:
+    """Also where the home holds nothing else; other homes do not get it."""
+    usual = tmp_path / "share" / "opencode"
+    place = tmp_path / "elsewhere" if is_elsewhere else usual
+    Database(place).say(1, "user", text("hello"))
+    for path in place.glob("opencode.db*"):
+        path.rename(place / path.name.replace("opencode.db", "my.db"))
+    usual.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "other" / "storage" / "message").mkdir(parents=True)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    monkeypatch.setenv("OPENCODE_DB", str(place / "my.db") if is_elsewhere else "my.db")
+    (root,) = [one for one in machine_homes(tmp_path / "data") if one.agent == "opencode"]
+    (log,) = root.path.rglob("*.jsonl")
+    assert b"hello" in log.read_bytes()
+    assert opencode_store.units(tmp_path / "other") == []
 
 
 def test_a_text_that_is_not_sent_is_no_part_of_the_conversation(home: Path, tmp_path: Path) -> None:

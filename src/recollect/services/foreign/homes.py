@@ -85,7 +85,8 @@ def of_agents(roots: Sequence[HomeRoot], agents: Sequence[str]) -> list[HomeRoot
 
 def _agent_home(agent: str, home: Path, origin: str, data: Path) -> HomeRoot | None:
     """The home of an agent through its mirror; the mirror alone where the home, or all in it, was deleted."""
-    if os.path.isdir(home) and paths.agent_at(str(home)) == agent:  # noqa: PTH112 - never raises
+    is_home = os.path.isdir(home) and paths.agent_at(str(home)) == agent  # noqa: PTH112 - never raises
+    if is_home or paths.named_store(agent, str(home), os.environ) is not None:
         return _mirrored(agent, home, origin, data)
     if not (data / MIRRORS).is_dir():
         return None

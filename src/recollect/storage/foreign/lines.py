@@ -80,20 +80,23 @@ def note(voice: Voice, subtype: str, text: str, level: str = "info") -> LineFiel
     return link(voice, "system", {"subtype": subtype, "content": text, "level": level})
 
 
-def compaction(voice: Voice, summary: str, trigger: str = "auto") -> list[LineFields]:
-    """A cut: what stands before it is no longer sent, the summary is."""
+def compaction(
+    voice: Voice, summary: str, trigger: str = "auto", kept: tuple[str, str] | None = None
+) -> list[LineFields]:
+    """A cut: what stands before it is no longer sent, the summary is; then what was ``kept``, from the first of its links to the last."""
     before = voice.leaf
+    segment = {} if kept is None else {"headUuid": kept[0], "tailUuid": kept[1]}
+    about = {"trigger": trigger, **({"preservedSegment": segment} if segment else {})}
     boundary = link(
         voice,
         "system",
-        {
-            "subtype": "compact_boundary",
-            "content": "Conversation compacted",
-            "compactMetadata": {"trigger": trigger},
-        },
+        {"subtype": "compact_boundary", "content": "Conversation compacted", "compactMetadata": about},
     )
     boundary |= {"parentUuid": None, "logicalParentUuid": before}
-    return [boundary, user(voice, summary, isCompactSummary=True)]
+    told = user(voice, summary, isCompactSummary=True)
+    if segment:
+        segment["anchorUuid"] = told["uuid"]
+    return [boundary, told]
 
 
 def usage(voice: Voice, key: str, model: str | None, counts: Mapping[str, int], **more: object) -> LineFields:

@@ -48,6 +48,7 @@ _SILENT = frozenset(
     ["step-start", "step-finish", "patch", "snapshot", "compaction", "agent", "retry", "subtask"]
 )
 _INTERRUPTED = "[Tool execution was interrupted]"
+_CLEARED = "[Old tool result content cleared]"
 _SUMMARY_OF = "What did we do so far?"
 _SHOWN = frozenset(["text", "reasoning", "tool", "file"])
 
@@ -66,8 +67,25 @@ def finish(home: Path, into: AgentMirror) -> None:
 
 
 def resumed(thread: MirroredThread) -> list[Item]:
-    """Reasoning goes back to the same model; a call that was interrupted gets a result."""
-    return as_messages(thread.entries(), thinking=True, interrupted=_INTERRUPTED, summary_of=_SUMMARY_OF)
+    """Reasoning goes back to the same model; a call that was interrupted gets a result, and one that was cleared another."""
+    found = as_messages(thread.entries(), thinking=True, interrupted=_INTERRUPTED, summary_of=_SUMMARY_OF)
+    cleared = {call for records in thread.sources().values() for call in _cleared_in(records[-1:])}
+    for block in (block for message in found for block in message["content"]):
+        if block["type"] == "tool_result" and block["tool_use_id"] in cleared:
+            block["content"] = _CLEARED
+    return found
+
+
+def _cleared_in(records: Iterable[bytes]) -> Iterator[str]:
+    """Calls whose results the client no longer sends, although it keeps them."""
+    for raw in records:
+        row = parsed(raw) if b"compacted" in raw else None
+        said = row.get("data", row) if isinstance(row, dict) else None
+        part = parsed(said.encode()) if isinstance(said, str) else said
+        state = part.get("state") if isinstance(part, dict) else None
+        time = state.get("time") if isinstance(state, dict) else None
+        if isinstance(part, dict) and isinstance(time, dict) and time.get("compacted"):
+            yield str(part.get("callID"))
 
 
 def deletion_warning(home: Path) -> str | None:
@@ -374,14 +392,24 @@ class _OpenCodeSessions:
 
     def _chain(self, session: str, place: Placed, messages: Iterable[OpenCodeRecord]) -> Iterator[LineFields]:
         voice, origin = self._voice(session, place), self._origin(session)
+        ends: dict[str, tuple[str, str]] = {}  # the first and the last link of each message
+        tail: str | None = None  # where that begins which the next summary leaves as it is
         for message in messages:
             voice.at = made.moment(_created(message.fields)) or voice.at
             parts = [part.fields for part in self._parts.get(message.id, ())]
             voice.copied_from = origin if _is_copied(message) else None
             if message.fields.get("role") == "user":
-                yield from _asked(parts, voice)
+                tail = next((str(part.get("tail_start_id")) for part in parts if _is_compaction(part)), tail)
+                told = list(_asked(parts, voice))
+            elif _is_summary(message.fields):
+                kept = (ends[tail][0], list(ends.values())[-1][1]) if tail in ends else None
+                told = made.compaction(voice, "\n".join(_texts(parts)), kept=kept)
+                tail = None
             else:
-                yield from self._answered(message.fields, parts, voice)
+                told = list(self._answered(message.fields, parts, voice))
+            if told:
+                ends[message.id] = told[0]["uuid"], told[-1]["uuid"]
+            yield from told
 
     def _origin(self, session: str) -> str:
         """The session that a fork was made of: no record names it, but copied messages keep their times.
@@ -395,9 +423,6 @@ class _OpenCodeSessions:
 
     def _answered(self, message: Fields, parts: list[Fields], voice: Voice) -> Iterator[LineFields]:
         model = message.get("modelID")
-        if message.get("summary") is True and _is_finished(message):
-            yield from made.compaction(voice, "\n".join(_texts(parts)))
-            return
         blocks: list[LineFields] = []
         results: list[LineFields] = []
         changed: list[LineFields] = []
@@ -593,11 +618,16 @@ def _not_sent(parts: list[Fields], voice: Voice) -> Iterator[LineFields]:
         yield made.note(voice, "not_sent", text)
 
 
-def _is_finished(message: Fields) -> bool:
-    """Whether a summary takes the place of what stands before it: one that failed or was stopped does not."""
+def _is_compaction(part: Fields) -> bool:
+    return part.get("type") == "compaction"
+
+
+def _is_summary(message: Fields) -> bool:
+    """Whether a message takes the place of what stands before it: a summary that failed or was stopped does not."""
     time = message.get("time")
     completed = time.get("completed") if isinstance(time, dict) else None
-    return not message.get("error") and bool(message.get("finish") or completed)
+    is_finished = not message.get("error") and bool(message.get("finish") or completed)
+    return message.get("summary") is True and is_finished
 
 
 def _texts(parts: Iterable[Fields]) -> list[str]:

@@ -27,6 +27,7 @@ from recollect.storage.foreign.opencode_store import (
     OpenCodeRecords,
     StoreProblem,
 )
+from recollect.system.paths import named_store
 
 _TABLES = ("project", "session", "message", "part", "todo")
 _LISTED_BY = frozenset(["id", "session_id", "time_updated", "data"])
@@ -76,11 +77,16 @@ _TRIES = 5
 
 
 def units(home: Path) -> list[Unit]:
-    """Every database of a home with its write-ahead log."""
+    """Every database of a home with its write-ahead log, and the one that a variable names."""
+    databases = sorted(home.glob("opencode*.db"))
+    named = named_store("opencode", str(home), os.environ)
+    if named is not None and Path(named) not in databases:
+        databases.append(Path(named))
     found = []
-    for database in sorted(home.glob("opencode*.db")):
+    for database in databases:
+        key = database.name if database.parent == home else str(database)
         with contextlib.suppress(OSError):
-            found.append(Unit(database.name, _state(database), database, database.name))
+            found.append(Unit(key, _state(database), database, database.name))
     return found
 
 

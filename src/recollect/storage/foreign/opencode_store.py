@@ -47,7 +47,7 @@ _SHAPES: dict[str, dict[str, Shape]] = {
     },
     "part": {
         **_IDS,
-        **dict.fromkeys(("type", "text", "callID", "tool", "mime", "url", "filename"), str),
+        **dict.fromkeys(("type", "text", "callID", "tool", "mime", "url", "filename", "tail_start_id"), str),
         **dict.fromkeys(("synthetic", "ignored"), bool),
         "tokens": _TOKENS,
         "cost": _NUMBER,
