@@ -111,9 +111,6 @@ def test_nothing_covers_text_or_is_cut_off(page: Chromium) -> None:
         page.do("wait", selector=".status", text=f"{LONG_MESSAGES:,} messages")
         messages, status = (page.do("box", selector=one) for one in (".messages", ".status"))
         assert messages["y"] + messages["height"] <= status["y"] + 0.5
-        assert f"newest 500 of {LONG_MESSAGES // 2:,} prompts" in page.do(
-            "wait", selector=".panel .inside", text="newest"
-        )
         panel, cross = (page.do("box", selector=one) for one in (".panel", ".panel .hide"))
         assert cross["x"] + cross["width"] <= panel["x"] + panel["width"] <= width
         for part in ("Prompts", "Branches", "Sub-agents", "Find"):

@@ -228,6 +228,27 @@ def test_what_the_client_wrote_is_no_prompt(page: Chromium) -> None:
     assert "/plant fennelseed now" in page.do("wait", selector=".prompts", text="/plant")
 
 
+def test_the_outline_has_every_prompt_of_a_long_session_and_follows_the_reader(page: Chromium) -> None:
+    """Ten thousand prompts, of which the document holds those in sight."""
+    total = LONG_MESSAGES // 2
+    page.do("size", width=1440, height=900)
+    page.do("go", hash=f"#/s/{LONG}", wait=".prompts button")
+    # Heights are measured as rows come in sight, so the end is reached in steps.
+    for top, first in ((0, 1), (32 * total // 2, 0), *[(99_999_999, 0)] * 3, (99_999_999, 2 * total - 1)):
+        page.do("scrollTo", selector=".panel .inside", top=top)
+        page.do("gone", selector=".prompts .t", text="…")
+        if first:
+            page.do("wait", selector=".prompts .t", text=f"Message {first}.")
+        assert page.do("count", selector=".prompts li") < 120
+    assert page.do("attribute", selector=".prompts li", name="aria-setsize") == str(total)
+    page.do("scrollTo", selector=".panel .inside", top=0)
+    page.do("click", selector=".prompts button", text="Message 9.")
+    page.do("wait", selector=".message", text="Message 9.")
+    page.do("press", keys=["G"])
+    page.do("wait", selector=".prompts .isNow", text=f"Message {2 * total // 100 - 1}")  # 39 and two digits
+    page.do("inside", selector=".prompts .isNow", of=".panel .inside")
+
+
 def test_keys_are_explained(page: Chromium) -> None:
     """A question mark lists the keys; Escape closes the list."""
     page.do("wait", selector="[data-session]")

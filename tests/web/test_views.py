@@ -239,3 +239,12 @@ def test_every_filter_of_the_list_selects_the_same_sessions_in_a_search(
             sizes.setdefault(len(listed), one)
         assert sizes.keys() == {0, 1, 2, 3}
         assert len(browser.get("/api/search?q=needle&min_cost=0.4")["groups"]) == 1
+
+
+def test_prompts_that_the_map_leaves_out_are_paged(compacted: Browser) -> None:
+    path = f"/api/sessions/{ONE}"
+    every = compacted.get(f"{path}/map?whole=true")["prompts"]
+    pages = [compacted.get(f"{path}/prompts?whole=true&from={start}&count=2") for start in (0, 2)]
+    assert [one for page in pages for one in page["prompts"]] == every
+    assert [page["total"] for page in pages] == [len(every)] * 2
+    assert len(every) == 3

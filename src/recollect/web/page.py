@@ -54,7 +54,7 @@ from recollect.services.page.desk import PageBackend
 from recollect.services.page.directories import directory_document
 from recollect.services.page.edits import RecentEdits
 from recollect.services.page.health import SecretJob, health_document
-from recollect.services.page.messages import MessageWindow, map_document
+from recollect.services.page.messages import MessageWindow, map_document, prompts_document
 from recollect.services.page.search import hits_document, search_document
 from recollect.services.page.sessions import SessionList, SessionQuery
 from recollect.services.page.stats import PageStats
@@ -233,6 +233,11 @@ class Page:
     def map(self, values: Values) -> conversation.ConversationMapDocument:
         """All messages without their texts."""
         return map_document(self.backend.reading(values["session"]), view_of(values))
+
+    def prompts(self, values: Values) -> conversation.PromptsDocument:
+        """The beginnings of prompts."""
+        session = self.backend.reading(values["session"])
+        return prompts_document(session, view_of(values), values["from"], values["count"])
 
     def position(self, values: Values) -> conversation.PositionDocument:
         """The message that shows a line."""

@@ -143,6 +143,13 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", f"{_AT}/map", "All messages without their texts", Page.map, _VIEW),
     Operation(
         "GET",
+        f"{_AT}/prompts",
+        "The beginnings of prompts, the oldest first",
+        Page.prompts,
+        (*_VIEW, integer("from", 0, _LARGE, 0), integer("count", 1, 500, 100)),
+    ),
+    Operation(
+        "GET",
         f"{_AT}/position",
         "The message that shows a line",
         Page.position,

@@ -720,6 +720,13 @@ export interface PromptDocument {
   uuid: string
 }
 
+/** Some prompts of a conversation, and how many there are. */
+export interface PromptsDocument {
+  prompts: PromptDocument[]
+  from: number
+  total: number
+}
+
 /** A change that can be undone. */
 export interface RecentChangeDocument {
   id: string

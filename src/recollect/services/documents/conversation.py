@@ -118,6 +118,14 @@ class PromptDocument(Struct, frozen=True):
     uuid: str
 
 
+class PromptsDocument(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """Some prompts of a conversation, and how many there are."""
+
+    prompts: list[PromptDocument]
+    from_: int
+    total: int
+
+
 class ConversationMapDocument(Struct, frozen=True, kw_only=True):
     """Kinds (a letter each), sizes and times of all messages, where turns start, and the newest prompts."""
 

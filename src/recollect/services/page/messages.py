@@ -207,16 +207,33 @@ def signature(talk: ViewMessages) -> str:
 def map_document(session: PageSession, view: ConversationView) -> documents.ConversationMapDocument:
     """Kinds, sizes and times of all messages, and the beginning of the newest prompts."""
     talk = talk_of(session, view)
-    prompts = [index for index in talk.turns if talk.kinds[index] != "b"]
     return documents.ConversationMapDocument(
         total=len(talk),
         signature=signature(talk),
         kinds=talk.kinds,
         bytes=[sum(node.length for node in group) for group in talk.groups],
         at=[_seconds(group[0].timestamp) for group in talk.groups],
-        prompts=[_prompt(talk, index) for index in prompts[-_PROMPTS:]],
+        prompts=[_prompt(talk, index) for index in _prompts(talk)[-_PROMPTS:]],
         turns=talk.turns,
     )
+
+
+def prompts_document(
+    session: PageSession, view: ConversationView, start: int, count: int
+) -> documents.PromptsDocument:
+    """The beginnings of some prompts, the oldest first: for those that the map leaves out."""
+    talk = talk_of(session, view)
+    every = _prompts(talk)
+    return documents.PromptsDocument(
+        prompts=[_prompt(talk, index) for index in every[start : start + count]],
+        from_=start,
+        total=len(every),
+    )
+
+
+def _prompts(talk: ViewMessages) -> list[int]:
+    """Where prompts are: every turn but those that a compaction starts."""
+    return [index for index in talk.turns if talk.kinds[index] != "b"]
 
 
 def _seconds(timestamp: str | None) -> int | None:
