@@ -70,6 +70,21 @@ def test_little_is_imported(command: list[str], is_new: bool, log: Path) -> None
     assert "[]" == printed(program)
 
 
+@pytest.mark.parametrize("command", [["cost", "--json"], ["search", "words"]])
+def test_a_new_line_is_indexed_without_what_a_list_asks(command: list[str], log: Path) -> None:
+    with log.open("ab") as end:
+        end.write(encoded([assistant("b", "a", 2, "new words")]))
+    names = ("recollect.index.catalogue_updates", "recollect.index.catalogue")
+    program = (
+        "import sys\n"
+        "from recollect.cli.main import main\n"
+        f"main({command})\n"
+        f"print([name in sys.modules for name in {names}])"
+    )
+
+    assert "[True, False]" == printed(program)
+
+
 def test_a_log_with_branches_is_counted_again_with_little(log: Path) -> None:
     """Its messages are counted from its links; the entries themselves are not read."""
     with log.open("ab") as end:

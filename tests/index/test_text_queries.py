@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from recollect.errors import UsageError
-from recollect.index.catalogue import _KNOWN_ID
+from recollect.index.catalogue_updates import _KNOWN_ID
 from recollect.index.cost_queries import _ASKED_AT
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import KIND_CODES, Frame

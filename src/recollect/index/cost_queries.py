@@ -11,7 +11,7 @@ Only reads; knows nothing of prices or time zones.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -158,7 +158,7 @@ class UsageLogRow(Struct, frozen=True, gc=False):
     origins: str | None = None  # where its worktrees were made from, a line each; None: not known
 
 
-class UnusedLog(NamedTuple):
+class UnusedLog(Struct, frozen=True):
     """A log of a session without any usage."""
 
     number: int

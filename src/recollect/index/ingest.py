@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
-from recollect.index import catalogue
+from recollect.index import catalogue_updates
 from recollect.index.calls import CallIngest
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import KIND_CODES, Columns, Frame, MessageValues, RecordedAmount, UsageRow
@@ -103,7 +103,7 @@ class Ingest:
         With ``keep_usage`` only its words go: a deleted log still has its cost.
         """
         self._forget_messages(file)
-        catalogue.forget(self._db, file)
+        catalogue_updates.forget(self._db, file)
         if keep_usage:
             self._run("UPDATE files SET gone = 1 WHERE id = ?", (file,))
             return
@@ -161,8 +161,8 @@ class Ingest:
         if not known or known[0][0] != frame.start:
             return False
         if known[0][1] == SESSION:
-            catalogue.add(self._db, file, frame)
-        catalogue.add_damage(self._db, file, frame)
+            catalogue_updates.add(self._db, file, frame)
+        catalogue_updates.add_damage(self._db, file, frame)
         self._add_messages(file, frame.messages)
         self._add_usage(file, frame.usage)
         self._calls.add(file, frame.calls, is_first=frame.start == 0)

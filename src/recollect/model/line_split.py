@@ -36,9 +36,8 @@ UNFINISHED, BROKEN = -1, -2
 _HEAD = 4096
 _BLANKS = b" \t\r\n"
 # What is an error until more of it is there, with the sign before it: half a word, number or escape at the end.
-_CUT = re.compile(
-    r"[\s:,\[](?:t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?|-)\Z|[0-9](?:[eE][+-]?|\.)\Z|\\u[0-9a-fA-F]{0,3}\Z"
-)
+# Compiled where it is needed, as few lines need it and every command would wait.
+_CUT = r"[\s:,\[](?:t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?|-)\Z|[0-9](?:[eE][+-]?|\.)\Z|\\u[0-9a-fA-F]{0,3}\Z"
 
 ReadAt = Callable[[int, int], bytes]
 """Takes a size and an offset; gives at most that many bytes, none at the end."""
@@ -116,7 +115,7 @@ def _prefix_end(data: bytes, start: int) -> int:
         return decoder.raw_decode(text, start)[1]
     except json.JSONDecodeError as problem:
         at_end = problem.pos >= len(text) or problem.msg.startswith("Unterminated string")
-        return UNFINISHED if at_end or _CUT.match(text, max(0, problem.pos - 1)) else BROKEN
+        return UNFINISHED if at_end or re.compile(_CUT).match(text, max(0, problem.pos - 1)) else BROKEN
     except (ValueError, RecursionError):
         return BROKEN
 

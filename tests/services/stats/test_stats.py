@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recollect.model.line_views.call_events import _COMMIT
+from recollect.model.line_views.call_events import commits
 from recollect.services.documents.cost.stats import StatsDocument, StatToolDocument
 from recollect.services.indexing.access import open_index
 from recollect.services.stats.behind import Figure, sessions_behind
@@ -179,7 +179,7 @@ def test_bounds_and_projects_limit_all_but_the_periods(tmp_path: Path) -> None:
     ],
 )
 def test_which_commands_commit(command: str, is_one: bool) -> None:
-    assert (_COMMIT.search(command) is not None) == is_one
+    assert commits(command) == is_one
 
 
 def test_the_limit_seen_is_the_most_of_each_window_that_a_client_reported(tmp_path: Path) -> None:

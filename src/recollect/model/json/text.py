@@ -21,9 +21,9 @@ Json = dict[str, Any]
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NOT_STRUCTURE = bytes(sorted(set(range(256)) - set(b'"[]{}')))
 _NOT_OPENING = bytes(sorted(set(range(256)) - set(b'{["\\')))
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)",
-    re.DOTALL,
+# Compiled where it is needed, as few lines need it and every command would wait.
+_ESCAPE = (
+    rb"(?s)\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)"
 )
 _HUGE_INTEGER_DIGITS = 4000
 # Brackets of a line of code that are left out one after the other, before the levels of the whole text are counted.
@@ -114,7 +114,7 @@ def without_lone_surrogates(text: bytes) -> bytes:
         lone = len(escape) == 6 and escape[1:2] == b"u"
         return rb"\ufffd" if lone else escape
 
-    return _ESCAPE.sub(mended, text)
+    return re.sub(_ESCAPE, mended, text)
 
 
 def valid_utf8(text: bytes) -> bytes:

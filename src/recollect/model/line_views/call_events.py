@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw, Struct, UnsetType
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from recollect.model.line_views.facts import LineFacts
 
 # `git commit`, also with options of git before the word: `git -C there commit -m …`.
-_COMMIT = re.compile(r"\bgit(?:\s+(?:-[Cc]\s+\S+|--?[\w-]+(?:=\S+)?))*\s+commit(?![\w-])")
+_COMMIT = r"\bgit(?:\s+(?:-[Cc]\s+\S+|--?[\w-]+(?:=\S+)?))*\s+commit(?![\w-])"
 _SHELLS = ("Bash", "PowerShell")
 AGENT_TOOLS = ("Task", "Agent")
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 
-class CallEvent(NamedTuple):
+class CallEvent(Struct, frozen=True, gc=False):
     """A call, or a result (``tool`` is None). ``kind`` is the type of a sub-agent that is called."""
 
     id: str
@@ -40,6 +40,12 @@ class _NarrowInput(Struct, gc=False):
 
 
 _input = msgspec.json.Decoder(_NarrowInput)
+
+
+def commits(command: str) -> bool:
+    """Whether a command of a shell makes a commit."""
+    # The pattern is compiled where it is first needed: few commands have the word.
+    return "commit" in command and re.search(_COMMIT, command) is not None
 
 
 def call_events(facts: LineFacts, data: bytes) -> Iterator[CallEvent]:
@@ -73,7 +79,7 @@ def _of_odd_line(data: bytes, at: int | None) -> Iterator[CallEvent]:
 
 def _call(name: str, at: int | None, tool: str, given: Raw | bytes) -> CallEvent:
     if tool in _SHELLS and b"commit" in bytes(given):
-        return CallEvent(name, at, tool, None, _COMMIT.search(_narrow(given).command or "") is not None)
+        return CallEvent(name, at, tool, None, commits(_narrow(given).command or ""))
     if tool in AGENT_TOOLS:
         return CallEvent(name, at, tool, _narrow(given).subagent_type)
     return CallEvent(name, at, tool)

@@ -21,9 +21,9 @@ LONGEST_SAID, LONGEST_THOUGHT, LONGEST_INPUT = 4_000, 2_000, 1_000
 _LONGEST_QUESTION, _MOST_WORDS, _LONGEST_WORD = 2_000, 32, 64
 # The preparation puts a blank on both sides of a CJK character.
 _CJK = "[\u3005-\ud7ff\uf900-\U0003fffd]"
-# Only for quotes: what the stemmer of the index takes off a word, roughly.
-_SUFFIX = re.compile(r"(?<=[a-z]{3})(?:i?ations?|ings?|ions?|ments?|ies|ied|ers?|ed|es|ly|e|s|y)$")
-_DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1$")
+# Only for quotes, so they are compiled there: what the stemmer of the index takes off a word, roughly.
+_SUFFIX = r"(?<=[a-z]{3})(?:i?ations?|ings?|ions?|ments?|ies|ied|ers?|ed|es|ly|e|s|y)$"
+_DOUBLED = r"([b-df-hj-np-tv-z])\1$"
 
 _STOP_WORDS = frozenset(
     [
@@ -337,6 +337,6 @@ def _form(word: str) -> str:
     """
     if not word.isascii():
         return f"(?i:{re.escape(word)})"
-    stem = _DOUBLED.sub(r"\1", _SUFFIX.sub("", word)) if len(word) > 4 else word
+    stem = re.sub(_DOUBLED, r"\1", re.sub(_SUFFIX, "", word)) if len(word) > 4 else word
     begins = "" if len(stem) > 4 else "(?<![0-9A-Za-z])"
     return f"{begins}(?i:{stem}){'[A-Za-z]*' if len(word) > 4 else '(?![0-9A-Za-z])'}"

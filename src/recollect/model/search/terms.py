@@ -55,7 +55,7 @@ def words(text: str) -> list[str]:
 def folded(text: str) -> bytes:
     """``text`` as folded by the tokenizer, UTF-8, with blanks for everything it drops."""
     if not text.isascii():
-        text = _BEYOND_ASCII.sub(lambda run: run[0].translate(_folding()), text)
+        text = re.sub(_BEYOND_ASCII, lambda run: run[0].translate(_folding()), text)
     return text.encode().translate(_PLAIN)
 
 
@@ -64,7 +64,7 @@ def folded(text: str) -> bytes:
 # Here and below a class is repeated where one and a plus would do: only a pattern that begins with a plain
 # class is searched fast (three times as fast, in Python 3.11).
 _BEYOND = r"[^\x00-\x7f]"
-_BEYOND_ASCII = re.compile(f"{_BEYOND}{_BEYOND}*")
+_BEYOND_ASCII = f"{_BEYOND}{_BEYOND}*"
 _LOWER, _UPPER, _DIGITS = b"abcdefghijklmnopqrstuvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"0123456789"
 _PLAIN = bytes(
     byte + 32 if byte in _UPPER else byte if byte in _LOWER + _DIGITS or byte > 127 else 32
@@ -80,7 +80,7 @@ _CLASSES = bytes(
 )
 # Where a part begins: fooBar, v2Api (but not 15T10), HTTPServer (but not URLs); then on to the run's end.
 _HUMP_IN_CLASSES = re.compile(rb"A(?<=[aA0]A)(?:(?<=aA)|(?<=0A)(?=[aA])|(?=aa))[^ ]*")
-_HUMP = re.compile(r"[A-Z](?<=[a-zA-Z0-9].)(?:(?<=[a-z].)|(?<=[0-9].)(?=[A-Za-z])|(?=[a-z][a-z]))")
+_HUMP = r"[A-Z](?<=[a-zA-Z0-9].)(?:(?<=[a-z].)|(?<=[0-9].)(?=[A-Za-z])|(?=[a-z][a-z]))"
 # One range is searched faster than the exact class, which then examines the matches.
 
 
@@ -139,7 +139,7 @@ _PARTS = _CamelCaseParts()
 
 def name_pieces(name: str) -> list[str]:
     """The parts of a camelCase name; the name itself if it has none."""
-    return _HUMP.sub(r" \g<0>", name).split(" ") if len(name) <= _LONGEST_NAME else [name]
+    return re.sub(_HUMP, r" \g<0>", name).split(" ") if len(name) <= _LONGEST_NAME else [name]
 
 
 # ---- searching one text ----------------------------------------------------------------------------------

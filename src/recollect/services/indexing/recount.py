@@ -23,6 +23,7 @@ def recounted(opened: OpenIndex) -> dict[int, MessageCount]:
     waiting = catalogue.uncounted(database)
     if not waiting:
         return {}
+    from recollect.index.catalogue_updates import note_count
     from recollect.storage.logs.log_counts import log_counts
 
     found: dict[int, MessageCount] = {}
@@ -39,5 +40,5 @@ def recounted(opened: OpenIndex) -> dict[int, MessageCount]:
             with database.transaction():
                 for file, _, consumed in waiting:
                     if file in found:
-                        catalogue.note_count(database, file, consumed, found[file])
+                        note_count(database, file, consumed, found[file])
     return found

@@ -181,12 +181,16 @@ def _settle(index: IndexDatabase, found: IndexComparison) -> list[_IndexingWork]
 
 
 def _job(index: IndexDatabase, file: int | None, log: ScannedLog, start: int) -> ExtractionJob:
-    from recollect.index import catalogue
+    from recollect.index import catalogue_updates
     from recollect.services.indexing.session_listing import ExtractionJob
 
     job = ExtractionJob(log.path, start, log.role == TOOL_OUTPUT, log.role == SESSION)
-    known = catalogue.known(index, file) if start and file is not None else None
-    return job if known is None else job._replace(**known._asdict())
+    known = catalogue_updates.known(index, file) if start and file is not None else None
+    if known is None:
+        return job
+    return job._replace(
+        has_prompt=known.has_prompt, begins_aside=known.begins_aside, message_count=known.message_count
+    )
 
 
 def _is_same(before: _IndexedLog, log: ScannedLog) -> bool:
