@@ -75,21 +75,34 @@ def test_a_search_keeps_its_filters_lands_on_the_hit_and_back_finds_the_results_
     assert {text.lower() for text in tour.texts("[data-hit] mark")} == {"value"}
     tour.seen("results")
     before = (tour.do("hash"), tour.texts("[data-hit]"))
-    tour.do("scrollTo", selector=".found", top=60)
-    top = tour.do("top", selector=".found")
     tour.tap(f"li:nth-child({len(kinds)}) > [data-hit]")
     assert tour.do("isMarked", word="value")
     tour.seen("landed")
     _walk(tour)
     tour.do("back")
     tour.wait("[data-hit]", "value")
-    tour.do("scrolledTo", selector=".found", top=top)
     assert (tour.do("hash"), tour.texts("[data-hit]")) == before
     assert tour.do("value", selector='select[aria-label="Any project"]') == "/srv/found"
     tour.seen("back")
     tour.do("fill", selector="[data-search]", text="nosuchword")
     tour.wait(".found .waiting strong", "Nothing was found")
     tour.seen("nothing")
+    _unfolded_results(tour)
+
+
+def _unfolded_results(tour: Tour) -> None:
+    """All hits of a session were unfolded and scrolled through: whoever comes back finds them so."""
+    tour.go("#/sessions?q=message", "[data-hit]")
+    tour.tap(".group .more")
+    tour.do("scrollTo", selector=".found", top=700)
+    before = (tour.do("top", selector=".found"), tour.do("count", selector="[data-hit]"))
+    assert before[0] > 300
+    tour.do("click", selector="li:nth-child(20) > [data-hit]", direct=True)
+    assert tour.do("isMarked", word="message")
+    tour.do("back")
+    tour.do("scrolledTo", selector=".found", top=before[0])
+    assert tour.do("count", selector="[data-hit]") == before[1]
+    tour.seen("results-again")
 
 
 def _walk(tour: Tour) -> None:
