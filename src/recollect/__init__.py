@@ -214,7 +214,7 @@ if TYPE_CHECKING:
     from recollect.services.recall.recall import RecalledSession, RecallResult
     from recollect.services.rewind import RewindReport, RewoundFile
     from recollect.services.search.search import SearchHit, SearchResult, SessionHits
-    from recollect.services.secrets.file_scan import SecretFinding
+    from recollect.services.secrets.place_results import SecretFinding
     from recollect.services.secrets.scan import SecretScan
     from recollect.services.session import ActiveBranch, AgentCost, Compaction, Session, SessionCounts
     from recollect.services.todos import SessionTodo, SessionTodoList, TodoMove
@@ -324,7 +324,7 @@ _ROOMS = {
     "recollect.services.recall.recall": "RecallResult RecalledSession",
     "recollect.services.rewind": "RewindReport RewoundFile",
     "recollect.services.search.search": "SearchHit SearchResult SessionHits",
-    "recollect.services.secrets.file_scan": "SecretFinding",
+    "recollect.services.secrets.place_results": "SecretFinding",
     "recollect.services.secrets.scan": "SecretScan",
     "recollect.services.session": "ActiveBranch AgentCost Compaction Session SessionCounts",
     "recollect.services.todos": "SessionTodo SessionTodoList TodoMove",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -203,3 +205,20 @@ def test_sub_agents_are_looked_for_once(home: Home, monkeypatch: pytest.MonkeyPa
     report = checked(home)
 
     assert ([project], 3, 1) == (walked, report.summary.logs, report.summary.by_code["orphan-agent"])
+
+
+def test_where_nothing_changed_a_scan_loads_nothing_that_searches(home: Home, tmp_path: Path) -> None:
+    """A fresh process that only reads what is kept does without the patterns' expressions, the finder and the archive."""
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom recollect.services.homes import Home\n"
+        "from recollect.services.secrets.scan import scan\n"
+        "data = Path(sys.argv[2])\nfound = scan(Home(sys.argv[1], data=data), data=data)\n"
+        "print(found.files, [name for name in ('services.secrets.file_scan', 'model.secrets.finder',"
+        " 'services.archive.archive') if f'recollect.{name}' in sys.modules])"
+    )
+    command = [sys.executable, "-c", program, str(home.homes[0].root), str(tmp_path / "data")]
+    first, again = (
+        subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(2)
+    )
+    assert "'services.secrets.file_scan', 'model.secrets.finder'" in first
+    assert again == f"{first.split()[0]} []\n"

@@ -12,9 +12,10 @@ import pytest
 
 from recollect.model.secrets.fingerprint import fingerprint
 from recollect.services.homes import Home
-from recollect.services.secrets import file_scan
+from recollect.services.secrets import file_scan, places
 from recollect.services.secrets.file_scan import scan_place
 from recollect.services.secrets.fingerprints import FOR_THIS_RUN, Fingerprints
+from recollect.services.secrets.place_results import PlaceScan
 from recollect.services.secrets.places import SecretPlace
 from recollect.services.secrets.scan import scan
 from recollect.storage.config.fingerprint_key import fingerprint_key
@@ -130,7 +131,7 @@ def test_what_a_process_leaves_undone_is_done_here(home: Path, monkeypatch: pyte
 
     assert sorted(str(place.path) for place in places) == sorted(str(place.path) for place, _ in found)
     assert sum(len(scan_place(place, KEY).findings) for place in places) == sum(
-        len(msgspec.msgpack.decode(one, type=file_scan.PlaceScan).findings) for _, one in found
+        len(msgspec.msgpack.decode(one, type=PlaceScan).findings) for _, one in found
     )
 
 
@@ -253,3 +254,40 @@ def test_an_agent_beside_the_sessions_is_its_sessions(home: Path, data: Path) ->
     assert [(ONE, "1f2e3d4")] == [
         (one.session, one.agent) for one in scan(Home(home), data=data).findings if one.fingerprint == digits
     ]
+
+
+def test_a_name_that_no_file_has_is_no_place(home: Path, data: Path) -> None:
+    """A directory, a link in a circle, a file as a directory, half a character: no place, and not a problem."""
+    found = scan(Home(home), data=data)
+    project = home / "projects" / "-srv-app"
+    put(home, TWO, [prompt(1, None, "x")])
+    (project / TWO / "custom-title.json").mkdir(parents=True)
+    circle = home / "settings.local.json"
+    circle.unlink(missing_ok=True)
+    circle.symlink_to(circle)
+    config = json.loads((home / ".claude.json").read_bytes())
+    config["projects"][str(home / "settings.json")] = {}
+    write(home / ".claude.json", json.dumps(config))
+    again = scan(Home(home), data=data)
+
+    assert (found.problems, again.problems) == ([], [])
+    assert [] == list(places.HomePlaces(Home(home).homes[0])._file("/half/\ud800", "plan"))
+    assert {one.path for one in found.findings} - {one.path for one in again.findings} <= {str(circle)}
+
+
+def test_a_file_that_may_not_be_looked_at_is_a_problem(
+    home: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named, and the rest is searched."""
+    real = os.stat
+
+    def refused(path: str | Path, *more: object, **named: bool) -> os.stat_result:
+        if str(path).endswith("custom-title.json"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *more, **named)
+
+    monkeypatch.setattr(os, "stat", refused)
+    found = scan(Home(home), data=data)
+
+    assert {"custom-title.json"} == {Path(path).name for path, _ in found.problems}
+    assert found.findings

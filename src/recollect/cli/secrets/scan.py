@@ -28,7 +28,7 @@ from recollect.errors import UsageError
 from recollect.model.ids import short_id
 from recollect.services.documents.secrets import scan_document
 from recollect.services.secrets import scan as scan_service
-from recollect.services.secrets.file_scan import SecretFinding
+from recollect.services.secrets.place_results import SecretFinding
 from recollect.services.secrets.scan import SecretScan
 
 _SHOWN, _PROBLEMS_SHOWN = 100, 20

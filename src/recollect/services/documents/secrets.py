@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import UNSET, Struct, UnsetType
 
 from recollect.services.secrets.everywhere import SecretCopy
-from recollect.services.secrets.file_scan import SecretFinding
+from recollect.services.secrets.place_results import SecretFinding
 from recollect.services.secrets.scan import SecretScan
 
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.services.secrets.copies import copies
-from recollect.services.secrets.file_scan import SecretFinding, scan_place
+from recollect.services.secrets.file_scan import scan_place
 from recollect.services.secrets.fingerprints import Fingerprints
+from recollect.services.secrets.place_results import SecretFinding
 from recollect.services.secrets.places import SecretPlace
 from recollect.services.secrets.redact import RedactionPlan, planned_redaction, redact, redacted_content
 from recollect.services.session import Session

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from recollect.errors import NotFound, StorageError
 from recollect.model.json.text import loose_object
@@ -20,6 +20,7 @@ from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.prefilter import suspects
 from recollect.services.indexing.file_results import ReadState
 from recollect.services.secrets.engine import engine_ready, use_engine
+from recollect.services.secrets.place_results import PlaceScan, SecretFinding
 from recollect.services.secrets.places import SecretPlace
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.pool import Run, WorkerPool
@@ -27,29 +28,6 @@ from recollect.system.pool import Run, WorkerPool
 _BLOCK = 1 << 20
 LONGEST_LINE = 64 << 20
 _PIECE, _OVERLAP = 4 << 20, 32 << 10
-
-
-class SecretFinding(Struct, frozen=True):
-    """A secret and its place. ``line`` counts from 1; ``offset`` is the byte where that line starts."""
-
-    kind: str
-    fingerprint: str
-    path: str
-    role: str
-    session: str | None
-    agent: str | None
-    line: int
-    offset: int
-    field: str
-
-
-class PlaceScan(Struct, frozen=True):
-    """The result for one file. ``problem`` says why it was not, or not completely, searched."""
-
-    findings: list[SecretFinding]
-    bytes: int = 0
-    problem: str | None = None
-    state: ReadState | None = None
 
 
 def secrets_job(setup: tuple[bytes, str]) -> Run:

@@ -10,7 +10,9 @@ Files are listed, not opened, except the config for its projects and the prompt 
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -20,7 +22,6 @@ from msgspec import Struct
 from recollect.errors import InvalidId, NotFound, RecollectError
 from recollect.model.ids import EntryId
 from recollect.model.json.text import loose_object
-from recollect.services.archive.archive import plan_files
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 from recollect.storage.home_walk import scan_logs
@@ -29,6 +30,7 @@ from recollect.system.peek import ReadProblems, is_directory, list_directory, op
 
 PlaceShape = Literal["lines", "document", "text"]
 _LARGEST_CONFIG = 64 << 20
+_NOT_THERE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP))
 _ROLES = {"session": "log", "agent": "agent", "tool-output": "tool-result"}
 
 
@@ -83,6 +85,9 @@ class HomePlaces:
                 yield from self._file(agent.meta_path, "agent", session.id, name)
         yield from self._files(file.tool_results, "tool-result", session=session.id)
         yield from self._file(file.custom_title, "title", session.id)
+        # Only here: listing a whole home does without it, and loading it takes as long as listing half of it.
+        from recollect.services.archive.archive import plan_files
+
         for plan in plan_files(session):
             yield from self._file(plan, "plan", session.id)
         if file.id is not None:
@@ -97,13 +102,13 @@ class HomePlaces:
 
     def _logs(self) -> Iterator[SecretPlace]:
         for log in scan_logs(self.home.root, self._unreadable):
-            path = Path(log.path)
             shape: PlaceShape = "text" if log.role == "tool-output" else "lines"
-            yield SecretPlace(path, _ROLES[log.role], shape, log.size, log.session, log.agent)
+            yield SecretPlace(Path(log.path), _ROLES[log.role], shape, log.size, log.session, log.agent)
+            stem = os.path.splitext(log.path)[0]  # noqa: PTH122 - mostly there is no such file, and no path is made
             if log.role == "agent":
-                yield from self._file(path.with_suffix(".meta.json"), "agent", log.session, log.agent)
+                yield from self._file(f"{stem}.meta.json", "agent", log.session, log.agent)
             elif log.role == "session":
-                yield from self._file(path.with_suffix("") / "custom-title.json", "title", log.session)
+                yield from self._file(f"{stem}/custom-title.json", "title", log.session)
 
     def _by_session(self) -> Iterator[SecretPlace]:
         """Files in directories named after sessions."""
@@ -182,15 +187,19 @@ class HomePlaces:
             yield SecretPlace(path, role, _shape(path, role), found.st_size, session)
 
     def _file(
-        self, path: Path, role: str, session: str | None = None, agent: str | None = None
+        self, named: Path | str, role: str, session: str | None = None, agent: str | None = None
     ) -> Iterator[SecretPlace]:
         try:
-            size = path.stat().st_size if path.is_file() else 0
+            found = os.stat(named)  # noqa: PTH116 - a name is not made a path before there is a file
+        except ValueError:
+            return  # no file can have such a name
         except OSError as cause:
-            self._problems.note(path, cause)
+            if cause.errno not in _NOT_THERE:
+                self._problems.note(Path(named), cause)
             return
-        if size:
-            yield SecretPlace(path, role, _shape(path, role), size, session, agent)
+        if stat.S_ISREG(found.st_mode) and found.st_size:
+            path = Path(named)
+            yield SecretPlace(path, role, _shape(path, role), found.st_size, session, agent)
 
 
 def _shape(path: Path, role: str) -> PlaceShape:

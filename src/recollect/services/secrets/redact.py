@@ -27,8 +27,9 @@ from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import RedactedBytes, redacted_bytes, redacted_line
 from recollect.model.secrets.signed_thoughts import with_plain_thoughts
 from recollect.services.home_guard import kept_by_its_client
-from recollect.services.secrets.file_scan import SecretFinding, line_blocks, scan_place
+from recollect.services.secrets.file_scan import line_blocks, scan_place
 from recollect.services.secrets.fingerprints import Fingerprints
+from recollect.services.secrets.place_results import SecretFinding
 from recollect.services.secrets.places import HomePlaces, PlaceShape, SecretPlace
 from recollect.services.session import Session
 from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan

@@ -17,9 +17,8 @@ from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.needles import digest
 from recollect.services.homes import Home
 from recollect.services.indexing.file_results import file_results
-from recollect.services.secrets.copies import copies
-from recollect.services.secrets.file_scan import PlaceScan, SecretFinding, scan_places
 from recollect.services.secrets.fingerprints import Fingerprints
+from recollect.services.secrets.place_results import PlaceScan, SecretFinding
 from recollect.services.secrets.places import HomePlaces, SecretPlace, distinct
 from recollect.services.session import Session
 from recollect.storage.config.secret_settings import ignored_secrets
@@ -100,6 +99,11 @@ def _results(
                 unknown.append(place)
             else:
                 yield place, msgspec.msgpack.decode(known, type=PlaceScan)
+        if not unknown:
+            return
+        # Only now: loading all that it takes to search is a good part of a scan where nothing changed.
+        from recollect.services.secrets.file_scan import scan_places
+
         is_small = sum(place.size for place in unknown) < _WORTH_A_PROCESS
         count = (1 if is_small else cores()) if processes is None else processes
         # One more process would only wait for another.
@@ -111,6 +115,8 @@ def _results(
 
 
 def _copies(home: Home, sessions: Sequence[Session] | None, data: Path) -> Iterator[SecretPlace]:
+    from recollect.services.secrets.copies import copies
+
     if sessions is None:
         for one in home.homes:
             yield from copies(data, one)
