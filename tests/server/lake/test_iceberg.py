@@ -21,6 +21,7 @@ from recollect.cli.main import main
 from recollect.errors import Busy, UsageError
 from recollect.model.cost.prices import PriceList
 from recollect.server.database.postgres import PostgresDatabase
+from recollect.server.lake import job
 from recollect.server.lake.iceberg import IcebergLake, LakePlace
 from recollect.server.lake.job import LakeJob, LakeJobReport
 from recollect.server.team import TeamCosts
@@ -142,7 +143,8 @@ def test_every_engine_comes_to_the_total_of_team_cost_after_every_run(
     async def scene(made: World, lake: Lake) -> None:
         first = talk(1, 10, 7) + talk(2, 11, 77_777)
         await made.put("s1", first)
-        await made.put("s2", talk(2, 11, 77_777) + talk(3, 12, 31))  # with a copy of a response
+        codex = line(type="foreign-source", agent="codex")
+        await made.put("s2", codex + talk(2, 11, 77_777) + talk(3, 12, 31))  # with a copy of a response
         await made.put("s2", talk(9, 12, 5), key="subagents/agent-x")
         unknown = json.loads(talk(4).splitlines()[1]) | {"timestamp": "no time"}
         unknown["message"]["model"] = "nobody-knows"
@@ -160,8 +162,30 @@ def test_every_engine_comes_to_the_total_of_team_cost_after_every_run(
         sessions = {row["id"]: row for row in lake.rows("sessions")}
         assert sum(row["usd"] for row in sessions.values()) == (await lake.total())[0]
         assert (sessions["s3"]["unpriced_responses"], sessions["s2"]["agents"]) == (1, 1)
+        clients = {name: row["client"] for name, row in sessions.items()}
+        assert clients == {"s1": "claude", "s2": "codex", "s3": "claude"}
         assert [field.name for field in lake.table("messages").spec().fields] == ["day"]
         assert {row["agent"] for row in lake.rows("messages")} == {None, "x"}
+
+    play(postgres, bucket, scene)
+
+
+def test_a_session_that_only_shares_a_response_keeps_what_its_logs_said(
+    postgres: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its logs are not read again: sub-agents and client are those that the lake has."""
+
+    async def scene(made: World, lake: Lake) -> None:
+        codex = line(type="foreign-source", agent="codex")
+        await made.put("s1", codex + talk(1, 10, 7))
+        await made.put("s1", talk(9, 12, 5), key="subagents/agent-x")
+        await lake.run()
+        monkeypatch.setattr(job, "_OVERLAP_MS", -1)  # what was written is not looked at again
+        await made.put("s2", talk(1, 10, 70))  # a better copy
+        report = await lake.run()
+        assert report.sessions == 1
+        found = {row["id"]: (row["client"], row["agents"]) for row in lake.rows("sessions")}
+        assert found == {"s1": ("codex", 1), "s2": ("claude", 0)}
 
     play(postgres, bucket, scene)
 

@@ -456,3 +456,12 @@ def test_a_link_inside_a_lake_is_not_followed(root: Path, export: Export, tmp_pa
         run_sql("SELECT * FROM responses", home=Home(root, data=tmp_path / "data"), lake=lake, limit=0)
     after = state(tmp_path)
     assert [] == [path for path in before if "elsewhere" in path and before[path] != after.get(path)]
+
+
+def test_a_session_names_the_client_that_wrote_it(root: Path, export: Export, tmp_path: Path) -> None:
+    """A copy of another agent's session says so in its first line, as in ``list --json``."""
+    log = log_of(root, 0)
+    log.write_bytes(lines([{"type": "foreign-source", "agent": "codex"}]) + log.read_bytes())
+    export()
+    clients = {row["id"]: row["client"] for row in rows(tmp_path / "lake", "sessions")}
+    assert clients == dict.fromkeys(SESSIONS, "claude") | {SESSIONS[0]: "codex"}

@@ -25,6 +25,7 @@ from recollect.server.database.postgres_lake import DroppedMonths, LakeSession, 
 from recollect.server.database.records import LIVE
 from recollect.server.database.sql_sweep import DAY_MS
 from recollect.server.lake.iceberg import IcebergLake, ReplacedRows
+from recollect.services.foreign.unrecorded import agent_of_log
 from recollect.services.lake.log_rows import LakeTask, LogRows, lake_job
 from recollect.services.lake.rows import RowsBuilder, call_rows, message_rows
 from recollect.services.lake.schema import MESSAGES, RESPONSES, SESSIONS, TOOL_CALLS, pyarrow
@@ -55,9 +56,17 @@ class _ServerLog(NamedTuple):
     session: str
 
 
+class _LoggedFacts(NamedTuple):
+    """What only the logs of a session say of it: how many sub-agents it has, and which client wrote it."""
+
+    agents: int = 0
+    client: str | None = None
+
+
 class _ReadSession(NamedTuple):
     session: LakeSession
     logs: list[tuple[_ServerLog, LogRows]]
+    client: str | None
 
 
 class LakeJob:
@@ -133,10 +142,11 @@ class LakeJob:
             old = ReplacedRows("session", ids, days)
             await asyncio.to_thread(lake.replace, table.name, now, old if is_replacing else None)
         await self._write_responses(usage, states, is_unsure=is_unsure, was_there=was_there)
-        agents = await self._agents(others & set(known))
-        agents |= {one.session.id: sum(rows.agents for _, rows in one.logs) for one in read}
-        dropped = await self._database.lake_dropped(self._org, agents)
-        summed = self._session_rows([*usage, *more], states, agents, dropped)
+        logged = await self._logged(others & set(known))
+        for one in read:
+            logged[one.session.id] = _LoggedFacts(sum(rows.agents for _, rows in one.logs), one.client)
+        dropped = await self._database.lake_dropped(self._org, logged)
+        summed = self._session_rows([*usage, *more], states, logged, dropped)
         built = RowsBuilder(SESSIONS, with_text=self._with_text)
         built.add(iter(summed))
         until = max((one.changed for one in batch), default=0)
@@ -147,15 +157,16 @@ class LakeJob:
         known |= {row[0]: (_moment(row[4]), _moment(row[5])) for row in summed}
         unsure.clear()
 
-    async def _agents(self, sessions: set[str]) -> dict[str, int]:
+    async def _logged(self, sessions: set[str]) -> dict[str, _LoggedFacts]:
         if not sessions:
             return {}
-        rows = await asyncio.to_thread(self._lake.rows, "sessions", ("id", "agents"), sessions)
-        return {row["id"]: row["agents"] or 0 for row in rows}
+        rows = await asyncio.to_thread(self._lake.rows, "sessions", ("id", "agents", "client"), sessions)
+        return {row["id"]: _LoggedFacts(row["agents"] or 0, row["client"]) for row in rows}
 
     async def _read(self, session: LakeSession) -> _ReadSession:
         """The logs of a session, through files: what is not plain is read as a home's logs are."""
         logs: list[tuple[_ServerLog, LogRows]] = []
+        client = None
         for key, lines in await self._database.lake_logs(self._org, session.id):
             log = _ServerLog(f"{session.id}/{key}" if key else session.id, _agent(key), session.id)
             with tempfile.NamedTemporaryFile(prefix="recollect-lake-", suffix=".jsonl") as file:
@@ -164,11 +175,13 @@ class LakeJob:
                 file.flush()
                 task = tuple(LakeTask(file.name, session.id, log.agent))
                 (found,) = await asyncio.to_thread(self._rows_of, task)
+                if not key:
+                    client = await asyncio.to_thread(agent_of_log, tempfile.gettempdir(), file.name)
             rows = LogRows(*found)
             if rows.problem is not None:
                 self._notes.append(f"could not be read: {log.path}")
             logs.append((log, rows))
-        return _ReadSession(session, logs)
+        return _ReadSession(session, logs, client)
 
     def _rows_of(self, task: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         return next(iter(self._read_logs([task])))
@@ -215,7 +228,7 @@ class LakeJob:
         self,
         usage: Iterable[LakeUsage],
         states: dict[str, LakeSession],
-        agents: dict[str, int],
+        logged: dict[str, _LoggedFacts],
         dropped: DroppedMonths,
     ) -> list[tuple[Any, ...]]:
         counted: dict[str, dict[tuple[Any, ...], LakeUsage]] = defaultdict(dict)
@@ -226,7 +239,7 @@ class LakeJob:
                 counted[row.session][row.message, row.key, row.request, row.speaker] = one
         redacted = self._titles()
         rows = []
-        for name, count in sorted(agents.items()):
+        for name, (agents, client) in sorted(logged.items()):
             session = states.get(name)
             if session is None or session.state != LIVE:
                 continue
@@ -246,13 +259,14 @@ class LakeJob:
                     _us(session.first_at),
                     _us(session.last_at),
                     session.bytes,
-                    count,
+                    agents,
                     sum(count for count, _, _ in found),
                     *sums,
                     sum(cost for _, cost, _ in found if cost is not None),
                     None,
                     sum(count for count, cost, _ in found if cost is None),
                     name,
+                    client,
                 )
             )
         return rows

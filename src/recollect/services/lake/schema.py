@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from recollect.errors import MissingExtra
 
-VERSION = 1
+VERSION = 2
 # Where the version of a file is written, in its own metadata.
 VERSION_KEY = b"recollect.lake.version"
 DAY = "day"
@@ -161,6 +161,11 @@ SESSIONS = LakeTable(
         *_MONEY,
         LakeColumn("unpriced_responses", "int", "responses without a price, which are not in the sum"),
         LakeColumn("path", "name", "its log"),
+        LakeColumn(
+            "client",
+            "name",
+            "whose session it is: `claude`, `codex` …, as `agent` of `recollect list --json`",
+        ),
     ),
 )
 TABLES = {table.name: table for table in (RESPONSES, MESSAGES, TOOL_CALLS, SESSIONS)}

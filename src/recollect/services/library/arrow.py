@@ -158,6 +158,7 @@ def session_columns(
             cost.usd if cost else 0,
             cost.unpriced_responses if cost else 0,
             str(one.path),
+            one.agent,
         )
 
     return ArrowColumns(SESSIONS, row)
