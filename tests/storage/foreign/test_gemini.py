@@ -13,6 +13,7 @@ import pytest
 
 import recollect
 from recollect.cli.main import main
+from recollect.services.agents import agents_of
 from recollect.storage.foreign import gemini
 from recollect.storage.foreign.gemini_roots import project_root
 from recollect.storage.foreign.mirror import AgentMirror, originals
@@ -198,6 +199,43 @@ def test_a_directory_is_known_by_its_checksum_in_any_text(
     digest = hashlib.sha256(b"/srv/My App").hexdigest()
     found = project_root(tmp_path / digest, tmp_path, None, text.encode)
     assert found == ("/srv/My App" if is_found else "")
+
+
+def test_sub_agents_are_tied_to_their_calls(samples: dict[str, Sample], tmp_path: Path) -> None:
+    for name in ("gemini-0.38.2", "gemini-0.61.0"):
+        home = recollect.Home(samples[name].home, data=tmp_path / name, index=False)
+        found = [agent for session in home.sessions() for agent in agents_of(session)]
+        assert found
+        assert all(agent.spawned_by for agent in found), name
+
+
+def test_two_sub_agents_of_one_moment_are_told_apart_by_their_prompts(tmp_path: Path) -> None:
+    """0.38 names no sub-agent beside its call. Where the prompts are alike, none is guessed."""
+    session, chats = "0b5c1d3e-0000-4000-8000-000000000001", tmp_path / ".gemini" / "tmp" / "p" / "chats"
+    at = "2026-11-16T09:00:00.000Z"
+    shown = {"isSubagentProgress": True, "agentName": "helper"}
+    prompts = {"c1": "count", "c2": "sort", "c3": "same", "c4": "same"}
+    calls = [
+        {
+            "id": call,
+            "name": "helper",
+            "args": {"query": prompt},
+            "timestamp": "2026-11-16T09:00:09.000Z",
+            "resultDisplay": shown,
+        }
+        for call, prompt in prompts.items()
+    ]
+    answer = {"id": "a1", "timestamp": at, "type": "gemini", "content": "on it", "toolCalls": calls}
+    (chats / session).mkdir(parents=True)
+    document = {"sessionId": session, "projectHash": "0" * 64, "startTime": at, "messages": [answer]}
+    (chats / "session-2026-11-16T09-00-0b5c1d3e.json").write_text(json.dumps(document))
+    for call, prompt in prompts.items():
+        told = {"id": f"q{call}", "timestamp": at, "type": "user", "content": [{"text": prompt}]}
+        below = {"sessionId": f"of{call}", "startTime": at, "messages": [told], "kind": "subagent"}
+        (chats / session / f"of{call}.json").write_text(json.dumps(below))
+    (found,) = recollect.Home(tmp_path / ".gemini", data=tmp_path / "data", index=False).sessions()
+    tied = {agent.id: agent.tool_use_id for agent in agents_of(found)}
+    assert tied == {"ofc1": "c1", "ofc2": "c2", "ofc3": None, "ofc4": None}
 
 
 def test_an_unknown_rewind_drops_everything(tmp_path: Path) -> None:

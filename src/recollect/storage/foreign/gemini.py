@@ -356,11 +356,30 @@ class _FoldedFile:
             results = parts.results(call.get("result"))
             if results:
                 yield edits.with_changes(made.user(voice, results), _edits_of(call))
-            if isinstance(call.get("agentId"), str):
-                self._sent(call)
+            agent = call.get("agentId") or self._agent_of(call, message)
+            if isinstance(agent, str):
+                self._sent(call, agent)
 
-    def _sent(self, call: _GeminiMessage) -> None:
-        agent = str(call["agentId"])
+    def _agent_of(self, call: _GeminiMessage, message: _GeminiMessage) -> str | None:
+        """The sub-agent that a call of 0.37 or 0.38 sent, which does not name it: the one that began while it ran.
+
+        Of several that did, the one whose first prompt is what the call was given.
+        """
+        shown, began, ended = call.get("resultDisplay"), message.get("timestamp"), call.get("timestamp")
+        if not isinstance(shown, dict) or not shown.get("isSubagentProgress") or not isinstance(ended, str):
+            return None
+        found = {}
+        for path in sorted((self._unit.path.parent / self._place.session).glob("*.json")):
+            said = _RECORDS.read(raw := content(path), parsed(raw)).fields
+            if str(began) <= str(said.get("startTime")) <= ended:
+                first = next(_messages_in(said.get("messages")), {})
+                found[path.stem] = _text(first.get("content"))
+        given = call.get("args")
+        asked = given.values() if isinstance(given, dict) else ()
+        meant = [name for name, prompt in found.items() if len(found) == 1 or prompt in asked]
+        return meant[0] if len(meant) == 1 else None
+
+    def _sent(self, call: _GeminiMessage, agent: str) -> None:
         place = self._into.place(agent, "", session=self._place.session, agent=agent)
         self._into.note_agent(place, {"toolUseId": call.get("id"), "description": call.get("description")})
 
