@@ -12,6 +12,17 @@ from tests.browser.conftest import Place
 from tests.browser.home import LONG, RICH, SENT, SNAPSHOT, WINDOWS
 from tests.surfaces.case import Case
 
+TOKENS = dict.fromkeys(
+    (
+        "input_tokens",
+        "output_tokens",
+        "cache_write_5m_tokens",
+        "cache_write_1h_tokens",
+        "cache_read_tokens",
+        "web_searches",
+    ),
+    1,
+)
 BLOCK = {"responses": 1, "messages": 1, "unpriced_responses": 0, "is_active": False}
 
 
@@ -108,6 +119,52 @@ def test_a_bar_of_commits_leads_to_commits_and_one_of_edits_to_edits(
             assert page.do("wait", selector="dialog[open] h2") == f"{day['day']}: {work}"
             page.do("press", keys=["Escape"])
             page.do("gone", selector="dialog[open]", text="")
+    finally:
+        page.do("honest")
+
+
+def test_rows_of_cost_lead_to_their_sessions(page: Chromium) -> None:
+    """A tool to the sessions that called it, a repository to its list, a sub-agent to its own conversation."""
+    page.do("go", hash="#/cost?since=all&by=tool", wait=".cost tbody .linkish")
+    page.do("click", selector=".cost tbody .linkish")
+    page.do("click", selector=".behind a")
+    page.do("wait", selector=".talk .head")
+    page.do("go", hash="#/cost?since=all&by=repo", wait=".cost tbody a:has-text('till')")
+    page.do("click", selector=".cost tbody a", text="till")
+    page.do("wait", selector=".sums", text="1 session")
+    assert page.do("attribute", selector="[data-session]", name="data-session") == WINDOWS
+    page.do("go", hash="#/cost?since=all&by=agent", wait=".cost tbody tr a")
+    links = {
+        page.do("attribute", selector=f".cost tbody tr:nth-child({row}) a", name="href") for row in (1, 2)
+    }
+    assert len([one for one in links if "?a=" in one]) == 1
+    assert links - {one for one in links if "?a=" in one} == {"#/sessions"}
+
+
+def test_cost_says_what_is_uncertain_once_in_dollars_and_that_there_is_more(page: Chromium) -> None:
+    """The great sum has what is known and that something has no price."""
+    row = {"day": "2026-11-15", "model": "claude-opus-4-5", "cost_usd": "335.66", **TOKENS, **BLOCK}
+    body = {
+        "by": ["day"],
+        "mode": "calculate",
+        "timezone": "local",
+        "rows": [row],
+        "totals": {**row, "unpriced_responses": 2},
+        "unpriced": [{"model": "new-model", "responses": 2, **TOKENS}],
+        "uncertain": [
+            {"model": "claude-opus-4-5", "responses": 3, "output_tokens": 9, "cost_usd": "12.30"},
+            {"model": "new-model", "responses": 2, "output_tokens": 9, "cost_usd": "0"},
+        ],
+        "gone": 0,
+        "notes": [],
+    }
+    page.do("pretend", path="/api/cost", body=body)
+    try:
+        page.do("go", hash="#/cost?since=all", wait=".cost .doubts")
+        assert page.do("wait", selector=".cost .figures .big .money") == "$335.66 + unpriced"
+        told = page.do("wait", selector=".cost")
+        assert [told.count("lower bound"), told.count("$12.30 of opus 4.5")] == [1, 1]
+        assert "In no amount, because no price is known: new-model (2 responses)." in told
     finally:
         page.do("honest")
 

@@ -151,7 +151,8 @@ def test_uncertain_counts_are_said() -> None:
     """Client 2.1.30 wrote the output of the stream's start: it is counted, and named as uncertain."""
     found = report([one(output=3, variant=UNCERTAIN), one()])
 
-    assert (UncertainUsage(SONNET, 1, 3),) == found.uncertain
+    # A million in at $3, three tokens out at $15 a million: what is in the sum, in pico-dollars.
+    assert (UncertainUsage(SONNET, 1, 3, pico_usd=3_000_045_000_000),) == found.uncertain
 
 
 # --- records ----------------------------------------------------------------------------------------

@@ -1218,6 +1218,7 @@ export interface UncertainModelDocument {
   model: string
   responses: number
   output_tokens: number
+  cost_usd: string
   versions?: string[]
 }
 

@@ -184,6 +184,7 @@ class UncertainUsage(Struct, frozen=True):
     responses: int
     output_tokens: int
     versions: tuple[str, ...] = ()
+    pico_usd: int = 0  # what is in the totals for them: a lower bound
 
 
 class CostReport(Struct, frozen=True):
@@ -357,7 +358,7 @@ class CostAggregator:
                 for model, counts in sorted(self._unpriced.items())
             ),
             tuple(
-                UncertainUsage(model, counts[0], counts[1])
+                UncertainUsage(model, counts[0], counts[1], pico_usd=counts[2])
                 for model, counts in sorted(self._uncertain.items())
             ),
             gone,
@@ -387,7 +388,7 @@ class CostAggregator:
             tally.unrecorded += unrecorded
         if one.variant & UNCERTAIN and one.responses:
             tally.uncertain += one.responses
-            _grow(self._uncertain, one.model or NO_MODEL, (one.responses, one.output))
+            _grow(self._uncertain, one.model or NO_MODEL, (one.responses, one.output, pico))
         if one.timed:
             tally.timed += one.timed
             tally.timed_ms += one.timed_ms

@@ -90,6 +90,7 @@ class UncertainModelDocument(Struct, frozen=True):
     model: str
     responses: int
     output_tokens: int
+    cost_usd: str
     versions: tuple[str, ...] | UnsetType = UNSET
 
 
@@ -122,7 +123,9 @@ def cost_document(report: CostReport, rows: Sequence[CostRow], timezone: str | N
             for one in report.unpriced
         ],
         uncertain=[
-            UncertainModelDocument(one.model, one.responses, one.output_tokens, one.versions or UNSET)
+            UncertainModelDocument(
+                one.model, one.responses, one.output_tokens, exact(one.pico_usd), one.versions or UNSET
+            )
             for one in report.uncertain
         ],
         gone=report.gone,
