@@ -1,6 +1,6 @@
 """The scan engine (Vectorscan): all needles in one pass over a block, at memory speed.
 
-The engine compiles its expressions for the processor at hand, which takes more than a second. So it is used
+The engine compiles its expressions for the processor at hand, which takes half a second. So it is used
 only once ``use`` was given a compiled database; until then, and on platforms without the library, the
 prefilter works without it and finds the same.
 """

@@ -1,6 +1,6 @@
 """The compiled scan engine, kept beside the index.
 
-Compiling takes the better part of a second, loading takes milliseconds. So it is compiled once, when there is much to search, and
+Compiling takes half a second, loading takes milliseconds. So it is compiled once, when there is much to search, and
 kept; its name says for which expressions, library and processor. Any failure means working without it.
 """
 
