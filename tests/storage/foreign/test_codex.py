@@ -371,8 +371,12 @@ def test_an_unknown_record_is_kept_shown_as_unknown_and_hides_nothing(
     report = found.check()
     (unknown,) = (finding for finding in report.findings if finding.code == "unknown-type")
     assert unknown.what == "type 'codex:hologram' (and 1 more such lines)"
-    assert main(["--home", str(home), "--data", str(tmp_path / "data"), "show", thread]) == 0
-    assert "2 records are not known and not shown" in capsys.readouterr().err
+    for words in (["show", thread], ["show", "--json", thread], ["tree", thread], ["tree", "--json", thread]):
+        assert main(["--home", str(home), "--data", str(tmp_path / "data"), *words]) == 0
+        assert "2 records are not known and not shown" in capsys.readouterr().err, words
+    written = ["export", thread, "--format", "html", "--output", str(tmp_path / "page.html")]
+    assert main(["--home", str(home), "--data", str(tmp_path / "data"), *written]) == 0
+    assert "2 unknown records" in (tmp_path / "page.html").read_text()
     assert found.costs().totals.responses == 0
 
 

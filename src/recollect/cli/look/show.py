@@ -36,6 +36,7 @@ from recollect.cli.terminal.homes import named_hit
 from recollect.cli.terminal.numbers import NumberedHit
 from recollect.cli.terminal.pager import paged
 from recollect.cli.terminal.text import counted, shortened, visible
+from recollect.cli.terminal.unknown_records import tell_unknown
 from recollect.errors import DamagedData, NotFound, UsageError
 from recollect.model.blocks import blocks_of
 from recollect.model.conversation.conversation import Conversation, Message, Messages
@@ -129,7 +130,7 @@ def run(options: Namespace) -> int:
         tell_damage(damage)
     _tell_pending(session)
     _tell_links(session)
-    _tell_unknown(session)
+    tell_unknown(session)
     if options.tools == ToolDetail.FULL:
         _tell_kept_results(session)
     return DamagedData.exit_code if damage and options.strict else 0
@@ -159,21 +160,6 @@ def _tell_links(session: Session) -> None:
         output.note(f"recollect: goes on in session {visible(session.glance.continued_in)}")
     if session.glance.bridge_session:
         output.note(f"recollect: controlled through session {visible(session.glance.bridge_session)}")
-
-
-def _tell_unknown(session: Session) -> None:
-    """Records of another agent that no one could read: they are kept, and are no part of the conversation."""
-    if session.agent not in AGENTS:
-        return
-    mark = f'{{"type":"{session.agent}:'.encode()
-    with session.path.open("rb") as log:
-        unknown = sum(line.startswith(mark) for line in log)
-    if unknown:
-        are = "record is" if unknown == 1 else "records are"
-        output.note(
-            f"recollect: {unknown:,} {are} not known and not shown;"
-            f" `recollect check {visible(session.id)}` names them"
-        )
 
 
 def _check(options: Namespace) -> None:

@@ -21,6 +21,7 @@ from recollect.cli.terminal import conversation_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, when
 from recollect.cli.terminal.homes import named_session
 from recollect.cli.terminal.text import counted, shortened, visible
+from recollect.cli.terminal.unknown_records import tell_unknown
 from recollect.errors import UsageError
 from recollect.model.conversation.agents import SubAgent
 from recollect.model.conversation.conversation import Message, spoken
@@ -67,9 +68,10 @@ def run(options: Namespace) -> int:
         return 0
     if options.json:
         output.print_json(_document(session))
-        return 0
-    for line in _lines(session):
-        output.say(line)
+    else:
+        for line in _lines(session):
+            output.say(line)
+    tell_unknown(session)
     return 0
 
 

@@ -35,6 +35,7 @@ from recollect.services.export.html_message import MessageWriter
 from recollect.services.export.html_project import ProjectRow, project_page
 from recollect.services.export.html_source import ExportAgents, ExportSource
 from recollect.services.export.html_turns import plural
+from recollect.services.foreign.unknown_records import unknown_records
 from recollect.services.homes import Home
 from recollect.services.list import ListedSession, ListQuery
 from recollect.services.page.conversation import ViewMessages
@@ -264,6 +265,7 @@ def _summary(source: ExportSource, message_view: ViewMessages, agents: ExportAge
             ("Messages", _counted(source.messages, "message")),
             ("Responses", _counted(source.cost.responses, "response")),
             ("Damaged lines", _counted(len(source.damage), "damaged line")),
+            ("Unknown records", _counted(unknown_records(session), "unknown record")),
             ("Agents", _counted(len(agents.numbers), "sub-agent")),
             ("Session", f"session {session.id}"),
         ]
