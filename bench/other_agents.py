@@ -39,7 +39,8 @@ def run() -> list[Row]:
             taken = in_turns(
                 ROUNDS, **{name: partial(_fresh, home, scratch, *command) for name, home in homes.items()}
             )
-            rows += [_row(what, name, homes[name], taken[name], taken["claude"]) for name in homes]
+            own = taken["claude"].cpu * 1000 / _megabytes(homes["claude"])
+            rows += [_row(what, name, homes[name], taken[name], taken["claude"], own) for name in homes]
     return rows
 
 
@@ -49,8 +50,12 @@ def _fresh(home: Path, scratch: Path, *command: str) -> Taken:
     return recollect(home, data, plain_environment(scratch / "user"), *command)
 
 
-def _row(what: str, name: str, home: Path, taken: Taken, claude: Taken) -> Row:
-    size = sum(path.stat().st_size for path in home.rglob("*") if path.is_file()) / 1e6
+def _megabytes(home: Path) -> float:
+    return sum(path.stat().st_size for path in home.rglob("*") if path.is_file()) / 1e6
+
+
+def _row(what: str, name: str, home: Path, taken: Taken, claude: Taken, own: float) -> Row:
+    size = _megabytes(home)
     share, each = taken.cpu / claude.cpu, taken.cpu * 1000 / size
     figures = f"{seconds(taken.cpu)} = {each:.0f} ms a MB"
     title = f"{what}: {name}, {size:.0f} MB, CPU"
@@ -62,6 +67,7 @@ def _row(what: str, name: str, home: Path, taken: Taken, claude: Taken) -> Row:
         f"<= {SHARE} of Claude's, {MEMORY / 1e6:.0f} MB",
         share <= SHARE and taken.memory <= MEMORY,
         taken,
+        f"{each / own:.1f} of Claude's for a MB",
     )
 
 
