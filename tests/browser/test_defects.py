@@ -152,6 +152,62 @@ def test_an_error_of_the_page_speaks_of_no_options_of_a_command(pretending: Chro
     assert ["it is busy" in told, "--force" in told] == [True, False]
 
 
+def test_the_button_of_homes_unfolds_what_was_found_and_folds_it_again(pretending: Chromium) -> None:
+    do = pretending.do
+    do("go", hash="#/health", wait=".health .lines")
+    health = do("answer", path="/api/health")
+    finding = {"code": "E07", "severity": "warning", "what": "Odd", "fix": "Look at it", "path": "/srv/odd"}
+    do("pretend", path="/api/health", body={**health, "homes": {"findings": [finding]}})
+    do("go", hash="#/sessions", wait=".list .row")
+    do("go", hash="#/health", wait=".lines li:has-text('Homes')")
+    line = ".lines li:has-text('Homes')"
+    assert do("count", selector=f"{line} details[open]") == 0
+    do("click", selector=f"{line} .do button")
+    assert "Odd" in do("wait", selector=f"{line} details[open] li")
+    do("click", selector=f"{line} .do button")
+    assert do("count", selector=f"{line} details[open]") == 0
+
+
+def test_settings_say_that_an_address_ends_and_how_one_stays(pretending: Chromium) -> None:
+    do = pretending.do
+    do("go", hash="#/settings", wait=".settings .card")
+    told = do("wait", selector=".settings")
+    assert ["This address ends with the command" in told, "recollect web --remember" in told] == [True, True]
+    me = do("answer", path="/api/me")
+    do("pretend", path="/api/me", body={**me, "is_remembered": True})
+    do("reload", wait=".settings .card")
+    told = do("wait", selector=".settings")
+    assert ["This address stays" in told, "recollect web --forget" in told] == [True, True]
+    assert "--remember" not in told
+
+
+def test_an_axis_names_the_year_where_there_are_several(pretending: Chromium) -> None:
+    do = pretending.do
+    do("go", hash="#/home?since=all", wait=".home .figure")
+    stats = do("answer", path="/api/stats")
+    day = stats["days"][-1]
+    chart = ".home .card:has-text('Cost by day') svg text"
+    for first, pattern in (("2025-12-20", "^2025-12-[0-9]{2}$"), ("2026-01-02", "^01-[0-9]{2}$")):
+        days = [{**day, "day": first}, {**day, "day": "2026-01-09"}]
+        do("pretend", path="/api/stats", body={**stats, "days": days})
+        do("go", hash="#/sessions", wait=".list .row")
+        do("go", hash="#/home?since=all", wait=f"{chart}:text-matches('{pattern}')")
+        do("honest")
+
+
+def test_a_server_that_goes_on_the_way_to_cost_is_said_and_cost_comes_by_itself(page: Chromium) -> None:
+    page.do("wait", selector=".list .row")
+    page.do("offline", on=True)
+    try:
+        page.do("go", hash="#/cost?since=all", wait=".gone")
+        told = page.do("wait", selector="main")
+        assert ["does not answer" in told, "preload" in told.lower()] == [True, False]
+    finally:
+        page.do("offline", on=False)
+    page.do("wait", selector=".cost .figures .money")
+    page.do("gone", selector=".gone", text="does not answer")
+
+
 def _meet(one: dict[str, float], other: dict[str, float]) -> bool:
     across = one["x"] < other["x"] + other["width"] and other["x"] < one["x"] + one["width"]
     return across and one["y"] < other["y"] + other["height"] and other["y"] < one["y"] + one["height"]

@@ -284,6 +284,8 @@ export async function fileLinks({ page }, { most }) {
 }
 const location = (page) => new URL(page.url()).hash.split('?')[0]
 
+/** What the server answers at a path. */
+export const answer = ({ page }, { path }) => page.evaluate((at) => fetch(at).then((found) => found.json()), path)
 /** Answer one path of the server with a document until `honest`. */
 export const pretend = ({ page }, { path, status, body }) => page.route((url) => url.pathname === path, (route) => route.fulfill({ status: status ?? 200, contentType: 'application/json', body: JSON.stringify(body) }))
 /** The answer of one address waits until it is let go. */
