@@ -57,7 +57,7 @@ def client_parts(text: str) -> list[ClientPart]:
 
 
 def own_words(text: str) -> str:
-    """What a person said in the beginning of a text, a slash command as it was typed; all of it where nobody did."""
+    """What a person said in the beginning of a text, a slash command as it was typed; the whole text if no person spoke."""
     parts = [part for part in client_parts(text) if part.kind in ("text", "command", "shell")]
     said = [_CUT_OFF.sub("", part.text).rstrip() if part.kind == "text" else part.text for part in parts]
     return "\n".join(filter(None, said)) or text
