@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recollect.cli.spend.statusline import index_place
-from recollect.cli.terminal.homes import chosen_homes
+from recollect.cli.terminal.homes import choose, chosen_homes
 from recollect.errors import NotFound
 from recollect.index.location import refreshed_at
 from recollect.services.homes import Home
@@ -42,6 +42,7 @@ def somewhere(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -
     for name in (".claude", "xdg-config/claude", ".config/claude", "named"):
         (own_home / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
+    choose(None, ())  # a command that another test ran in this process may have chosen agents
     return tmp_path
 
 
