@@ -18,7 +18,9 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
 
 from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
@@ -27,6 +29,8 @@ from recollect.cli.terminal.text import counted, padded, size, visible
 from recollect.errors import UsageError
 from recollect.model.ids import short_id
 from recollect.services.documents.secrets import scan_document
+from recollect.services.home_guard import kept_by_its_client
+from recollect.services.homes import Home
 from recollect.services.secrets import scan as scan_service
 from recollect.services.secrets.place_results import SecretFinding
 from recollect.services.secrets.scan import SecretScan
@@ -71,13 +75,21 @@ def run(options: Namespace) -> int:
         output.print_json(scan_document(found, seconds))
     else:
         _tell(options, found, seconds)
-    for note in found.notes:
+    for note in (*_of_other_agents(home, found), *found.notes):
         output.note(note)
     for path, reason in found.problems[:_PROBLEMS_SHOWN]:
         output.note(visible(f"could not be read: {path}: {reason}"))
     if len(found.problems) > _PROBLEMS_SHOWN:
         output.note(f"… and {len(found.problems) - _PROBLEMS_SHOWN:,} more: --json lists all")
     return _UNREADABLE if found.problems else int(bool(found.findings))
+
+
+def _of_other_agents(home: Home, found: SecretScan) -> Iterator[str]:
+    """What was found in our copy of another agent's home is in that home too, which no command of ours changes."""
+    for one in home.homes:
+        said = kept_by_its_client(one)
+        if said and any(Path(finding.path).is_relative_to(one.root) for finding in found.findings):
+            yield visible(f"{one.root}: {said}, and have these secrets too")
 
 
 def _tell(options: Namespace, found: SecretScan, seconds: float) -> None:
