@@ -43,6 +43,7 @@ _QUAINT = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
 
 def _texts() -> list[Path]:
     found = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.py")]
+    found += [path for end in ("svelte", "ts", "css") for path in ROOT.glob(f"web/src/**/*.{end}")]
     return [path for path in found if path.is_file()]
 
 

@@ -237,6 +237,9 @@ def test_panes_are_resized_and_place_folds_stars_and_pins_are_there_after_everyt
     for way in (_through_back, _through_reload, _through_a_restart):
         way(tour)
         assert tour.do("isInSight", uuid=place), way.__name__
+        if not tour.look.is_phone:
+            tour.wait(".prompts .isNow .money")
+            tour.do("inside", selector=".prompts .isNow", of=".panel .inside")
     tour.seen("place")
     assert tour.do("inTab", url=address, uuid=place, selector=".messages article")
     tour.do("inTab", url=f"{tour.host.base}#/s/{RICH}", selector='[data-call="toolu_2"]')
@@ -275,6 +278,7 @@ def _panes(tour: Tour) -> None:
 def _outline_follows(tour: Tour) -> None:
     tour.outline()
     now = tour.wait(".prompts .isNow .t")
+    tour.do("inside", selector=".prompts .isNow", of=".panel .inside")
     tour.seen("outline")
     tour.away()
     first = re.match(r"Message (\d+)\.", now)

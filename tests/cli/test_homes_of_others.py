@@ -196,7 +196,9 @@ def test_only_our_copy_of_a_session_is_redacted_or_removed_and_that_is_said(
     assert "stay as they are" not in capsys.readouterr().err  # nothing to redact
     for agent, says_so in (("codex", True), ("gemini", False)):
         assert main(["scan", SESSIONS[agent]]) == int(says_so)
-        assert says_so == (f"the files of {agent} itself stay as they are, and have" in capsys.readouterr().err)
+        assert says_so == (
+            f"the files of {agent} itself stay as they are, and have" in capsys.readouterr().err
+        )
 
 
 @pytest.mark.parametrize(

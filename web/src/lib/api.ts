@@ -21,7 +21,7 @@ let signedOut: (problem: Refused) => void = () => {}
 /** What happens when a member's token is no longer good, whichever request learns of it. */
 export const onSignedOut = (run: (problem: Refused) => void): void => void (signedOut = run)
 
-/** A hint about options of a command helps nobody on a page. */
+/** A hint about options of a command is of no use on a page. */
 const forPage = (hint: string): string => (/(^|[\s`(])--[a-z]/.test(hint) ? '' : hint)
 
 async function read(answer: Response): Promise<unknown> {

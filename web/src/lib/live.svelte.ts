@@ -9,14 +9,14 @@ const listeners = new Set<Told>()
 let last: SessionChangesDocument | null = null
 let events: EventSource | undefined
 
-/** Hear of changes as long as somebody listens; the newest news comes at once. */
+/** Tells of changes as long as anything listens; a new listener gets the newest at once. */
 export function onEvent(run: Told): () => void {
   listeners.add(run)
   if (last) run(last, true)
   return () => listeners.delete(run)
 }
 
-/** Open the stream once somebody is let in. */
+/** Open the stream once the browser is signed in. */
 export function listen(): void {
   events?.close()
   let isFirst = true
@@ -54,7 +54,7 @@ function back(): void {
 }
 
 let isAsking = false
-/** The stream broke or a request failed: ask until somebody answers. */
+/** The stream broke or a request failed: ask until the server answers. */
 export async function lost(): Promise<void> {
   if (isAsking) return
   isAsking = true

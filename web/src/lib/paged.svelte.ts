@@ -5,7 +5,7 @@ import { SvelteMap } from 'svelte/reactivity'
 export class Paged<T> {
   readonly pages = new SvelteMap<number, T[]>()
   problem = $state<unknown>(null)
-  /** How long the list is, where that is known: nobody asks beyond it. */
+  /** How long the list is, if known: nothing beyond it is asked for. */
   limit = Infinity
   private wanted = new Set<number>()
   private used: number[] = []

@@ -1,4 +1,4 @@
-// Where somebody stopped reading each session: kept in this browser, so that back, reload, tabs and restarts return there.
+// Where reading of each session stopped: kept in this browser, so that back, reload, tabs and restarts return there.
 
 import { go, link, route } from './route.svelte'
 

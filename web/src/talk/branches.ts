@@ -7,7 +7,7 @@ export interface Limb {
   below: Limb[]
 }
 
-/** Branches that somebody took. What ends where a compaction began is a chapter of the same story, no branch of it. */
+/** Branches that were taken. What ends where a compaction began is a chapter of the same story, no branch of it. */
 export function forksOf<T extends { leaf: string; active: boolean }>(branches: T[], compactions: { before: string | null }[]): T[] {
   const ends = new Set(compactions.map((one) => one.before))
   return branches.filter((one) => one.active || !ends.has(one.leaf))
