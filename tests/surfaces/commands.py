@@ -211,4 +211,15 @@ def cents(one: Record) -> str:
     amount = Decimal(str(one["cost_usd"]))
     if not amount and one["is_unpriced"]:
         return "-"
-    return f"${amount.quantize(Decimal('0.01'), ROUND_HALF_UP):,}"
+    return written(amount)
+
+
+def written(amount: Decimal, smallest: str = "0.01") -> str:
+    """Dollars, to so many places."""
+    return f"${amount.quantize(Decimal(smallest), ROUND_HALF_UP):,}"
+
+
+def fine_cents(one: Record) -> str:
+    """The same on pages, which show single sessions: below ten cents with four places."""
+    amount = Decimal(str(one["cost_usd"]))
+    return written(amount, "0.0001") if 0 < amount < Decimal("0.1") else cents(one)

@@ -9,7 +9,7 @@ from typing import Any
 
 from recollect.cli.terminal.text import visible
 from tests.surfaces.case import Case
-from tests.surfaces.commands import UNKNOWN_COST, cents, used
+from tests.surfaces.commands import UNKNOWN_COST, fine_cents, used
 from tests.surfaces.record import (
     TOKENS,
     UNRECORDED,
@@ -168,4 +168,4 @@ def _used(one: Record) -> str:
         ("out", one["output_tokens"]),
     ]
     tokens = ", ".join(f"{name} {count:,}" for name, count in parts if count) or "no"
-    return f"{tokens} tokens, {'no usage recorded: cost unknown' if one[UNRECORDED] else cents(one)}"
+    return f"{tokens} tokens, {'no usage recorded: cost unknown' if one[UNRECORDED] else fine_cents(one)}"

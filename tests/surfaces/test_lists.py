@@ -21,6 +21,7 @@ from recollect.services.overview import overview
 from recollect.system.locations import home_at
 from tests.small_home import prompt, put, reply, said
 from tests.surfaces.case import Case
+from tests.surfaces.commands import fine_cents
 from tests.web.pages import Browser, served
 
 _NAMES = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(1, 5)]
@@ -131,8 +132,8 @@ def test_what_only_the_archive_has_is_told_alike(case: Case) -> None:
     assert (told["cost_usd"], None, False) == (shown["cost_usd"], shown["expires_at"], shown["live"])
     at = dt.datetime.fromisoformat(told["last_at"])
     assert [f"{told['title']} archived", f"{at:%Y-%m-%d %H:%M} UTC"] == [title, last]
-    amount = Decimal(told["cost_usd"]).quantize(Decimal("0.01"))
-    assert [str(told["messages"]), str(told["agents"]), f"${amount}"] == [messages, agents, cost]
+    amount = fine_cents({**told, "is_unpriced": False})
+    assert [str(told["messages"]), str(told["agents"]), amount] == [messages, agents, cost]
     assert (0, 0) < (told["messages"], Decimal(told["cost_usd"]))
 
 

@@ -5,10 +5,11 @@ import { createRequire } from 'node:module'
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 export async function open({ context, page, seen }, { url }) {
-  seen.requests.length = seen.problems.length = seen.dialogs = 0
   // Each test begins where nobody has read yet, and with the look the page has by itself, whatever the one before left.
   // Cleared only when the old page is gone: until then it remembers places and folds.
   await page.goto('about:blank')
+  // A page whose server has gone asks for it again and again, until it is left.
+  seen.requests.length = seen.problems.length = seen.dialogs = 0
   const session = await context.newCDPSession(page)
   await session.send('Storage.clearDataForOrigin', { origin: new URL(url).origin, storageTypes: 'local_storage' })
   await session.detach()

@@ -378,7 +378,8 @@ def test_uncertain_counts_are_said(own_home: Path, capsys: pytest.CaptureFixture
     found = document(capsys)
     main(["cost", "--explain"])
 
-    assert [{"model": HAIKU, "responses": 1, "output_tokens": 1}] == found["uncertain"]
+    counted = {"model": HAIKU, "responses": 1, "output_tokens": 1}
+    assert [{**counted, "cost_usd": found["totals"]["cost_usd"]}] == found["uncertain"]
     assert "(client 2.1.30)" in capsys.readouterr().err
 
 

@@ -209,8 +209,12 @@ def _reading(session: Session, options: Namespace) -> _ShowDocument:
 
 
 def _of_another_dialect(session: Session, options: Namespace, problem: NotFound) -> _ShowDocument:
-    """A log in our flat dialect is shown too, and it is said that the client loads nothing of it."""
-    converted = [] if options.branch or options.api else whole_session.converted_sections(session)
+    """A log in our flat dialect is shown to people too, and it is said that the client loads nothing of it.
+
+    Documents are about what the client loads, and have no messages of it on any surface.
+    """
+    is_exact = options.branch or options.api or options.json
+    converted = [] if is_exact else whole_session.converted_sections(session)
     if not converted:
         raise problem
     output.note(f"recollect: {visible(problem.message)}; this is what recollect reads of it")

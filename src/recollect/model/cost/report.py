@@ -186,6 +186,11 @@ class UncertainUsage(Struct, frozen=True):
     versions: tuple[str, ...] = ()
     pico_usd: int = 0  # what is in the totals for them: a lower bound
 
+    @property
+    def usd(self) -> Decimal:
+        """What is in the totals for them, in dollars, exact."""
+        return usd(self.pico_usd)
+
 
 class CostReport(Struct, frozen=True):
     """The answer to what things cost. ``gone``: sessions that were deleted but are still in the totals.
