@@ -122,7 +122,7 @@ class Home:
         if not self.homes and _existing_file(name) is None and not self._archived(name):
             looked = ", ".join(str(root.path) for root in self.roots) or usual_places(os.environ)
             raise NotFound(
-                f"session {name!r}: there is no Claude home at {looked}",
+                f"session {name!r}: there is no home of an agent at {looked}",
                 hint="name one with --home DIR, or try the built-in sample with --home :sample",
             )
         if name == "@last":

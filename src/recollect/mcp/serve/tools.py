@@ -286,7 +286,7 @@ class RecallTools:
     def _not_ready(self) -> RecollectError:
         if not self._index.homes:
             return UsageError(
-                "there is no Claude home on this machine", hint="start a session first, then ask again"
+                "there is no home of an agent on this machine", hint="start a session first, then ask again"
             )
         if self._index.refused and self._index.state == "none":
             return UsageError(
