@@ -323,7 +323,7 @@ def test_without_an_index_it_says_that_one_is_built(tmp_path: Path) -> None:
     made._index.homes = ()
     text, is_error = made.recall({"question": "anything"})
     assert is_error
-    assert "no Claude home" in text
+    assert "no home of an agent" in text
 
 
 def test_an_index_that_was_replaced_or_is_damaged_is_opened_again(home: Path) -> None:
