@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from tests.browser.home import HOSTILE, hostile, own
 from tests.browser.test_hostile import stays_text
 from tests.server.team_page import PageServer
 from tests.server.world import after
+from tests.server.world import reply as priced
 from tests.small_home import ONE, TALK, TWO, lines, prompt
 
 TALKED = lines(TALK)
@@ -151,6 +153,31 @@ def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -
     do("reload", wait=".signin")
     assert do("count", selector=".sessions") == 0
     assert do("problems") == []
+
+
+@pytest.mark.slow
+def test_the_first_figures_of_a_member_are_the_server_s(chromium: Chromium, team: Team) -> None:
+    """Nothing has to be copied first: the very first total, the list and Cost have every response the server counts."""
+    for number in range(30):
+        session = f"00000000-0000-4000-9000-{number:012d}"
+        team.put(session, priced(f"msg_{session}", f"req_{session}", output=9_000, uuid=f"a-{number}"))
+    headers = {"Authorization": f"Bearer {team.secret}"}
+    total = httpx.get(f"{team.url}/v1/cost?by=person", headers=headers).json()["total"]
+    assert total["responses"] > 30
+    wanted = f"${Decimal(total['usd']).quantize(Decimal('0.01'))}"
+
+    do = chromium.do
+    do("open", url=team.url)
+    do("fill", selector=".signin input", text=team.secret)
+    do("click", selector=".signin button")
+    first = do("wait", selector=".home .figure", text="All time")
+    assert [wanted in first, f"{total['responses']} responses" in first] == [True, True]
+    do("go", hash="#/sessions")
+    do("wait", selector=".list .row")
+    assert wanted in do("wait", selector="main", text="32 sessions")
+    do("go", hash="#/cost?since=all")
+    assert wanted in do("wait", selector="main", text=f"exactly ${total['usd']}")
+    assert team.copies() == []
 
 
 @pytest.mark.slow
