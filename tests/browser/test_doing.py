@@ -43,6 +43,21 @@ def test_a_fork_is_planned_made_and_opened(opened: Place, page: Chromium) -> Non
     new.unlink()
 
 
+def test_a_directory_typed_while_the_first_is_looked_up_stays(page: Chromium, tmp_path: Path) -> None:
+    """The late answer must neither replace it nor offer to restore elsewhere."""
+    page.do("go", hash=f"#/s/{EDITED}/files", wait=".version .facts")
+    page.do("hold", path="/api/directories")
+    page.do("click", selector=".version button", text="Restore")
+    page.do("fill", selector="dialog input[required]", text=str(tmp_path))
+    page.do("release", path="/api/directories")
+    page.do("wait", selector="dialog .checked", text="will be written")
+
+    assert page.do("count", selector="dialog button.primary:enabled:has-text('Restore')") == 0
+    page.do("honest")
+    page.do("click", selector="dialog button", text="Look there")
+    page.do("wait", selector="dialog .checked", text=str(tmp_path))
+
+
 def test_a_version_of_a_file_is_restored_after_a_check_and_taken_back(page: Chromium, tmp_path: Path) -> None:
     """A directory is picked, the check says what will be written, and only then it is; Undo removes it again."""
     (tmp_path / "out").mkdir()
