@@ -37,7 +37,7 @@ def host(chromium: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture
 def tour(chromium: Chromium, host: Host, request: pytest.FixtureRequest) -> Tour:
-    """One capability at one look, where nobody has read yet."""
+    """One capability at one look, with no place remembered yet."""
     name, look = request.param
     chromium.do("size", width=look.width, height=HEIGHTS[look.width])
     chromium.do("theme", scheme=look.scheme)
@@ -91,7 +91,7 @@ def test_a_search_keeps_its_filters_lands_on_the_hit_and_back_finds_the_results_
 
 
 def _unfolded_results(tour: Tour) -> None:
-    """All hits of a session were unfolded and scrolled through: whoever comes back finds them so."""
+    """All hits of a session were unfolded and scrolled through: coming back finds them so."""
     tour.go("#/sessions?q=message", "[data-hit]")
     tour.tap(".group .more")
     tour.do("scrollTo", selector=".found", top=700)

@@ -18,7 +18,7 @@ LISTED, DRAWER, ONE_COLUMN = 1180, 760, 900
 
 
 class Look(NamedTuple):
-    """How somebody looks at the page."""
+    """A width and a theme of the page."""
 
     width: int
     scheme: str

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 export async function open({ context, page, seen }, { url }) {
-  // Each test begins where nobody has read yet, and with the look the page has by itself, whatever the one before left.
+  // Each test begins with no place remembered, and with the look the page has by itself, whatever the one before left.
   // Cleared only when the old page is gone: until then it remembers places and folds.
   await page.goto('about:blank')
   // A page whose server has gone asks for it again and again, until it is left.
@@ -302,7 +302,7 @@ export const release = async ({ page }, { path }) => {
 }
 export const honest = ({ page }) => page.unrouteAll({ behavior: 'wait' })
 
-/** Bytes of JavaScript's heap that are in use, after what nobody needs was collected. */
+/** Bytes of JavaScript's heap that are in use, after garbage was collected. */
 export async function heap({ context, page }) {
   const session = await context.newCDPSession(page)
   await session.send('HeapProfiler.collectGarbage')

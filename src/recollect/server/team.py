@@ -151,7 +151,7 @@ class TeamCosts:
         return _row({}, everything, set().union(*self._unpriced.values()))
 
     def rows(self) -> Iterator[TeamCostRow]:
-        """The most expensive first; each is given up when it was told."""
+        """The most expensive first. Each row is dropped once it was yielded."""
         unpriced = self._unpriced.get
         for key, one in self._ordered():
             yield _row(dict(zip(self.by, key, strict=True)), one, unpriced(key, ()))
@@ -176,8 +176,8 @@ def _no_price(*_: int) -> int | None:
 
 
 def _merged(runs: list[list[Item]]) -> Iterator[list[Item]]:
-    """Sorted runs as one, in parts of about ``_AT_ONCE``: sorting takes the interpreter for itself, and requests wait. No item
-    equals another, so that the parts are of one size whatever is in them."""
+    """Sorted runs as one, in parts of about ``_AT_ONCE``: a long sort holds the interpreter, and requests wait. No two items
+    are equal, so the parts are of about one size."""
     marks = sorted(mark for run in runs for mark in run[:: max(_AT_ONCE // _MARKS, 1)])
     for mark in marks[_MARKS::_MARKS]:
         part = []

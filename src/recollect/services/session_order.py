@@ -19,5 +19,5 @@ def newest_first(last_ms: int | None, mtime_ns: int, session: str | None, path: 
 def touches(
     first: dt.datetime | None, last: dt.datetime, since: dt.datetime | None, until: dt.datetime | None
 ) -> bool:
-    """Whether it was worked on in that time, from its first to its last line. ``until`` is no longer meant."""
+    """Whether it was worked on in that time, from its first to its last line. ``until`` itself is excluded."""
     return (since is None or last >= since) and (until is None or (first or last) < until)

@@ -43,10 +43,8 @@ class PageStats:
         """What `recollect stats --json` prints."""
         now = dt.datetime.now(dt.UTC)
         first, end = timespan.bounds(since, until, now, zone_of(timezone))
-        with (
-            self._desk.index.opened() as opened,
-            self._lock,
-        ):  # two requests for the same figures add them up once
+        # Under the lock: two requests for the same figures add them up once.
+        with self._desk.index.opened() as opened, self._lock:
             return stats(
                 self._desk.roots,
                 opened,

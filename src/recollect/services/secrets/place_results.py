@@ -1,4 +1,4 @@
-"""What a search for secrets found in a file. The index keeps it, and who reads it there loads nothing of the search."""
+"""What a search for secrets found in a file. The index keeps it; reading it there loads none of the search."""
 
 from __future__ import annotations
 
