@@ -14,7 +14,8 @@ from recollect.index.catalogue_updates import _KNOWN_ID
 from recollect.index.cost_queries import _ASKED_AT
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import KIND_CODES, Frame
-from recollect.index.ingest import _SAME_TEXT, Ingest
+from recollect.index.ingest import Ingest
+from recollect.index.messages import SAME_TEXT
 from recollect.index.placed import ScannedLog
 from recollect.index.schema import SESSION
 from recollect.index.text_queries import COUNTED, RANKED, TextFilter, TextQueries, TextQueryResult
@@ -43,16 +44,14 @@ class SmallIndex:
     def log(self, *lines: MessageRow, session: str = "s", cwd: str | None = None) -> int:
         self._count += 1
         placed = ScannedLog(f"/{self._count}.jsonl", "/home", SESSION, session, None, 1, self._count, 10, 1)
-        with self.database.transaction():
-            self._ingest.begin()
+        with self._ingest.transaction():
             file = self._ingest.add_file(placed)
             rows = [line._replace(offset=number * 10) for number, line in enumerate(lines)]
             self._ingest.apply(file, Frame(0, 10 * len(rows) + 1, rows, [], cwd=cwd))
         return file
 
     def forget(self, file: int) -> None:
-        with self.database.transaction():
-            self._ingest.begin()
+        with self._ingest.transaction():
             self._ingest.forget(file)
 
     def newest(self, match: str, only: TextFilter = EVERYTHING, limit: int = 20) -> TextQueryResult:
@@ -81,7 +80,7 @@ def test_ids_with_the_same_end_are_different_messages(index: SmallIndex) -> None
     assert ([3, 1], [4, 2]) == (times(index.newest("fox")), times(index.newest("owl")))
 
 
-@pytest.mark.parametrize("query", [_SAME_TEXT, _KNOWN_ID, f"SELECT {_ASKED_AT} FROM copies"])
+@pytest.mark.parametrize("query", [SAME_TEXT, _KNOWN_ID, f"SELECT {_ASKED_AT} FROM copies"])
 def test_an_id_is_found_without_reading_every_message(index: SmallIndex, query: str) -> None:
     plan = [
         str(row[3])

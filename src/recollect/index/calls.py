@@ -12,9 +12,9 @@ from typing import cast
 
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import CallRow
+from recollect.index.met_ids import MetIds
 
 OPEN, OK, FAILED = 0, 1, 2
-_MET_BITS = 22
 _OWNERS = (
     "SELECT calls.file, place FROM calls JOIN files ON files.id = calls.file"
     " WHERE key = ? ORDER BY forked, calls.at IS NULL, calls.at, path, place"
@@ -38,11 +38,16 @@ class CallIngest:
 
     def __init__(self, database: IndexDatabase, name: Callable[[str | None], int]) -> None:
         self._db, self._name = database, name
-        self._met: bytearray | None = None
+        self._met = MetIds()
+
+    def begin(self, *, is_alone: bool) -> None:
+        """Call first in every transaction. ``is_alone``: no one else has written since the last one."""
+        if not is_alone:
+            self._met.forget()
 
     def expect_many(self) -> None:
-        """Before a first build: remember roughly which ids occurred, so that new ones need no look-up."""
-        self._met = bytearray(1 << _MET_BITS)
+        """Before a first build: new ids need no look-up."""
+        self._met.expect_many()
 
     def add(self, file: int, rows: Sequence[CallRow], *, is_first: bool) -> None:
         """The calls and results of a frame, in their order. ``is_first``: this log was not read before."""
@@ -64,7 +69,7 @@ class CallIngest:
             new[row.key] = last[tool] = _NewCall(row, tool, is_retry=state == FAILED)
         self._insert(file, new.values())
         for key in new:
-            if not self._is_new(key):
+            if not self._met.is_new(key):  # another log may have the call
                 self._settle(key)
 
     def forget(self, file: int) -> None:
@@ -136,15 +141,6 @@ class CallIngest:
                 for one in calls
             ],
         )
-
-    def _is_new(self, key: int) -> bool:
-        """False where another log may have the call; sure only if it was never met in a first build."""
-        if self._met is None:
-            return False
-        place = key & ((1 << _MET_BITS) - 1)
-        is_met = self._met[place]
-        self._met[place] = 1
-        return not is_met
 
     def _shared(self, file: int) -> list[int]:
         return [cast("int", row[0]) for row in self._db.rows(_SHARED, file)]

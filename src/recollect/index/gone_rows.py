@@ -84,8 +84,7 @@ def kept_logs(index: IndexDatabase, there: Collection[str]) -> Iterator[GoneLog]
 def keep(index: IndexDatabase, logs: Iterable[GoneLog]) -> None:
     """Add logs as deleted ones. All or none."""
     ingest = Ingest(index)
-    with index.transaction():
-        ingest.begin()
+    with ingest.transaction():
         for one in logs:
             file = ingest.add_file(one.log)
             ingest.apply(file, one.frame)

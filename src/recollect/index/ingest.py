@@ -7,60 +7,69 @@ counted depends on the rows alone, never on their order of arrival (``model.cost
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from recollect.index import catalogue_updates
 from recollect.index.calls import CallIngest
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import KIND_CODES, Columns, Frame, MessageValues, RecordedAmount, UsageRow
+from recollect.index.frame import Frame, RecordedAmount, UsageRow
+from recollect.index.messages import MessageIngest
+from recollect.index.met_ids import MetIds
 from recollect.index.placed import ScannedLog
 from recollect.index.rollup import Rollup
-from recollect.index.schema import ROLE_BITS, SESSION, SPAN_BITS, recall_row, same_uuid
+from recollect.index.schema import SESSION
 from recollect.model.cost.copies import BOTH, ResponseCopy, line_rank, marks
-from recollect.model.recall.roles import SAID, THINKING, TITLE, TOOL_INPUT
-from recollect.model.recall.words import LONGEST_INPUT, LONGEST_SAID, LONGEST_THOUGHT, recalled_text
 
 _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 # With the plus SQLite need not prepare the statement again for every value, which takes six times as long as its answer.
 _BELONGING = f"SELECT file, at, model, branch, variant, {_COUNTS}, recorded FROM copies WHERE response = +? AND counted"  # noqa: S608 - constants
 _INSERT_USAGE = "INSERT INTO usage VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-_SAME_TEXT = f"SELECT text FROM messages WHERE {same_uuid('?1')} AND digest = ?2 AND text NOT NULL LIMIT 1"  # noqa: S608 - constants
 _NO_NAME = 0
-_MET_SHIFT = 10
-_MET_BYTES = 1 << (32 - _MET_SHIFT)
 
 
 class Ingest:
-    """Writes to one index. Every method must run inside ``IndexDatabase.transaction``."""
+    """Writes to one index. Every method but ``expect_many`` must run inside ``transaction``."""
 
     def __init__(self, database: IndexDatabase) -> None:
         self._db = database
         self._run = database.connection.execute
         self._many = database.connection.executemany
         self._names: dict[str, int] = {}
-        self._next_id = self._next_response = 1
-        self._met: bytearray | None = None
+        self._next_response = 1
+        self._met = MetIds()
         self._version: object = None
+        self._messages = MessageIngest(database)
         self._rollup = Rollup(database)
         self._calls = CallIngest(database, self._name)
 
-    def begin(self) -> None:
-        """Call first in every transaction: other processes may have written since the last one."""
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing. What frames added is in the tables when it ends."""
+        with self._db.transaction():
+            self._begin()
+            yield
+            self._messages.write()
+
+    def _begin(self) -> None:
+        """Other processes may have written since the last transaction."""
         self._names.clear()
-        self._next_id = cast("int", self._db.value("SELECT coalesce(max(id), 0) FROM messages")) + 1
         self._next_response = cast("int", self._db.value("SELECT coalesce(max(id), 0) FROM responses")) + 1
         version = self._db.value("PRAGMA data_version")
-        if version != self._version:
-            self._met = None  # what others wrote was not met here
-        self._version = version
+        is_alone, self._version = version == self._version, version
+        if not is_alone:
+            self._met.forget()
+        self._messages.begin(is_alone=is_alone)
+        self._calls.begin(is_alone=is_alone)
 
     def expect_many(self) -> None:
         """Before a first build: remember roughly which ids occurred, so that new ones need no look-up."""
         self._version = self._db.value("PRAGMA data_version")
         tables = "(SELECT 1 FROM messages LIMIT 1), (SELECT 1 FROM responses LIMIT 1)"
         if self._db.value(f"SELECT coalesce({tables})") is None:
-            self._met = bytearray(_MET_BYTES)
+            self._met.expect_many()
+            self._messages.expect_many()
             self._calls.expect_many()
 
     # --- logs -----------------------------------------------------------------------------------
@@ -102,7 +111,7 @@ class Ingest:
 
         With ``keep_usage`` only its words go: a deleted log still has its cost.
         """
-        self._forget_messages(file)
+        self._messages.forget(file)
         catalogue_updates.forget(self._db, file)
         if keep_usage:
             self._run("UPDATE files SET gone = 1 WHERE id = ?", (file,))
@@ -130,29 +139,6 @@ class Ingest:
         self.forget(file)
         self._run("DELETE FROM files WHERE id = ?", (file,))
 
-    def _forget_messages(self, file: int) -> None:
-        texts = {
-            row[0]
-            for row in self._db.rows("SELECT text FROM messages WHERE file = ? AND text NOT NULL", file)
-        }
-        # Only prompts are in it, but selecting them takes longer.
-        typed = self._db.rows("SELECT id FROM messages WHERE file = ? AND kind = ?", file, KIND_CODES["user"])
-        self._many("DELETE FROM typed WHERE rowid = ?", typed)
-        self._run("DELETE FROM messages WHERE file = ?", (file,))
-        unused = [cast("int", text) for text in texts if not self._is_used(text)]
-        self._many("DELETE FROM texts WHERE rowid = ?", [(text,) for text in unused])
-        for text in unused:
-            rows = "SELECT id FROM recall_docsize WHERE id BETWEEN ? AND ?"
-            found = self._db.rows(rows, recall_row(text, 0), recall_row(text, (1 << ROLE_BITS) - 1))
-            self._many("DELETE FROM recall WHERE rowid = ?", found)
-
-    def _is_used(self, text: object) -> bool:
-        # Two look-ups, because only copies are in the index over ``text``.
-        own = self._db.value("SELECT 1 FROM messages WHERE id = ? AND text = id", text)
-        return own is not None or (
-            self._db.value("SELECT 1 FROM messages WHERE text = ? AND text <> id", text) is not None
-        )
-
     # --- frames ---------------------------------------------------------------------------------
 
     def apply(self, file: int, frame: Frame) -> bool:
@@ -163,7 +149,7 @@ class Ingest:
         if known[0][1] == SESSION:
             catalogue_updates.add(self._db, file, frame)
         catalogue_updates.add_damage(self._db, file, frame)
-        self._add_messages(file, frame.messages)
+        self._messages.add(file, frame.messages)
         self._add_usage(file, frame.usage)
         self._calls.add(file, frame.calls, is_first=frame.start == 0)
         if frame.cost_state is not None:
@@ -194,66 +180,6 @@ class Ingest:
         )
         return True
 
-    def _add_messages(self, file: int, rows: Sequence[MessageValues]) -> None:
-        number = self._next_id
-        messages: list[tuple[object, ...]] = []
-        texts: list[tuple[object, ...]] = []
-        typed: list[tuple[object, ...]] = []
-        recall: list[tuple[int, bytes]] = []
-        newest: dict[int, int] = {}
-        in_frame: dict[tuple[object, object], int] = {}
-        for offset, length, uuid, at, kind, digest, columns, prompt in rows:
-            text = None
-            if columns is not None:
-                text = None if uuid is None else self._same_text(uuid, digest, in_frame)
-                if text is None:
-                    text = number
-                    texts.append((number, *columns))
-                    recall += _recall_rows(number, columns)
-                    in_frame[uuid, digest] = number
-                span = text >> SPAN_BITS
-                if at is not None and at > newest.get(span, 0):
-                    newest[span] = at
-            messages.append((number, file, offset, length, uuid, at, kind, text, digest))
-            if prompt is not None:
-                typed.append((number, prompt))
-            number += 1
-        if number == self._next_id:
-            return
-        self._next_id = number
-        self._many("INSERT INTO messages VALUES(?,?,?,?,?,?,?,?,?)", messages)
-        self._many(
-            "INSERT INTO texts(rowid, prose, thinking, tool_input, tool_result, title, other) VALUES(?,?,?,?,?,?,?)",
-            texts,
-        )
-        self._many("INSERT INTO typed(rowid, prompt) VALUES(?, ?)", typed)
-        self._many("INSERT INTO recall(rowid, words) VALUES(?, ?)", recall)
-        self._many(
-            "INSERT INTO spans VALUES(?, ?) ON CONFLICT DO UPDATE SET newest = max(newest, excluded.newest)",
-            newest.items(),
-        )
-
-    def _same_text(
-        self, uuid: bytes | str, digest: int | None, in_frame: dict[tuple[object, object], int]
-    ) -> int | None:
-        """The text row of an equal line with the same id, so that a fork's copy is not found twice."""
-        if self._met is not None and isinstance(uuid, bytes):
-            place = int.from_bytes(uuid[:4], "big") >> _MET_SHIFT
-            if not self._met[place]:
-                self._met[place] = 1
-                return None
-        here = in_frame.get((uuid, digest))
-        if here is not None:
-            return here
-        return cast(
-            "int | None",
-            self._db.value(
-                _SAME_TEXT,
-                uuid,
-                digest,
-            ),
-        )
-
     # --- usage ----------------------------------------------------------------------------------
 
     def _add_usage(self, file: int, rows: Iterable[UsageRow]) -> None:
@@ -283,11 +209,8 @@ class Ingest:
         self._rollup.write()
 
     def _known_response(self, message: str) -> int | None:
-        if self._met is not None:
-            place = hash(message) % _MET_BYTES
-            if not self._met[place]:
-                self._met[place] = 1
-                return None
+        if self._met.is_new(hash(message)):
+            return None
         return cast("int | None", self._db.value("SELECT id FROM responses WHERE message = ?", message))
 
     def _usage_values(self, response: int, file: int, row: UsageRow, counted: int) -> tuple[object, ...]:
@@ -394,16 +317,3 @@ def _copy_of(*columns: Any) -> ResponseCopy:
     """A row of ``usage`` in the form the ledger compares; a missing time is the oldest."""
     request, speaker, output, has_stop, at, forked, path = columns
     return ResponseCopy(request, speaker, output, bool(has_stop), at or 0, bool(forked), path)
-
-
-def _recall_rows(number: int, columns: Columns) -> Iterator[tuple[int, bytes]]:
-    """What a message says, by role; what a tool printed is left out."""
-    prose, thinking, tool_input, _, title, _ = columns
-    for role, text, longest in (
-        (SAID, prose, LONGEST_SAID),
-        (THINKING, thinking, LONGEST_THOUGHT),
-        (TOOL_INPUT, tool_input, LONGEST_INPUT),
-        (TITLE, title, LONGEST_INPUT),
-    ):
-        if text:
-            yield recall_row(number, role), recalled_text(text, longest)

@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 from recollect.errors import StorageError
+from recollect.index import messages
 from recollect.index.database import IndexDatabase
 from recollect.index.ingest import Ingest
 from recollect.index.placed import ScannedLog
@@ -483,6 +484,9 @@ class TestNoticingChanges:
     ) -> None:
         """It looks up no id it has not met, but an id that came from elsewhere is there all the same."""
         log = session(home)
+        append(
+            log, assistant("c", None, 9, [{"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {}}])
+        )
         ingest = Ingest(index)
         ingest.expect_many()
         other = IndexDatabase(index.path)
@@ -490,17 +494,33 @@ class TestNoticingChanges:
         other.close()
         copy = home / "projects" / "-srv" / f"{TWO}.jsonl"
         copy.write_bytes(log.read_bytes())
-        with index.transaction():
-            ingest.begin()
+        with ingest.transaction():
             file = ingest.add_file(ScannedLog(str(copy), str(home), 0, TWO, None, 1, 9, 10, 1))
             applied = [ingest.apply(file, frame) for frame in extraction.frames(ExtractionJob(str(copy)))]
 
-        assert ([True], [], 3, 4) == (
+        assert ([True], [], 4, 5, 1) == (
             applied,
             faults(index),
             answers(index),
             index.value("SELECT count(DISTINCT text) FROM messages"),
+            index.value("SELECT sum(counted) FROM calls"),
         )
+
+    def test_words_of_small_logs_are_written_together(self, index: IndexDatabase, home: Path) -> None:
+        """A line that two of them have is found once, and each log is whole, wherever the writes were cut."""
+        for number in range(40):
+            session(home, f"{number:08d}-1111-4111-8111-111111111111", lines=4)
+        shared = encoded([user("shared", None, 1, "a shared line")])
+        for name in (ONE, TWO):
+            (home / "projects" / "-srv" / f"{name}.jsonl").write_bytes(shared)
+        with mock.patch.object(messages, "_AT_ONCE", 300):
+            refresh(index, [home])
+        pieces = projection(index)
+        whole = IndexDatabase(":memory:")
+        refresh(whole, [home])
+
+        assert ([], pieces) == (faults(index), projection(whole))
+        assert 1 == index.value("SELECT count(*) FROM texts WHERE texts MATCH 'shared'")
 
 
 class TestGone:
@@ -817,8 +837,7 @@ class TestIngest:
         log = log_at(tmp_path / "s.jsonl", [user("a", None, 0, "x"), assistant("b", "a", 1, "y")])
         (frame,) = extraction.frames(ExtractionJob(str(log)))
         ingest = Ingest(index)
-        with index.transaction():
-            ingest.begin()
+        with ingest.transaction():
             file = ingest.add_file(self.placed())
             once, again = ingest.apply(file, frame), ingest.apply(file, frame)
 
@@ -837,16 +856,15 @@ class TestIngest:
         (frame,) = extraction.frames(ExtractionJob(str(log)))
         found = []
         ingest = Ingest(index)
-        with index.transaction():
-            ingest.begin()
-            first = ingest.add_file(self.placed("/h/one"))
+        with ingest.transaction():
+            first, second = ingest.add_file(self.placed("/h/one")), ingest.add_file(self.placed("/h/two"))
             ingest.apply(first, frame)
-            second = ingest.add_file(self.placed("/h/two"))
             ingest.apply(second, frame)
-            for forgotten in (first, second):
-                found.append(index.value("SELECT count(*) FROM texts WHERE texts MATCH 'shared'"))
-                ingest.drop(forgotten)
+        for forgotten in (first, second):
             found.append(index.value("SELECT count(*) FROM texts WHERE texts MATCH 'shared'"))
+            with ingest.transaction():
+                ingest.drop(forgotten)
+        found.append(index.value("SELECT count(*) FROM texts WHERE texts MATCH 'shared'"))
 
         assert ([1, 1, 0], []) == (found, faults(index))
 

@@ -147,8 +147,7 @@ def _settle(index: IndexDatabase, found: IndexComparison) -> list[_IndexingWork]
     ingest = Ingest(index)
     by_inode = {(row.device, row.inode): row for row in found.missing if row.inode}
     work = []
-    with index.transaction():
-        ingest.begin()
+    with ingest.transaction():
         moved: set[int] = set()
         for log in found.changed:
             row = found.known.get(log.path)
@@ -244,8 +243,7 @@ def _read(
         while not at_end:
             # Two short ones first: see `_lift`.
             at_once = _BULK_COMMIT >> 6 if is_bulk and commits < 2 else _BULK_COMMIT
-            with index.transaction():
-                ingest.begin()
+            with ingest.transaction():
                 since = 0
                 while since < at_once:
                     item = next(news, None)
