@@ -28,6 +28,7 @@ OPTIONS = {
     "c10_2": "--size-mb 10 --seed 2",
     "c10_3": "--size-mb 10 --seed 3",
     "c100": "--size-mb 100 --projects 15 --seed 2",
+    "c200": "--size-mb 200 --projects 20 --days 60 --seed 7",
     "c1000": "--size-mb 1000 --projects 30 --days 180 --seed 4",
     "c5000": "--size-mb 5000 --projects 60 --days 360 --seed 5",
     "s10000": "--size-mb 200 --sessions 10000 --projects 60 --days 360 --seed 6",

@@ -10,12 +10,16 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 
+from bench.corpora import corpus
 from bench.measured import Failed, Taken, in_turns, typical
+from bench.peers import CCUsage
 from bench.report import Row, part
-from bench.workplace import Workplace
+from bench.workplace import Workplace, recollect
 
 INDEXED_BUDGET = Fraction(1, 40)
 SCAN_BUDGET = Fraction(33, 100)
+# On less than 1 GB the start of the interpreter is a larger part of it.
+SMALL_SCAN_BUDGET = Fraction(1, 2)
 _TOKENS = (
     "input_tokens",
     "output_tokens",
@@ -51,6 +55,29 @@ def run(place: Workplace) -> list[Row]:
         _against("cost --by day --no-index", taken["scanned"], peer, SCAN_BUDGET, place.is_full),
         Row("cost --by day, nothing changed", f"{unchanged.wall * 1000:.0f} ms", "", None, unchanged),
         Row("cost --by day --no-refresh", f"{unrefreshed.wall * 1000:.0f} ms", "", None, unrefreshed),
+        *(_small_scan(place) if place.is_full and place.peers.ccusage else ()),
+    ]
+
+
+def _small_scan(place: Workplace) -> list[Row]:
+    """Without an index over 200 MB; the generator says what the logs hold."""
+    small = corpus("c200")
+    if small is None or place.peers.ccusage is None:
+        return []
+    peer = CCUsage(place.peers.ccusage, small.path, place.user_home)
+    ours = (small.path, place.scratch / "small", place.environment, *_BY_DAY, "--no-index")
+    expected = tokens(recollect(*ours))
+    taken = in_turns(place.rounds, scanned=lambda: _checked(recollect(*ours), expected), ccusage=peer.daily)
+    share = taken["scanned"].wall / taken["ccusage"].wall
+    return [
+        Row(
+            "cost --by day --no-index, 200 MB",
+            f"{taken['scanned'].wall * 1000:.0f} ms = {share:.2f}",
+            f"<= {float(SMALL_SCAN_BUDGET)} of ccusage",
+            share <= SMALL_SCAN_BUDGET,
+            taken["scanned"],
+            f"ccusage: {taken['ccusage']}",
+        )
     ]
 
 

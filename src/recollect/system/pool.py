@@ -62,7 +62,8 @@ class WorkerPool:
     while no piece waits for it. ``ahead``: tasks queued for a worker, so that it is not idle while the
     caller is busy. ``waiting``: pieces that may wait for the caller; further ones block the worker,
     which bounds memory. ``deadline``: a time of ``time.monotonic``. ``is_isolated``: the caller never
-    does a task itself, because it could not be stopped.
+    does a task itself, because it could not be stopped. ``may_fork``: a worker may be a copy of the caller,
+    which takes no time to start and to import; only for jobs that touch nothing the caller has open.
     """
 
     def __init__(
@@ -76,11 +77,12 @@ class WorkerPool:
         waiting: int = 8,
         deadline: float = NEVER,
         is_isolated: bool = False,
+        may_fork: bool = False,
     ) -> None:
         self.job, self.setup = job, setup
         self.processes, self.takes_part = processes, takes_part
         self.ahead, self.waiting = ahead, waiting
-        self.deadline, self.is_isolated = deadline, is_isolated
+        self.deadline, self.is_isolated, self.may_fork = deadline, is_isolated, may_fork
         self._run: Run | None = None
 
     def events(self, tasks: Sequence[Any], sizes: Sequence[int] | None = None) -> Iterator[TaskEvent]:

@@ -18,10 +18,14 @@ from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from recollect.system.pool import NEVER, DeadlinePassed, TaskEnd, TaskEvent, TaskFailure, TaskPiece
+from recollect.system.pool_fork import forked
 from recollect.system.pool_worker import Unsendable, receive, send
 
 if TYPE_CHECKING:
     from recollect.system.pool import WorkerPool
+    from recollect.system.pool_fork import ForkedWorker
+
+    _Worker = subprocess.Popen[bytes] | ForkedWorker
 
 # -c rather than -m: runpy takes a few milliseconds. -P: the current directory may hold a package of our name,
 # which must not be run.
@@ -43,11 +47,11 @@ class PoolProcesses:
         self._room = threading.Semaphore(pool.waiting)
         self._is_over = False
         self._mistake: Unsendable | None = None
-        self._workers: list[subprocess.Popen[bytes]] = []
+        self._workers: list[_Worker] = []
         # The workers that did start share the tasks.
         with contextlib.suppress(OSError):
             while len(self._workers) < count:
-                self._workers.append(_started())
+                self._workers.append((pool.may_fork and forked()) or _started())
         self._threads = [
             threading.Thread(target=self._serve, args=(worker,), daemon=True) for worker in self._workers
         ]
@@ -99,7 +103,7 @@ class PoolProcesses:
         except IndexError:
             return None
 
-    def _serve(self, worker: subprocess.Popen[bytes]) -> None:
+    def _serve(self, worker: _Worker) -> None:
         """Send tasks and receive pieces, until there are no tasks or the worker has ended."""
         mine: deque[int] = deque()
         try:
@@ -116,7 +120,7 @@ class PoolProcesses:
                 self._tell(TaskFailure(number, "its process ended early"))
             self._news.put(None)
 
-    def _converse(self, worker: subprocess.Popen[bytes], mine: deque[int]) -> None:
+    def _converse(self, worker: _Worker, mine: deque[int]) -> None:
         to, back = cast("IO[bytes]", worker.stdin), cast("IO[bytes]", worker.stdout)
         job, seconds = self._pool.job, None if self._pool.deadline == NEVER else self._seconds_left()
         send(to, (job.__module__, job.__name__, self._pool.setup, seconds))
@@ -166,9 +170,13 @@ def _started() -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         process_group=0,
     )
+    _widen(cast("IO[bytes]", worker.stdout))
+    return worker
+
+
+def _widen(pipe: IO[bytes]) -> None:
     # The system limits the pages used by pipes; a smaller pipe works too.
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import fcntl
 
-        fcntl.fcntl(cast("IO[bytes]", worker.stdout), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    return worker
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)

@@ -21,8 +21,8 @@ _LENGTH_BYTES = 8
 _GRACE_SECONDS = 3.0
 
 
-def main() -> None:
-    """Do tasks until stdin ends."""
+def main(source: IO[bytes] | None = None) -> None:
+    """Do tasks until ``source`` ends, which is stdin where none is named."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # msgspec works without it, and starts sooner.
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]
@@ -30,7 +30,7 @@ def main() -> None:
     target = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     messages: SimpleQueue[Any] = SimpleQueue()
-    start_new_thread(_listen, (sys.stdin.buffer, messages))
+    start_new_thread(_listen, (source or sys.stdin.buffer, messages))
     try:
         _work(messages, target)
     except BrokenPipeError:

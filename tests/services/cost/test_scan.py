@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.services.cost import scan_worker
+from recollect.services.cost import log_chunks
+from recollect.services.cost import scan as scanning
 from recollect.services.cost.scan import LogUsageSource, scan
 from recollect.services.cost.scan_worker import UsageTask, read
 from recollect.services.indexing.access import open_index
@@ -23,6 +25,12 @@ from tests.made_corpora import SEEDS, Made, make
 
 _NAMES = ("model", "branch", "version", "tool")
 _REST = "variant, input, output, cache_write_5m, cache_write_1h, cache_read, web_searches, recorded, duration, lines"
+
+
+@pytest.fixture(autouse=True)
+def small_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A generated home is one bundle, which no other process would read."""
+    monkeypatch.setattr(scanning, "_BUNDLE", 100_000)
 
 
 @pytest.fixture(scope="session", params=SEEDS)
@@ -106,6 +114,7 @@ def test_a_process_that_fails_costs_time_only(
     """What it was to read is read here."""
     expected = rows_of_scan(scan([made.home], processes=1))
     monkeypatch.setattr(pool_processes, "_PROGRAM", ("-c", program))
+    monkeypatch.setattr(pool_processes, "forked", lambda: None)
 
     assert expected == rows_of_scan(scan([made.home], processes=2))
 
@@ -114,8 +123,33 @@ def test_where_no_process_can_be_started(made: Made, monkeypatch: pytest.MonkeyP
     """All is read here."""
     expected = rows_of_scan(scan([made.home], processes=1))
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    monkeypatch.setattr(pool_processes, "forked", lambda: None)
 
     assert expected == rows_of_scan(scan([made.home], processes=2))
+
+
+def test_a_copy_of_this_process_finds_the_same(made: Made) -> None:
+    """A process with one thread is copied, as a command is; what it finds is what is found here."""
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from recollect.services.cost import scan as scanning\n"
+        "from recollect.system import pool_fork, pool_processes\n"
+        "made = []\n"
+        "def noted():\n"
+        "    made.append(pool_fork.forked())\n"
+        "    return made[-1]\n"
+        "pool_processes.forked, scanning._BUNDLE = noted, 1\n"
+        "one, two = (scanning.scan([Path(sys.argv[1])], processes=count) for count in (1, 2))\n"
+        "assert one._rows == two._rows and one._dropped == two._dropped\n"
+        "assert len(made) == 1 and made[0] is not None and made[0]._pid is None\n"
+        "print(len(one._rows))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, made.home], capture_output=True, text=True, check=False, timeout=120
+    )
+
+    assert "" == done.stderr
+    assert int(done.stdout) == made.truth["responses"]
 
 
 def test_nothing_is_imported_from_where_somebody_stands(
@@ -276,13 +310,60 @@ def test_odd_lines_are_read_as_the_index_reads_them(
     """Wrong types, missing fields, other dialects, damage, and chunks that end anywhere."""
     path = tmp_path_factory.mktemp("odd") / "s.jsonl"
     path.write_bytes(b"".join(line + b"\n" for line in log) + tail.replace(b"\n", b""))
-    before, scan_worker._CHUNK = scan_worker._CHUNK, chunk
+    before, log_chunks._CHUNK = log_chunks._CHUNK, chunk
     try:
         found = scan_rows(path, with_all)
     finally:
-        scan_worker._CHUNK = before
+        log_chunks._CHUNK = before
 
     assert frame_rows(path, with_all) == found
+
+
+PROGRESS: dict[str, Any] = {
+    "type": "progress",
+    "uuid": "u",
+    "parentUuid": "p",
+    "sessionId": "s",
+    "timestamp": "2026-11-15T10:00:00.000Z",
+    "version": "2.1.30",
+    "gitBranch": "main",
+}
+NEWS: dict[str, Any] = {
+    "type": "assistant",
+    "requestId": "r",
+    "message": {"id": "m1", "model": "claude-opus-4-6", "usage": {"output_tokens": 3}, "content": []},
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "news", "count"),
+    [
+        ({}, {}, 1),
+        ({}, {"type": "user"}, 0),
+        ({}, {"type": "foreign-usage"}, 1),
+        ({}, {"subtype": 5}, 0),
+        ({}, {"costUSD": 0.25}, 1),
+        ({}, {"durationMs": 1200}, 1),
+        ({}, {"message": NEWS["message"] | {"model": "<synthetic>"}}, 0),
+        ({}, {"message": NEWS["message"] | {"content": None}}, 1),
+        ({}, {"message": NEWS["message"] | {"usage": None}}, 0),
+        ({"subtype": 5}, {}, 1),
+        ({"forkedFrom": {"sessionId": "f"}}, {}, 1),
+        ({"forkedFrom": None}, {}, 1),
+        ({"sessionId": None, "session_id": "s"}, {}, 1),
+    ],
+)
+@pytest.mark.parametrize("with_all", [False, True])
+def test_what_a_parent_repeats_of_its_agent(
+    tmp_path: Path, line: dict[str, Any], news: dict[str, Any], count: int, with_all: bool
+) -> None:
+    """The short way for such lines and the way of the index come to the same rows, odd fields included."""
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(PROGRESS | line | {"data": {"message": NEWS | news}}) + "\n")
+    found = scan_rows(path, with_all)
+
+    assert frame_rows(path, with_all) == found
+    assert count == len(found)
 
 
 ANSWER: dict[str, Any] = {

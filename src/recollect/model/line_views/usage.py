@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from recollect.model.line_views.links import LineLinks
 from recollect.model.line_views.view import REFUSED
 
 # Lines of these kinds never count usage, whatever their results say of it.
@@ -45,15 +44,15 @@ class UsageCounts(Struct, frozen=True, gc=False):
     """Token counts, none of them beyond belief."""
 
     input_tokens: _Count | None = None
-    output_tokens: _Count | None = None
     cache_creation_input_tokens: _Count | None = None
     cache_read_input_tokens: _Count | None = None
+    output_tokens: _Count | None = None
     cache_creation: _CacheCounts | None = None
     server_tool_use: _SearchCounts | None = None
     service_tier: str | None = None
-    speed: str | None = None
     inference_geo: str | None = None
     iterations: list[_OwnIteration] | None = None
+    speed: str | None = None
 
 
 class _ToolUseView(Struct, frozen=True, gc=False):
@@ -65,35 +64,65 @@ class _ToolUseView(Struct, frozen=True, gc=False):
 class AnswerMessage(Struct, frozen=True, gc=False):
     """An answer of the API, without its texts."""
 
-    id: str | None = None
     model: str | None = None
+    id: str | None = None
+    content: list[_ToolUseView] | None = None
     stop_reason: str | None = None
     usage: UsageCounts | None = None
-    content: list[_ToolUseView] | None = None
 
 
 class _Origin(Struct, frozen=True, gc=False):
     """Where a fork took the line from: that it says so is enough."""
 
 
-class AnswerLine(LineLinks, frozen=True, rename="camel", gc=False):
+class AnswerLine(Struct, frozen=True, rename="camel", gc=False):
     """A line of an answer. Links are not all needed, but a line with one of another type is an odd one."""
 
-    git_branch: str | None = None
-    version: str | None = None
+    parent_uuid: str | None = None
+    is_sidechain: bool | None = None
+    message: AnswerMessage | None = None
     request_id: str | None = None
+    type: str | None = None
+    uuid: str | None = None
+    timestamp: str | None = None
+    cwd: str | None = None
+    session_id: str | None = None
+    version: str | None = None
+    git_branch: str | None = None
+    agent_id: str | None = None
+    is_meta: bool | None = None
     model: str | None = None
     forked_from: _Origin | UnsetType = UNSET
-    message: AnswerMessage | None = None
     cost_usd: Raw | UnsetType = field(default=UNSET, name="costUSD")
     duration_ms: _Never | UnsetType = UNSET
+
+
+class _CheckedLine(AnswerLine, frozen=True, rename="camel", gc=False):
+    """With the other fields whose types ``facts_of`` checks: few lines are read so."""
+
+    subtype: str | None = None
+    is_compact_summary: bool | None = None
+    leaf_uuid: str | None = None
+    explicit: bool | None = None
+
+
+class _ProgressLine(_CheckedLine, frozen=True, rename="camel", gc=False):
+    data: Raw | UnsetType = UNSET
+
+
+class _AgentProgress(Struct, frozen=True, gc=False):
+    type: str | None = None
+    message: _CheckedLine | None = None
 
 
 class OddLine(Exception):
     """The line is no plain answer: ``facts_of`` says what it means."""
 
 
+_USAGE = b'"usage"'
 _decode = msgspec.json.Decoder(AnswerLine).decode
+_decode_progress = msgspec.json.Decoder(_ProgressLine).decode
+_decode_news = msgspec.json.Decoder(_AgentProgress).decode
 
 
 def plain_answer(data: bytes, with_records: bool) -> AnswerLine | None:
@@ -112,6 +141,25 @@ def plain_answer(data: bytes, with_records: bool) -> AnswerLine | None:
     if message.content is None or (with_records and line.cost_usd is not UNSET):
         raise OddLine
     return line
+
+
+def agents_answer(data: bytes, with_records: bool) -> AnswerLine | None:
+    """An answer of an agent that its parent's log repeats as progress, with the time and place of the line itself.
+
+    None where the line never counts.
+    """
+    try:
+        line = _decode_progress(data)
+        if line.type != "progress" or line.session_id is None or isinstance(line.data, UnsetType):
+            raise OddLine
+        news = _decode_news(line.data).message if _USAGE in bytes(line.data) else None
+    except REFUSED:
+        raise OddLine from None
+    if news is None or news.message is None or news.message.usage is None or news.type in _SILENT:
+        return None
+    if news.type != "assistant" or (with_records and news.cost_usd is not UNSET):
+        raise OddLine
+    return msgspec.structs.replace(line, message=news.message, model=news.model, request_id=news.request_id)
 
 
 def first_tool(content: list[_ToolUseView]) -> str | None:

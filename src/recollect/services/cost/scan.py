@@ -10,10 +10,14 @@ A scan knows only what is there: sessions that were deleted and are not in the a
 from __future__ import annotations
 
 import contextlib
+import itertools
+import operator
 import os
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from msgspec import structs
 
@@ -26,10 +30,10 @@ from recollect.model.cost.copies import ResponseCopy, counted
 from recollect.model.cost.prices import UNCERTAIN
 from recollect.model.cost.reconcile import LoggedCopy, RecordedCost, TokenCounts
 from recollect.model.cost.report import UsageGroup
-from recollect.services.cost.scan_worker import LogUsage, UsageTask, UsageTuple, usage_job
+from recollect.services.cost.scan_worker import LogUsage, UsageTask, usage_job
 from recollect.services.cost.source import UsageQuery, quarter_of
+from recollect.services.cost.usage_tuples import UsageTuple
 from recollect.storage.home_walk import FoundLog, Role, scan_logs
-from recollect.storage.logs.summary import glance
 from recollect.system.pool import WorkerPool, bundles, cores, largest_first
 from recollect.system.progress import ProgressCallback
 from recollect.system.unwatched import unwatched
@@ -41,7 +45,8 @@ _WORTH_A_PROCESS = 24 << 20
 _BUNDLE = 4 << 20
 
 # Messages, six counts, recorded, unrecorded, lines, and three for what is timed: as ``UsageGroup`` has them.
-_AMOUNTS, _LINES = 13, 9
+_LINES = 9
+_NOTHING = itertools.repeat(None)
 
 _Key = tuple[int, int | None, str | None, str | None, str | None, int, object]
 _UsageOfLog = tuple[int, UsageTuple]  # the number of the log, and what it says of a response
@@ -69,12 +74,14 @@ def scan(
         UsageTask(log.path, log.session is None, with_tools, with_records, with_durations) for _, log in found
     ]
     with unwatched():
-        answers = _answers(tasks, [log.size for _, log in found], processes, progress)
+        copies = _Copies(len(found))
+        answers = _answers(tasks, [log.size for _, log in found], processes, progress, copies)
         logs = [
             _log_row(number, home, log, answer)
             for number, ((home, log), answer) in enumerate(zip(found, answers, strict=True))
         ]
-        return LogUsageSource(logs, answers, [f"could not be read: {path}: {why}" for path, why in problems])
+        notes = [f"could not be read: {path}: {why}" for path, why in problems]
+        return LogUsageSource(logs, answers, copies.counted(logs), notes)
 
 
 def _only_archived(
@@ -90,6 +97,8 @@ def _only_archived(
 
 def titles_in(logs: Iterable[UsageLogRow], wanted: Collection[str]) -> dict[str, str]:
     """The titles of some sessions by id, read from their logs; a session without one is left out."""
+    from recollect.storage.logs.summary import glance
+
     found: dict[str, str] = {}
     for log in logs:
         if log.session is not None and log.session in wanted and not log.is_agent:
@@ -110,7 +119,11 @@ def _log_row(number: int, home: Path, log: FoundLog, answer: LogUsage) -> UsageL
 
 
 def _answers(
-    tasks: list[UsageTask], sizes: list[int], processes: int | None, progress: ProgressCallback | None
+    tasks: list[UsageTask],
+    sizes: list[int],
+    processes: int | None,
+    progress: ProgressCallback | None,
+    copies: _Copies,
 ) -> list[LogUsage]:
     """What every log says. The caller reads as well: it need not start, and the reading is the work."""
     total, done = sum(sizes), 0
@@ -118,10 +131,14 @@ def _answers(
     # Opening a log costs about as much as reading so many bytes of it.
     shares = list(bundles(largest_first(sizes), [size + 40_000 for size in sizes], _BUNDLE))
     # All rows are kept until the end, so nothing is gained by holding a worker up.
-    pool = WorkerPool(usage_job, processes=count - 1, takes_part=True, ahead=4, waiting=len(shares) * 2 + 1)
+    pool = WorkerPool(
+        usage_job, processes=count - 1, takes_part=True, ahead=4, waiting=len(shares) * 2 + 1, may_fork=True
+    )
     answers: dict[int, LogUsage] = {}
     for place, plain in pool.answers([[tuple(tasks[at]) for at in share] for share in shares]):
-        answers.update(zip(shares[place], (LogUsage(*one) for one in plain), strict=True))
+        for at, one in zip(shares[place], plain, strict=True):
+            answer = answers[at] = LogUsage(*one)
+            copies.add(at, answer.rows)
         done += sum(sizes[at] for at in shares[place])
         if progress is not None:
             progress(done, total)
@@ -135,14 +152,18 @@ class LogUsageSource:
     """Usage as the logs have it at this moment."""
 
     def __init__(
-        self, logs: list[UsageLogRow], answers: Sequence[LogUsage], problems: Iterable[str] = ()
+        self,
+        logs: list[UsageLogRow],
+        answers: Sequence[LogUsage],
+        rows: tuple[list[_UsageOfLog], list[_UsageOfLog]],
+        problems: Iterable[str] = (),
     ) -> None:
         self._logs = logs
         unread = (answer.problem for answer in answers if answer.problem is not None)
         self.notes = [*problems, *(f"could not be read: {problem}" for problem in unread)]
         self._totals = [(number, answer.totals) for number, answer in enumerate(answers) if answer.totals]
         self._answers = answers
-        self._rows, self._dropped = _counted(logs, answers)
+        self._rows, self._dropped = rows
 
     def log_rows(self) -> list[UsageLogRow]:
         """All logs."""
@@ -154,7 +175,8 @@ class LogUsageSource:
 
     def unused_logs(self) -> list[UnusedLog]:
         """The logs of sessions without any usage."""
-        used = {self._logs[number].session for number, _ in (*self._rows, *self._dropped)}
+        logs = {number for number, answer in enumerate(self._answers) if answer.rows}
+        used = {self._logs[number].session for number in logs}
         return [
             UnusedLog(log.number, log.home, log.path, log.session)
             for log in self._logs
@@ -232,33 +254,43 @@ class LogUsageSource:
         return {model: tuple(sorted(versions)) for model, versions in found.items()}
 
 
-def _counted(
-    logs: Sequence[UsageLogRow], answers: Iterable[LogUsage]
-) -> tuple[list[_UsageOfLog], list[_UsageOfLog]]:
-    """The rows that count, and the copies that do not."""
-    alone: dict[str, _UsageOfLog] = {}
-    several: dict[str, list[_UsageOfLog]] = {}
-    kept: list[_UsageOfLog] = []
-    for number, answer in enumerate(answers):
-        for row in answer.rows:
-            message = row[0]
-            if message is None:
-                kept.append((number, row))
-            elif message not in alone:
-                alone[message] = (number, row)
+class _Copies:
+    """The responses of logs as they are read, and which of them other logs have too."""
+
+    def __init__(self, count: int) -> None:
+        self._rows: list[list[_UsageOfLog | None]] = [[] for _ in range(count)]
+        self._places: dict[str, tuple[list[_UsageOfLog | None], int]] = {}
+        self._several: dict[str, list[_UsageOfLog]] = {}
+
+    def add(self, number: int, rows: Sequence[UsageTuple]) -> None:
+        """What one log says. At once, while it is in the processor's cache: looking later takes twice as long."""
+        found, places = self._rows[number], self._places
+        for row in rows:
+            here, message = (found, len(found)), row[0]
+            if message is None or places.setdefault(message, here) is here:
+                found.append((number, row))
             else:
-                several.setdefault(message, [alone[message]]).append((number, row))
-    dropped: list[_UsageOfLog] = []
-    for message, copies in several.items():
-        del alone[message]
-        winners = dict(counted([_copy(logs[number].path, row) for number, row in copies]))
-        for place, (number, row) in enumerate(copies):
-            if place in winners:
-                kept.append((number, _with_amounts(row, copies[winners[place]][1])))
-            else:
-                dropped.append((number, row))
-    kept.extend(alone.values())
-    return kept, dropped
+                self._add_copy(message, (number, row))
+
+    def _add_copy(self, message: str, copy: _UsageOfLog) -> None:
+        rows, place = self._places[message]
+        first, rows[place] = rows[place], None
+        copies = self._several.setdefault(message, [])
+        copies += [copy] if first is None else [first, copy]
+
+    def counted(self, logs: Sequence[UsageLogRow]) -> tuple[list[_UsageOfLog], list[_UsageOfLog]]:
+        """The rows that count, and the copies that do not; in whatever order the logs were read, in the same one."""
+        kept = [one for rows in self._rows for one in rows if one is not None]
+        dropped: list[_UsageOfLog] = []
+        for _, copies in sorted(self._several.items()):
+            copies.sort(key=itemgetter(0))
+            winners = dict(counted([_copy(logs[number].path, row) for number, row in copies]))
+            for place, (number, row) in enumerate(copies):
+                if place in winners:
+                    kept.append((number, _with_amounts(row, copies[winners[place]][1])))
+                else:
+                    dropped.append((number, row))
+        return kept, dropped
 
 
 def _copy(path: str, row: UsageTuple) -> ResponseCopy:
@@ -275,49 +307,53 @@ def _with_amounts(row: UsageTuple, other: UsageTuple) -> UsageTuple:
 def _summed(rows: Iterable[_UsageOfLog], query: UsageQuery) -> dict[_Key, list[int]]:
     """Rows added up by what the query tells apart."""
     sums: dict[_Key, list[int]] = {}
-    starts: dict[int, int] = {}
-    by_file, by_branch, by_tool = (name in query.columns for name in ("file", "branch", "tool"))
-    is_fine = query.is_granular
-    for number, row in _wanted(rows, query):
-        quarter = (row[5] or 0) // QUARTER_MS
-        start = starts.get(quarter)
-        if start is None:
-            start = starts[quarter] = query.timeline.start(quarter)
-        key: _Key = (
-            start,
-            number if by_file else None,
-            row[6] or None,
-            row[7] or None if by_branch else None,
-            row[9] or None if by_tool else None,
-            row[10],
-            (row[17] is None, *map(bool, row[11:17])) if is_fine else None,
-        )
-        known = sums.get(key)
-        if known is None:
-            known = sums[key] = [0] * _AMOUNTS
-        _add(known, row)
+    for (start, number, model, branch, tool, kind, classes), group in _groups(rows, query).items():
+        # An empty name is none.
+        key: _Key = (start, number, model or None, branch or None, tool or None, kind, classes)
+        amounts, known = _amounts(group), sums.get(key)
+        sums[key] = amounts if known is None else [*map(operator.add, known, amounts)]
     return sums
 
 
-def _add(known: list[int], row: UsageTuple) -> None:
-    # Written out: this runs for every response of a home.
-    recorded, took = row[17], row[18]
-    known[0] += 1
-    known[1] += row[11]
-    known[2] += row[12]
-    known[3] += row[13]
-    known[4] += row[14]
-    known[5] += row[15]
-    known[6] += row[16]
-    if recorded is None:
-        known[8] += 1
-    else:
-        known[7] += recorded
-    known[9] += row[19]
-    if took is not None and took > 0:
-        known[10] += 1
-        known[11] += took
-        known[12] += row[12]
+def _groups(rows: Iterable[_UsageOfLog], query: UsageQuery) -> dict[_Key, list[UsageTuple]]:
+    """Rows that belong to one sum. Column by column: there is a row for every response of a home."""
+    placed = [*_wanted(rows, query)]
+    found = [row for _, row in placed]
+    quarters = [(row[5] or 0) // QUARTER_MS for row in found]
+    starts = {quarter: query.timeline.start(quarter) for quarter in {*quarters}}
+    columns = query.columns
+    keys: Iterator[Any] = zip(
+        map(starts.__getitem__, quarters),
+        [number for number, _ in placed] if "file" in columns else _NOTHING,
+        map(itemgetter(6), found),
+        map(itemgetter(7), found) if "branch" in columns else _NOTHING,
+        map(itemgetter(9), found) if "tool" in columns else _NOTHING,
+        map(itemgetter(10), found),
+        [(row[17] is None, *map(bool, row[11:17])) for row in found] if query.is_granular else _NOTHING,
+        strict=False,
+    )
+    groups: defaultdict[_Key, list[UsageTuple]] = defaultdict(list)
+    for key, row in zip(keys, found, strict=True):
+        groups[key].append(row)
+    return groups
+
+
+def _amounts(group: list[UsageTuple]) -> list[int]:
+    columns = [*zip(*group, strict=True)]
+    recorded = [pico for pico in columns[17] if pico is not None]
+    timed = [
+        (took, row[12]) for took, row in zip(columns[18], group, strict=True) if took is not None and took > 0
+    ]
+    return [
+        len(group),
+        *map(sum, columns[11:17]),
+        sum(recorded),
+        len(group) - len(recorded),
+        sum(columns[19]),
+        len(timed),
+        sum(took for took, _ in timed),
+        sum(output for _, output in timed),
+    ]
 
 
 def _wanted(rows: Iterable[_UsageOfLog], query: UsageQuery) -> Iterable[_UsageOfLog]:
