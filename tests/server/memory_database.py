@@ -19,7 +19,7 @@ from recollect.index.frame import UsageRow
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.copies import counted
 from recollect.model.titles import FIRST_PROMPT, TITLE_PARTS, title_of
-from recollect.server.database.contract import Forbidden, Held, Taken
+from recollect.server.database.contract import AppendWaiter, Forbidden, Held, Taken
 from recollect.server.database.records import (
     DELETED,
     FOR_PROGRAMS,
@@ -407,6 +407,10 @@ class MemoryDatabase:
         elif known.state == PURGED:
             known.state = LIVE
         return known
+
+    def begin_append(self, ask: AppendRequest, waiter: AppendWaiter) -> bool:
+        """Never: who appends here waits."""
+        return False
 
     async def append(self, ask: AppendRequest) -> AppendOutcome:
         """Add lines at the end of a log if it is where the client believes. Nothing waits in here, so nobody comes between."""

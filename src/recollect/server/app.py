@@ -1,4 +1,5 @@
-"""The application: every request is counted, bounded and authenticated here before a route sees it.
+"""The application: every request is counted, bounded and authenticated here before a route sees it. Only a small append of a
+caller who is remembered is made without it (quick_appends.py).
 
 ``ROUTES`` is the only table of routes and their scopes. The application, the OpenAPI document and the
 tests of refusals are made from it, so no route can bypass these checks.
@@ -8,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
-import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple, Protocol
@@ -21,11 +20,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recollect.server.database.contract import BodyLost, BodyUnavailable, Unavailable
 from recollect.server.database.sql_base import now_ms
 from recollect.server.jobs import is_done
+from recollect.server.quick_appends import NOTE, PROBLEM, TOKEN
 from recollect.server.refusals import (
     RequestRefused,
     body_lost,
@@ -36,7 +36,7 @@ from recollect.server.refusals import (
     too_many,
     unauthorized,
 )
-from recollect.server.request_log import RequestLine
+from recollect.server.request_notes import RequestNote, method_name
 from recollect.server.routes import admin, people, sign_in, team
 from recollect.server.routes import log as routes_log
 from recollect.server.routes import sessions as routes_sessions
@@ -47,16 +47,16 @@ from recollect.server.tenancy import (
     COST,
     DELETE,
     METRICS,
-    PAGE_SCHEME,
     READ,
     WRITE,
     Caller,
     RefusedToken,
+    for_programs,
     token_prefix,
 )
 from recollect.server.tracing import RequestSpans
 from recollect.services.page.log_lines import problem_of
-from recollect.sync.wire import ORGANIZATION, REQUEST_ID
+from recollect.sync.wire import ORGANIZATION
 
 Handler = Callable[[ServerRequest], Awaitable[Response]]
 _ORGANIZATION = ORGANIZATION.lower().encode()
@@ -95,7 +95,7 @@ async def _openapi(ask: ServerRequest) -> Response:
     return answer(document(ask.service.limits))
 
 
-_LOG, _FILE = "/v1/sessions/{session_id}/log", "/v1/sessions/{session_id}/file"
+_LOG, _FILE = routes_log.ROUTE, "/v1/sessions/{session_id}/file"
 # Routes are matched in this order, so the busiest come first.
 ROUTES = (
     Endpoint("PUT", _LOG, routes_log.append, WRITE),
@@ -221,10 +221,8 @@ async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) ->
 async def _admit(service: Service, ask: ServerRequest, scope: str) -> Caller:
     """Authenticate by the header only, which no browser sends by itself."""
     address = (ask.scope.get("client") or ("",))[0]
-    header = ask.header(b"authorization") or ""
-    # The session of a browser opens the page only.
-    caller = await _believed(service, "" if header.startswith(PAGE_SCHEME) else header, address)
-    ask.scope["recollect.token"] = caller.token.id
+    caller = await _believed(service, for_programs(ask.headers.get(b"authorization")), address)
+    ask.scope[TOKEN] = caller.token.id
     named = ask.header(_ORGANIZATION)
     if named is not None and named.strip().lower() != caller.org.id:
         raise not_found().attributed(caller.org.id, caller.author)
@@ -243,8 +241,8 @@ async def admitted(
 
 
 async def _believed(service: Service, authorization: str, address: str, *, is_fresh: bool = False) -> Caller:
-    """The only way to a caller: the token is valid and does not exceed its rate. A valid token is never
-    held up by refused ones, whatever address they come from."""
+    """The only way to a caller that is not remembered: the token is valid and does not exceed its rate. A valid token is
+    never held up by refused ones, whatever address they come from."""
     caller: Caller | RefusedToken | None = None if is_fresh else service.doorkeeper.remembered(authorization)
     if caller is None:
         caller = await service.doorkeeper.caller(authorization)
@@ -306,21 +304,17 @@ class _RequestMiddleware:
 
     def __init__(self, app: ASGIApp, service: Service, page: PageApp | None = None) -> None:
         self._app, self._service, self._page = app, service, page
-        # Ids of this process: a random prefix and a number.
         self._spans = RequestSpans()
-        self._word, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        session = _appended_to(scope)
-        note = _RequestNote(f"{self._word}{next(self._numbers):08x}", time.perf_counter())
-        gauges = self._service.metrics.gauges
-        gauges["in_flight"] += 1
+        session = routes_log.appended_to(scope)
+        note: RequestNote = scope.get(NOTE) or self._service.notes.begin()
         try:
             if self._spans.is_on:
-                method = _method_name(scope["method"])
+                method = method_name(scope["method"])
                 with self._spans.start(method, scope["headers"]) as span:
                     try:
                         await self._pass_on(scope, receive, send, session, note)
@@ -330,13 +324,12 @@ class _RequestMiddleware:
             else:
                 await self._pass_on(scope, receive, send, session, note)
         finally:
-            gauges["in_flight"] -= 1
             if session is None:
                 note.route = _route_name(scope)
-            self._tell(scope, note)
+            self._service.notes.end(note, method_name(scope["method"]), scope.get(TOKEN))
 
     async def _pass_on(
-        self, scope: Scope, receive: Receive, send: Send, session: str | None, note: _RequestNote
+        self, scope: Scope, receive: Receive, send: Send, session: str | None, note: RequestNote
     ) -> None:
         if session is None:
             app = self._app if self._page is None or _is_ours(scope["path"]) else self._page
@@ -344,63 +337,22 @@ class _RequestMiddleware:
             return
         note.route = _LOG
         ask = ServerRequest(self._service, scope, receive, session)
-        response = await _answered(self._service, _APPEND, ask)
+        problem = scope.get(PROBLEM)
+        endpoint = _APPEND if problem is None else _failed_append(problem)
+        response = await _answered(self._service, endpoint, ask)
         await note.send(response, send)
 
-    def _tell(self, scope: Scope, note: _RequestNote) -> None:
-        seconds = time.perf_counter() - note.started
-        method = _method_name(scope["method"])
-        self._service.metrics.request(method, note.route, note.status, seconds)
-        log = self._service.request_log
-        if log is not None:
-            token = scope.get("recollect.token")
-            ms = int(seconds * 100_000) / 100
-            log.add(RequestLine(note.id, method, note.route, note.status, ms, note.sent, token))
 
-
-class _RequestNote:
-    """The log record of one request; its answer gets the id."""
-
-    __slots__ = ("id", "route", "sent", "started", "status")
-
-    def __init__(self, request_id: str, started: float) -> None:
-        self.id, self.started = request_id, started
-        self.route, self.status, self.sent = "other", 500, 0
-
-    async def send(self, response: Response, send: Send) -> None:
-        """Send a complete answer."""
-        self.status, self.sent = response.status_code, len(response.body)
-        headers = [*response.raw_headers, (_REQUEST_ID, self.id.encode()), _NO_SNIFFING]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": response.body})
-
-    def marking(self, send: Send) -> Send:
-        """Wrap ``send`` for an answer in parts."""
-
-        async def marked(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self.status = message["status"]
-                own = [one for one in message.get("headers", ()) if one != _NO_SNIFFING]
-                message["headers"] = [*own, (_REQUEST_ID, self.id.encode()), _NO_SNIFFING]
-            elif message["type"] == "http.response.body":
-                self.sent += len(message.get("body", b""))
-            await send(message)
-
-        return marked
-
-
-_REQUEST_ID, _NO_SNIFFING = REQUEST_ID.lower().encode(), (b"x-content-type-options", b"nosniff")
 _APPEND = ROUTES[0]
-_BEFORE, _AFTER = _LOG.split("{session_id}")
 
 
-def _appended_to(scope: Scope) -> str | None:
-    """The session of an append; None for any other request."""
-    path: str = scope["path"]
-    if scope["method"] != "PUT" or not path.startswith(_BEFORE) or not path.endswith(_AFTER):
-        return None
-    session = path[len(_BEFORE) : -len(_AFTER)]
-    return session if session and "/" not in session else None
+def _failed_append(problem: BaseException) -> Endpoint:
+    """An append of an admitted caller that failed where it was begun."""
+
+    async def fail(_: ServerRequest) -> Response:
+        raise problem
+
+    return _APPEND._replace(handler=fail, scope=None)
 
 
 _OWN_PATHS = frozenset(endpoint.path for endpoint in ROUTES if not endpoint.path.startswith("/v1/"))
@@ -409,13 +361,6 @@ _OWN_PATHS = frozenset(endpoint.path for endpoint in ROUTES if not endpoint.path
 def _is_ours(path: str) -> bool:
     """Whether a path belongs to the server and not to the page."""
     return path in _OWN_PATHS or path == "/v1" or path.startswith("/v1/")
-
-
-_METHODS = frozenset(("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS"))
-
-
-def _method_name(method: str) -> str:
-    return method if method in _METHODS else "other"
 
 
 def _route_name(scope: Scope) -> str:

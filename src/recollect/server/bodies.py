@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
 
 import zstandard
@@ -31,15 +31,12 @@ _FEW = 4 * 1024
 async def read_body(ask: ServerRequest, share: BudgetShare) -> bytes:
     """The whole body, decompressed; large ones one at a time."""
     limits = ask.service.limits
-    encoding = (ask.header(b"content-encoding") or "").strip().lower() or "identity"
-    if encoding not in ("identity", "gzip", "zstd"):
-        raise bad_encoding(f"Content-Encoding {encoding[:40]!a} is not supported")
+    unpack = _unpacker(ask.header(b"content-encoding"))
     # The output is held beside the input; its size is known only afterwards.
-    unpacked = 0 if encoding == "identity" else limits.body_bytes
+    unpacked = 0 if unpack is None else limits.body_bytes
     raw = await _raw_body(ask, limits, share, unpacked)
-    if encoding == "identity":
+    if unpack is None:
         return raw
-    unpack = _gunzipped if encoding == "gzip" else _unzstd
     if len(raw) < _FEW:
         with contextlib.suppress(_BodyTooLarge):
             return unpack(raw, min(SMALL, limits.body_bytes))
@@ -54,6 +51,25 @@ async def read_body(ask: ServerRequest, share: BudgetShare) -> bytes:
             raise too_large("decompressed body", limits.body_bytes) from None
         share.shrink(len(found))
         return found
+
+
+def read_small(raw: bytes, encoding: str | None, limits: ServerLimits) -> bytes | None:
+    """A whole body that needs neither memory reserved for it nor a thread, decompressed; None for any other."""
+    unpack = _unpacker(encoding)
+    if len(raw) > (BudgetShare.FREE if unpack is None else _FEW - 1):
+        return None
+    try:
+        return raw if unpack is None else unpack(raw, min(SMALL, limits.body_bytes))
+    except _BodyTooLarge:
+        return None
+
+
+def _unpacker(encoding: str | None) -> Callable[[bytes, int], bytes] | None:
+    """What decompresses a body with this Content-Encoding; None where it is as it is."""
+    name = (encoding or "").strip().lower() or "identity"
+    if name not in ("identity", "gzip", "zstd"):
+        raise bad_encoding(f"Content-Encoding {name[:40]!a} is not supported")
+    return {"gzip": _gunzipped, "zstd": _unzstd}.get(name)
 
 
 class _BodyTooLarge(Exception):

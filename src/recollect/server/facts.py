@@ -114,8 +114,9 @@ class _AppendFacts:
             self.texts.append(
                 TextRow(self._line, at, _name(facts.type) or "", plain_text(text, LONGEST_TEXT))
             )
-        for number, row in enumerate(usage_rows(facts)):
-            self._take_usage(row, number)
+        if facts.response is not None:
+            for number, row in enumerate(usage_rows(facts)):
+                self._take_usage(row, number)
 
     def _note(self, facts: LineFacts) -> None:
         if facts.uuid is not None:

@@ -147,7 +147,7 @@ def run(
     try:
         import uvicorn
 
-        from recollect.services.page.http_protocol import BoundedProtocol
+        from recollect.server.protocol import protocol_for
     except ImportError as missing:
         raise MissingExtra("the server", missing.name or "uvicorn", "server") from None
     check_listening(settings)
@@ -156,7 +156,7 @@ def run(
     service = Service(database, limits=limits, prices=prices)
     service.mover = mover
     if not settings.is_quiet:
-        service.request_log = RequestLog(sys.stderr.buffer)
+        service.notes.log = RequestLog(sys.stderr.buffer)
     if sign_in_of is not None:
         service.sign_in = sign_in_of(database)
     page = None if page_of is None else page_of(service)
@@ -177,7 +177,7 @@ def run(
         server_header=False,
         lifespan="on",
         limit_concurrency=service.limits.connections,
-        http=BoundedProtocol,
+        http=protocol_for(service),
         timeout_keep_alive=30,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_certfile=settings.certificate,
@@ -195,8 +195,8 @@ def run(
         server.run()
     finally:
         signal.signal(signal.SIGTERM, before)
-        if service.request_log is not None:
-            service.request_log.flush()
+        if service.notes.log is not None:
+            service.notes.log.flush()
     if not server.started:
         raise UsageError("the server did not start", hint="see its log on stderr")
 

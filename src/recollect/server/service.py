@@ -26,7 +26,7 @@ from recollect.server.limits import ByteBudget, RateLimiter, ServerLimits, TaskT
 from recollect.server.metrics import Metrics
 from recollect.server.refusals import RequestRefused, invalid, not_found, too_large
 from recollect.server.refused_attempts import RefusedAttempts
-from recollect.server.request_log import RequestLog
+from recollect.server.request_notes import RequestNotes
 from recollect.server.tenancy import ADMIN, Caller, CallerAuthenticator
 from recollect.services.page.stream_slots import StreamSlots
 from recollect.sync.wire import checked_key
@@ -101,8 +101,7 @@ class Service:
         self.wakeups = Wakeups()
         # Moves bodies of logs to an object store; None where there is none.
         self.mover: ObjectWork | None = None
-        # Where request lines are logged; None: nowhere.
-        self.request_log: RequestLog | None = None
+        self.notes = RequestNotes(self.metrics)
         # Set at shutdown: followers are disconnected and reconnect to another server.
         self.closing = asyncio.Event()
         self.large = asyncio.Semaphore(1)
@@ -126,7 +125,7 @@ class ServerRequest:
         self._session = session
         self._caller: Caller | None = None
         # As bytes: most headers are never read.
-        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
         # Most requests have no query, and parsing one costs as much as the rest of the request.
         self._query = QueryParams(scope["query_string"]) if scope["query_string"] else None
 
@@ -153,7 +152,7 @@ class ServerRequest:
     @property
     def session(self) -> str:
         try:
-            return _checked_session(self._session or self.parameter("session_id"))
+            return checked_session(self._session or self.parameter("session_id"))
         except InvalidId as problem:
             raise invalid(problem.message, problem.hint) from None
 
@@ -185,7 +184,7 @@ class ServerRequest:
 
     def header(self, name: bytes) -> str | None:
         """A header, by its lower-case name."""
-        value = self._headers.get(name)
+        value = self.headers.get(name)
         return None if value is None else str(value, "latin-1")
 
     def key(self, *, is_needed: bool = False) -> str:
@@ -252,10 +251,6 @@ class ServerRequest:
             raise invalid(f"{name}: not a time", f"{timespan.HINT}; or milliseconds")
         return at
 
-    def has_any(self, names: frozenset[bytes]) -> bool:
-        """Whether one of these headers was sent."""
-        return not names.isdisjoint(self._headers)
-
     async def chunk(self) -> tuple[bytes, bool]:
         """The next part of the body, and whether there is more; ``RequestRefused`` where it was cut off."""
         message = await self.receive()
@@ -281,7 +276,8 @@ class ServerRequest:
 
 
 @lru_cache(maxsize=4_096)
-def _checked_session(text: str) -> str:
+def checked_session(text: str) -> str:
+    """The validated id of a session."""
     return str(SessionId(text))
 
 

@@ -229,6 +229,12 @@ def _remember(cache: OrderedDict[bytes, tuple[float, Kept]], place: bytes, value
         cache.popitem(last=False)
 
 
+def for_programs(authorization: bytes | None) -> str:
+    """The header of a request to a route; "" where it names the session of a browser, which opens the page only."""
+    header = "" if authorization is None else str(authorization, "latin-1")
+    return "" if header.startswith(PAGE_SCHEME) else header
+
+
 def token_prefix(authorization: str) -> str:
     """The first characters of a token, for counting refusals: those of one token are not another's."""
     found = _BEARER.fullmatch(authorization)

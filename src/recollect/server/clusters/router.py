@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from recollect.errors import NotFound, UsageError
 from recollect.server.clusters.settings import MAIN
-from recollect.server.database.contract import Database, OrgElsewhere, Taken, Unavailable
+from recollect.server.database.contract import AppendWaiter, Database, OrgElsewhere, Taken, Unavailable
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.records import (
     AppendOutcome,
@@ -245,6 +245,11 @@ class ClusterDatabase:
 
     async def append(self, ask: AppendRequest) -> AppendOutcome:
         return await self.at(ask.org, lambda one: one.append(ask))
+
+    def begin_append(self, ask: AppendRequest, waiter: AppendWaiter) -> bool:
+        """Where the organisation was last; the one who waits gets ``OrgElsewhere`` where it is no longer."""
+        known = self._places.get(ask.org)
+        return known is not None and self.named(known).begin_append(ask, waiter)
 
     async def segments(
         self, org: str, session: str, key: str, after: int, until: int

@@ -23,6 +23,7 @@ from recollect.server.database.records import (
     LineMatches,
     LineSearch,
     LogPlace,
+    Moved,
     Org,
     OrgTeam,
     OrgUser,
@@ -77,6 +78,19 @@ class Held(Exception):
 
 class Forbidden(Exception):
     """The user may not do this."""
+
+
+class AppendWaiter(Protocol):
+    """Is told how an append ended: a future, or what does with less. Called on the event loop, once."""
+
+    def done(self) -> bool:
+        """True where it need not be told any more."""
+
+    def set_result(self, result: Moved | None, /) -> None:
+        """The end of the log, durable; None where the log is at another position."""
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """It is not known whether the append was made."""
 
 
 class Database(Protocol):
@@ -175,6 +189,9 @@ class Database(Protocol):
 
     async def append(self, ask: AppendRequest) -> AppendOutcome:
         """Append lines to a log if it is at ``ask.expected``."""
+
+    def begin_append(self, ask: AppendRequest, waiter: AppendWaiter) -> bool:
+        """Begin to append, for one who does not wait as a task; False where only ``append`` can."""
 
     async def head(self, org: str, session: str, key: str) -> Head | None:
         """Where a log ends, from the primary; None where there is no such log."""

@@ -24,7 +24,7 @@ import asyncpg  # type: ignore[import-untyped]  # it has no types
 import msgspec
 
 from recollect.errors import UsageError
-from recollect.server.database.contract import Unavailable
+from recollect.server.database.contract import AppendWaiter, Unavailable
 from recollect.server.database.postgres_append import move
 from recollect.server.database.postgres_bodies import PostgresBodies
 from recollect.server.database.postgres_directory import PostgresDirectory
@@ -93,6 +93,7 @@ _FOR_SUMS = (
 _FOR_SUMS_OF_SESSIONS = f"{_FOR_SUMS}, set_config('random_page_cost', '1.1', true)"
 _USAGE_OF = f"SELECT {USAGE} FROM recollect_usage($1, $2, $3, $4)"  # noqa: S608 - names of columns
 _encode = msgspec.json.Encoder().encode
+_Pending = tuple[AppendRequest, AppendWaiter]
 
 
 @cache
@@ -167,7 +168,7 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
         self._pool: Any = None
         self._replica: Any = None
         self._spare: Any = None
-        self._waiting: dict[str, deque[tuple[AppendRequest, asyncio.Future[Moved | None]]]] = {}
+        self._waiting: dict[str, deque[_Pending]] = {}
         self._committing: dict[str, asyncio.Task[None]] = {}
         self._closing = False
         # Until when a write that a read-only database refuses is not tried again, by the clock of the loop.
@@ -373,14 +374,16 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
 
     # --- appends ---------------------------------------------------------------------------------
 
-    async def _commit(self, ask: AppendRequest) -> Moved | None:
+    def begin_append(self, ask: AppendRequest, waiter: AppendWaiter) -> bool:
         if self._closing:
             raise Unavailable("the server is closing")
-        future: asyncio.Future[Moved | None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(ask.org, deque()).append((ask, future))
+        waiting = self._waiting.get(ask.org)
+        if waiting is None:
+            waiting = self._waiting[ask.org] = deque()
+        waiting.append((ask, waiter))
         if ask.org not in self._committing:
             self._committing[ask.org] = asyncio.create_task(self._commit_all(ask.org))
-        return await future
+        return True
 
     async def _commit_all(self, org: str) -> None:
         """Commit the pending appends of one organisation, batch by batch."""
@@ -398,12 +401,10 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
                 self._waiting.pop(org, None)
 
     @staticmethod
-    def _batch(
-        waiting: deque[tuple[AppendRequest, asyncio.Future[Moved | None]]],
-    ) -> list[tuple[AppendRequest, asyncio.Future[Moved | None]]]:
+    def _batch(waiting: deque[_Pending]) -> list[_Pending]:
         """The next batch: at most one append per log; others stay for the next batch."""
-        batch: dict[tuple[str, str], tuple[AppendRequest, asyncio.Future[Moved | None]]] = {}
-        later: list[tuple[AppendRequest, asyncio.Future[Moved | None]]] = []
+        batch: dict[tuple[str, str], _Pending] = {}
+        later: list[_Pending] = []
         while waiting and len(batch) < _MOST_AT_ONCE:
             one = waiting.popleft()
             place = (one[0].session, one[0].key)
@@ -414,9 +415,7 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
         waiting.extendleft(reversed(later))
         return list(batch.values())
 
-    async def _commit_batch(
-        self, org: str, batch: list[tuple[AppendRequest, asyncio.Future[Moved | None]]]
-    ) -> None:
+    async def _commit_batch(self, org: str, batch: list[_Pending]) -> None:
         appends = [ask for ask, _ in batch]
         self.batches = (self.batches[0] + 1, self.batches[1] + len(batch))
         try:
@@ -427,13 +426,13 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
                 for one in batch:
                     await self._commit_batch(org, [one])
                 return
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(problem)
+            for _, waiter in batch:
+                if not waiter.done():
+                    waiter.set_exception(problem)
             return
-        for (_, future), result in zip(batch, results, strict=True):
-            if not future.done():
-                future.set_result(result)
+        for (_, waiter), result in zip(batch, results, strict=True):
+            if not waiter.done():
+                waiter.set_result(result)
 
     @contextlib.asynccontextmanager
     async def _writer(self) -> AsyncIterator[Any]:

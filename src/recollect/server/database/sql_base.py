@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from recollect.server.database.contract import AppendWaiter
 from recollect.server.database.records import AppendRequest, Author, Grant, LogPlace, Moved, Segment
 from recollect.server.database.sql_append import AUDIT
 from recollect.server.database.sql_usage import Row, Transaction
@@ -58,8 +59,14 @@ class SqlRunner(ABC):
         """A transaction; durable when this returns. ``is_retried``: while the database does not answer."""
 
     @abstractmethod
+    def begin_append(self, ask: AppendRequest, waiter: AppendWaiter) -> bool:
+        """One append, batched with concurrent ones; always True."""
+
     async def _commit(self, ask: AppendRequest) -> Moved | None:
-        """One append, batched with concurrent ones; None where its log is at another position."""
+        """The same for a task; None where its log is at another position."""
+        future: asyncio.Future[Moved | None] = asyncio.get_running_loop().create_future()
+        self.begin_append(ask, future)
+        return await future
 
     @abstractmethod
     async def _confirm(self, org: str) -> None:

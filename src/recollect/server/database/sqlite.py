@@ -24,7 +24,7 @@ import apsw
 import msgspec
 
 from recollect.errors import UsageError
-from recollect.server.database.contract import Unavailable
+from recollect.server.database.contract import AppendWaiter, Unavailable
 from recollect.server.database.records import (
     LIVE,
     AppendRequest,
@@ -110,26 +110,27 @@ class _SqliteTransaction:
 class _WriteJob:
     """One append, or one piece of work, with its ``result`` or ``problem``."""
 
-    __slots__ = ("append", "future", "problem", "result", "work")
+    __slots__ = ("append", "loop", "problem", "result", "waiter", "work")
 
     def __init__(
         self,
         append: AppendRequest | None,
         work: Callable[[Transaction], Awaitable[Any]] | None,
-        future: asyncio.Future[Any],
+        waiter: AppendWaiter,
     ) -> None:
-        self.append, self.work, self.future = append, work, future
+        self.append, self.work, self.waiter = append, work, waiter
+        self.loop = asyncio.get_running_loop()
         self.result: Any = None
         self.problem: BaseException | None = None
 
     def answer(self) -> None:
-        """Resolve the waiting future; runs in the loop's thread."""
-        if self.future.done():
+        """Tell the one who waits; runs in the loop's thread."""
+        if self.waiter.done():
             return
         if self.problem is None:
-            self.future.set_result(self.result)
+            self.waiter.set_result(self.result)
         else:
-            self.future.set_exception(self.problem)
+            self.waiter.set_exception(self.problem)
 
 
 class _WriterThread(threading.Thread):
@@ -237,7 +238,7 @@ class _WriterThread(threading.Thread):
     def _answer(jobs: list[_WriteJob]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_WriteJob]] = {}
         for job in jobs:
-            by_loop.setdefault(job.future.get_loop(), []).append(job)
+            by_loop.setdefault(job.loop, []).append(job)
         for loop, done in by_loop.items():
             try:
                 loop.call_soon_threadsafe(_answer_all, done)
@@ -328,21 +329,19 @@ class SqliteDatabase(SqlDatabase):
     async def _write(
         self, org: str, work: Callable[[Transaction], Awaitable[Result]], *, is_retried: bool = True
     ) -> Result:
-        result: Result = await self._enqueued(None, work)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._give(_WriteJob(None, work, future))
+        result: Result = await future
         return result
 
-    async def _commit(self, ask: AppendRequest) -> Moved | None:
-        moved: Moved | None = await self._enqueued(ask, None)
-        return moved
+    def begin_append(self, ask: AppendRequest, waiter: AppendWaiter) -> bool:
+        self._give(_WriteJob(ask, None, waiter))
+        return True
 
-    async def _enqueued(
-        self, append: AppendRequest | None, work: Callable[[Transaction], Awaitable[Any]] | None
-    ) -> Any:
+    def _give(self, job: _WriteJob) -> None:
         if self._writer is None:
             raise Unavailable("the server is closing")
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._writer.give(_WriteJob(append, work, future))
-        return await future
+        self._writer.give(job)
 
     async def _confirm(self, org: str) -> None:
         """Not needed: visible data is already synced."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from functools import lru_cache
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import Scope
 
 from recollect.errors import UsageError
 from recollect.model.json.text import deeper_than
@@ -39,7 +41,7 @@ from recollect.server.refusals import (
     too_large,
     too_many_streams,
 )
-from recollect.server.service import PreparedResponse, ServerRequest, answer, cursor_of, parts_of
+from recollect.server.service import PreparedResponse, ServerRequest, Service, answer, cursor_of, parts_of
 from recollect.server.tenancy import READ
 from recollect.sync.remote import lines_of
 from recollect.sync.wire import (
@@ -58,10 +60,12 @@ from recollect.sync.wire import (
     description,
 )
 
+ROUTE = "/v1/sessions/{session_id}/log"
+_BEFORE, _AFTER = ROUTE.split("{session_id}")
 _HEADS_AT_ONCE = 5_000
 _LOOK_EVERY, _SIGN_OF_LIFE = 1.0, 15.0
 _MOST_LINES = 1 << 53
-_POSITION, _LAST_UUID, _PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED = (
+POSITION_HEADER, LAST_UUID_HEADER, _PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED = (
     name.lower().encode() for name in (POSITION, LAST_UUID, PROJECT, REPOSITORY, MACHINE, ENCRYPTED)
 )
 _JSON = (b"content-type", b"application/json")
@@ -69,12 +73,21 @@ _DESCRIBING, _NOTHING_SAID = frozenset((_PROJECT, _REPOSITORY, _MACHINE, _ENCRYP
 _encode = msgspec.json.Encoder().encode
 
 
+def appended_to(scope: Scope) -> str | None:
+    """The session of an append; None for any other request."""
+    path: str = scope["path"]
+    if scope["method"] != "PUT" or not path.startswith(_BEFORE) or not path.endswith(_AFTER):
+        return None
+    session = path[len(_BEFORE) : -len(_AFTER)]
+    return session if session and "/" not in session else None
+
+
 async def append(ask: ServerRequest) -> Response:
     """PUT /v1/sessions/{session_id}/log."""
     ask.only("key")
     session, key = await ask.writable(), ask.key()
     given = _expected(ask)
-    last_uuid = ask.header(_LAST_UUID)
+    last_uuid = ask.header(LAST_UUID_HEADER)
     if given is None and last_uuid is None:
         raise RequestRefused(
             428,
@@ -85,33 +98,43 @@ async def append(ask: ServerRequest) -> Response:
     service = ask.service
     with service.budget.share() as share:
         data = await read_body(ask, share)
-        _check_lines(data, service.limits)
+        check_lines(data, service.limits)
         if given is None or last_uuid is not None:
             given = await _agreed(ask, (session, key), given, last_uuid or "", data)
-        told, path = _description(ask), f"{session}/{key}"
+        told, path = described(ask.headers), f"{session}/{key}"
         if len(data) < SMALL:
-            _check_depth(data, service.limits.line_depth, is_opaque=told.encrypted)
+            check_depth(data, service.limits.line_depth, is_opaque=told.encrypted)
             prepared = prepare(data, given, path=path, is_opaque=told.encrypted)
         else:
             prepared = await _prepared(ask, data, given, path, told.encrypted)
-        outcome = await service.database.append(
-            AppendRequest(ask.org, session, key, given, prepared, ask.caller.author, told)
-        )
+        new = AppendRequest(ask.org, session, key, given, prepared, ask.caller.author, told)
+        outcome = await service.database.append(new)
     if isinstance(outcome, DeletedSession):
         raise RequestRefused(
             410, "gone", "the session was deleted", "append to another id, or wait until it is purged"
         )
     if isinstance(outcome, AppendConflict):
         raise elsewhere(outcome.head)
-    if not outcome.repeated:
-        service.metrics.count("appended_lines", prepared.lines)
-        service.metrics.count("appended_bytes", len(data))
-        if service.metrics.gauges["followers"]:
-            service.wakeups.wake((ask.org, session, key))
-    head = outcome.head
-    body = _encode(AppendReply(head, 0 if outcome.repeated else prepared.lines, outcome.repeated))
-    length, position = str(len(body)).encode(), f"{head.lines}:{head.hash}".encode()
-    return PreparedResponse(body, [_JSON, (b"content-length", length), (_POSITION, position)])
+    if outcome.repeated:
+        return _appended(AppendReply(outcome.head, 0, repeated=True))
+    return stored(service, new, outcome.head)
+
+
+def stored(service: Service, new: AppendRequest, head: Head) -> PreparedResponse:
+    """The answer to an append that is durable now; it is counted, and followers are woken."""
+    service.metrics.count("appended_lines", new.prepared.lines)
+    service.metrics.count("appended_bytes", len(new.prepared.data))
+    if service.metrics.gauges["followers"]:
+        service.wakeups.wake((new.org, new.session, new.key))
+    return _appended(AppendReply(head, new.prepared.lines))
+
+
+def _appended(reply: AppendReply) -> PreparedResponse:
+    body, head = _encode(reply), reply.position
+    position = b"%d:%b" % (head.lines, head.hash.encode())
+    return PreparedResponse(
+        body, [_JSON, (b"content-length", b"%d" % len(body)), (POSITION_HEADER, position)]
+    )
 
 
 def elsewhere(head: Head) -> RequestRefused:
@@ -121,14 +144,14 @@ def elsewhere(head: Head) -> RequestRefused:
 
 
 def _expected(ask: ServerRequest) -> Position | None:
-    text = ask.header(_POSITION)
+    text = ask.header(POSITION_HEADER)
     try:
         return None if text is None else Position.parse(text)
     except UsageError as problem:
         raise invalid(problem.message, problem.hint) from None
 
 
-def _check_lines(data: bytes, limits: ServerLimits) -> None:
+def check_lines(data: bytes, limits: ServerLimits) -> None:
     if not data.endswith(b"\n"):
         raise invalid("the body is empty, or its last line has no newline", "send whole lines")
     if data.count(b"\n") > limits.lines:
@@ -137,7 +160,7 @@ def _check_lines(data: bytes, limits: ServerLimits) -> None:
         raise too_large("line", limits.line_bytes)
 
 
-def _check_depth(data: bytes, most: int, *, is_opaque: bool) -> None:
+def check_depth(data: bytes, most: int, *, is_opaque: bool) -> None:
     """Most bodies have fewer brackets than the allowed depth, and are not checked further."""
     if is_opaque or data.count(b"{") + data.count(b"[") <= most:
         return
@@ -167,11 +190,17 @@ async def _agreed(
     raise elsewhere(head)
 
 
-def _description(ask: ServerRequest) -> ClientDescription:
-    if not ask.has_any(_DESCRIBING):
+def described(headers: Mapping[bytes, bytes]) -> ClientDescription:
+    """What the client says about the session."""
+    if _DESCRIBING.isdisjoint(headers):
         return _NOTHING_SAID
-    texts = ask.header(_PROJECT), ask.header(_REPOSITORY), ask.header(_MACHINE)
-    encrypted = ask.header(_ENCRYPTED)
+    return _description(*map(headers.get, (_PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED)))
+
+
+@lru_cache(maxsize=1_024)
+def _description(*values: bytes | None) -> ClientDescription:
+    """Clients say the same with every append to a session."""
+    *texts, encrypted = (None if value is None else str(value, "latin-1") for value in values)
     project, repository, machine = (description(text) if text else None for text in texts)
     if encrypted not in ("0", "1", None):
         raise invalid(f"{ENCRYPTED}: write 1 or leave it out")
@@ -185,7 +214,7 @@ async def _prepared(
     most = ask.service.limits.line_depth
 
     def work() -> PreparedLines:
-        _check_depth(data, most, is_opaque=is_opaque)
+        check_depth(data, most, is_opaque=is_opaque)
         return prepare(data, expected, path=path, is_opaque=is_opaque)
 
     async with ask.service.large:
