@@ -25,6 +25,7 @@ import msgspec
 
 from recollect.errors import UsageError
 from recollect.server.database.contract import AppendWaiter, Unavailable
+from recollect.server.database.postgres_access import PostgresAccess
 from recollect.server.database.postgres_append import move
 from recollect.server.database.postgres_bodies import PostgresBodies
 from recollect.server.database.postgres_directory import PostgresDirectory
@@ -146,7 +147,7 @@ def _unreachable(problem: BaseException) -> Unavailable:
     return Unavailable(f"cannot connect to the database: {type(problem).__name__}: {problem}")
 
 
-class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatabase):
+class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDirectory, SqlDatabase):
     """The contract on one PostgreSQL database, with an optional replica for reads."""
 
     _FENCE, _HERE = FENCE_OF, f"(id NOT IN ({NOT_HERE}))"
@@ -160,6 +161,7 @@ class PostgresDatabase(PostgresBodies, PostgresLake, PostgresDirectory, SqlDatab
         patience: float = 20.0,
         statement_seconds: float = 30.0,
     ) -> None:
+        PostgresAccess.__init__(self)
         PostgresBodies.__init__(self)
         SqlDatabase.__init__(self)
         self._dsn, self._replica_dsn = dsn, replica
