@@ -6,14 +6,14 @@ import csv
 import datetime as dt
 import io
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
 from itertools import chain, islice
 from operator import add
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, defstruct
 from msgspec.json import encode
 
 from recollect.index.schema import QUARTER_MS
@@ -41,7 +41,7 @@ _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-class TeamCostRow(Struct, frozen=True):
+class TeamCostRow(Struct, frozen=True, gc=False):
     """One line of the report. ``usd`` is exact; ``unpriced`` names models whose tokens are not in it."""
 
     keys: dict[str, str]
@@ -152,23 +152,30 @@ class TeamCosts:
 
     def rows(self) -> Iterator[TeamCostRow]:
         """The most expensive first. Each row is dropped once it was yielded."""
-        unpriced = self._unpriced.get
-        for key, one in self._ordered():
-            yield _row(dict(zip(self.by, key, strict=True)), one, unpriced(key, ()))
+        for some in self.parts(lambda *key: dict(zip(self.by, key, strict=True))):
+            yield from some
 
-    def _ordered(self) -> Iterator[tuple[_Key, _Tally]]:
+    def parts(self, named: Callable[..., Any]) -> Iterator[list[TeamCostRow]]:
+        """The same, some at a time. ``named`` makes ``keys`` of the names of a row: what is only encoded may be more than
+        a dict, and quicker to make."""
+        unpriced = self._unpriced.get
+        for part in self._ordered():
+            for start in range(0, len(part), _WRITTEN_AT_ONCE):
+                some = part[start : start + _WRITTEN_AT_ONCE]
+                yield [_row(named(*key), one, unpriced(key, ())) for _, _, key, one in some]
+
+    def _ordered(self) -> Iterator[list[tuple[int, int, _Key, _Tally]]]:
         runs = []
         while self._found:
             some = [self._found.popitem() for _ in range(min(len(self._found), _AT_ONCE))]
             runs.append(sorted([(-one[0], -sum(one[2:7]), key, one) for key, one in some]))
-        for part in _merged(runs):
-            for *_, key, one in part:
-                yield key, one
+        return _merged(runs)
 
 
-def _row(keys: dict[str, str], one: _Tally, unpriced: Iterable[str]) -> TeamCostRow:
+def _row(keys: Any, one: _Tally, unpriced: Collection[str]) -> TeamCostRow:
     pico_usd, responses, *counts = one
-    return TeamCostRow(keys, responses, Tokens(*counts), pico_usd, exact(pico_usd), sorted(unpriced))
+    names = sorted(unpriced) if unpriced else []
+    return TeamCostRow(keys, responses, Tokens(*counts), pico_usd, exact(pico_usd), names)
 
 
 def _no_price(*_: int) -> int | None:
@@ -198,10 +205,10 @@ def cost_report(costs: TeamCosts) -> TeamCostReport:
 
 def as_json(costs: TeamCosts) -> Iterator[bytes]:
     """The report as its encoder writes it, in pieces: neither its rows nor its bytes are ever held as a whole."""
-    total, rows = encode(costs.total()), costs.rows()
+    total = encode(costs.total())
     yield b'{"by":' + encode(costs.by) + b',"rows":['
     comma = b""
-    while some := list(islice(rows, _WRITTEN_AT_ONCE)):
+    for some in costs.parts(defstruct("RowKeys", [(name, str) for name in costs.by], gc=False)):
         yield comma + encode(some)[1:-1]
         comma = b","
     yield b'],"total":' + total + b"}"
