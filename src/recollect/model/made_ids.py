@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import hashlib
 
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+
 
 def derived_uuid(seed: str, index: int) -> str:
     """An id that looks random but depends only on seed and index."""
-    digest = bytearray(
-        hashlib.blake2b(f"{index}\0{seed}".encode("utf-8", "replace"), digest_size=16).digest()
-    )
-    digest[6] = digest[6] & 0x0F | 0x40
-    digest[8] = digest[8] & 0x3F | 0x80
-    name = digest.hex()
-    return f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
+    return uuid_of(f"{index}\0{seed}".encode("utf-8", "replace"))
+
+
+def uuid_of(data: bytes) -> str:
+    """An id that looks random but depends only on these bytes."""
+    name = hashlib.blake2b(data, digest_size=16).hexdigest()
+    # Version 4, variant 1: what other readers take for a random id.
+    return f"{name[:8]}-{name[8:12]}-4{name[13:16]}-{_VARIANT[name[16]]}{name[17:20]}-{name[20:]}"
 
 
 def derived_id(prefix: str, seed: str) -> str:

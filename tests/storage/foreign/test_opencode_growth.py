@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import recollect
 from recollect.model.made_ids import derived_uuid
-from recollect.storage.foreign import opencode_database, opencode_files
-from recollect.storage.foreign.loose import parsed
+from recollect.storage.foreign import opencode_files
+from recollect.storage.foreign.loose import Fields, ShapedRecords, parsed
 from recollect.storage.foreign.mirror import AgentMirror
 
 TABLES = """
@@ -156,7 +156,12 @@ def test_after_a_new_message_only_its_session_is_read(
         read.append(raw)
         return parsed(raw)
 
-    monkeypatch.setattr(opencode_database, "parsed", noted)
+    def noted_row(shaped: ShapedRecords, raw: bytes) -> Fields | None:
+        read.append(raw)
+        return quickly(shaped, raw)
+
+    quickly = ShapedRecords.quickly
+    monkeypatch.setattr(ShapedRecords, "quickly", noted_row)
     monkeypatch.setattr(opencode_files, "parsed", noted)
     mirror.refresh()
     texts = [raw for raw in read if b'"text"' in raw]

@@ -7,7 +7,7 @@ the same log from where it was cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from recollect.storage.foreign import lines as made
@@ -23,7 +23,7 @@ from recollect.storage.foreign.codex_items import (
     result_blocks,
     was_refused,
 )
-from recollect.storage.foreign.codex_shapes import ROLLOUT, fitted_line, meta_of
+from recollect.storage.foreign.codex_shapes import ROLLOUT, meta_of, used_line
 from recollect.storage.foreign.codex_state import RolloutState
 from recollect.storage.foreign.codex_usage import CallCounter
 from recollect.storage.foreign.edits import with_changes
@@ -73,6 +73,7 @@ _SILENT_EVENTS = frozenset(
         "dynamic_tool_call_request",
     ]
 )
+_OF_CALLS = frozenset(["event_msg", "turn_context", "token_usage_record"])
 _SILENT_LINES = frozenset(
     [
         "turn_context",
@@ -96,20 +97,22 @@ class RolloutReader:
         self._log = ""
         self._usage = CallCounter(state)
         self._original_ids: set[str] | None = None
+        self._told_by: tuple[str | None, str] | None = None  # turn and thread of the last line
 
     def take(self, lines: list[bytes]) -> None:
-        state = self._state
-        found: list[LineFields] = []
-        for raw in lines:
-            line, odd = fitted_line(raw)
-            if not self._log:
-                self._begin(line)
-            told = translated("codex", self._voice, odd, partial(self._translated, line))
-            found += made.with_original(self._without_false_copies(told), raw)
-        if state.growth.generation:
+        generation = self._state.growth.generation
+        self._begin(used_line(lines[0]).fields)
+        found = self._told(lines)
+        if generation:
             known = self._into.known_ids(self._log)
-            found = [made.only_new(line, known) for line in found]
-        self._into.append(self._log, found, (self._unit.source, state.growth.generation))
+            found = (made.only_new(line, known) for line in found)
+        self._into.append(self._log, found, (self._unit.source, generation))
+
+    def _told(self, lines: list[bytes]) -> Iterator[LineFields]:
+        for raw in lines:
+            line, odd = used_line(raw)
+            told = translated("codex", self._voice, odd, partial(self._translated, line))
+            yield from made.with_original(self._without_false_copies(told), raw)
 
     def _begin(self, first: LineFields) -> None:
         """Where the rollout belongs, by its first line, or as it was decided before."""
@@ -196,9 +199,11 @@ class RolloutReader:
             return [made.record(voice, "codex:unreadable")]
         found = self._meaning(line, kind, payload)
         self._copies()
-        found += self._usage.of(kind, payload if isinstance(payload, dict) else {}, voice)
-        if isinstance(payload, dict) and kind == "turn_context":
-            voice.cwd = str(payload.get("cwd") or voice.cwd)
+        if kind in _OF_CALLS:
+            said = payload if isinstance(payload, dict) else {}
+            found += self._usage.of(kind, said, voice)
+            if kind == "turn_context":
+                voice.cwd = str(said.get("cwd") or voice.cwd)
         ordinal = line.get("ordinal")
         if isinstance(ordinal, int):
             for one in found:
@@ -223,6 +228,10 @@ class RolloutReader:
     def _copies(self) -> None:
         """Whether what follows was copied from another thread: its turn is older than this thread."""
         state = self._state
+        told = state.turn, state.origin
+        if told == self._told_by:
+            return
+        self._told_by = told
         started, began = _uuid7_ms(state.turn), _uuid7_ms(state.thread)
         is_copy = state.origin != state.thread if started is None or began is None else started < began
         source = state.origin if state.origin != state.thread else state.forked_from
@@ -317,7 +326,8 @@ class RolloutReader:
         changed = self._state.edits.pop(call, [])
         failed = has_failed(output)
         line = made.result(self._voice, call, told, is_error=failed)
-        return [line if failed or was_refused(output) else with_changes(line, changed)]
+        has_changed = changed and not failed and not was_refused(output)
+        return [with_changes(line, changed) if has_changed else line]
 
     def search(self, item: Fields) -> list[LineFields]:
         action = item.get("action")

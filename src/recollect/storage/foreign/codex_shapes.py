@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
+
+import msgspec
+from msgspec import Raw, Struct
 
 from recollect.storage.foreign.lines import LineFields
-from recollect.storage.foreign.loose import COUNT, MOMENT, Fields, FittedRecord, Shape, ShapedRecords, parsed
+from recollect.storage.foreign.loose import (
+    COUNT,
+    MOMENT,
+    Fields,
+    FittedRecord,
+    Shape,
+    ShapedRecords,
+    Whole,
+    is_too_deep,
+    parsed,
+)
 
 ROLLOUT = re.compile(
     r"rollout-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)-([0-9a-fA-F-]{36})(?:_([0-9a-fA-F-]{36}))?\.jsonl(\.zst)?\Z"
@@ -36,7 +50,7 @@ _ITEM: dict[str, Shape] = {
     "summary": _CONTENT,
     "arguments": (str, {}),
     "input": (str, {}),
-    "action": {"type": str},
+    "action": Whole({"type": str}),
     "output": (str, _CONTENT, {}),
 }
 _ACTIVITY: dict[str, Shape] = {
@@ -71,9 +85,18 @@ def rollout_of(source: str) -> str | None:
     return None if matched is None else (matched[3] or matched[2]).lower()
 
 
+class _Envelope(Struct, gc=False):
+    timestamp: str | None = None
+    type: str | None = None
+    ordinal: Annotated[int, msgspec.Meta(ge=COUNT.start, lt=COUNT.stop)] | None = None
+    payload: Raw = Raw()
+
+
 _BARE_META, _BARE_ITEM = ShapedRecords(_META | _ITEM), ShapedRecords(_LINE | _ITEM)
 _ENVELOPES = {kind: ShapedRecords(_LINE | {"payload": inner}) for kind, inner in _PAYLOADS.items()}
 _UNKNOWN = ShapedRecords(_LINE | {"payload": {}})
+_INNER = {kind: ShapedRecords(_PAYLOADS[kind]) for kind in _PAYLOADS if kind != "session_meta"}
+_envelope = msgspec.json.Decoder(_Envelope)
 
 
 def fitted_line(raw: bytes) -> FittedRecord:
@@ -84,6 +107,30 @@ def fitted_line(raw: bytes) -> FittedRecord:
     if payload is None:
         return (_BARE_META if kind is None else _BARE_ITEM).read(raw, said)
     return (_ENVELOPES.get(kind, _UNKNOWN) if isinstance(kind, str) else _UNKNOWN).read(raw, said)
+
+
+def used_line(raw: bytes) -> FittedRecord:
+    """As ``fitted_line``, where possible without what no entry is made of: most of it repeats other lines."""
+    found = None if is_too_deep(raw) else _used(raw)
+    return fitted_line(raw) if found is None else FittedRecord(found, [])
+
+
+def _used(raw: bytes) -> Fields | None:
+    """None for the bare era, the first line of a thread, lines of no known type and all that does not fit."""
+    try:
+        line = _envelope.decode(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    inner = _INNER.get(line.type or "")
+    payload = None if inner is None else inner.decoded(line.payload)
+    if payload is None or (line.timestamp is not None and MOMENT.match(line.timestamp) is None):
+        return None
+    return {
+        "timestamp": line.timestamp,
+        "type": line.type,
+        "payload": payload,
+        "ordinal": line.ordinal,
+    }
 
 
 def meta_of(line: LineFields) -> Fields:

@@ -99,4 +99,4 @@ class CallCounter:
 def vector(usage: object) -> tuple[int, ...]:
     """The counts of a usage, in the order of ``COUNTS``."""
     given = usage if isinstance(usage, dict) else {}
-    return tuple(value if isinstance(value := given.get(name), int) else 0 for name in COUNTS)
+    return tuple([given.get(name) or 0 for name in COUNTS])

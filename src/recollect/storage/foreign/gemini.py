@@ -37,6 +37,7 @@ from recollect.storage.foreign.growth import (
 )
 from recollect.storage.foreign.lines import LineFields, Voice
 from recollect.storage.foreign.loose import (
+    ANY,
     COUNT,
     MOMENT,
     FittedRecord,
@@ -66,6 +67,7 @@ _CALL: Shape = {
     "args": {},
     "result": parts.PARTS,
     "resultDisplay": (str, {}, []),
+    "timestamp": ANY,
 }
 _MESSAGE: dict[str, Shape] = {
     **dict.fromkeys(("id", "type", "model"), str),
@@ -77,10 +79,21 @@ _MESSAGE: dict[str, Shape] = {
 }
 _SESSION: dict[str, Shape] = {
     **dict.fromkeys(("sessionId", "summary"), str),
+    "projectHash": ANY,
     "startTime": MOMENT,
     "messages": [_MESSAGE],
 }
-_RECORDS = ShapedRecords({**_MESSAGE, **_SESSION, "$set": _SESSION, "$rewindTo": str})
+
+
+def _is_all(record: _GeminiMessage) -> bool:
+    """Whether nothing but the named fields is used: of odd parts there is."""
+    said = (record, *_dicts(record.get("messages")), *_dicts(_set_of(record).get("messages")))
+    told = [one["content"] for one in said if "content" in one]
+    told += [call["result"] for one in said for call in one.get("toolCalls") or () if "result" in call]
+    return all(map(parts.are_known, told))
+
+
+_RECORDS = ShapedRecords({**_MESSAGE, **_SESSION, "$set": _SESSION, "$rewindTo": str}, _is_all)
 
 
 class _FoldState(Struct, kw_only=True):
@@ -175,15 +188,17 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     is_cut_otherwise = before[-1:] not in (b"", b"\n") or any(b"\r" in raw[:-2] for raw in new)
     if is_cut_otherwise and not is_document:
         # A line that was taken before its newline came goes on in the first of the new ones; some end without one.
-        said = [_fitted(raw).fields for raw in (before + b"".join(new)).splitlines()]
+        every = (before + b"".join(new)).splitlines()
+        said = [_fitted(raw).fields for raw in every]
     else:
-        said = [_fitted(raw).fields for raw in before.splitlines()] + [one.fields for one in fits]
-    _FoldedFile(unit, into, said).write(zip(new, fits, strict=True), state.growth.generation)
+        every = [*before.splitlines(), *new]
+        said = [_fitted(raw).fields for raw in every[: -len(new)]] + [one.fields for one in fits]
+    _FoldedFile(unit, into, every, said).write(zip(new, fits, strict=True), state.growth.generation)
     return msgspec.msgpack.encode(state)
 
 
 def _fitted(raw: bytes) -> FittedRecord:
-    return _RECORDS.read(raw, parsed(raw))
+    return _RECORDS.named(raw)
 
 
 def _kept_result(unit: Unit, into: AgentMirror) -> bytes:
@@ -204,8 +219,10 @@ def _before(unit: Unit, growth: Growth, new: list[bytes]) -> bytes:
 class _FoldedFile:
     """One session file as a whole."""
 
-    def __init__(self, unit: Unit, into: AgentMirror, records: list[_GeminiMessage]) -> None:
-        self._unit, self._into, self._records = unit, into, records
+    def __init__(
+        self, unit: Unit, into: AgentMirror, raws: list[bytes], records: list[_GeminiMessage]
+    ) -> None:
+        self._unit, self._into, self._raws, self._records = unit, into, raws, records
         meta: _GeminiMessage = {}
         for one in records:
             meta |= {key: value for key, value in {**one, **_set_of(one)}.items() if key != "messages"}
@@ -264,7 +281,10 @@ class _FoldedFile:
     @cached_property
     def _directory(self) -> str:
         digest = self._meta.get("projectHash")
-        return project_root(self._project, self._into.home, digest, lambda: made.encode(self._records))
+        return project_root(self._project, self._into.home, digest, self._all_records)
+
+    def _all_records(self) -> bytes:
+        return made.encode([_RECORDS.read(raw, parsed(raw)).fields for raw in self._raws])
 
     def _voice(self) -> Voice:
         return Voice(

@@ -114,7 +114,7 @@ def new_lines(unit: Unit, growth: Growth) -> NewLines:
             growth.generation += 1
             growth.consumed = 0
         file.seek(growth.consumed)
-        lines = _split(file.read())
+        lines = file.readlines()
         if lines and not lines[-1].endswith(b"\n") and not _is_taken(unit, lines[-1]):
             lines.pop()
         was_read = growth.consumed > 0
@@ -137,13 +137,6 @@ def whole_document(unit: Unit, growth: Growth) -> list[bytes]:
     growth.generation += growth.head != ""
     growth.consumed, growth.head = len(data), digest
     return [data]
-
-
-def _split(data: bytes) -> list[bytes]:
-    """By newlines only; ``splitlines`` would cut at other characters too."""
-    lines = data.split(b"\n")
-    last = lines.pop()
-    return [line + b"\n" for line in lines] + ([last] if last else [])
 
 
 def _is_taken(unit: Unit, last: bytes) -> bool:

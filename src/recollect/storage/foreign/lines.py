@@ -15,12 +15,13 @@ import base64
 import datetime as dt
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from recollect.model.made_ids import derived_uuid
+from recollect.model.made_ids import uuid_of
 
 SOURCE, RECORD, USAGE = "foreign-source", "foreign-record", "foreign-usage"
 TOLD_BY = "toldBy"  # the sub-agent that wrote a message in the user's name
@@ -46,11 +47,22 @@ class Voice(Struct, kw_only=True):
 
 def link(voice: Voice, kind: str, body: Mapping[str, object]) -> LineFields:
     """The next link of the conversation."""
-    content = encode(body, order="deterministic").decode()
-    uuid = derived_uuid(f"{voice.leaf or voice.seed}\0{kind}\0{content}", voice.epoch)
-    line: LineFields = {"type": kind, "uuid": uuid, "parentUuid": voice.leaf, **_place(voice), **body}
-    voice.leaf = uuid
-    return line
+    leaf = voice.leaf
+    voice.leaf = uuid = link_id(voice, kind, body)
+    return named_link(voice, kind, uuid, leaf, body)
+
+
+def link_id(voice: Voice, kind: str, body: Mapping[str, object]) -> str:
+    """The id of the next link, where its record has none."""
+    above = f"{voice.epoch}\0{voice.leaf or voice.seed}\0{kind}\0".encode("utf-8", "replace")
+    return uuid_of(above + encode(body, order="deterministic"))
+
+
+def named_link(
+    voice: Voice, kind: str, uuid: str, parent: str | None, body: Mapping[str, object]
+) -> LineFields:
+    """A link of this id."""
+    return {"type": kind, "uuid": uuid, "parentUuid": parent, **_place(voice, voice.cwd), **body}
 
 
 def user(voice: Voice, content: object, **more: object) -> LineFields:
@@ -111,7 +123,7 @@ def usage(voice: Voice, key: str, model: str | None, counts: Mapping[str, int], 
         **more,
     }
     message = {"role": "assistant", "id": key, "model": model, "usage": said}
-    return {"type": USAGE, **_place(voice), "message": message}
+    return {"type": USAGE, **_place(voice, voice.cwd), "message": message}
 
 
 def titled(session: str, title: str) -> LineFields:
@@ -121,7 +133,7 @@ def titled(session: str, title: str) -> LineFields:
 
 def record(voice: Voice, kind: str = RECORD, **more: object) -> LineFields:
     """A record that is kept and is no link; one of an unknown type goes by its own name."""
-    return {"type": kind, **{key: value for key, value in _place(voice).items() if key != "cwd"}, **more}
+    return {"type": kind, **_place(voice), **more}
 
 
 def source(agent: str, name: str, generation: int) -> LineFields:
@@ -165,6 +177,7 @@ def key_of(*parts: object) -> str:
     return hashlib.blake2b(encode(parts), digest_size=15).hexdigest()
 
 
+@lru_cache(maxsize=1024)  # every message of a store is asked twice
 def moment(milliseconds: float | None) -> str | None:
     """Milliseconds since 1970 as the text all logs have."""
     if milliseconds is None:
@@ -176,20 +189,21 @@ def moment(milliseconds: float | None) -> str | None:
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _place(voice: Voice) -> LineFields:
+def _place(voice: Voice, cwd: str = "") -> LineFields:
+    agent, branch, version = voice.agent, voice.branch, voice.version
     found: LineFields = {
         "sessionId": voice.session,
         "timestamp": voice.at,
-        "isSidechain": voice.agent is not None,
+        "isSidechain": agent is not None,
     }
-    for name, value in (
-        ("agentId", voice.agent),
-        ("cwd", voice.cwd or None),
-        ("gitBranch", voice.branch),
-        ("version", voice.version),
-    ):
-        if value is not None:
-            found[name] = value
+    if agent is not None:
+        found["agentId"] = agent
+    if cwd:
+        found["cwd"] = cwd
+    if branch is not None:
+        found["gitBranch"] = branch
+    if version is not None:
+        found["version"] = version
     if voice.copied_from is not None:
         found["forkedFrom"] = {"sessionId": voice.copied_from}
     return found

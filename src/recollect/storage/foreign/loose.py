@@ -4,14 +4,15 @@ Each dialect says which type the fields it uses have (a *shape*). A field of ano
 translated, so that translators meet the expected type or nothing; what was taken out is named beside the record, where
 ``check`` counts it. Fields that no shape names are left alone: they are kept with the record's bytes.
 
-Nearly every record fits. A decoder made of its shape tells that several times as fast as looking at each field.
+Nearly every record fits. A decoder made of its shape tells that several times as fast as looking at each field, and reads the
+fields that the shape names in the same pass.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, TypeAlias, Union
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypedDict, Union
 
 import msgspec
 
@@ -24,12 +25,17 @@ Shape: TypeAlias = "type | range | re.Pattern[str] | tuple[Shape, ...] | list[Sh
 
 # Tokens, turns and places in a file: beyond this, JSON does not carry them exactly.
 COUNT = range(1 << 53)
+ANY = object
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 # A line of ours adds a few levels to what it holds, and readers of logs refuse more than 64.
 _DEPTH = 48
 _NO_FIT = object()
 # What code that expects another shape raises. Failures of the machine (OSError, MemoryError) are not among them.
 UNEXPECTED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+
+
+class Whole(dict[str, Any]):
+    """The shape of an object of which more is used than the fields that it names."""
 
 
 class FittedRecord(NamedTuple):
@@ -41,40 +47,70 @@ class FittedRecord(NamedTuple):
 
 def parsed(raw: bytes) -> object:
     """A record as plain values; None where it is no JSON, or nested too deep for any reader."""
-    return None if may_be_deep(raw, _DEPTH) and deeper_than(raw, _DEPTH) else loose_value(raw)
+    return None if is_too_deep(raw) else loose_value(raw)
 
 
 class ShapedRecords:
     """Records of one shape, as they are stored."""
 
-    def __init__(self, shape: dict[str, Shape]) -> None:
-        self.shape = shape
-        self._decoder: msgspec.json.Decoder[object] | None = None
+    def __init__(self, shape: dict[str, Shape], is_all: Callable[[Fields], bool] = lambda _: True) -> None:
+        """``is_all`` tells of what fits whether anything else of the record is used."""
+        self.shape, self._is_all = shape, is_all
+        # A decoder takes several times as long for a pattern as this does.
+        self._texts = [(name, one) for name, one in shape.items() if isinstance(one, re.Pattern)]
+        self._decoder: msgspec.json.Decoder[Fields] | None = None
 
     def read(self, raw: bytes | str, value: object) -> FittedRecord:
         """``value``, which these bytes were parsed to, in the expected shape."""
-        if isinstance(value, dict) and self._fits(raw):
+        if isinstance(value, dict) and self.decoded(raw) is not None:
             return FittedRecord(value, [])
         return fitted(value, self.shape)
 
-    def _fits(self, raw: bytes | str) -> bool:
+    def named(self, raw: bytes) -> FittedRecord:
+        """A record in the expected shape. Where all of it fits, only the fields that the shape names are read."""
+        found = self.quickly(raw)
+        return fitted(parsed(raw), self.shape) if found is None else FittedRecord(found, [])
+
+    def quickly(self, raw: bytes) -> Fields | None:
+        """The fields that the shape names, where all of the record fits; None also where there are none of them."""
+        found = None if is_too_deep(raw) else self.decoded(raw)
+        return found if found and self._is_all(found) else None
+
+    def decoded(self, raw: bytes | str | msgspec.Raw) -> Fields | None:
+        """The fields that the shape names; None where one does not fit."""
         if self._decoder is None:  # most processes meet records of few shapes, or of none
-            self._decoder = msgspec.json.Decoder(_type_of(self.shape))
+            self._decoder = msgspec.json.Decoder(_object_of(self.shape, self._texts))
         try:
-            self._decoder.decode(raw)
+            found = self._decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return False
-        return True
+            return None
+        for name, pattern in self._texts:
+            text = found.get(name)
+            if text is not None and pattern.match(text) is None:
+                return None
+        return found
+
+
+def is_too_deep(raw: bytes) -> bool:
+    """Whether a record is nested too deep for any reader."""
+    return may_be_deep(raw, _DEPTH) and deeper_than(raw, _DEPTH)
+
+
+def _object_of(shape: dict[str, Shape], texts: Iterable[tuple[str, object]] = ()) -> Any:
+    """A type that takes no object that does not fit. A field may be null. ``texts`` are looked at elsewhere."""
+    own = shape | dict.fromkeys((name for name, _ in texts), str)
+    fields = {name: Union[_type_of(one), None] for name, one in own.items()}  # noqa: UP007 - of a variable
+    return TypedDict("Shaped", fields, total=False)  # type: ignore[operator]
 
 
 def _type_of(shape: Shape) -> Any:
-    """A type that takes nothing that does not fit. A field may be null, an item of a list not."""
+    """A type that takes nothing that does not fit. An item of a list may not be null."""
     if isinstance(shape, tuple):
         found: Any = Union[tuple(_type_of(one) for one in shape)]  # noqa: UP007 - of a tuple
+    elif isinstance(shape, Whole):
+        found = None  # only fitting it field by field keeps the others
     elif isinstance(shape, dict):
-        names = {f"field_{number}": name for number, name in enumerate(shape)}
-        fields = [(own, _type_of(shape[name]) | None, None) for own, name in names.items()]
-        found = msgspec.defstruct("Shaped", fields, rename=names)
+        found = _object_of(shape) if shape else dict
     elif isinstance(shape, list):
         found = list[_type_of(shape[0])] if shape else list  # type: ignore[misc]
     elif isinstance(shape, range):
@@ -120,8 +156,6 @@ def unexpected(agent: str, voice: Voice, odd: list[str]) -> LineFields:
 
 
 def _fit(value: object, shape: Shape, where: str, odd: list[str]) -> object:
-    if shape is str and type(value) is str:
-        return value  # most fields
     if isinstance(shape, tuple):
         shape = next((one for one in shape if _is_of(value, one)), shape[0])
     if not _is_of(value, shape):
@@ -141,7 +175,7 @@ def _fit_object(value: Fields, shape: dict[str, Shape], where: str, odd: list[st
     found = value
     for name, given in value.items():
         inner = shape.get(name)
-        if inner is None or given is None:
+        if inner is None or given is None or (inner is str and type(given) is str):
             continue
         fit = _fit(given, inner, f"{where}.{name}" if where else name, odd)
         if fit is given:
@@ -155,6 +189,8 @@ def _fit_object(value: Fields, shape: dict[str, Shape], where: str, odd: list[st
 
 
 def _is_of(value: object, shape: Shape) -> bool:
+    if shape is ANY:
+        return True
     if isinstance(shape, type):
         return isinstance(value, shape) and (shape is bool or type(value) is not bool)
     if isinstance(shape, dict):

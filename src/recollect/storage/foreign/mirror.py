@@ -33,6 +33,7 @@ from recollect.model.project_key import project_key
 from recollect.storage.foreign import todos
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import (
+    RECORD,
     SOURCE,
     USAGE,
     LineFields,
@@ -56,6 +57,9 @@ _WHOLE_HOME, _UNSEEN = "", "."  # what concerns no unit; directories that could 
 _NO_SOURCE = ("", 0)
 _AGENT_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}\Z")
 _REWOUND = "rewound"
+# How lines begin that are not read where only links are looked for, or links and model calls: most of what a log holds.
+_RECORDS = (b'{"type":"%b"' % RECORD.encode(),)
+_NO_LINKS = (*_RECORDS, b'{"type":"%b"' % USAGE.encode())
 # Syncing thousands of logs one by one takes minutes; they can be read again, so the first pass does without.
 _MOST_SYNCED = 64
 
@@ -308,7 +312,8 @@ class AgentMirror:
             headers[log] = origin
         for line in lines:
             found.append(encode(line) + b"\n")
-            self._todos[log] = todos.listed(line) or self._todos.get(log, [])
+            if items := todos.listed(line):
+                self._todos[log] = items
 
     def settle(self) -> None:
         """Write what was appended so far: for units that are larger than what should be held in memory.
@@ -353,18 +358,23 @@ class AgentMirror:
 
     def lines(self, log: str) -> Iterator[LineFields]:
         """The lines of a log, those not yet written included."""
+        return self._lines(log, ())
+
+    def _lines(self, log: str, without: tuple[bytes, ...]) -> Iterator[LineFields]:
+        """Those that do not begin so."""
         with contextlib.suppress(FileNotFoundError), (self.root / log).open("rb") as file:
             for line in file:
-                value = loose_value(line)
+                value = None if line.startswith(without) else loose_value(line)
                 if isinstance(value, dict):
                     yield value
         for line in self._written.get(log, ()):
-            yield msgspec.json.decode(line)
+            if not line.startswith(without):
+                yield msgspec.json.decode(line)
 
     def known_ids(self, log: str) -> set[str]:
         """Entries and model calls that a log has already: for a source that is read again from its start."""
         found = set()
-        for line in self.lines(log):
+        for line in self._lines(log, _RECORDS):
             if "uuid" in line:
                 found.add(str(line["uuid"]))
             elif line.get("type") == USAGE:
@@ -379,12 +389,12 @@ class AgentMirror:
         Where others follow that entry, a note after it says that the conversation goes on from there.
         """
         last = None
-        for line in (*self.lines(log), *found):
+        for line in (*self._lines(log, _NO_LINKS), *found):
             if "uuid" in line:
                 last = line.get("parentUuid") if line.get("subtype") == _REWOUND else line["uuid"]
         if voice.leaf is None or last is None or voice.leaf == last:
             return found
-        voice.epoch = sum(line.get("subtype") == _REWOUND for line in self.lines(log)) + 1
+        voice.epoch = sum(line.get("subtype") == _REWOUND for line in self._lines(log, _NO_LINKS)) + 1
         return [*found, note(voice, _REWOUND, "Earlier messages were taken back")]
 
     # ---- for a renewal -----------------------------------------------------------------------------------
@@ -445,7 +455,7 @@ class AgentMirror:
             finally:
                 fsops.close(opened.fd)
         for log, items in self._todos.items():
-            if items and log in self._written:
+            if log in self._written:
                 fsops.make_directories(self.root / TODOS)
                 fsops.replace_file(self.root / TODOS / todos.file_name(Path(log)), encode(items))
         self._written.clear()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,7 @@ class _StorePass:
                 self._state.rows |= {
                     source: self._listed[source]
                     for source in self._sources.get(session, ())
-                    if str(self._into.home / source) not in unread
+                    if not unread or str(self._into.home / source) not in unread
                 }
 
 
@@ -534,14 +534,14 @@ def _steps(
     steps = [part.fields for part in parts if part.fields.get("type") == "step-finish"]
     if not steps and fields.get("role") == "assistant":
         steps = [fields]
-    same: dict[str, int] = {}
+    same: dict[tuple[int, ...], int] = {}
     for step in steps:
         counts = _split(step.get("tokens"), fields.get("providerID"), version)
         if any(counts.values()):
             fact = (_created(fields), fields.get("providerID"), fields.get("modelID"), sorted(counts.items()))
-            first = made.key_of("opencode", *fact)
-            same[first] = same.get(first, 0) + 1
-            yield made.key_of("opencode", *fact, same[first]), counts, step.get("cost")
+            used = tuple(counts.values())
+            same[used] = same.get(used, 0) + 1
+            yield made.key_of("opencode", *fact, same[used]), counts, step.get("cost")
 
 
 def _split(tokens: object, provider: object, version: tuple[int, ...] | None) -> dict[str, int]:
@@ -584,6 +584,7 @@ def _told_when(message: OpenCodeRecord) -> tuple[object, ...]:
     return _created(fields), fields.get("role"), fields.get("modelID")
 
 
+@lru_cache(maxsize=4096)  # every message is asked several times
 def is_copy(message: str, created: float) -> bool:
     """Whether a fork made this message: its id is younger than the time it has."""
     found = _ID_TIME.match(message)

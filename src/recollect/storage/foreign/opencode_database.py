@@ -294,7 +294,9 @@ class _RowStore:
             rows = cursor.execute(asked, (encode(order).decode(),))
         for number, row in enumerate(rows):
             names = names or [column[0] for column in cursor.getdescription()]
-            given = {name: value for name, value in zip(names, row, strict=True) if name not in LEFT_OUT}
+            given = dict(zip(names, row, strict=True))
+            for name in LEFT_OUT & given.keys():
+                del given[name]
             yield _record(table, number if wanted is None else order[number], given)
 
     def _events(self, sessions: Collection[str] | None) -> Iterator[OpenCodeRecord]:
@@ -327,24 +329,38 @@ class _RowStore:
 
 
 def _record(table: str, number: int, given: Fields) -> OpenCodeRecord:
-    columns = {name: value for name, value in given.items() if not isinstance(value, bytes)}
-    raw = str(columns["data"]).encode() if "data" in columns else b""
-    said = parsed(raw) if raw else None
-    plain = {name: value for name, value in columns.items() if name != "data"}
-    odd: list[str] = []
-    if isinstance(said, dict) and table in SHAPED:
-        said, odd = SHAPED[table].read(raw, said)
+    columns = given
+    if bytes in map(type, given.values()):
+        columns = {name: value for name, value in given.items() if not isinstance(value, bytes)}
+    plain = columns.copy()
+    plain.pop("data", None)
     own, more = fitted(plain, SHAPED[table].shape if table in SHAPED else {})
-    fields = {**own, **said} if isinstance(said, dict) else dict(own)
+    said, odd = _data_of(table, columns)
+    fields = {**own, **(said or {})}
     for name, column in (("sessionID", "session_id"), ("messageID", "message_id"), ("parentID", "parent_id")):
         if own.get(column):
             fields[name] = own[column]
-    odd = [*odd, *more, *(given.keys() - columns.keys())]
-    if table in _LARGE and not isinstance(said, dict):
+    if more or columns is not given:
+        odd = [*odd, *more, *(given.keys() - columns.keys())]
+    if said is None and table in _LARGE:
         odd.append("data")
     place = columns.get("position", number)
     name = str(columns.get("id") or f"{columns.get('session_id')}-{place}")
     return OpenCodeRecord(table, name, fields, f"{table}/{name}", encode(columns), odd=tuple(odd))
+
+
+def _data_of(table: str, columns: Fields) -> tuple[Fields | None, list[str]]:
+    """The fields in the column that holds them as JSON, and those that are not as expected; None where it holds none."""
+    raw = str(columns["data"]).encode() if "data" in columns else b""
+    shaped = SHAPED.get(table)
+    if not raw or shaped is None:
+        said = parsed(raw) if raw else None
+        return (said if isinstance(said, dict) else None), []
+    quick = shaped.quickly(raw)
+    if quick is not None:
+        return quick, []
+    said = parsed(raw)
+    return fitted(said, shaped.shape) if isinstance(said, dict) else (None, [])
 
 
 def _table_of(kind: object) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from recollect.storage.foreign.growth import Unit
-from recollect.storage.foreign.loose import COUNT, Fields, Shape, ShapedRecords
+from recollect.storage.foreign.loose import ANY, COUNT, Fields, Shape, ShapedRecords
 from recollect.system.peek import ReadProblems
 
 # A link to a shared session opens it for anyone.
@@ -54,7 +54,7 @@ _SHAPES: dict[str, dict[str, Shape]] = {
         "state": {
             **dict.fromkeys(("status", "output", "error"), str),
             "input": {},
-            "metadata": {"sessionId": str},
+            "metadata": {"sessionId": str, **dict.fromkeys(("filediff", "diff", "exists"), ANY)},
         },
     },
 }

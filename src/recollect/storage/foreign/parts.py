@@ -48,6 +48,16 @@ def blocks(content: object) -> list[LineFields]:
     return found
 
 
+def are_known(content: object) -> bool:
+    """Whether every part is of a known kind; of others all is shown."""
+    for part in content if isinstance(content, list) else [content]:
+        if not isinstance(part, dict) or "functionResponse" in part or isinstance(part.get("text"), str):
+            continue
+        if not isinstance(part.get("functionCall"), dict) and not isinstance(part.get("inlineData"), dict):
+            return False
+    return True
+
+
 def results(content: object) -> list[LineFields]:
     """What tools returned."""
     found: list[LineFields] = []

@@ -22,6 +22,7 @@ from recollect.storage.foreign.loose import (
     MOMENT,
     Shape,
     ShapedRecords,
+    Whole,
     fitted,
     parsed,
     translated,
@@ -39,7 +40,7 @@ _LINE: dict[str, Shape] = {
     **dict.fromkeys(("type", "uuid", "parentUuid", "cwd", "gitBranch", "version", "model"), str),
     **dict.fromkeys(("subtype", "provenance"), str),
     "timestamp": MOMENT,
-    "forkedFrom": {"sessionId": str},
+    "forkedFrom": Whole({"sessionId": str}),
     "message": {"parts": parts.PARTS},
     "toolCallResult": {"status": str, "resultDisplay": (str, {}, [])},
     "systemPayload": {
@@ -53,7 +54,20 @@ _LINE: dict[str, Shape] = {
         },
     },
 }
-_LINES = ShapedRecords(_LINE)
+
+
+def _is_all(line: LineFields) -> bool:
+    """Whether nothing but the named fields is used: of compressed chats and odd parts there is."""
+    return "compressedHistory" not in (line.get("systemPayload") or ()) and parts.are_known(
+        (line.get("message") or {}).get("parts")
+    )
+
+
+_LINES = ShapedRecords(_LINE, _is_all)
+
+
+class _LineVoice(Voice, kw_only=True):
+    is_odd: bool = False  # a remark follows, which is known by the id that the line would have
 
 
 class _ChatState(Struct, kw_only=True):
@@ -98,7 +112,7 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     """Translate what a chat has gained."""
     state = msgspec.msgpack.decode(saved, type=_ChatState) if saved else _ChatState()
     lines, _ = new_lines(unit, state.growth)
-    said = [_LINES.read(raw, parsed(raw)) for raw in lines]
+    said = [_LINES.named(raw) for raw in lines]
     if not said:
         return msgspec.msgpack.encode(state)
     if not state.name:
@@ -111,13 +125,14 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     at = made.moment(unit.stamp[1] / 1e6)  # a line without a time is as old as the one before it
     for raw, (line, odd) in zip(lines, said, strict=True):
         at = line.get("timestamp") or at
-        voice = Voice(
+        voice = _LineVoice(
             session=place.session,
             agent=place.agent,
             cwd=str(line.get("cwd") or ""),
             branch=line.get("gitBranch"),
             version=line.get("version"),
             at=at,
+            is_odd=bool(odd),
         )
         told = translated("qwen", voice, odd, partial(_translated, line, voice))
         found += made.with_original(told, raw)
@@ -141,7 +156,7 @@ def _placed(unit: Unit, said: list[LineFields], into: AgentMirror) -> str:
     return agent
 
 
-def _translated(line: LineFields, voice: Voice) -> list[LineFields]:
+def _translated(line: LineFields, voice: _LineVoice) -> list[LineFields]:
     kind, message = line.get("type"), line.get("message")
     told = message.get("parts") if isinstance(message, dict) else None
     if kind in ("user", "tool_result"):
@@ -168,7 +183,7 @@ def _edits_of(done: object) -> list[LineFields]:
     )
 
 
-def _system(line: LineFields, voice: Voice) -> list[LineFields]:
+def _system(line: LineFields, voice: _LineVoice) -> list[LineFields]:
     subtype, payload = line.get("subtype"), line.get("systemPayload")
     said: dict[str, Any] = payload if isinstance(payload, dict) else {}
     if subtype == _COMPRESSED:
@@ -183,7 +198,7 @@ def _system(line: LineFields, voice: Voice) -> list[LineFields]:
     return found
 
 
-def _compression(line: LineFields, voice: Voice, said: dict[str, Any]) -> list[LineFields]:
+def _compression(line: LineFields, voice: _LineVoice, said: dict[str, Any]) -> list[LineFields]:
     """The cut is a line of ours; the summary has the id that later lines follow."""
     history = said.get("compressedHistory")
     kept = (
@@ -210,7 +225,7 @@ def _compression(line: LineFields, voice: Voice, said: dict[str, Any]) -> list[L
     return [boundary, _link({**line, "parentUuid": cut["uuid"]}, voice, "user", summary)]
 
 
-def _call(event: dict[str, Any], voice: Voice, line: LineFields) -> list[LineFields]:
+def _call(event: dict[str, Any], voice: _LineVoice, line: LineFields) -> list[LineFields]:
     whole, cached, output, thought = (whole_number(event.get(f"{name}_token_count")) for name in _COUNTS)
     if not whole + output:
         return []  # a stream that was cut: nothing is known of it
@@ -227,15 +242,14 @@ def _call(event: dict[str, Any], voice: Voice, line: LineFields) -> list[LineFie
     return [found | _origin(line)]
 
 
-def _link(line: LineFields, voice: Voice, kind: str, body: LineFields) -> LineFields:
+def _link(line: LineFields, voice: _LineVoice, kind: str, body: LineFields) -> LineFields:
     """A link with the ids it has in the client's own log."""
-    voice.leaf = None
-    made_link = made.link(voice, kind, body)
-    return {
-        **made_link,
-        "uuid": line.get("uuid") or made_link["uuid"],
-        "parentUuid": line.get("parentUuid"),
-    } | _origin(line)
+    uuid = line.get("uuid") or ""
+    if not uuid or voice.is_odd:
+        voice.leaf = None
+        voice.leaf = made.link_id(voice, kind, body)
+        uuid = uuid or voice.leaf
+    return made.named_link(voice, kind, uuid, line.get("parentUuid"), body) | _origin(line)
 
 
 def _origin(line: LineFields) -> LineFields:
