@@ -116,6 +116,7 @@ class _StorePass:
     def __init__(self, unit: Unit, store: OpenCodeStore, state: _StoreState, into: AgentMirror) -> None:
         self._unit, self._store, self._state, self._into = unit, store, state, into
         self._listed = store.listed(state.rows)
+        store.check()  # before anything is taken for gone
         self._sources: dict[str, list[str]] = {}
         for source, one in self._listed.items():
             self._sources.setdefault(one.session, []).append(source)

@@ -1,8 +1,9 @@
 """The database of OpenCode from 1.2 on, with its write-ahead log, and its event log from 1.16 on.
 
 Only session, message, part, todo, project and event are read: other tables hold tokens. The client never empties its
-write-ahead log at the end, so a database with one is copied together with it and the copy is opened, in memory where
-there is a file system for that; opening it in place would create files beside it. The copy is removed at once.
+write-ahead log at the end, so most databases have one. They are read where they lie, without touching them; one that was
+written to a moment ago is copied together with its log, in memory where there is a file system for that, since it would
+change while it is read. The copy is removed at once.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from recollect.errors import StorageError
 from recollect.storage.foreign.growth import Unit
@@ -27,7 +32,11 @@ from recollect.storage.foreign.opencode_store import (
     OpenCodeRecords,
     StoreProblem,
 )
+from recollect.storage.foreign.untouched_database import connected
 from recollect.system.paths import named_store
+
+if TYPE_CHECKING:
+    import apsw
 
 _TABLES = ("project", "session", "message", "part", "todo")
 _LISTED_BY = frozenset(["id", "session_id", "time_updated", "data"])
@@ -74,6 +83,8 @@ _NAMED_EVENTS = (
     " WHERE (type LIKE 'message.updated.%' OR type LIKE 'message.part.updated.%')"
 )
 _TRIES = 5
+# How long after its last write a database is taken for one that is in use.
+_BUSY_SECONDS = 60
 
 
 def units(home: Path) -> list[Unit]:
@@ -96,13 +107,20 @@ def opened(path: Path) -> Iterator[_RowStore]:
     with contextlib.ExitStack() as stack:
         try:
             state = _state(path)
-            address = stack.enter_context(_copy(path)) if state[2] else _place(path)
-            store = _RowStore(path, address, None if state[2] else state)
+            if _is_busy(state):
+                store = _RowStore(path, partial(_of_copy, stack.enter_context(_copy(path))), None)
+            else:
+                store = _RowStore(path, partial(connected if state[2] else _unchanging, path), state)
         except OSError as cause:
             hint = "its sessions stay as they were mirrored last"
             raise StorageError("read", path, cause, hint=hint) from cause
         stack.callback(store.close)
         yield store
+
+
+def _is_busy(state: tuple[int, int, int, int]) -> bool:
+    """Whether a client is likely to write while we read. A clock that was set back makes no difference for long."""
+    return state[2] > 0 and abs(time.time() - state[3] / 1e9) < _BUSY_SECONDS
 
 
 def _wal(database: Path) -> Path:
@@ -121,7 +139,7 @@ def _state(path: Path) -> tuple[int, int, int, int]:
 
 
 @contextlib.contextmanager
-def _copy(path: Path) -> Iterator[str]:
+def _copy(path: Path) -> Iterator[Path]:
     memory = Path("/dev/shm")  # noqa: S108 - a directory of our own is made there, readable by us alone
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as directory:
         copy = Path(directory, "copy.db")
@@ -133,24 +151,33 @@ def _copy(path: Path) -> Iterator[str]:
             else:
                 _wal(copy).unlink(missing_ok=True)
             if _state(path) == before:
-                yield f"file:{copy}"
+                yield copy
                 return
         raise StorageError(
             "read", path, OSError(0, "it changes all the time"), hint="it is read at the next call"
         )
 
 
-def _place(path: Path) -> str:
-    """Without a write-ahead log the file is all there is: nothing is created beside it."""
-    from urllib.parse import quote
+def _of_copy(copy: Path) -> apsw.Connection:
+    import apsw
 
-    return f"file:{quote(str(path))}?immutable=1"
+    return apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READWRITE)
+
+
+def _unchanging(path: Path) -> apsw.Connection:
+    """Without a write-ahead log the file is all there is: nothing is created beside it."""
+    import apsw
+
+    address = f"file:{quote(str(path))}?immutable=1"
+    return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
 class _RowStore:
     """One database; ``state`` is what it has to be in until all is read, where it is read in place."""
 
-    def __init__(self, path: Path, address: str, state: tuple[int, ...] | None) -> None:
+    def __init__(
+        self, path: Path, connect: Callable[[], apsw.Connection], state: tuple[int, ...] | None
+    ) -> None:
         import apsw
 
         self._path, self._expected, self._error = path, state, apsw.Error
@@ -160,9 +187,8 @@ class _RowStore:
         # Small tables, and those without the usual columns: their records, each with its session.
         self._held: dict[str, list[tuple[str, OpenCodeRecord]]] = {}
         self._names: set[str] = set()
-        flags = apsw.SQLITE_OPEN_READONLY if "immutable" in address else apsw.SQLITE_OPEN_READWRITE
         try:
-            self._connection = apsw.Connection(address, flags=flags | apsw.SQLITE_OPEN_URI)
+            self._connection = connect()
             asked = self._connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
             self._tables = {str(row[0]) for row in asked}
             self.problems += [*self._unknown_tables(), *self._unknown_columns()]
