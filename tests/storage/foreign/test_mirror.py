@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -9,9 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from recollect.errors import StorageError
 from recollect.storage.foreign import codex
 from recollect.storage.foreign.mirror import AgentMirror
+from recollect.system import fsops
+from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import codex_samples, tree_state
+
+TINY = {
+    "codex": tiny_homes.codex,
+    "gemini": tiny_homes.gemini_lines,
+    "qwen": tiny_homes.qwen,
+    "opencode": tiny_homes.opencode_database,
+}
 
 
 @pytest.fixture
@@ -69,6 +80,46 @@ def test_a_pass_that_wrote_half_writes_the_other_half(home: Path, tmp_path: Path
     (mirror.root / "state.msgpack").unlink()
     (mirror.root / "stamps.json").unlink()
     assert logs_of(mirrored(home, tmp_path / "data")) == whole
+
+
+def test_a_line_that_was_cut_off_is_written_whole(home: Path, tmp_path: Path) -> None:
+    """The power failed in the middle of a line: it is neither lost nor glued to the next."""
+    mirror = mirrored(home, tmp_path / "data")
+    whole = logs_of(mirror)
+    for name, data in whole.items():
+        (mirror.root / name).write_bytes(data[: len(data) // 2])
+    (mirror.root / "state.msgpack").unlink()
+    (mirror.root / "stamps.json").unlink()
+    assert logs_of(mirrored(home, tmp_path / "data")) == whole
+
+
+@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen", "opencode"])
+def test_a_full_disk_names_our_own_file_and_loses_nothing(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault is not the home's: no file there is called unreadable, and the next pass has all of it."""
+    home = tmp_path / "home"
+    TINY[agent](home)
+    expected = AgentMirror(agent, home, tmp_path / "undisturbed")
+    expected.refresh()
+    mirror = AgentMirror(agent, home, tmp_path / "data")
+
+    def full(fd: int, data: bytes) -> None:
+        os.write(fd, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fsops, "write_all", full)
+        with pytest.raises(StorageError) as refused:
+            mirror.refresh()
+    assert refused.value.path.is_relative_to(mirror.root)
+    assert "No space left" in refused.value.message
+    assert "free space on that disk" in str(refused.value.hint)
+    assert "--data DIR" in str(refused.value.hint)
+    assert not mirror.problems
+    mirror.refresh()
+    assert logs_of(mirror) == logs_of(expected)
+    assert not mirror.problems
 
 
 def test_what_the_client_deletes_stays_in_the_mirror(home: Path, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ _STAMPS, _STATE, _LOCK, _PROBLEMS = "stamps.json", "state.msgpack", "mirror.lock
 _RENEWAL = "renewal"  # where a mirror is translated again
 _WHOLE_HOME, _UNSEEN = "", "."  # what concerns no unit; directories that could not be looked at
 _NO_SOURCE = ("", 0)
+_WRITE = "write"
 _AGENT_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}\Z")
 _REWOUND = "rewound"
 # How lines begin that are not read where only links are looked for, or links and model calls: most of what a log holds.
@@ -158,7 +159,8 @@ class AgentMirror:
         is_known = _saved_problems(self.root).get(_UNSEEN, []) == lost and not self._is_outdated(dialect)
         if is_known and self.stamps() == {unit.key: unit.stamp for unit in units}:
             return
-        fsops.make_directories(self.root / PROJECTS)
+        with self._writing(self.root):
+            fsops.make_directories(self.root / PROJECTS)
         is_first = not (self.root / MIRROR_FACTS).exists()
         lock = FileLock(self.root / _LOCK, timeout=600.0 if is_first else 0.0, guards=self.root)
         with contextlib.suppress(Busy), contextlib.closing(lock), lock:
@@ -167,6 +169,8 @@ class AgentMirror:
     def _run(self, dialect: AgentDialect, units: list[Unit], lost: list[MirrorProblem]) -> None:
         stamps = self.stamps()
         self._flushed = 0
+        self._written.clear()
+        self._todos.clear()
         self._state = _saved(self.root)
         self._problems = _saved_problems(self.root)
         if self._is_outdated(dialect):
@@ -237,6 +241,8 @@ class AgentMirror:
         try:
             yield
         except StorageError as problem:
+            if problem.operation == _WRITE:
+                raise
             reason = problem.cause.strerror if problem.cause is not None else None
             self.problem(path, reason or problem.message, is_retried=True)
         except OSError as problem:
@@ -332,14 +338,11 @@ class AgentMirror:
             known = {}
         new = known | {key: value for key, value in meta.items() if value is not None}
         if new != known:
-            fsops.make_directories(path.parent)
-            fsops.replace_file(path, encode(new))
+            self._put(path, encode(new))
 
     def keep_result(self, place: Placed, name: str, data: bytes) -> None:
         """A result that stands in a file of its own, for all that reads Claude's own results of this kind."""
-        path = self.root / PROJECTS / place.project / place.session / RESULTS / name
-        fsops.make_directories(path.parent)
-        fsops.replace_file(path, data)
+        self._put(self.root / PROJECTS / place.project / place.session / RESULTS / name, data)
 
     def title(self, name: str, title: str, line: LineFields) -> None:
         """A name that a user gave, written where it is new."""
@@ -436,30 +439,58 @@ class AgentMirror:
 
     # ---- files -------------------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def _writing(self, path: Path) -> Iterator[None]:
+        """What goes wrong with our own copy is no fault of what is copied: the pass ends, and the next one repeats it."""
+        try:
+            yield
+        except OSError as cause:
+            again = fsops.next_step(cause, "run the command again: nothing is lost")
+            hint = f"{again}; --data DIR keeps the copy of {self.home} in another directory"
+            raise StorageError(_WRITE, path, cause, hint=hint) from cause
+
+    def _put(self, path: Path, data: bytes) -> None:
+        with self._writing(path):
+            fsops.make_directories(path.parent)
+            fsops.replace_file(path, data)
+
     def _flush(self) -> None:
         self._flushed += len(self._written)
         is_few = self._flushed <= _MOST_SYNCED
         for log, lines in self._written.items():
-            path = self.root / log
-            fsops.make_directories(path.parent, synced=is_few)
-            opened = fsops.open_append(path)
-            try:
-                size = fsops.size_of(opened.fd)
-                known = self._state.logs.get(log, 0)
-                start = known if known <= size else 0
-                behind = fsops.pread(opened.fd, size - start, start)
-                fsops.write_all(opened.fd, b"".join(_not_behind(lines, behind) if behind else lines))
-                if is_few:
-                    fsops.sync_data(opened.fd)
-                self._state.logs[log] = fsops.size_of(opened.fd)
-            finally:
-                fsops.close(opened.fd)
+            with self._writing(self.root / log):
+                self._state.logs[log] = self._add(log, lines, synced=is_few)
         for log, items in self._todos.items():
             if log in self._written:
-                fsops.make_directories(self.root / TODOS)
-                fsops.replace_file(self.root / TODOS / todos.file_name(Path(log)), encode(items))
+                self._put(self.root / TODOS / todos.file_name(Path(log)), encode(items))
         self._written.clear()
         self._todos.clear()
+
+    def _add(self, log: str, lines: list[bytes], *, synced: bool) -> int:
+        """Lines at the end of a log; how large it is then."""
+        path = self.root / log
+        fsops.make_directories(path.parent, synced=synced)
+        opened = fsops.open_append(path)
+        try:
+            size = fsops.size_of(opened.fd)
+            known = self._state.logs.get(log, 0)
+            start = known if known <= size else 0
+            behind = fsops.pread(opened.fd, size - start, start)
+            if known <= size and behind and not behind.endswith(b"\n"):
+                # The last pass was cut off: the line that it began is written again.
+                behind = behind[: behind.rfind(b"\n") + 1]
+                size = start + len(behind)
+                fsops.truncate(opened.fd, size)
+            try:
+                fsops.write_all(opened.fd, b"".join(_not_behind(lines, behind) if behind else lines))
+            except OSError:
+                fsops.truncate(opened.fd, size)  # a full disk: what was written of it is given back
+                raise
+            if synced:
+                fsops.sync_data(opened.fd)
+            return fsops.size_of(opened.fd)
+        finally:
+            fsops.close(opened.fd)
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
         try:
@@ -468,13 +499,13 @@ class AgentMirror:
             return {}
 
     def _save(self, dialect: AgentDialect, stamps: dict[str, tuple[int, ...]]) -> None:
-        fsops.replace_file(self.root / _STATE, msgspec.msgpack.encode(self._state))
+        self._put(self.root / _STATE, msgspec.msgpack.encode(self._state))
         facts = MirrorFacts(self.agent, str(self.home), dialect.TRANSLATION)
-        fsops.replace_file(self.root / MIRROR_FACTS, encode(facts))
+        self._put(self.root / MIRROR_FACTS, encode(facts))
         if self._problems or (self.root / _PROBLEMS).exists():
-            fsops.replace_file(self.root / _PROBLEMS, encode(self._problems))
+            self._put(self.root / _PROBLEMS, encode(self._problems))
         # Last: until they are there, everything is looked at again.
-        fsops.replace_file(self.root / _STAMPS, encode(stamps))
+        self._put(self.root / _STAMPS, encode(stamps))
 
 
 def _not_behind(lines: list[bytes], behind: bytes) -> Iterator[bytes]:
