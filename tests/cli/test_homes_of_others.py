@@ -137,6 +137,56 @@ def test_where_nothing_is_found_every_place_that_was_looked_at_is_named(
     )
 
 
+READING = ["list", "cost", "search x", "show @last", "stats", "scan", "check", "export @last"]
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_damaged_database_that_a_variable_names_is_told_by_every_command(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """Which file, why, and what to do next; never only the name of our own copy."""
+    (own_home / ".claude").mkdir()
+    damaged = own_home / "my.db"
+    damaged.write_bytes(b"this is no database" * 100)
+    monkeypatch.setenv("OPENCODE_DB", str(damaged))
+    main(command.split())
+    told = capsys.readouterr().err
+    assert f"could not be read: {damaged} ($OPENCODE_DB): file is not a database" in told
+    assert "correct the variable or unset it" in told
+    assert "/agents/opencode-" not in told
+    assert told.count("could not be read") == 1
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_database_that_a_variable_names_must_exist(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """As a home that $CLAUDE_CONFIG_DIR names; a home that --home names is read all the same."""
+    SessionLog().prompt("k1", "Why is it red?").write(own_home / ".claude")
+    monkeypatch.setenv("OPENCODE_DB", str(own_home / "mistyped.db"))
+    assert main(command.split()) == 3
+    told = capsys.readouterr().err
+    assert f"opencode: no file {own_home / 'mistyped.db'}, but $OPENCODE_DB names it" in told
+    assert "correct the variable or unset it" in told
+    assert main(["--home", str(own_home / ".claude"), "list"]) == 0
+    assert main(["--agent", "claude", "list"]) == 0
+
+
+def test_the_overview_names_a_database_that_is_missing(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (own_home / ".claude").mkdir()
+    monkeypatch.setenv("OPENCODE_DB", str(own_home / "mistyped.db"))
+    assert main([]) == 0
+    assert f"{own_home / 'mistyped.db'}, but $OPENCODE_DB names it" in capsys.readouterr().err
+
+
+def test_a_database_in_memory_is_no_file(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (own_home / ".claude").mkdir()
+    monkeypatch.setenv("OPENCODE_DB", ":memory:")
+    assert main(["list"]) == 0
+
+
 def test_no_command_changes_the_home_of_another_agent(
     homes: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

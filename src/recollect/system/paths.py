@@ -126,16 +126,26 @@ def _places(row: AgentRow, environ: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def named_store(agent: str, home: str, environ: Mapping[str, str]) -> str | None:
-    """The database that a variable names instead of one in the agent's own home; None for other homes, or where there is none.
-
-    A name without a directory is one in the home.
-    """
+    """The database that a variable names instead of one in the agent's own home; None for other homes, or where there is none."""
     row = AGENTS[agent]
-    named = environ.get(row.store, "").strip() if row.store else ""
-    if not named or os.path.realpath(_places(row, environ)[0][0]) != os.path.realpath(home):
+    named = _store_of(row, environ)
+    if named is None or os.path.realpath(_places(row, environ)[0][0]) != os.path.realpath(home):
         return None
-    path = os.path.join(home, named)
-    return path if os.path.exists(path) else None
+    return named if os.path.exists(named) else None
+
+
+def missing_stores(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Databases that a variable names and that are not there: agent, variable, path."""
+    named = [(agent, row.store, _store_of(row, environ)) for agent, row in AGENTS.items()]
+    return [(agent, name, path) for agent, name, path in named if path and not os.path.exists(path)]
+
+
+def _store_of(row: AgentRow, environ: Mapping[str, str]) -> str | None:
+    """The database that a variable names, existing or not. A name without a directory is one in the home."""
+    named = environ.get(row.store, "").strip() if row.store else ""
+    if not named or named == ":memory:":  # what clients of that kind say is stored nowhere
+        return None
+    return os.path.join(_places(row, environ)[0][0], named)
 
 
 def agent_at(directory: str) -> str:

@@ -167,5 +167,5 @@ def _remark(roots: Sequence[HomeRoot], found: SessionListResult, is_filtered: bo
     elif not total and is_filtered:
         output.note("No session matches.")
     elif not total:
-        looked = ", ".join(str(root.path) for root in roots) or usual_places(os.environ)
+        looked = ", ".join(str(root.source or root.path) for root in roots) or usual_places(os.environ)
         output.note(f"No sessions in {visible(looked)}. Name another home with --home DIR.")

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from recollect.cli.terminal import output
 from recollect.cli.terminal.change_plans import command, own_cache, own_data
-from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample
+from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample, without_stores
 from recollect.cli.terminal.layout import labelled
 from recollect.cli.terminal.protection import protection_line
 from recollect.cli.terminal.session_rows import session_rows
@@ -44,6 +44,8 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Damage is shown but is not a failure: `recollect` alone must always exit with 0."""
     homes = missing = chosen_homes(options.homes, may_be_missing=True)
+    for text in without_stores(options.homes):
+        output.note(visible(text))
     is_sample = not any(home.exists for home in homes)
     if is_sample:
         homes = [sample()]

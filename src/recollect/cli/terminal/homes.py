@@ -6,14 +6,14 @@ import os
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import structs
 
 from recollect.errors import NotFound, StorageError
-from recollect.services.foreign.homes import home_of, machine_homes, of_agents
+from recollect.services.foreign.homes import home_of, machine_homes, of_agents, unread_files
 from recollect.system.locations import HomeRoot, home_at
-from recollect.system.paths import CLAUDE
+from recollect.system.paths import CLAUDE, missing_stores
 
 if TYPE_CHECKING:
     from recollect.cli.terminal.numbers import NumberedHit
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from recollect.storage.home import ClaudeHome
 
 SAMPLE = ":sample"
+_MOST_TOLD = 5
 
 
 # A directory with none of these was not made by a client. An empty one may become a home.
@@ -57,18 +58,20 @@ class _Choice:
 
     data: str | None = None
     agents: tuple[str, ...] = ()
+    told: ClassVar[set[str]] = set()  # what was said of them already
 
 
 def choose(data: str | None, agents: Sequence[str]) -> None:
     """Where mirrors of other agents' homes are kept, and the agents whose homes are read; none: all."""
     _Choice.data, _Choice.agents = data, tuple(agents)
+    _Choice.told.clear()
 
 
 def chosen_homes(named: Sequence[str], *, may_be_missing: bool = False) -> list[HomeRoot]:
-    """The homes to read. One that is named, on the command line or by ``$CLAUDE_CONFIG_DIR``, must exist.
+    """The homes to read. One that is named, on the command line or by ``$CLAUDE_CONFIG_DIR``, must exist, and so must a
+    database that a variable names.
 
-    ``may_be_missing``: for what does not read the sessions in it; a client makes the directory of the variable when
-    it first starts.
+    ``may_be_missing``: for what does not read the sessions in it; a client makes what a variable names when it first starts.
     """
     data = Path(_Choice.data) if _Choice.data else None
     homes = [sample() if directory == SAMPLE else home_of(directory, data) for directory in named]
@@ -89,7 +92,40 @@ def chosen_homes(named: Sequence[str], *, may_be_missing: bool = False) -> list[
             f"no home of {' or '.join(_Choice.agents)} was found",
             hint="name one with --home DIR; `recollect` lists the homes of this machine",
         )
+    if not may_be_missing:
+        _require_stores(named)
+        _note_unread_files(found)
     return found
+
+
+def _require_stores(named: Sequence[str]) -> None:
+    for missing in without_stores(named):
+        raise NotFound(missing, hint="correct the variable or unset it, or name a home with --home DIR")
+
+
+def without_stores(named: Sequence[str]) -> list[str]:
+    """Databases of other agents that a variable names and that are not there, each in words."""
+    missing = [] if named else missing_stores(os.environ)
+    return [
+        f"{agent}: no file {path}, but ${variable} names it"
+        for agent, variable, path in missing
+        if not _Choice.agents or agent in _Choice.agents
+    ]
+
+
+def _note_unread_files(homes: Sequence[HomeRoot]) -> None:
+    """Once for each: a command may ask several times which homes it reads."""
+    if all(home.agent == CLAUDE for home in homes):
+        return
+    from recollect.cli.terminal import output
+    from recollect.cli.terminal.text import visible
+
+    new = [text for text in unread_files(homes) if text not in _Choice.told]
+    _Choice.told.update(new)
+    for text in new[:_MOST_TOLD]:
+        output.note(visible(text))
+    if len(new) > _MOST_TOLD:
+        output.note(f"{len(new) - _MOST_TOLD:,} other files could not be read; `recollect check` names them")
 
 
 def _require_reachable(home: HomeRoot) -> None:

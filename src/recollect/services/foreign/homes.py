@@ -67,6 +67,23 @@ def mirror_problems(root: Path) -> list[MirrorProblem]:
     return problems_of_mirror(root)
 
 
+def unread_files(roots: Sequence[HomeRoot]) -> list[str]:
+    """What could not be read of homes of other agents: which file, why, and what to do next."""
+    found = []
+    for root in roots:
+        stores = [paths.named_store(root.agent, str(root.source), os.environ)] if root.source else []
+        for one in mirror_problems(root.path):
+            if not one.is_unknown:
+                is_named = one.path in stores
+                where = f"{one.path} (${paths.AGENTS[root.agent].store})" if is_named else one.path
+                step = "correct the variable or unset it" if is_named else "mend the file or put it aside"
+                found.append(
+                    f"could not be read: {where}: {one.reason}; shown is what was read of it before."
+                    f" To have all of it: {step}, then run the command again"
+                )
+    return found
+
+
 def deletion_warnings(roots: Sequence[HomeRoot]) -> list[str]:
     """What clients of other agents are about to delete; the mirror has it."""
     others = [(root.agent, root.source) for root in roots if root.source is not None]
@@ -111,6 +128,6 @@ def _refresh(mirror: AgentMirror) -> None:
     try:
         mirror.refresh()
     except OSError as cause:
-        hint = f"check {mirror.root}, or name other homes with --home DIR"
-        raise StorageError("mirror", mirror.home, cause, hint=hint) from cause
+        hint = "check its owner and mode, or name other homes with --home DIR"
+        raise StorageError("read", Path(cause.filename or mirror.home), cause, hint=hint) from cause
     _looked_at[str(mirror.root)] = time.monotonic()

@@ -2,7 +2,7 @@
 
 SQLite itself would create or change the file ``-shm`` beside it, lock it, and as root give the log another owner. This way
 of opening files knows none of that: every file is opened for reading alone, locks are not taken, nothing is deleted, and the
-index of the log is kept in memory (what SQLite does where one connection has a database to itself). Without locks nobody waits:
+index of the log is kept in memory (what SQLite does where one connection has a database to itself). Without locks no one waits:
 who reads looks at the end whether the files are still as they were at the beginning.
 """
 
@@ -37,7 +37,7 @@ def _registered() -> apsw.VFS:
 
     class UnlockedFile(apsw.VFSFile):
         def xLock(self, level: int) -> None:  # noqa: N802 - SQLite's name
-            """Nobody is kept out."""
+            """No one is kept out."""
 
         def xUnlock(self, level: int) -> None:  # noqa: N802
             """There is nothing to give back."""
