@@ -186,7 +186,7 @@ def moment(milliseconds: float | None) -> str | None:
         when = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{when.isoformat(timespec='milliseconds')[:-6]}Z"
 
 
 def _place(voice: Voice, cwd: str = "") -> LineFields:

@@ -26,6 +26,7 @@ Shape: TypeAlias = "type | range | re.Pattern[str] | tuple[Shape, ...] | list[Sh
 # Tokens, turns and places in a file: beyond this, JSON does not carry them exactly.
 COUNT = range(1 << 53)
 ANY = object
+NUMBER: Shape = (COUNT, float)
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 # A line of ours adds a few levels to what it holds, and readers of logs refuse more than 64.
 _DEPTH = 48
@@ -176,6 +177,8 @@ def _fit_object(value: Fields, shape: dict[str, Shape], where: str, odd: list[st
     for name, given in value.items():
         inner = shape.get(name)
         if inner is None or given is None or (inner is str and type(given) is str):
+            continue
+        if inner is NUMBER and type(given) is int and given in COUNT:
             continue
         fit = _fit(given, inner, f"{where}.{name}" if where else name, odd)
         if fit is given:

@@ -293,12 +293,11 @@ class _OpenCodeSessions:
         place, into = self._place(session), self._into
         log = into.log(place)
         voice = self._voice(session, place)
-        kept = []
+        kept: list[LineFields] = []
+        here = made.record(voice)
         for record in changed:
-            line = made.record(
-                voice, _kind_of(record), recordType=record.table, source=record.source, whole=True
-            )
-            kept += made.with_original([line], record.original)
+            about = {"recordType": record.table, "source": record.source, "whole": True}
+            kept += made.with_original([{**here, "type": _kind_of(record), **about}], record.original)
         known = into.known_ids(log)
         odd = [f"{record.source}: {place}" for record in changed for place in record.odd]
         if odd:

@@ -318,10 +318,13 @@ class _RowStore:
         else:
             asked = f"SELECT * FROM {table} WHERE rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid"  # noqa: S608 - a constant
             rows = cursor.execute(asked, (encode(order).decode(),))
+        left_out: frozenset[str] = frozenset()
         for number, row in enumerate(rows):
-            names = names or [column[0] for column in cursor.getdescription()]
+            if not names:
+                names = [column[0] for column in cursor.getdescription()]
+                left_out = LEFT_OUT.intersection(names)
             given = dict(zip(names, row, strict=True))
-            for name in LEFT_OUT & given.keys():
+            for name in left_out:
                 del given[name]
             yield _record(table, number if wanted is None else order[number], given)
 

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from recollect.storage.foreign.growth import Unit
-from recollect.storage.foreign.loose import ANY, COUNT, Fields, Shape, ShapedRecords
+from recollect.storage.foreign.loose import ANY, NUMBER, Fields, Shape, ShapedRecords
 from recollect.system.peek import ReadProblems
 
 # A link to a shared session opens it for anyone.
 LEFT_OUT = frozenset(["share_url", "share", "secret"])
 FILES = "files"
-_NUMBER: Shape = (COUNT, float)
 _TOKENS: Shape = {
-    **dict.fromkeys(("input", "output", "reasoning", "total"), _NUMBER),
-    "cache": {"read": _NUMBER, "write": _NUMBER},
+    **dict.fromkeys(("input", "output", "reasoning", "total"), NUMBER),
+    "cache": {"read": NUMBER, "write": NUMBER},
 }
 _IDS: dict[str, Shape] = dict.fromkeys(
     ("id", "sessionID", "messageID", "parentID", "session_id", "message_id", "parent_id"), str
@@ -30,27 +29,27 @@ _SHAPES: dict[str, dict[str, Shape]] = {
     "session": {
         **_IDS,
         **dict.fromkeys(("directory", "title", "version"), str),
-        "time": {"created": _NUMBER},
-        "time_created": _NUMBER,
+        "time": {"created": NUMBER},
+        "time_created": NUMBER,
         "revert": (str, {"messageID": str, "partID": str}),
     },
     "message": {
         **_IDS,
         **dict.fromkeys(("role", "modelID", "providerID", "finish"), str),
-        "time": {"created": _NUMBER, "completed": _NUMBER},
-        "time_created": _NUMBER,
+        "time": {"created": NUMBER, "completed": NUMBER},
+        "time_created": NUMBER,
         "path": {"cwd": str},
         "summary": (bool, {}),
         "error": {"name": str, "data": {"message": str}},
         "tokens": _TOKENS,
-        "cost": _NUMBER,
+        "cost": NUMBER,
     },
     "part": {
         **_IDS,
         **dict.fromkeys(("type", "text", "callID", "tool", "mime", "url", "filename", "tail_start_id"), str),
         **dict.fromkeys(("synthetic", "ignored"), bool),
         "tokens": _TOKENS,
-        "cost": _NUMBER,
+        "cost": NUMBER,
         "state": {
             **dict.fromkeys(("status", "output", "error"), str),
             "input": {},
