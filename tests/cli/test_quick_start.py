@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,8 +25,12 @@ HEAVY = (
     "urllib.parse",
     "threading",
     "weakref",
+    "ntpath",
     "msgspec.inspect",
     "msgspec._json_schema",
+    "msgspec.msgpack",
+    "msgspec.toml",
+    "msgspec.yaml",
     "recollect.model.codec",
     "recollect.model.entry",
     "recollect.model.timespan",
@@ -85,6 +90,24 @@ def test_a_new_line_is_indexed_without_what_a_list_asks(command: list[str], log:
     assert "[True, False]" == printed(program)
 
 
+@pytest.mark.parametrize("command", [["cost", "--json"], ["search", "words"], ["list"]])
+def test_a_walk_is_loaded_only_where_a_name_is_new(command: list[str], log: Path) -> None:
+    """Directories that changed long ago tell that no log came or went, and the known ones need no walk."""
+    for directory in (log.parent, log.parent.parent):
+        os.utime(directory, (1_700_000_000, 1_700_000_000))
+    program = (
+        "import sys\n"
+        "from recollect.cli.main import main\n"
+        f"main({command})\n"
+        "print('recollect.storage.home_walk' in sys.modules)"
+    )
+    printed(program)
+    again = printed(program)
+    log.with_name(f"{SESSION[:-1]}2.jsonl").write_bytes(encoded([user("n", None, 0, "new words")]))
+
+    assert ("False", "True") == (again, printed(program))
+
+
 def test_a_log_with_branches_is_counted_again_with_little(log: Path) -> None:
     """Its messages are counted from its links; the entries themselves are not read."""
     with log.open("ab") as end:
@@ -110,10 +133,34 @@ def test_a_stand_in_gives_way_to_the_module_itself() -> None:
         "kinds = msgspec.inspect.type_info(int), gettext.NullTranslations, platform.machine(), uuid.uuid4()\n"
         "host = urllib.parse.urlsplit('http://[::1]/').hostname\n"
         "host += pathlib.Path('/a b').as_uri()\n"
-        "print(schema, host, ipaddress.ip_address('::1'), len(kinds))"
+        "import ntpath\n"
+        "host += str(pathlib.PureWindowsPath('C:/a') / 'b') + ntpath.basename('c/d')\n"
+        "packed = msgspec.msgpack.encode(1)\n"
+        "print(schema, host, ipaddress.ip_address('::1'), len(kinds), packed)"
     )
 
-    assert "{'type': 'integer'} ::1file:///a%20b ::1 4" == printed(program)
+    assert "{'type': 'integer'} ::1file:///a%20bC:\\a\\bd ::1 4 b'\\x01'" == printed(program)
+
+
+def test_annotations_are_compiled_when_they_are_evaluated() -> None:
+    """A named tuple and a struct know their types as ever; what cannot be read is an error then."""
+    program = (
+        "from __future__ import annotations\n"
+        "from recollect.cli import quick_start\n"
+        "import typing, msgspec\n"
+        "class Pair(typing.NamedTuple):\n"
+        "    name: str\n"
+        "    sizes: list[int] | None\n"
+        "class Both(msgspec.Struct):\n"
+        "    pair: Pair\n"
+        "pair = msgspec.json.decode(b'{\"pair\": [\"a\", [1]]}', type=Both).pair\n"
+        "try:\n"
+        "    msgspec.json.decode(b'{\"pair\": [\"a\", [\"1\"]]}', type=Both)\n"
+        "except msgspec.ValidationError:\n"
+        "    print(pair.sizes, typing.get_type_hints(Pair)['sizes'])"
+    )
+
+    assert "[1] list[int] | None" == printed(program)
 
 
 def test_what_msgspec_goes_without_is_there_for_others() -> None:

@@ -1,11 +1,12 @@
 """Faster start and exit for commands that run often. Import it before anything that imports msgspec or argparse.
 
-Half the time of such a command is Python itself. Three costs are avoided:
+Half the time of such a command is Python itself. Four costs are avoided:
 
 - msgspec and the standard library import modules for what no command here does: typing_extensions
   (``typing`` has the same names since Python 3.11), schemas, the name of the platform, translations,
-  addresses. While they import, a stand-in is in the place of each; it loads the module
+  addresses, other formats. While they import, a stand-in is in the place of each; it loads the module
   when anything else of it is asked for. Later imports find the module itself.
+- ``typing`` compiles the annotations of every named tuple and struct, which nobody evaluates here.
 - The garbage collector scans all imported objects repeatedly during imports.
 - At exit it scans everything once more, just before the process gives back its memory.
 """
@@ -16,6 +17,7 @@ import atexit
 import gc
 import os
 import sys
+import typing
 from types import ModuleType
 
 _HIDDEN_MODULE = "typing_extensions"
@@ -56,7 +58,12 @@ def _import_little() -> None:
         urls: {"quote_from_bytes": _late(urls, "quote_from_bytes")},
         "msgspec.inspect": {},
         schema: {name: _late(schema, name) for name in ("schema", "schema_components")},
+        "msgspec.msgpack": {},
+        "msgspec.toml": {},
+        "msgspec.yaml": {},
     }
+    if os.name == "posix":
+        known["ntpath"] = {}
     placed: dict[str, object] = {}
     for name, answers in known.items():
         if name not in sys.modules:
@@ -75,7 +82,13 @@ def _import_little() -> None:
                 del sys.modules[name]
 
 
+def _compiled_when_evaluated(source: str, *_: object) -> str:
+    """In the place of ``compile`` in ``typing``: it hands the result to ``eval``, which takes the text as well."""
+    return source
+
+
 gc.set_threshold(_COLLECTION_THRESHOLD)
+vars(typing)["compile"] = _compiled_when_evaluated
 atexit.register(gc.freeze)
 if "msgspec" not in sys.modules:
     _import_little()

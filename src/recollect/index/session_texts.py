@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import cast
+
+from msgspec import Struct, structs
 
 from recollect.index.schema import SPAN_BITS
 from recollect.index.text_queries import (
@@ -30,14 +32,14 @@ _BestCopyOf = Callable[[TextMatch], int]
 """The number of the log that a text with several copies is shown in."""
 
 
-class SessionTexts(NamedTuple):
+class SessionTexts(Struct, frozen=True, gc=False):
     """The matches of one session and its best text: prose if there is any, the newest, or the first by rank; ``messages`` says how many match."""
 
     texts: list[TextMatch]
     messages: int
 
 
-class SessionTextResult(NamedTuple):
+class SessionTextResult(Struct, frozen=True, gc=False):
     """Sessions. ``total`` counts messages and is a lower bound if it is not exact."""
 
     sessions: list[SessionTexts]
@@ -45,7 +47,7 @@ class SessionTextResult(NamedTuple):
     is_exact: bool
 
 
-class _WalkedText(NamedTuple):
+class _WalkedText(Struct, frozen=True, gc=False):
     place: int  # in the order of the walk
     row: int
     at: int
@@ -146,7 +148,7 @@ class SessionTextQueries(TextQueries):
             homes[text.row] = decided[files]
         owners = dict(cast("list[tuple[int, str]]", self._db.rows(_SESSIONS, numbers(set(homes.values())))))
         return [
-            one._replace(session=owners.get(homes[one.row], one.session)) if one.row in homes else one
+            structs.replace(one, session=owners.get(homes[one.row], one.session)) if one.row in homes else one
             for one in walked
         ]
 

@@ -15,9 +15,10 @@ import bisect
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import apsw
+from msgspec import Struct, structs
 
 from recollect.errors import UsageError
 from recollect.index.database import IndexDatabase
@@ -44,7 +45,7 @@ SELECT text, id, file, offset, length, uuid, at, kind FROM messages
 """
 # A prefix of one plain word in a query of ``WordQuery``; more words than this are as slow, and deeper ones may be too
 # much for the parser of FTS5.
-_PREFIX = re.compile(r'"([0-9a-z]+)"\*')
+_PREFIX = r'"([0-9a-z]+)"\*'
 _SPELLED, _NESTED = 100, 10
 _VOCABULARY = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab('main', 'texts', 'instance')"
@@ -75,7 +76,7 @@ SELECT files.id, coalesce(own.text, (
 """
 
 
-class TextFilter(NamedTuple):
+class TextFilter(Struct, frozen=True, gc=False):
     """Selects messages: of these logs (None: all), from ``since`` on, before ``until``."""
 
     files: frozenset[int] | None = None
@@ -90,7 +91,7 @@ class TextFilter(NamedTuple):
         )
 
 
-class MessageCopy(NamedTuple):
+class MessageCopy(Struct, frozen=True, order=True, gc=False):
     """Where a message is in one log. ``uuid`` is as the index stores it."""
 
     id: int
@@ -105,7 +106,7 @@ class MessageCopy(NamedTuple):
 _Own = tuple[int | None, int | None, bytes | str | None]  # log, time, id
 
 
-class TextMatch(NamedTuple):
+class TextMatch(Struct, frozen=True, gc=False):
     """A text row and the selected copies of its message, the one that was read first in front."""
 
     row: int
@@ -113,7 +114,7 @@ class TextMatch(NamedTuple):
     copies: tuple[MessageCopy, ...]
 
 
-class TextQueryResult(NamedTuple):
+class TextQueryResult(Struct, frozen=True, gc=False):
     """The matches. ``total`` is a lower bound if it is not exact."""
 
     texts: list[TextMatch]
@@ -122,7 +123,7 @@ class TextQueryResult(NamedTuple):
     is_all_ranked: bool = True
 
 
-class TextLogRow(NamedTuple):
+class TextLogRow(Struct, frozen=True, gc=False):
     """A log, and what its session's log says. Titles are offsets of lines in the latter, strongest first."""
 
     id: int
@@ -181,7 +182,7 @@ class TextQueries:
                 best.setdefault(message_of(row, known.get(row)), row)
         seen = _RowCounter(limit)
         answer = self._answer(list(best.values())[:limit], self._rows(match, only), only, seen)
-        return answer._replace(is_all_ranked=is_all)
+        return structs.replace(answer, is_all_ranked=is_all)
 
     def _ranked_rows(self, match: str, only: TextFilter) -> tuple[Iterator[int], bool]:
         """The newest matching rows, best first, and whether they are all."""
@@ -226,9 +227,9 @@ class TextQueries:
 
         FTS5 gathers all rows of a prefix before it gives the first one; rows of words it gives as it finds them.
         """
-        if match.count("(") > _NESTED:
+        if "*" not in match or match.count("(") > _NESTED:
             return match
-        return _PREFIX.sub(lambda found: self._beginning(found[1]) or found[0], match)
+        return re.sub(_PREFIX, lambda found: self._beginning(found[1]) or found[0], match)
 
     def _beginning(self, prefix: str) -> str | None:
         """A query for the words that begin so; None where there are none, too many, or some that are not plain."""

@@ -7,7 +7,7 @@ changed. Names are taken as they are; readers open them with the tolerant reader
 
 A walk also tells which directories it saw, and when those last gained or lost a name. As long
 as all of them are as they were, no log can have come or gone, and a look at the known ones
-says all that another walk would (``have_same_names``).
+says all that another walk would (``known_logs``).
 """
 
 from __future__ import annotations
@@ -26,10 +26,6 @@ LOG, AGENT = ".jsonl", "agent-"
 _SUBAGENTS, _RESULTS = "subagents", "tool-results"
 # Longer than any clock of a file system takes from one tick to the next.
 _SETTLED_NS = 3_000_000_000
-
-
-# Device, inode, size and time of a log, in the order ``FoundLog`` has them.
-LogState = tuple[int, int, int, int]
 
 
 class DirectoryReader(Protocol):
@@ -152,33 +148,6 @@ def seen_directory(path: str) -> SeenDirectory:
 def are_settled(directories: Iterable[SeenDirectory], now_ns: int) -> bool:
     """Whether their times would tell of the next change: one that changed just now may change within the same tick."""
     return all(seen.inode and seen.mtime_ns < now_ns - _SETTLED_NS for seen in directories)
-
-
-def have_same_names(directories: Iterable[tuple[str, int, int, int]]) -> bool:
-    """Whether no name was added to these directories or taken away since they were walked through."""
-    look = os.stat
-    try:
-        for path, device, inode, mtime in directories:
-            now = look(path)
-            if now.st_mtime_ns != mtime or now.st_ino != inode or now.st_dev != device:
-                return False
-    except OSError:
-        return False
-    return True
-
-
-def changed_logs(known: Iterable[tuple[str, LogState]]) -> list[tuple[str, LogState]] | None:
-    """Of these logs, those that changed, as they are now; None where one of all cannot be seen."""
-    look, changed = os.stat, []
-    try:
-        for path, before in known:
-            now = look(path)
-            state = now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
-            if state != before:
-                changed.append((path, state))
-    except OSError:
-        return None
-    return changed
 
 
 class _LogScanner:

@@ -17,7 +17,7 @@ from recollect.index import messages
 from recollect.index.database import IndexDatabase
 from recollect.index.ingest import Ingest
 from recollect.index.placed import ScannedLog
-from recollect.services.indexing import comparison, extraction
+from recollect.services.indexing import extraction
 from recollect.services.indexing import refresh as indexing
 from recollect.services.indexing.refresh import RefreshResult, compare, refresh
 from recollect.services.indexing.session_listing import ExtractionJob
@@ -84,7 +84,7 @@ class TestLookingInsteadOfWalking:
 
     def walked(self, index: IndexDatabase, *homes: Path) -> tuple[bool, RefreshResult]:
         """Whether a refresh read directories, and what it did."""
-        with mock.patch.object(comparison, "walk", side_effect=home_walk.walk) as walk:
+        with mock.patch.object(home_walk, "walk", side_effect=home_walk.walk) as walk:
             done = refresh(index, homes)
         return walk.called, done
 

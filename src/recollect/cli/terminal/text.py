@@ -11,8 +11,6 @@ import datetime as dt
 import unicodedata
 from collections.abc import Iterable
 
-from recollect.model.ids import short_id
-
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
@@ -122,6 +120,8 @@ def padded(text: str, columns: int) -> str:
 
 def session_names(sessions: Iterable[str]) -> list[str]:
     """What people call these sessions, as a column: ids of Codex are longer than those of other agents."""
+    from recollect.model.ids import short_id
+
     names = [visible(short_id(one)) for one in sessions]
     columns = max(map(width, names), default=0)
     return [padded(one, columns) for one in names]

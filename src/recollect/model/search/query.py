@@ -478,9 +478,10 @@ def _compiled(regex: str) -> re.Pattern[str]:
     raise UsageError(f"regex {_shown(regex)}: {reason}", hint="use --substring to search for literal text")
 
 
-_QUANTIFIER = re.compile(r"(?:[*+?]|\{\d*(?:,\d*)?\})[?+]?")
-_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
-_UNKNOWN_ESCAPE = re.compile(r"\\[^\W_sSwWdDbBAZntrfv]")
+# Compiled where they are needed: most searches are for words.
+_QUANTIFIER = r"(?:[*+?]|\{\d*(?:,\d*)?\})[?+]?"
+_CLASS = r"(?s:\[\^?\]?(?:\\.|[^\]\\])*\])"
+_UNKNOWN_ESCAPE = r"\\[^\W_sSwWdDbBAZntrfv]"
 
 
 def _literal_runs(regex: str) -> list[str]:
@@ -489,12 +490,12 @@ def _literal_runs(regex: str) -> list[str]:
     Only what is outside all groups counts. Alternatives, flags, comments and escapes with arguments end the
     attempt: one text too few costs time, one too many would lose a result.
     """
-    if "(?" in regex or "|" in regex or _UNKNOWN_ESCAPE.search(regex):
+    if "(?" in regex or "|" in regex or re.search(_UNKNOWN_ESCAPE, regex):
         return []
     runs, run, at = [], "", 0
     while at < len(regex):
         text, at = _element(regex, at)
-        quantifier = _QUANTIFIER.match(regex, at)
+        quantifier = re.compile(_QUANTIFIER).match(regex, at)
         at = quantifier.end() if quantifier else at
         often = quantifier is not None and quantifier[0][0] == "+"
         if text and (quantifier is None or (often and text == " ")):
@@ -519,7 +520,7 @@ def _element(regex: str, at: int) -> tuple[str, int]:
 
 
 def _class_end(regex: str, at: int) -> int:
-    found = _CLASS.match(regex, at)
+    found = re.compile(_CLASS).match(regex, at)
     return found.end() if found else len(regex)
 
 

@@ -10,35 +10,34 @@ now, two names lead to one log, something could not be read) nothing is stored, 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
 from recollect.index.database import IndexDatabase
-from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
-from recollect.storage.home_walk import (
-    LOG,
-    FoundLog,
-    LogState,
-    SeenDirectory,
-    changed_logs,
-    have_same_names,
-    walk,
-)
+from recollect.storage.known_logs import KnownLog, LogState, changed_logs, have_same_names
+
+# What a walk needs, and what a changed log is, is imported when there is one: mostly there is none.
+if TYPE_CHECKING:
+    from recollect.index.placed import ScannedLog
+    from recollect.storage.home_walk import FoundLog, SeenDirectory
 
 _ROLES = {"session": SESSION, "agent": AGENT, "tool-output": TOOL_OUTPUT}
 _NOTE = "walked"  # not "directories": earlier versions cannot read a note about an archive
 
-LastSeen = dict[str, LogState]  # by path
-
 
 class HomeChanges(Struct, frozen=True):
-    """The logs found, archived ones too, and which of them changed. ``note`` is for ``take_note``; None if nothing is to be stored."""
+    """How many logs there are, archived ones too, which of them changed, and the paths of known ones that are gone.
 
-    there: list[str]
+    ``note`` is for ``take_note``; None if nothing is to be stored.
+    """
+
+    logs: int
     changed: list[ScannedLog]
+    gone: Sequence[str] = ()
     note: str | None = None
 
 
@@ -46,7 +45,6 @@ def look(
     index: IndexDatabase,
     homes: Sequence[Path],
     archive: Path | None,
-    known: LastSeen,
     problems: list[tuple[str, str]],
 ) -> HomeChanges:
     """Every log of the homes and their archive. Unreadable ones are added to ``problems``; nothing is written."""
@@ -54,6 +52,7 @@ def look(
     if archive is not None and not (archive / "sessions").is_dir():
         archive = None
     head = [str(len(names)), *names, "" if archive is None else os.fspath(archive)]
+    known = _known_logs(index)
     return _look_again(index, head, known) or _walk(
         index, homes, archive, head, known=known, problems=problems
     )
@@ -69,23 +68,31 @@ def take_note(index: IndexDatabase, note: str | None) -> None:
 # --- check known directories ----------------------------------------------------------------------------
 
 
-def _look_again(index: IndexDatabase, head: list[str], known: LastSeen) -> HomeChanges | None:
+def _known_logs(index: IndexDatabase) -> list[KnownLog]:
+    """Every known log as it was; one that was not read to its end has no valid time."""
+    sql = "SELECT path, device, inode, size, mtime FROM files WHERE NOT gone"
+    return cast("list[KnownLog]", index.rows(sql))
+
+
+def _look_again(index: IndexDatabase, head: list[str], known: list[KnownLog]) -> HomeChanges | None:
     directories = _noted(index.meta(_NOTE), head)
     if directories is None or not have_same_names(directories):
         return None
-    here = [one for one in known.items() if one[1][1]]
+    here = [log for log in known if log[2]]
     if len(here) < len(known) and _is_archive_unread(known):
         return None
     changed = changed_logs(here)
-    return None if changed is None else HomeChanges([*known], [_placed(index, *one) for one in changed])
+    return None if changed is None else HomeChanges(len(known), [_placed(index, *one) for one in changed])
 
 
-def _is_archive_unread(known: LastSeen) -> bool:
+def _is_archive_unread(known: Iterable[KnownLog]) -> bool:
     """Whether an archived log (it has no inode) was not read to its end. Those that were never change."""
-    return any(not inode and mtime < 0 for _, inode, _, mtime in known.values())
+    return any(not inode and mtime < 0 for _, _, inode, _, mtime in known)
 
 
 def _placed(index: IndexDatabase, path: str, now: LogState) -> ScannedLog:
+    from recollect.index.placed import ScannedLog
+
     ((home, role, session, agent),) = index.rows(
         "SELECT home, role, session, agent FROM files WHERE path = ?", path
     )
@@ -116,44 +123,52 @@ def _walk(
     archive: Path | None,
     head: list[str],
     *,
-    known: LastSeen,
+    known: list[KnownLog],
     problems: list[tuple[str, str]],
 ) -> HomeChanges:
+    from recollect.index.placed import ScannedLog
+    from recollect.storage.home_walk import walk
+
+    before: dict[str, LogState] = {log[0]: log[1:] for log in known}
     walks = [walk(home, problems) for home in homes]
     there, changed = [], []
     for name, log in _distinct(
         zip(map(os.fspath, homes), (one.logs for one in walks), strict=True), problems
     ):
         there.append(log.path)
-        if known.get(log.path) != log[4:]:
+        if before.get(log.path) != log[4:]:
             changed.append(ScannedLog(log.path, name, _ROLES[log.role], *log[2:]))
     is_certain = not problems and len(there) == sum(len(one.logs) for one in walks)
     directories = [one.directories for one in walks]
     if archive is not None and (same := _same_archive(index, archive, head, known, there)):
-        there += [path for path, before in known.items() if not before[1]]
+        there += [path for path, _, inode, *_ in known if not inode]
         directories.append(same)
     elif archive is not None:
         from recollect.services.indexing.archived_logs import archived_logs
 
         kept = archived_logs(archive, homes, there)
         there += [log.path for log in kept.logs]
-        changed += [log for log in kept.logs if known.get(log.path) != log[5:]]
+        changed += [log for log in kept.logs if before.get(log.path) != log[5:]]
         directories.append(kept.directories)
-    return HomeChanges(there, changed, _note(head, directories) if is_certain else None)
+    found = set(there)
+    gone = [path for path in before if path not in found]
+    return HomeChanges(len(there), changed, gone, _note(head, directories) if is_certain else None)
 
 
 def _same_archive(
-    index: IndexDatabase, archive: Path, head: list[str], known: LastSeen, there: Collection[str]
+    index: IndexDatabase, archive: Path, head: list[str], known: list[KnownLog], there: Collection[str]
 ) -> list[SeenDirectory] | None:
     """The directories of the archive, if it has for the homes what it had: it is as noted, and no log that came or went
     is of a session in it.
     """
+    from recollect.storage.home_walk import LOG, SeenDirectory
+
     base = os.path.join(archive, "sessions")  # noqa: PTH118 - no Path for thousands of names
     noted = _noted(index.meta(_NOTE), head) or ()
     own = [SeenDirectory(*one) for one in noted if one[0] == base or one[0].startswith(base + os.sep)]
     if not own or _is_archive_unread(known) or not have_same_names(own):
         return None
-    before = {path for path, state in known.items() if state[1]}
+    before = {path for path, _, inode, *_ in known if inode}
     for path in before.symmetric_difference(there):
         project, name = path.rsplit(os.sep, 2)[-2:]
         if os.path.exists(os.path.join(base, project, name.removesuffix(LOG) + ".json")):  # noqa: PTH110, PTH118

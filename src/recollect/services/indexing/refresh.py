@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from recollect.index.database import MAPPED_BYTES, IndexDatabase
-from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 from recollect.services.foreign.homes import refresh_mirror
-from recollect.services.indexing.comparison import LastSeen, look, take_note
+from recollect.services.indexing.comparison import look, take_note
 from recollect.system.progress import ProgressCallback
 
 # Modules that read lines and write rows are imported only if something changed: most refreshes find nothing.
 if TYPE_CHECKING:
     from recollect.index.frame import Frame
     from recollect.index.ingest import Ingest
+    from recollect.index.placed import ScannedLog
     from recollect.services.indexing.session_listing import ExtractionJob
 
 # Below this size, starting a process takes longer than reading here.
@@ -82,12 +82,10 @@ class IndexComparison(Struct, frozen=True):
 def compare(index: IndexDatabase, homes: Sequence[Path], archive: Path | None = None) -> IndexComparison:
     """Compare the homes and their archive with the index; reads no log and writes nothing."""
     problems: list[tuple[str, str]] = []
-    known = _last_seen(index)
-    seen = look(index, homes, archive, known, problems)
-    gone = known.keys() - set(seen.there)
+    seen = look(index, homes, archive, problems)
     rows = {log.path: row for log in seen.changed if (row := _known(index, log.path)) is not None}
-    missing = [row for path in known if path in gone and (row := _known(index, path)) is not None]
-    return IndexComparison(len(seen.there), seen.changed, missing, rows, problems, seen.note)
+    missing = [row for path in seen.gone if (row := _known(index, path)) is not None]
+    return IndexComparison(seen.logs, seen.changed, missing, rows, problems, seen.note)
 
 
 def refresh(
@@ -123,12 +121,6 @@ def _note_done(index: IndexDatabase) -> None:
         with index.transaction():
             index.set_meta("complete", 1)
         index.settle()
-
-
-def _last_seen(index: IndexDatabase) -> LastSeen:
-    """Device, inode, size and time of known logs; one that was not read to its end has no valid time."""
-    rows = index.connection.execute("SELECT path, device, inode, size, mtime FROM files WHERE NOT gone")
-    return {path: (device, inode, size, mtime) for path, device, inode, size, mtime in rows}
 
 
 def _known(index: IndexDatabase, path: str) -> _IndexedLog | None:

@@ -45,7 +45,7 @@ class MessageFinder(snippet.PlaceFinder, Protocol):
 
 
 AnyFinder = WordQuery | Substring | Pattern
-_FLAGS = re.compile(r"\(\?([aLmsux]+)\)")
+_FLAGS = r"\(\?([aLmsux]+)\)"
 _DOTLESS = "\u0131"  # equals i in a case-insensitive pattern, but is another letter to the index
 _MOST_SPELLINGS, _MOST_NEEDED = 8, 4
 
@@ -62,7 +62,7 @@ def finder_of(question: SearchQuery) -> AnyFinder:
 
 
 def _in_any_case(regex: str) -> str:
-    flags = _FLAGS.match(regex)
+    flags = re.match(_FLAGS, regex)
     return f"(?i{flags[1]}){regex[flags.end() :]}" if flags else f"(?i){regex}"
 
 
