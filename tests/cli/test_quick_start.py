@@ -153,9 +153,9 @@ def test_annotations_are_compiled_when_they_are_evaluated() -> None:
         "    sizes: list[int] | None\n"
         "class Both(msgspec.Struct):\n"
         "    pair: Pair\n"
-        "pair = msgspec.json.decode(b'{\"pair\": [\"a\", [1]]}', type=Both).pair\n"
+        'pair = msgspec.json.decode(b\'{"pair": ["a", [1]]}\', type=Both).pair\n'
         "try:\n"
-        "    msgspec.json.decode(b'{\"pair\": [\"a\", [\"1\"]]}', type=Both)\n"
+        '    msgspec.json.decode(b\'{"pair": ["a", ["1"]]}\', type=Both)\n'
         "except msgspec.ValidationError:\n"
         "    print(pair.sizes, typing.get_type_hints(Pair)['sizes'])"
     )

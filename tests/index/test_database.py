@@ -9,7 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
+from recollect.index import cost_queries
 from recollect.index.database import IndexDatabase, is_about_the_place, is_busy, is_full
+from recollect.index.response_queries import counted_responses
 from recollect.index.schema import TABLES, VERSION
 
 
@@ -50,6 +52,18 @@ def test_a_file_that_another_process_is_making_is_waited_for(path: Path) -> None
     other.close()
 
     assert mode == "wal"
+
+
+def test_a_file_is_mapped_only_for_answers_that_visit_much_of_it(path: Path) -> None:
+    """A question for single responses does; sums by day read a few pages."""
+    index = IndexDatabase(path)
+    cost_queries.rolled(index, [(0, 1)], cost_queries.UsageRowFilter())
+    before = index.connection.pragma("mmap_size")
+    list(counted_responses(index))
+    after = index.connection.pragma("mmap_size")
+    index.close()
+
+    assert (0, True) == (before, after > 0)
 
 
 def test_a_reader_sees_one_moment(path: Path) -> None:

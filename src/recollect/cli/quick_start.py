@@ -17,7 +17,6 @@ import atexit
 import gc
 import os
 import sys
-import typing
 from types import ModuleType
 
 _HIDDEN_MODULE = "typing_extensions"
@@ -87,8 +86,14 @@ def _compiled_when_evaluated(source: str, *_: object) -> str:
     return source
 
 
+def _compile_no_annotations() -> None:
+    import typing  # not above: this is where most objects of a start are made
+
+    vars(typing)["compile"] = _compiled_when_evaluated
+
+
 gc.set_threshold(_COLLECTION_THRESHOLD)
-vars(typing)["compile"] = _compiled_when_evaluated
+_compile_no_annotations()
 atexit.register(gc.freeze)
 if "msgspec" not in sys.modules:
     _import_little()

@@ -92,6 +92,8 @@ def spoken(
     ``with_copies`` adds rows for what was not counted: they have lines, but no messages or tokens.
     ``within_quarter`` says that everything is in one quarter, so that few logs have to be read.
     """
+    if within_quarter is None:
+        database.map_file()
     duration = f"coalesce(duration, at - {_ASKED_AT})" if with_durations else "NULL"
     conditions = [_limits(selected), *([] if with_copies else ["counted"])]
     if within_quarter is not None:

@@ -56,6 +56,7 @@ def counted_responses(
     if since is not None or until is not None:
         # A response without a time, stored as the first quarter of 1970, is neither before nor after anything.
         limits.append(f"NOT one.at BETWEEN 0 AND {QUARTER_MS - 1}")
+    database.map_file()
     rows = database.connection.execute(
         "SELECT message, request, file, at, model.text, branch.text, tool.text, variant, input, output,"  # noqa: S608 - whole numbers and constants
         " cache_write_5m, cache_write_1h, cache_read, web_searches, counted"

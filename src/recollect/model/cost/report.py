@@ -380,13 +380,14 @@ class CostAggregator:
         tally = self._rows.get(key)
         if tally is None:
             tally = self._rows[key] = CostTally(one.quarter)
-        pico, unpriced, unrecorded = self._money(one, asked.mode)
+        counts = one.counts
+        pico, unpriced, unrecorded = self._money(one, counts, asked.mode)
         tally.responses += one.responses
         tally.pico += pico
-        tally.add_counts(one.counts)
+        tally.add_counts(counts)
         if unpriced:
             tally.unpriced += unpriced
-            _grow(self._unpriced, one.model or NO_MODEL, (unpriced, *one.counts))
+            _grow(self._unpriced, one.model or NO_MODEL, (unpriced, *counts))
         else:
             tally.priced_output += one.output
         if unrecorded:
@@ -409,7 +410,7 @@ class CostAggregator:
             return
         what = self._asked.prices.describe(one.model or "", max(one.quarter, 0), one.variant)
         tally.prices.add(f"{one.model or NO_MODEL}: {what}")
-        recorded, _, unrecorded = self._money(one, "display")
+        recorded, _, unrecorded = self._money(one, one.counts, "display")
         tally.recorded += recorded
         tally.unsaid += unrecorded
 
@@ -434,24 +435,28 @@ class CostAggregator:
             UsageGroup(record.quarter, record.log, record.model, None, None, 0, 0, 0, 0, 0, 0, 0, 0)
         )
 
-    def _money(self, one: UsageGroup, mode: str) -> tuple[int, int, int]:
+    def _money(
+        self, one: UsageGroup, counts: tuple[int, int, int, int, int, int], mode: str
+    ) -> tuple[int, int, int]:
         """Pico-dollars, responses without a price, responses without a record."""
-        owner = None if one.log is None else owner_of(self._logs[one.log])
         if mode == "display":
-            if owner in self._covered or one.model == SYNTHETIC_MODEL:
+            if self._owner(one) in self._covered or one.model == SYNTHETIC_MODEL:
                 return 0, 0, 0
             return one.recorded, 0, one.unrecorded
         price = self._asked.prices.find(one.model or "", max(one.quarter, 0), one.variant)
-        pico = None if price is None else price.cost(*one.counts)
+        pico = None if price is None else price.cost(*counts)
         if pico is not None:
             return pico, 0, 0
         self.has_gap = self.has_gap or price is not None
         if mode == "auto":
-            if (owner, canonical(one.model or "")) in self._covered_models:
+            if (self._owner(one), canonical(one.model or "")) in self._covered_models:
                 return 0, 0, 0
             if not one.unrecorded:
                 return one.recorded, 0, 0
         return 0, one.responses, 0
+
+    def _owner(self, one: UsageGroup) -> str | None:
+        return None if one.log is None else owner_of(self._logs[one.log])
 
     # --- rows ---------------------------------------------------------------------------------------
 

@@ -374,10 +374,12 @@ class CostReportBuilder:
 
     def _unrecorded(self) -> int:
         """How many sessions of other agents have no usage: what they cost is unknown, which is not 0."""
-        from recollect.services.foreign.unrecorded import agent_of_log
-
         chosen = None if self._files is None else set(self._files)
         unused = [log for log in self._source.unused_logs() if chosen is None or log.number in chosen]
+        if not unused:
+            return 0
+        from recollect.services.foreign.unrecorded import agent_of_log
+
         unknown = len({log.session for log in unused if agent_of_log(log.home, log.path) != CLAUDE})
         if unknown:
             what = "1 session" if unknown == 1 else f"{unknown:,} sessions"

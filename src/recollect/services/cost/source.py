@@ -133,7 +133,11 @@ class IndexUsageSource:
             )
         else:
             rows = self._rolled(query, wanted)
-        return [self._sum(row) for row in rows]
+        name = self._names.get
+        return [
+            UsageGroup(quarter, log, name(model), name(branch), name(tool), *rest)  # type: ignore[arg-type]  # no prompt
+            for quarter, log, model, branch, tool, *rest in rows
+        ]
 
     def responses(self, query: UsageQuery) -> Iterator[CountedResponseRow]:
         """Every response that counts, one at a time."""
@@ -221,8 +225,3 @@ class IndexUsageSource:
 
     def _numbers(self, models: Collection[str] | None) -> list[int] | None:
         return None if models is None else [number for number, name in self._names.items() if name in models]
-
-    def _sum(self, row: UsageSumRow) -> UsageGroup:
-        names = self._names
-        quarter, log, model, branch, tool, *rest = row
-        return UsageGroup(quarter, log, names.get(model), names.get(branch), names.get(tool), *rest)  # type: ignore[arg-type]  # no prompt
