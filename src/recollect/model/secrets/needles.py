@@ -23,13 +23,15 @@ KEY_BEHIND = 13_000
 class Needle(NamedTuple):
     """An expression. ``behind``: how much is examined; ``is_base64``: only that the run decodes to a secret.
 
-    ``is_colour``: that the block has colours, which is said once.
+    ``is_colour``: that the block has colours, which is said once. ``is_rare``: what it stands for is known by a rare
+    word, and not by a long one.
     """
 
     expression: bytes
     behind: int = BEHIND
     is_base64: bool = False
     is_colour: bool = False
+    is_rare: bool = False
 
 
 _WORD = rb"[0-9A-Za-z_+/=.:$~-]"
@@ -48,7 +50,8 @@ _SECOND, _THIRD = b"[A-HQ-Xg-nw-z0-3]", b"[ABEFIJMNQRUVYZcdghklopstwx014589]"
 def needles() -> list[Needle]:
     """All of them; the index of one is its number in the engine."""
     tokens = [Needle(one) for one in sorted(set(_tokens()))]
-    return [*tokens, *map(Needle, _values()), *_others()]
+    rare = [Needle(one, is_rare=True) for one in _rare_words()]
+    return [*tokens, *map(Needle, _values()), *rare, *_others()]
 
 
 def digest() -> str:
@@ -64,14 +67,15 @@ def _tokens() -> Iterator[bytes]:
         for start in token.starts:
             first, (letter, count) = re.escape(start.encode()), _first_letters(token.body)
             if token.hint and len(start) <= _SHORT:
-                whole = body
+                # Only the whole of it is matched, so behind a late break any number of letters may be left.
+                whole, rest = body, 1
             else:
                 count = min(count, max(_SHORT, _LONG_WORD - len(start)))
                 more = max(1, _LONG_WORD - len(start) - count)
-                whole = rb"%s{%d}%s{%d}" % (letter, count, _WORD, more)
+                whole, rest = rb"%s{%d}%s{%d}" % (letter, count, _WORD, more), _SHORT
             # All in one expression: three would take the engine half as long again to compile.
             early = rb"%s{0,3}%s%s" % (letter, _BREAK, letter)
-            late = rb"%s{%d}%s*%s%s{4}" % (letter, _SHORT, _WORD, _BREAK, _WORD)
+            late = rb"%s{%d}%s*%s%s{%d}" % (letter, _SHORT, _WORD, _BREAK, _WORD, rest)
             yield rb"%s%s(?:%s|%s|%s)" % (_EDGE, first, whole, early, late)
             yield from _broken(start.encode(), is_known_by_rest="(?<=" in token.hint)
 
@@ -96,7 +100,7 @@ def _broken(start: bytes, *, is_known_by_rest: bool) -> Iterator[bytes]:
 
 
 def _values() -> Iterator[bytes]:
-    """A value behind a telling name, and passwords in their usual places."""
+    """A value behind a telling name, a scheme of a header or the name of a cookie; marks at the end of one."""
     words = {word for one in NAMED for word in one.words} - {"session", "bot"}
     words |= {"key", "token", "secret", "credential", "auth", "cookie", "_session"}
     # A name that contains another is matched by that one.
@@ -106,22 +110,28 @@ def _values() -> Iterator[bytes]:
     yield rb"(?i)(?:bearer|basic)[\s\\\"'nrt]{1,4}(?:%s{10}|%s{1,9}%s%s)" % (_VALUE, _VALUE, _BREAK, _VALUE)
     session = rb"(?i)(?:(?:sess|sid)[\w.-]{0,30}|[?&;]sig)="
     yield rb"%s(?:%s{16}|%s{1,15}%s%s)" % (session, _VALUE, _VALUE, _BREAK, _VALUE)
+    yield rb"_mmk|AZDO|[0-9a-f]{28}-us"
+    yield from _broken(b"_mmk", is_known_by_rest=False)
+    yield from _broken(b"AZDO", is_known_by_rest=False)
+
+
+def _rare_words() -> Iterator[bytes]:
+    """Passwords in their usual places, escaped letters, marks in the middle."""
     given = rb"[\w.-]{0,20}%s{0,6}(?:[:=,]|=>|value\\?=)%s{0,8}[^\s\"'`\\,;]{4}" % (_BESIDE, _BESIDE)
     yield rb"(?i)(?:passw(?:or)?d|passphrase|pwd)%s" % given
     yield rb"(?i)login[^\n]{0,120}password[ \\\n]"
     yield rb"://[^\s:/?#@\"'`<>\\]{0,100}:[^\s/?#@\"'`<>\\]{3,200}(?:\\n[^\s/?#@\"'`<>\\]{1,100})?@"
     yield rb"(?i)//(?:hooks\.slack|[a-z]{0,8}\.?discord|[\w-]{1,60}\.webhook\.office)"
     yield rb"(?i)curl[^\n]{0,400} (?:-u|--user)"
+    yield rb"\\u00[2-7]"
+    yield rb"%(?:2[4BDFbdf]|3[ADad]|7[Ee])"
+    yield rb"Q~[\w~.-]{31}"
+    yield rb"sig=[0-9A-Za-z+/%]{43}"
 
 
 def _others() -> Iterator[Needle]:
-    """Escaped letters, marks in the middle or at the end, private keys, text in base64, colours."""
-    yield Needle(rb"\\u00[2-7]")
-    yield Needle(rb"%(?:2[4BDFbdf]|3[ADad]|7[Ee])")
-    yield Needle(rb"Q~[\w~.-]{31}")
-    yield Needle(rb"sig=[0-9A-Za-z+/%]{43}")
-    yield Needle(rb"_mmk|AZDO[0-9A-Za-z]{4}|[0-9a-f]{28}-us")
-    yield Needle(rb"(?i)private key", KEY_BEHIND)
+    """Private keys, text in base64, colours."""
+    yield Needle(rb"(?i)private key", KEY_BEHIND, is_rare=True)
     letter = rb"[0-9A-Za-z+/]"
     group = rb"[A-Za-f]%s%s%s" % (_SECOND, _THIRD, letter)
     yield Needle(rb"(?:^|[^0-9A-Za-z+/]|\\[nrt])\+?(?:%s){6}%s{3}" % (group, letter), BEHIND, is_base64=True)

@@ -126,8 +126,12 @@ def _look_in_window(block: bytes, window: ScanWindow, note: _Note) -> int:
         done = max(done, behind)
         return behind - first
 
-    for look in _UNCOLOURED:
-        look(part, note_part)
+    # Each kind of word has needles of its own, so what no needle of a kind matched is not there.
+    if window.has_long:
+        for look in _LONG_LOOKS:
+            look(part, note_part)
+    if window.has_rare:
+        _rare_words(part, note_part)
     return done
 
 
@@ -529,7 +533,8 @@ def _each(
             end = note(match.start(), min(match.end() + length, len(block))) - length
 
 
-_UNCOLOURED: tuple[_Look, ...] = (_long_words, _broken_words, _base64_words, _rare_words)
+_LONG_LOOKS: tuple[_Look, ...] = (_long_words, _broken_words, _base64_words)
+_UNCOLOURED: tuple[_Look, ...] = (*_LONG_LOOKS, _rare_words)
 
 
 # --- colours ------------------------------------------------------------------------------------------------

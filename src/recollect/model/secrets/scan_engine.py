@@ -16,10 +16,12 @@ WORTH_A_SCAN = 4 << 10
 
 
 class ScanWindow(NamedTuple):
-    """A part of a block to examine."""
+    """A part of a block to examine: for words that are long, for rare ones, or for both."""
 
     start: int
     end: int
+    has_long: bool
+    has_rare: bool
 
 
 class EngineMatches(NamedTuple):
@@ -56,11 +58,20 @@ class ScanEngine:
                 has_colours = True
             elif needle.is_base64:
                 base64.append(end)
-            elif windows and end - BEFORE <= windows[-1].end:
-                windows[-1] = ScanWindow(windows[-1].start, max(windows[-1].end, end + needle.behind))
             else:
-                windows.append(ScanWindow(end - BEFORE, end + needle.behind))
+                _add(windows, end, needle)
         return EngineMatches(windows, base64, has_colours)
+
+
+def _add(windows: list[ScanWindow], end: int, needle: Needle) -> None:
+    """One more match: in a window of its own, or in the last one if it reaches that far."""
+    start, behind, is_rare = end - BEFORE, end + needle.behind, needle.is_rare
+    if windows and start <= windows[-1].end:
+        last = windows.pop()
+        start, behind = last.start, max(last.end, behind)
+        windows.append(ScanWindow(start, behind, last.has_long or not is_rare, last.has_rare or is_rare))
+    else:
+        windows.append(ScanWindow(start, behind, not is_rare, is_rare))
 
 
 _engine: ScanEngine | None = None
