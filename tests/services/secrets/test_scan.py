@@ -123,6 +123,22 @@ def test_many_processes_find_the_same(home: Path, data: Path) -> None:
     assert one == two
 
 
+@pytest.mark.parametrize("bundle", [1, 60_000, 1 << 30])
+def test_each_place_has_its_own_result_however_many_a_process_gets_at_once(
+    home: Path, data: Path, bundle: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One at a time, a few, or all of them."""
+    monkeypatch.setattr(file_scan, "_BUNDLE", bundle)
+    listed = list(places.HomePlaces(Home(home).homes[0]).all())
+    key = Fingerprints(data).key
+    scanned = dict(file_scan.scan_places(listed, key, 2))
+
+    assert set(scanned) == set(listed)
+    assert {place: msgspec.msgpack.decode(result, type=PlaceScan) for place, result in scanned.items()} == {
+        place: scan_place(place, key) for place in listed
+    }
+
+
 def test_what_a_process_leaves_undone_is_done_here(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that ends at once answers nothing."""
     monkeypatch.setattr("recollect.system.pool_processes._PROGRAM", ("-c", "pass"))

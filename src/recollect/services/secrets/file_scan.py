@@ -23,23 +23,25 @@ from recollect.services.secrets.engine import engine_ready, use_engine
 from recollect.services.secrets.place_results import PlaceScan, SecretFinding
 from recollect.services.secrets.places import SecretPlace
 from recollect.storage.logs.reader import OpenLog
-from recollect.system.pool import Run, WorkerPool
+from recollect.system.pool import Run, WorkerPool, bundles, largest_first
 
-_BLOCK = 1 << 20
+# What is read stays in the processor's own cache until it was searched.
+_BLOCK = 256 << 10
+_BUNDLE = 1 << 20
 LONGEST_LINE = 64 << 20
 _PIECE, _OVERLAP = 4 << 20, 32 << 10
 
 
 def secrets_job(setup: tuple[bytes, str]) -> Run:
-    """A job of ``system.pool`` that searches a place. No secret leaves the process."""
+    """A job of ``system.pool`` that searches some places. No secret leaves the process."""
     key, engine = setup
     if engine:
         use_engine(Path(engine))
 
-    def run(plain: tuple[Any, ...]) -> Iterator[bytes]:
-        path, *rest = plain
-        scanned = scan_place(SecretPlace(Path(path), *rest), key)
-        yield msgspec.msgpack.encode(scanned)
+    def run(plain: list[tuple[Any, ...]]) -> Iterator[list[bytes]]:
+        yield [
+            msgspec.msgpack.encode(scan_place(SecretPlace(Path(path), *rest), key)) for path, *rest in plain
+        ]
 
     return run
 
@@ -54,9 +56,11 @@ def scan_places(
     tasks = [(str(place.path), *structs.astuple(place)[1:]) for place in places]
     sizes = [place.size for place in places]
     engine = engine_ready(sum(sizes), cache)
+    # Opening a file costs about as much as searching so many bytes of it.
+    shares = list(bundles(largest_first(sizes), [size + 20_000 for size in sizes], _BUNDLE))
     pool = WorkerPool(secrets_job, (key, str(engine or "")), processes=processes)
-    for number, data in pool.answers(tasks, sizes):
-        yield places[number], data
+    for number, scanned in pool.answers([[tasks[at] for at in share] for share in shares]):
+        yield from zip((places[at] for at in shares[number]), scanned, strict=True)
 
 
 def scan_place(place: SecretPlace, key: bytes) -> PlaceScan:
