@@ -14,7 +14,7 @@ from recollect.services.sync import send
 from recollect.services.sync.folder import FolderRemote
 from recollect.services.sync.selection import PushScan, place_of
 from recollect.storage.config.sync_settings import SyncProjects
-from recollect.sync.remote import Remote, SessionDescription, SessionGone
+from recollect.sync.remote import Remote, RemoteLimits, SessionDescription, SessionGone
 from recollect.sync.wire import START, Position
 from tests import secret_home
 from tests.small_home import ONE, TWO, lines, prompt, state
@@ -47,6 +47,77 @@ def test_a_second_push_sends_the_new_line_and_nothing_else(tmp_path: Path) -> No
     machine.add(5)
     assert machine.push().lines == 1
     assert len(remote.taken) == 2
+    assert remote_log(remote) == machine.log().read_bytes()
+
+
+class Asked(MemoryRemote):
+    """Remembers which logs it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def head(self, session: str, key: str) -> Position | None:
+        self.asked.append(key)
+        return super().head(session, key)
+
+
+def with_agents(machine: Machine, *names: str) -> list[Path]:
+    """A session with sub-agents; their logs."""
+    log = machine.talk()
+    found = [log.with_suffix("") / "subagents" / f"agent-{name}.jsonl" for name in names]
+    for path in found:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(lines([prompt(number, number - 1, path.stem) for number in (1, 2)]))
+    return found
+
+
+def test_a_remote_without_the_session_is_asked_for_its_own_log_only(tmp_path: Path) -> None:
+    """It has no sub-agent of it either. One that has the session is asked for each."""
+    remote = Asked()
+    agents = with_agents(machine := Machine(tmp_path, lambda: remote), "1", "2", "3")
+    machine.push()
+    assert [""] == remote.asked
+    assert [path.read_bytes() for path in agents] == [
+        remote_log(remote, key=f"subagents/{path.stem}") for path in agents
+    ]
+    machine.kept.path.unlink()
+    remote.asked.clear()
+    assert (machine.push().lines, len(remote.asked)) == (0, 4)
+
+
+@pytest.mark.parametrize("is_longer", [False, True])
+def test_a_sub_agent_that_the_remote_has_without_its_session_is_kept(is_longer: bool, tmp_path: Path) -> None:
+    """Its lines are there once, and what is new of it is appended, in either home."""
+    remote = Asked()
+    machine = Machine(tmp_path, lambda: remote)
+    [agent] = with_agents(machine, "1")
+    whole, key = agent.read_bytes(), "subagents/agent-1"
+    first = whole[: whole.index(b"\n") + 1]
+    there = whole + b'{"by":"another"}\n' if is_longer else first
+    remote.append(ONE, key, START, there, SessionDescription())
+    done = machine.push()
+
+    assert (done.branches, done.problems) == ([], [])
+    assert (there if is_longer else whole) == remote_log(remote, key=key)
+    assert machine.log().read_bytes() == remote_log(remote)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 5])
+def test_no_batch_has_more_lines_than_the_remote_accepts(most: int, tmp_path: Path) -> None:
+    """And all lines arrive."""
+
+    class Small(Counting):
+        def limits(self) -> RemoteLimits:
+            return RemoteLimits(lines=most)
+
+    remote = Small()
+    machine = Machine(tmp_path, lambda: remote)
+    machine.talk()
+    for number in range(5, 12):
+        machine.add(number)
+    assert machine.push().lines == 11
+    assert -(-11 // most) == len(remote.taken)
     assert remote_log(remote) == machine.log().read_bytes()
 
 

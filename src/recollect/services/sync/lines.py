@@ -6,9 +6,10 @@ twice gives the same bytes, and a remote's position can be found in the local lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from recollect.model.line_split import NEWLINE
 from recollect.model.path_mapping import PathMapping
 from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import redacted_bytes, redacted_line
@@ -18,6 +19,8 @@ from recollect.storage.config.secret_settings import ignored_secrets
 from recollect.storage.sync_state import ValueMapping
 from recollect.sync.remote import lines_of
 from recollect.sync.sealing import Sealer
+
+_PART = 256 << 10
 
 
 class OutgoingSecrets:
@@ -37,10 +40,9 @@ class OutgoingSecrets:
         """Whole lines; those without a secret are unchanged, byte for byte."""
         pieces: list[bytes] = []
         end = 0
-        for start, stop in sorted(suspects(block)):
-            if start >= end:
-                pieces += (block[end:start], self._line(block[start:stop]))
-                end = stop
+        for start, stop in _suspects(block):
+            pieces += (block[end:start], self._line(block[start:stop]))
+            end = stop
         return b"".join([*pieces, block[end:]]) if pieces else block
 
     def file(self, name: str, data: bytes) -> bytes:
@@ -59,6 +61,17 @@ class OutgoingSecrets:
         # A changed thinking block has no valid signature any more, but the session must stay resumable
         # elsewhere.
         return with_plain_thoughts(clean.data, [one.field for one in clean.found])
+
+
+def _suspects(block: bytes) -> Iterator[tuple[int, int]]:
+    """The lines that need a closer look, found in parts that stay in the processor's own cache meanwhile."""
+    start = 0
+    while start < len(block):
+        # Secrets are replaced line by line, so a part may end at any of them.
+        end = block.find(NEWLINE, start + _PART) + 1 or len(block)
+        for first, last in suspects(block[start:end]):
+            yield start + first, start + last
+        start = end
 
 
 class OutgoingLines:
