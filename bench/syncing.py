@@ -33,20 +33,26 @@ def run(place: Workplace) -> list[Row]:
     try:
         with _serving(scratch) as (url, tokens):
             return [
-                _first_row(place, _logged_in(scratch / "1", url, tokens[0])),
-                _first_row(place, _logged_in(scratch / "2", url, tokens[1]), "--no-redact"),
-                _nothing_row(place, scratch, _logged_in(scratch / "3", url, tokens[2])),
+                *_first_rows(place, *(_logged_in(scratch / str(at), url, tokens[at]) for at in (0, 1))),
+                _nothing_row(place, scratch, _logged_in(scratch / "2", url, tokens[2])),
             ]
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _first_row(place: Workplace, environment: dict[str, str], *options: str) -> Row:
-    what, least = (
-        ("first push, --no-redact", MBPS) if options else ("first push, secrets taken out", REDACTED_MBPS)
-    )
+def _first_rows(place: Workplace, redacted: dict[str, str], plain: dict[str, str]) -> list[Row]:
+    """Both pushes, and what one takes more than the other: all else that a push does is the same in both."""
     size = sum(path.stat().st_size for path in (place.home / "projects").rglob("*.jsonl"))
-    _, cpu = _pushed(place.home, environment, *options)
+    _, whole = _pushed(place.home, redacted)
+    _, rest = _pushed(place.home, plain, "--no-redact")
+    return [
+        _rate_row("first push, secrets taken out", size, whole, REDACTED_MBPS),
+        _rate_row("– taking them out, without the rest of it", size, whole - rest, REDACTED_MBPS),
+        _rate_row("first push, --no-redact", size, rest, MBPS),
+    ]
+
+
+def _rate_row(what: str, size: int, cpu: float, least: int) -> Row:
     rate = size / 1e6 / cpu
     return Row(what, f"{rate:.0f} MB/s of CPU", f">= {least} MB/s of CPU", rate >= least)
 
