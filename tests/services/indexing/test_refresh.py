@@ -462,7 +462,7 @@ class TestNoticingChanges:
         with (
             mock.patch.object(indexing, "_WORTH_A_PROCESS", -1),
             mock.patch.object(indexing, "_BULK_COMMIT", log.stat().st_size // commits),
-            mock.patch.object(indexing, "_frames_elsewhere", indexing._frames_here),
+            mock.patch.object(indexing, "_frames_elsewhere", lambda jobs, _: indexing._frames_here(jobs)),
             mock.patch.object(extraction, "_FRAME_LINES", 2),
         ):
             refresh(index, [home])

@@ -62,6 +62,9 @@ _DEPTH = DEFAULT_LIMITS.depth
 # A larger side file is indexed up to here; --substring reads the rest from the file.
 _LONGEST_OUTPUT = 32 << 20
 
+NumberedFrame = tuple[int, Frame | None]
+"""A frame with the number of its job; None marks the end of a job."""
+
 
 def frames(job: ExtractionJob) -> Iterator[Frame]:
     """The frames of one log; the last one is marked if the log could not be read to its end."""
@@ -75,6 +78,13 @@ def frames(job: ExtractionJob) -> Iterator[Frame]:
         yield Frame(job.start, job.start, [], [], problem="")
     except (StorageError, DamagedData) as refused:  # damaged: an object of the archive
         yield Frame(job.start, job.start, [], [], problem=refused.message)
+
+
+def numbered_frames(number: int, job: ExtractionJob) -> Iterator[NumberedFrame]:
+    """The same with the number of the job, and its end."""
+    for frame in frames(job):
+        yield number, frame
+    yield number, None
 
 
 def head_of(log: OpenLog, end: int) -> bytes:

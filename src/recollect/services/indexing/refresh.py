@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from recollect.index.frame import Frame
     from recollect.index.ingest import Ingest
     from recollect.index.placed import ScannedLog
+    from recollect.services.indexing.extraction import NumberedFrame
     from recollect.services.indexing.session_listing import ExtractionJob
 
 # Below this size, starting a process takes longer than reading here.
@@ -218,11 +219,12 @@ def _read(
     from recollect.index.ingest import Ingest
     from recollect.system.large_pages import large_pages
 
-    total = sum(max(one.log.size - one.job.start, 0) for one in work)
+    sizes = [max(one.log.size - one.job.start, 0) for one in work]
+    total = sum(sizes)
     is_bulk = total > _WORTH_A_PROCESS
     ingest = Ingest(index)
     jobs = [one.job for one in work]
-    news = _frames_elsewhere(jobs) if is_bulk else _frames_here(jobs)
+    news = _frames_elsewhere(jobs, sizes) if is_bulk else _frames_here(jobs)
     intake = _FrameIntake(ingest, work, problems, progress, total)
     if is_bulk:
         ingest.expect_many()
@@ -250,19 +252,17 @@ def _read(
         _tune(index, bulk=False)
 
 
-def _frames_here(jobs: Sequence[ExtractionJob]) -> Iterator[tuple[int, Frame | None]]:
-    from recollect.services.indexing.extraction import frames
+def _frames_here(jobs: Sequence[ExtractionJob]) -> Iterator[NumberedFrame]:
+    from recollect.services.indexing.extraction import numbered_frames
 
     for number, job in enumerate(jobs):
-        for frame in frames(job):
-            yield number, frame
-        yield number, None
+        yield from numbered_frames(number, job)
 
 
-def _frames_elsewhere(jobs: Sequence[ExtractionJob]) -> Iterator[tuple[int, Frame | None]]:
+def _frames_elsewhere(jobs: Sequence[ExtractionJob], sizes: Sequence[int]) -> Iterator[NumberedFrame]:
     from recollect.services.indexing.workers import frames_of
 
-    return frames_of(jobs)
+    return frames_of(jobs, sizes)
 
 
 class _FrameIntake:
