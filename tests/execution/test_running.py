@@ -187,6 +187,7 @@ def test_a_back_end_that_is_installed_but_broken_is_not_used(
     broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setattr("recollect.execution.bubblewrap.program", lambda: str(broken))
+    monkeypatch.setattr("recollect.execution.bubblewrap.binds_descriptors", lambda: True)
 
     assert "No permissions to create new namespace" in (backends._trial("bubblewrap") or "")
 

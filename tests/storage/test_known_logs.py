@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.storage.known_logs import KnownLog, changed_logs, have_same_names
+from recollect.storage.known_logs import PlacedState, changed_logs, have_same_names
 
 
-def seen(path: Path) -> KnownLog:
+def seen(path: Path) -> PlacedState:
     now = path.stat()
     return (str(path), now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns)
 

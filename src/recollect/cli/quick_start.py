@@ -6,7 +6,7 @@ Half the time of such a command is Python itself. Four costs are avoided:
   (``typing`` has the same names since Python 3.11), schemas, the name of the platform, translations,
   addresses, other formats. While they import, a stand-in is in the place of each; it loads the module
   when anything else of it is asked for. Later imports find the module itself.
-- ``typing`` compiles the annotations of every named tuple and struct, which nobody evaluates here.
+- ``typing`` compiles the annotations of every named tuple and struct, which no one evaluates here.
 - The garbage collector scans all imported objects repeatedly during imports.
 - At exit it scans everything once more, just before the process gives back its memory.
 """

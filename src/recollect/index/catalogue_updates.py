@@ -106,6 +106,6 @@ def note_count(database: IndexDatabase, file: int, consumed: int, count: Message
 def _knows_some(database: IndexDatabase, file: int, frame: Frame) -> bool:
     """Whether the log already had one of a frame's ids. Then the last entry of that id counts, at another place.
 
-    Ids of frames of the same refresh need no look-up: whoever continued the count has seen them.
+    Ids of earlier frames of the same refresh need no look-up: continuing the count has seen them.
     """
     return any(database.value(_KNOWN_ID, uuid, file) for _, _, uuid, *_ in frame.messages if uuid is not None)

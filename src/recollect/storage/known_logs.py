@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Device, inode, size and time of a log, in the order ``FoundLog`` has them.
 LogState = tuple[int, int, int, int]
 # The same after its path.
-KnownLog = tuple[str, int, int, int, int]
+PlacedState = tuple[str, int, int, int, int]
 
 
 def have_same_names(directories: Iterable[tuple[str, int, int, int]]) -> bool:
@@ -31,7 +31,7 @@ def have_same_names(directories: Iterable[tuple[str, int, int, int]]) -> bool:
     return True
 
 
-def changed_logs(known: Iterable[KnownLog]) -> list[tuple[str, LogState]] | None:
+def changed_logs(known: Iterable[PlacedState]) -> list[tuple[str, LogState]] | None:
     """Of these logs, those that changed, as they are now; None where one of all cannot be seen."""
     look, changed = os.stat, []
     try:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,10 +37,13 @@ class ReadLogs:
         self.names: list[str] = []
         real = WorkerPool.answers
 
-        def answers(pool: WorkerPool, tasks: list[tuple[str, ...]], sizes: list[int]) -> object:
-            paths = [Path(task[1] if pool.job is log_report.report_job else task[0]) for task in tasks]
-            self.names += [path.name[:8] for path in paths if path.suffix == ".jsonl"]
-            return real(pool, tasks, sizes)
+        def answers(pool: WorkerPool, tasks: list[Any], *sizes: list[int]) -> object:
+            is_check = pool.job is log_report.report_job
+            named = (
+                [task[1] for task in tasks] if is_check else [one[0] for bundle in tasks for one in bundle]
+            )
+            self.names += [path.name[:8] for path in map(Path, named) if path.suffix == ".jsonl"]
+            return real(pool, tasks, *sizes)
 
         monkeypatch.setattr(WorkerPool, "answers", answers)
 

@@ -110,7 +110,7 @@ class _ProgressLine(_CheckedLine, frozen=True, rename="camel", gc=False):
     data: Raw | UnsetType = UNSET
 
 
-class _AgentProgress(Struct, frozen=True, gc=False):
+class _AnswerProgress(Struct, frozen=True, gc=False):
     type: str | None = None
     message: _CheckedLine | None = None
 
@@ -122,7 +122,7 @@ class OddLine(Exception):
 _USAGE = b'"usage"'
 _decode = msgspec.json.Decoder(AnswerLine).decode
 _decode_progress = msgspec.json.Decoder(_ProgressLine).decode
-_decode_news = msgspec.json.Decoder(_AgentProgress).decode
+_decode_news = msgspec.json.Decoder(_AnswerProgress).decode
 
 
 def plain_answer(data: bytes, with_records: bool) -> AnswerLine | None:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
-from recollect.storage.known_logs import KnownLog, LogState, changed_logs, have_same_names
+from recollect.storage.known_logs import LogState, PlacedState, changed_logs, have_same_names
 
 # What a walk needs, and what a changed log is, is imported when there is one: mostly there is none.
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ def take_note(index: IndexDatabase, note: str | None) -> None:
 # --- check known directories ----------------------------------------------------------------------------
 
 
-def _known_logs(index: IndexDatabase) -> list[KnownLog]:
+def _known_logs(index: IndexDatabase) -> list[PlacedState]:
     """Every known log as it was; one that was not read to its end has no valid time."""
     sql = "SELECT path, device, inode, size, mtime FROM files WHERE NOT gone"
-    return cast("list[KnownLog]", index.rows(sql))
+    return cast("list[PlacedState]", index.rows(sql))
 
 
-def _look_again(index: IndexDatabase, head: list[str], known: list[KnownLog]) -> HomeChanges | None:
+def _look_again(index: IndexDatabase, head: list[str], known: list[PlacedState]) -> HomeChanges | None:
     directories = _noted(index.meta(_NOTE), head)
     if directories is None or not have_same_names(directories):
         return None
@@ -85,7 +85,7 @@ def _look_again(index: IndexDatabase, head: list[str], known: list[KnownLog]) ->
     return None if changed is None else HomeChanges(len(known), [_placed(index, *one) for one in changed])
 
 
-def _is_archive_unread(known: Iterable[KnownLog]) -> bool:
+def _is_archive_unread(known: Iterable[PlacedState]) -> bool:
     """Whether an archived log (it has no inode) was not read to its end. Those that were never change."""
     return any(not inode and mtime < 0 for _, _, inode, _, mtime in known)
 
@@ -123,7 +123,7 @@ def _walk(
     archive: Path | None,
     head: list[str],
     *,
-    known: list[KnownLog],
+    known: list[PlacedState],
     problems: list[tuple[str, str]],
 ) -> HomeChanges:
     from recollect.index.placed import ScannedLog
@@ -156,7 +156,7 @@ def _walk(
 
 
 def _same_archive(
-    index: IndexDatabase, archive: Path, head: list[str], known: list[KnownLog], there: Collection[str]
+    index: IndexDatabase, archive: Path, head: list[str], known: list[PlacedState], there: Collection[str]
 ) -> list[SeenDirectory] | None:
     """The directories of the archive, if it has for the homes what it had: it is as noted, and no log that came or went
     is of a session in it.
