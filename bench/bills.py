@@ -32,7 +32,6 @@ from tests.storage.foreign.samples import Call, Sample, codex_rooms, codex_sampl
 
 # Prompt tokens of Gemini's own tools, which its stub bills beside the input.
 TOOL_TOKENS = 17
-_USAGE = {"opencode": "oc_usage.py", "gemini": "gem_usage.py"}
 _PLACE = {
     "codex": "CODEX_HOME",
     "opencode": "OPENCODE_DATA_DIR",
@@ -65,7 +64,7 @@ def main() -> int:
     options = _options()
     ccusage = find_peers().ccusage
     oracle = options.shared / "dialects" / "oracle"
-    sys.path.insert(0, str(oracle / "codex"))
+    sys.path[:0] = [str(oracle / "codex"), str(oracle / "opencode-gemini-qwen")]
     rows = []
     for agent in _PLACE:
         homes = [_counted(sample, oracle, ccusage) for sample in _samples(agent, options)]
@@ -176,12 +175,27 @@ def _countable(sample: Sample, found: Counter[Call], oracle: Path) -> tuple[int,
     if sample.agent == "qwen":  # every call that was not cut
         whole = sample.billed - sample.cut
         return whole.total(), _sums(whole)
-    program = oracle / "opencode-gemini-qwen" / _USAGE[sample.agent]
-    told = _json([sys.executable, "-B", program, sample.home], {})
-    used = told["tokens"]
+    calls, used = _of_opencode(sample) if sample.agent == "opencode" else _of_gemini(sample, oracle)
     tools = _tool_tokens(sample, found)
     output = used["output"] + used["reasoning"]
-    return told["calls"], (used["input"] + tools, used["cache_read"], used["cache_write"], output)
+    return calls, (used["input"] + tools, used["cache_read"], used["cache_write"], output)
+
+
+def _of_opencode(sample: Sample) -> tuple[int, dict[str, int]]:
+    """Calls and tokens. A fork's copy has time, model and counts of the original; the program beside the stub takes one that was
+    made within a second for a call of its own, which the stub did not bill.
+    """
+    program = importlib.import_module("oc_usage")
+    records = program.usage(*program.load(sample.home))
+    kept = [one for one in records if not one.get("dropped") and any(one["usage"].values())]
+    once = {one.get("fact", one["key"]): one for one in kept}
+    return len(once), program.total(list(once.values()))
+
+
+def _of_gemini(sample: Sample, oracle: Path) -> tuple[int, dict[str, int]]:
+    program = oracle / "opencode-gemini-qwen" / "gem_usage.py"
+    told = _json([sys.executable, "-B", program, sample.home], {})
+    return told["calls"], told["tokens"]
 
 
 def _tool_tokens(sample: Sample, found: Counter[Call]) -> int:
