@@ -89,6 +89,8 @@ class IndexKeeper:
         if self._built():
             self.wait(wait)
             with open_index(self.homes, cache=self._cache, is_refreshed=False) as opened:
+                if opened.database is not None:
+                    opened.database.map_file()  # screens visit much more of it than a command does
                 yield opened
             return
         yield OpenIndex(self.homes, index_path(self.homes, self._cache))
