@@ -20,8 +20,10 @@ run: $(CORE)  ## overview of this machine's Claude homes (or the built-in sample
 
 setup: $(DEV)  ## virtual environment with every extra and the tools
 
+# Browsers run by themselves: beside other tests a slow machine shows their frames too late.
 test: $(DEV)  ## the whole suite
-	$(PYTEST) -n auto --dist loadfile tests
+	$(PYTEST) -n auto --dist loadfile --ignore tests/browser tests
+	$(PYTEST) -n 0 tests/browser
 
 test-quick: $(DEV)  ## without what starts servers, browsers, clients, sandboxes, and without tests/data/slow_tests.txt (under a minute)
 	$(PYTEST) -n auto --dist loadfile -m "not slow" --durations=5 tests
