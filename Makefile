@@ -20,7 +20,7 @@ run: $(CORE)  ## overview of this machine's Claude homes (or the built-in sample
 
 setup: $(DEV)  ## virtual environment with every extra and the tools
 
-# Browsers run by themselves: beside other tests a slow machine shows their frames too late.
+# Browser tests run alone: while other tests run, a slow machine draws their frames too late.
 test: $(DEV)  ## the whole suite
 	$(PYTEST) -n auto --dist loadfile --ignore tests/browser tests
 	$(PYTEST) -n 0 tests/browser

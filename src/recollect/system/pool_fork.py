@@ -1,6 +1,6 @@
 """A worker of a pool that is a copy of this process: it starts in a millisecond, with all that was imported.
 
-A copy has only the thread that made it, and locks that other threads held stay held in it for ever. So it is made
+A copy has only the thread that made it, and locks that other threads held are never released in it. So it is made
 only where the system says that there are no other threads, those of libraries included; where it does not say, a
 new process is started. A copy works with its two pipes alone: whatever else was open is closed in it, so that it
 ends with its caller, and it never returns.

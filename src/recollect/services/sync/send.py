@@ -71,7 +71,7 @@ class Sender:
         self._remote: Remote | None = None
         self._saved_at = time.monotonic()
         self._is_changed = False
-        # The last session of which the remote was found not to have the session's own log.
+        # The last session whose own log the remote did not have.
         self.absent: str | None = None
 
     def run(

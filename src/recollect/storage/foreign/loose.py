@@ -36,7 +36,7 @@ UNEXPECTED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErro
 
 
 class Whole(dict[str, Any]):
-    """The shape of an object of which more is used than the fields that it names."""
+    """The shape of an object that is also used beyond the fields it names."""
 
 
 class FittedRecord(NamedTuple):

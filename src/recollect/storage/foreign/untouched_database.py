@@ -1,4 +1,4 @@
-"""A SQLite database that another program may have open, with its write-ahead log, read where it lies.
+"""A SQLite database that another program may have open, with its write-ahead log, read in place.
 
 SQLite itself would create or change the file ``-shm`` beside it, lock it, and as root give the log another owner. This way
 of opening files knows none of that: every file is opened for reading alone, locks are not taken, nothing is deleted, and the
