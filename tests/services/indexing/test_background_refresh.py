@@ -62,7 +62,7 @@ def test_it_runs_detached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_one_is_started_and_then_none_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second to ask hears that there is nothing to do."""
     commands: list[list[str]] = []
-    monkeypatch.setattr(background_refresh, "_start", commands.append)
+    monkeypatch.setattr(background_refresh, "_start", lambda command, niceness: commands.append(command))
     index = str(tmp_path / "index.sqlite")
 
     assert [True, False] == [start_refresh(index, ["/home"]), start_refresh(index, ["/home"])]
@@ -118,7 +118,7 @@ def test_a_process_that_cannot_be_started_is_no_error(
 ) -> None:
     """The turn is used up: the next attempt comes after the pause, not with the next line."""
 
-    def fail(arguments: list[str]) -> None:
+    def fail(arguments: list[str], niceness: int) -> None:
         raise problem
 
     monkeypatch.setattr(background_refresh, "_start", fail)

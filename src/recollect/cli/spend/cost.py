@@ -3,7 +3,8 @@
 Every response counts once, over all logs of all homes. Prices come from a list
 in recollect; set your own in config.toml. A model without a price is named and
 never counted as free. Updates the index first, then reads it; changes nothing
-else.
+else. While a first index of many logs is built, in the background, it reads
+the logs.
 
 Keys for --by: day, week, month, session, project, repo (all worktrees of a
 repository), model, branch, agent (main or a sub-agent), client (claude, codex),
@@ -169,7 +170,12 @@ def _report(options: Namespace, by: tuple[str, ...]) -> CostReport:
         from recollect.model import timespan
 
         since, until = timespan.bounds(first, last, now, zone_of(options.timezone))
-    with asked_index(options, homes) as opened, _progress(opened.database is None) as progress:
+    # The logs give every sum but those by prompt, long before a first index of many of them is built.
+    is_first_awaited = "prompt" in by
+    with (
+        asked_index(options, homes, is_first_awaited=is_first_awaited) as opened,
+        _progress(opened.database is None) as progress,
+    ):
         report = costs(
             homes,
             by,

@@ -21,15 +21,26 @@ def add_index_options(parser: ArgumentParser) -> None:
 
 
 @contextlib.contextmanager
-def asked_index(options: Namespace, homes: Sequence[Path]) -> Iterator[OpenIndex]:
-    """The index, opened as the options ask. Notes about it go to stderr."""
+def asked_index(
+    options: Namespace, homes: Sequence[Path], *, is_first_awaited: bool = True
+) -> Iterator[OpenIndex]:
+    """The index, opened as the options ask. Notes about it go to stderr.
+
+    Without ``is_first_awaited`` there is none while a first build of many logs runs in the background.
+    """
     cache = own_cache(options)
     if options.no_index:
         yield OpenIndex(homes, index_path(homes, cache))
         return
     with (
         output.progress_bar("indexing") as progress,
-        open_index(homes, cache=cache, is_refreshed=not options.no_refresh, progress=progress) as opened,
+        open_index(
+            homes,
+            cache=cache,
+            is_refreshed=not options.no_refresh,
+            progress=progress,
+            is_first_awaited=is_first_awaited,
+        ) as opened,
     ):
         for remark in opened.notes:
             output.note(visible(remark))

@@ -153,17 +153,19 @@ def open_index(
     is_refreshed: bool = True,
     progress: ProgressCallback | None = None,
     patience: float | None = None,
+    is_first_awaited: bool = True,
 ) -> Iterator[OpenIndex]:
     """The index of some homes, refreshed unless ``is_refreshed`` is false.
 
     ``patience``: seconds to wait for another process that is refreshing. By default, a query waits
-    for the first build but never for a later refresh.
+    for the first build but never for a later refresh. Without ``is_first_awaited``, a first build that would take
+    long is left to a background process, and ``database`` is None.
     """
     opened = OpenIndex(homes, index_path(homes, cache))
     try:
         _open(opened)
         if opened.database is not None:
-            _refresh(opened, progress, is_refreshed, patience)
+            _refresh(opened, progress, is_refreshed, patience, is_first_awaited=is_first_awaited)
         yield opened
     except BROKEN as problem:
         what, hint = ", and set aside", "run the command again: it is rebuilt from the logs"
@@ -208,17 +210,20 @@ def _repair(opened: OpenIndex, problem: Exception, *, is_reopened: bool = False)
 
 
 def _refresh(
-    opened: OpenIndex, progress: ProgressCallback | None, is_wanted: bool, patience: float | None
+    opened: OpenIndex,
+    progress: ProgressCallback | None,
+    is_wanted: bool,
+    patience: float | None,
+    *,
+    is_first_awaited: bool,
 ) -> None:
     """Refresh the index if requested, or if it was never finished."""
     try:
-        is_first = not opened.is_complete
-        if not is_first and not is_wanted:
-            return
-        if patience is None:
-            patience = _FIRST_BUILD_SECONDS if is_first else 0.0
-        with contextlib.closing(opened.lock(patience)) as lock, lock:
-            _refresh_locked(opened, progress)
+        if not opened.is_complete:
+            _build_first(opened, progress, patience, is_awaited=is_first_awaited)
+        elif is_wanted:
+            with contextlib.closing(opened.lock(patience or 0.0)) as lock, lock:
+                _refresh_locked(opened, progress)
     except Busy:
         opened.notes.append("another process is refreshing the index: the answer shows its last refresh")
         if not opened.is_complete:
@@ -227,6 +232,19 @@ def _refresh(
         _give_up(opened, f"the index could not be locked ({problem.message})")
     except OSError as problem:
         _give_up(opened, f"the index is damaged and could not be set aside ({problem})")
+
+
+def _build_first(
+    opened: OpenIndex, progress: ProgressCallback | None, patience: float | None, *, is_awaited: bool
+) -> None:
+    from recollect.services.indexing.first_build import left_to_background, locked_after_first_build
+
+    if not is_awaited and left_to_background(opened.path, opened.homes):
+        _give_up(opened, "the index is being built in the background", is_lasting=False)
+        return
+    seconds = _FIRST_BUILD_SECONDS if patience is None else patience
+    with locked_after_first_build(opened, seconds, progress):
+        _refresh_locked(opened, progress)
 
 
 def _refresh_locked(opened: OpenIndex, progress: ProgressCallback | None) -> None:

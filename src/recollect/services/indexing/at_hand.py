@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from recollect.services.indexing.access import OpenIndex, index_path, is_built, open_index
+from recollect.services.indexing.first_build import is_soon_built
 from recollect.system.progress import ProgressCallback
-
-_SOON_INDEXED = 64 << 20
 
 
 @contextlib.contextmanager
@@ -22,7 +21,7 @@ def index_at_hand(
 ) -> Iterator[OpenIndex]:
     """The index if it exists or is built quickly; else one without a database."""
     path = index_path(homes, cache)
-    if not is_built(path) and _size(homes) > _SOON_INDEXED:
+    if not is_built(path) and not is_soon_built(homes):
         yield OpenIndex(homes, path)
         return
     with open_index(homes, cache=cache, progress=progress) as opened:
@@ -40,9 +39,3 @@ def known_index(
         return
     with open_index(homes, cache=cache, progress=progress) as opened:
         yield opened
-
-
-def _size(homes: Sequence[Path]) -> int:
-    from recollect.storage.home_walk import scan_logs
-
-    return sum(log.size for home in homes for log in scan_logs(home) if log.role != "tool-output")

@@ -1,7 +1,7 @@
 """Refresh the index in a detached background process.
 
 The process inherits nothing: no terminal, no open files, the root as working directory, its own
-session, and the lowest priority. It does not wait for the lock of the index, so a process that
+session, and a low priority. It does not wait for the lock of the index, so a process that
 comes too late exits at once. ``storage.refresh_turn`` decides whether and by whom it is started.
 
 Imported only if a refresh is due, so that a status line with a fresh index does not pay for it.
@@ -17,25 +17,26 @@ from recollect.storage.refresh_turn import take_turn
 
 # Least seconds between two starts.
 PAUSE_SECONDS = 15.0
+_LOWEST_PRIORITY = 19
 _MODULE = "recollect.services.indexing.refresh_once"
 # Detach first, then import. Popen cannot do this from outside.
 _PROGRAM = """
 import os, runpy
 os.setsid()
-os.nice(19)
+os.nice({niceness})
 os.chdir(os.sep)
 runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 """
 
 
-def start_refresh(index: str, homes: Sequence[str]) -> bool:
+def start_refresh(index: str, homes: Sequence[str], *, niceness: int = _LOWEST_PRIORITY) -> bool:
     """Start a refresh unless one was started a moment ago; returns whether it did."""
     marker = index.removesuffix(".sqlite") + ".asked"
     if not homes or not sys.executable or not take_turn(marker, PAUSE_SECONDS):
         return False
     arguments = ["--cache", os.path.dirname(index), *homes]  # noqa: PTH120 - pathlib is slow to import
     try:
-        _start(arguments)
+        _start(arguments, niceness=niceness)
     except (OSError, ValueError):  # process limit reached, or an invalid file name
         return False
     return True
@@ -46,14 +47,14 @@ def start_detached(module: str, arguments: Sequence[str]) -> None:
     _start(list(arguments), module)
 
 
-def _start(arguments: list[str], module: str = _MODULE) -> None:
+def _start(arguments: list[str], module: str = _MODULE, niceness: int = _LOWEST_PRIORITY) -> None:
     # -P: the working directory is the user's. A file there with the name of one of our modules
     # must not be run instead (E03).
     if not hasattr(os, "posix_spawn"):
         _start_elsewhere([sys.executable, "-P", "-m", module, *arguments])
         return
     nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-    command = [sys.executable, "-P", "-c", _PROGRAM.format(module=module), *arguments]
+    command = [sys.executable, "-P", "-c", _PROGRAM.format(module=module, niceness=niceness), *arguments]
     os.posix_spawn(sys.executable, command, os.environ, file_actions=nothing)
 
 

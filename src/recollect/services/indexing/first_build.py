@@ -1,0 +1,80 @@
+"""The first build of an index: who does it, and how long others wait for it.
+
+At a gigabyte it takes fifteen times as long as a cost report from the logs. So a command that the logs can answer leaves it to
+a process in the background. What needs the index waits for the process that builds it, and sees how far it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recollect.errors import Busy
+from recollect.index.database import Failure, IndexDatabase
+from recollect.system.progress import ProgressCallback
+
+if TYPE_CHECKING:
+    from recollect.services.indexing.access import OpenIndex
+
+# Bytes of logs that are indexed in about the time in which they are read.
+_SOON_BUILT = 64 << 20
+# A search may wait for this build, so it gets a share of a busy machine.
+_NICENESS = 5
+_LOOK_SECONDS = 0.5
+
+
+def is_soon_built(homes: Sequence[Path]) -> bool:
+    """Whether the first build takes hardly longer than reading the logs."""
+    from recollect.storage.home_walk import scan_logs
+
+    size = sum(log.size for home in homes for log in scan_logs(home) if log.role != "tool-output")
+    return size <= _SOON_BUILT
+
+
+def left_to_background(path: Path, homes: Sequence[Path]) -> bool:
+    """Start the first build in the background, and say whether the logs should answer meanwhile.
+
+    Not where an older index is there: it may know deleted sessions, which no log has.
+    """
+    from recollect.services.indexing.gone_sessions import predecessors
+
+    if is_soon_built(homes) or predecessors(path):
+        return False
+    from recollect.services.indexing.background_refresh import start_refresh
+
+    start_refresh(str(path), [os.fspath(home) for home in homes], niceness=_NICENESS)
+    return True
+
+
+@contextlib.contextmanager
+def locked_after_first_build(
+    opened: OpenIndex, patience: float, progress: ProgressCallback | None
+) -> Iterator[None]:
+    """The lock of the index, once no one else is building it; ``Busy`` after ``patience`` seconds."""
+    until = time.monotonic() + patience
+    with contextlib.ExitStack() as stack:
+        while True:
+            left = until - time.monotonic()
+            lock = stack.enter_context(contextlib.closing(opened.lock(max(0.0, min(left, _LOOK_SECONDS)))))
+            try:
+                stack.enter_context(lock)
+                break
+            except Busy:
+                if left <= _LOOK_SECONDS:
+                    raise
+                stack.close()
+                if progress is not None and opened.database is not None:
+                    _tell(opened.database, progress)
+        yield
+
+
+def _tell(database: IndexDatabase, progress: ProgressCallback) -> None:
+    """How much the other process has read. It may set the file aside at any moment."""
+    with contextlib.suppress(Failure):
+        ((done, total),) = database.rows("SELECT sum(consumed), sum(size) FROM files")
+        if isinstance(done, int) and isinstance(total, int):
+            progress(done, total)
