@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.storage.foreign import codex_shapes, gemini, opencode_store, qwen
+from recollect.storage.foreign import codex_shapes, gemini, qwen
 from recollect.storage.foreign.loose import ANY, COUNT, MOMENT, Shape, ShapedRecords, Whole, fitted
+from recollect.storage.foreign.opencode_store import store as opencode_store
 
 SHAPES: dict[str, dict[str, Shape]] = {
     "gemini": gemini._RECORDS.shape,

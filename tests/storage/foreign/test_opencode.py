@@ -18,9 +18,11 @@ from recollect.services.agents import agents_of
 from recollect.services.foreign.homes import machine_homes
 from recollect.services.foreign.originals import resumed
 from recollect.services.resume import resumption
-from recollect.storage.foreign import opencode_database, opencode_files, opencode_store
 from recollect.storage.foreign.loose import parsed
 from recollect.storage.foreign.mirror import AgentMirror, originals
+from recollect.storage.foreign.opencode_store import database as opencode_database
+from recollect.storage.foreign.opencode_store import files as opencode_files
+from recollect.storage.foreign.opencode_store import store as opencode_store
 from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import Call, Sample, counted, other_samples, tree_state
 

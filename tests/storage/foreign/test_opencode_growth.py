@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import recollect
 from recollect.model.made_ids import derived_uuid
-from recollect.storage.foreign import opencode_files
 from recollect.storage.foreign.loose import Fields, ShapedRecords, parsed
 from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.opencode_store import files as opencode_files
 
 TABLES = """
 CREATE TABLE session(id TEXT PRIMARY KEY, directory TEXT, title TEXT, version TEXT, time_created INTEGER, time_updated INTEGER);

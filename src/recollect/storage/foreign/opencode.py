@@ -25,7 +25,7 @@ from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import LineFields, Voice
 from recollect.storage.foreign.loose import Fields, parsed, unexpected
 from recollect.storage.foreign.mirror import AgentMirror, Placed
-from recollect.storage.foreign.opencode_store import (
+from recollect.storage.foreign.opencode_store.store import (
     ListedRecord,
     OpenCodeRecord,
     OpenCodeRecords,

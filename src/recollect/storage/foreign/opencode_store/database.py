@@ -24,7 +24,7 @@ from recollect.errors import StorageError
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import encode
 from recollect.storage.foreign.loose import Fields, fitted, parsed
-from recollect.storage.foreign.opencode_store import (
+from recollect.storage.foreign.opencode_store.store import (
     LEFT_OUT,
     SHAPED,
     ListedRecord,
@@ -32,7 +32,7 @@ from recollect.storage.foreign.opencode_store import (
     OpenCodeRecords,
     StoreProblem,
 )
-from recollect.storage.foreign.untouched_database import connected
+from recollect.storage.foreign.opencode_store.untouched_database import connected
 from recollect.system.paths import named_store
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from recollect.storage.foreign.lines import encode
 from recollect.storage.foreign.loose import fitted, parsed
-from recollect.storage.foreign.opencode_store import (
+from recollect.storage.foreign.opencode_store.store import (
     LEFT_OUT,
     SHAPED,
     ListedRecord,

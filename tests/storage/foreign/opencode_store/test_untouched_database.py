@@ -13,9 +13,9 @@ import apsw
 import pytest
 
 from recollect.errors import StorageError
-from recollect.storage.foreign import opencode_database
 from recollect.storage.foreign.mirror import AgentMirror
-from recollect.storage.foreign.untouched_database import connected
+from recollect.storage.foreign.opencode_store import database as opencode_database
+from recollect.storage.foreign.opencode_store.untouched_database import connected
 from tests.storage.foreign import tiny_homes
 
 LONG_AGO = time.time() - 3600

@@ -130,15 +130,15 @@ class OpenCodeStore(Protocol):
 
 def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
     """The files as one unit, then every database with its write-ahead log."""
-    from recollect.storage.foreign import opencode_database, opencode_files
+    from recollect.storage.foreign.opencode_store import database, files
 
-    stamp = opencode_files.stamp(home)
-    files = [] if stamp is None else [Unit(FILES, stamp, home, FILES)]
-    return [*files, *opencode_database.units(home)]
+    stamp = files.stamp(home)
+    of_files = [] if stamp is None else [Unit(FILES, stamp, home, FILES)]
+    return [*of_files, *database.units(home)]
 
 
 def opened(unit: Unit, home: Path) -> AbstractContextManager[OpenCodeStore]:
     """The store of a unit, for reading."""
-    from recollect.storage.foreign import opencode_database, opencode_files
+    from recollect.storage.foreign.opencode_store import database, files
 
-    return opencode_files.opened(home) if unit.key == FILES else opencode_database.opened(unit.path)
+    return files.opened(home) if unit.key == FILES else database.opened(unit.path)
