@@ -353,6 +353,57 @@ def test_where_there_are_no_links_the_answer_is_no(
     assert fsops.link(tmp_path / "a", tmp_path / "b") is False
 
 
+@pytest.mark.skipif(not fsops._syncfs(), reason="this system cannot sync a file system")
+def test_a_local_file_system_is_synced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fsops, "_file_system_type", lambda _: "ext4")
+
+    assert fsops.sync_file_system(tmp_path) is True
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs", "fuseblk", None])
+def test_a_file_system_that_may_only_pass_bytes_on_is_not_synced_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str | None
+) -> None:
+    """The caller syncs each file: only that asks the other side to keep it."""
+    monkeypatch.setattr(fsops, "_file_system_type", lambda _: kind)
+
+    assert fsops.sync_file_system(tmp_path) is False
+
+
+def test_a_kernel_that_hides_errors_of_writing_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 5.8, syncfs succeeds also where a disk took nothing."""
+    monkeypatch.setattr(fsops, "_kernel", lambda: (5, 7))
+    monkeypatch.setattr(fsops, "_syncfs", fsops._syncfs.__wrapped__)
+
+    assert fsops.sync_file_system(tmp_path) is False
+
+
+def test_a_file_system_that_could_not_be_synced_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fsops, "_file_system_type", lambda _: "ext4")
+    monkeypatch.setattr(fsops, "_syncfs", lambda: lambda _: errno.EIO)
+
+    with pytest.raises(OSError, match="Input/output error"):
+        fsops.sync_file_system(tmp_path)
+
+
+def test_what_was_written_before_is_synced_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it was moved away since, there is nothing to do."""
+    (tmp_path / "file").write_text("written")
+    synced: list[int] = []
+    monkeypatch.setattr(fsops, "sync_data", lambda fd: synced.append(fsops.size_of(fd)))
+
+    fsops.sync_written(tmp_path / "file")
+    fsops.sync_written(tmp_path / "gone")
+
+    assert synced == [len("written")]
+
+
 @pytest.mark.skipif(not fsops._renameat2(), reason="this system cannot swap two names")
 def test_exchange_swaps_two_files(tmp_path: Path) -> None:
     """Each has the other's name, the files themselves stay what they are."""

@@ -17,6 +17,7 @@ import contextlib
 import errno
 import functools
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable
@@ -37,6 +38,8 @@ _NETWORK_TYPES = (
     "9p acfs afpfs afs beegfs ceph ceph-fuse cifs coda davfs davfs2 gcsfuse glusterfs lustre ncpfs nfs nfs4 orangefs"
     " prl_fs pvfs2 rclone s3fs smb2 smb3 smbfs sshfs vboxsf"
 )
+# Where one call syncs everything. Others (network, FUSE) may pass the bytes on and ask no one to keep them.
+_SYNCED_AS_A_WHOLE = frozenset(["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs"])
 _NEXT_STEP = {
     errno.ENOSPC: "free space on that disk, then {again}",
     errno.EDQUOT: "raise the quota or remove files under it, then {again}",
@@ -307,6 +310,57 @@ def sync_dir(path: Path) -> None:
             raise
     finally:
         close_quietly(fd)
+
+
+def sync_written(path: Path) -> None:
+    """Make a file durable that was written and closed before; nothing where it is there no more."""
+    with contextlib.suppress(FileNotFoundError):
+        fd = _open_regular(path, os.O_RDWR)
+        try:
+            sync_data(fd)
+        finally:
+            close_quietly(fd)
+
+
+def sync_file_system(path: Path) -> bool:
+    """Make all that was written to the file system of a path durable, names too, in one call.
+
+    False where the system has no such call, or one that does not tell whether it succeeded: then nothing is durable yet.
+    """
+    call = _syncfs()
+    if call is None or _file_system_type(path.stat().st_dev) not in _SYNCED_AS_A_WHOLE:
+        return False
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        number = call(fd)
+    finally:
+        close_quietly(fd)
+    if number:
+        raise OSError(number, os.strerror(number), str(path))
+    return True
+
+
+@functools.cache
+def _syncfs() -> Callable[[int], int] | None:
+    """The call, returning an error number; None where it is missing, or hides errors of writing (Linux before 5.8)."""
+    if not sys.platform.startswith("linux") or _kernel() < (5, 8):
+        return None
+    import ctypes
+
+    try:
+        function = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = [ctypes.c_int]
+
+    def call(fd: int) -> int:
+        return ctypes.get_errno() if function(fd) else 0
+
+    return call
+
+
+def _kernel() -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:

@@ -6,11 +6,14 @@ import errno
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from recollect.errors import StorageError
+from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign import codex
 from recollect.storage.foreign.mirror import AgentMirror
 from recollect.system import fsops
@@ -120,6 +123,99 @@ def test_a_full_disk_names_our_own_file_and_loses_nothing(
     mirror.refresh()
     assert logs_of(mirror) == logs_of(expected)
     assert not mirror.problems
+
+
+class Disk:
+    """What a loss of power would leave: it notes what was synced when the state was saved, which is when it counts."""
+
+    def __init__(self, root: Path, patched: pytest.MonkeyPatch, *, has_syncfs: bool) -> None:
+        self.root, self._safe, self._names = root, dict[Path, int](), set[Path]()
+        self.sync_calls, self.missing = 0, list[str]()
+        data, directory, replace = fsops.sync_data, fsops.sync_dir, fsops.replace_file
+
+        def sync_data(fd: int) -> None:
+            self.sync_calls += 1
+            self._safe[Path(os.readlink(f"/proc/self/fd/{fd}"))] = fsops.size_of(fd)
+            data(fd)
+
+        def sync_dir(path: Path) -> None:
+            self._names.update(path.iterdir())
+            directory(path)
+
+        def sync_file_system(path: Path) -> bool:
+            if has_syncfs:
+                self.sync_calls += 1
+                self._safe |= {log: log.stat().st_size for log in path.rglob("*.jsonl")}
+                self._names.update(path.rglob("*"))
+            return has_syncfs
+
+        def replace_file(path: Path, content: bytes) -> None:
+            if path.name == "state.msgpack":
+                self.missing += self._not_safe(msgspec.msgpack.decode(content)["logs"])
+            replace(path, content)
+
+        for name, call in (
+            ("sync_data", sync_data),
+            ("sync_dir", sync_dir),
+            ("sync_file_system", sync_file_system),
+            ("replace_file", replace_file),
+        ):
+            patched.setattr(fsops, name, call)
+
+    def _not_safe(self, claimed: dict[str, int]) -> Iterator[str]:
+        for log, size in claimed.items():
+            path = self.root / log
+            above = [one for one in (path, *path.parents) if one.is_relative_to(self.root / "projects")]
+            if self._safe.get(path) != size or not self._names.issuperset(above[:-1]):
+                yield log
+
+
+@pytest.mark.parametrize("has_syncfs", [True, False], ids=["syncfs", "one by one"])
+@pytest.mark.parametrize("count", [2, 100])
+def test_the_state_never_says_more_than_a_loss_of_power_would_leave(
+    count: int, has_syncfs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All logs of a pass and their names are synced before it: many with their file system, few one by one."""
+    rollout = tiny_homes.codex(tmp_path / "home")
+    for number in range(count - 2):
+        name = derived_uuid("thread", number)
+        own = rollout.with_name(rollout.name.replace(tiny_homes.CHANGED, name))
+        own.write_text(rollout.read_text().replace(tiny_homes.CHANGED, name))
+    mirror = AgentMirror("codex", tmp_path / "home", tmp_path / "data")
+    disk = Disk(mirror.root, monkeypatch, has_syncfs=has_syncfs)
+    mirror.refresh()
+    assert len(logs_of(mirror)) == count
+    assert not disk.missing
+    assert disk.sync_calls == (1 if has_syncfs and count > 16 else count)
+
+
+def test_what_a_killed_pass_left_unsynced_is_synced_by_the_next(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It adds nothing to those logs, and yet says that they are there."""
+    mirror = mirrored(home, tmp_path / "data")
+    for name in ("state.msgpack", "stamps.json"):
+        (mirror.root / name).unlink()
+    disk = Disk(mirror.root, monkeypatch, has_syncfs=False)
+    mirror.refresh()
+    assert not disk.missing
+    assert disk.sync_calls == len(logs_of(mirror))
+
+
+def test_a_failed_sync_saves_no_state(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror = AgentMirror("codex", home, tmp_path / "data")
+
+    def failing(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fsops, "sync_data", failing)
+        with pytest.raises(StorageError, match="Input/output error") as refused:
+            mirror.refresh()
+    assert refused.value.path.suffix == ".jsonl"
+    assert not (mirror.root / "state.msgpack").exists()
+    mirror.refresh()
+    assert (mirror.root / "state.msgpack").exists()
 
 
 def test_what_the_client_deletes_stays_in_the_mirror(home: Path, tmp_path: Path) -> None:

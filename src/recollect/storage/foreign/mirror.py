@@ -61,8 +61,8 @@ _REWOUND = "rewound"
 # How lines begin that are not read where only links are looked for, or links and model calls: most of what a log holds.
 _RECORDS = (b'{"type":"%b"' % RECORD.encode(),)
 _NO_LINKS = (*_RECORDS, b'{"type":"%b"' % USAGE.encode())
-# Syncing thousands of logs one by one takes minutes; they can be read again, so the first pass does without.
-_MOST_SYNCED = 64
+# More logs than these are synced with their whole file system: one by one, each waits for the disk.
+_MOST_SYNCED_ALONE = 16
 
 
 class AgentDialect(Protocol):
@@ -143,7 +143,10 @@ class AgentMirror:
         self._state = _MirrorState()
         self._undo: list[Callable[[], object]] = []  # what this unit changed in the state
         self._written: dict[str, list[bytes]] = {}
-        self._flushed = 0  # logs that this pass wrote
+        self._unsynced: set[Path] = set()  # logs that this pass wrote
+        self._unsynced_names: set[Path] = (
+            set()
+        )  # directories that may hold names of theirs that are not synced
         self._todos: dict[str, list[LineFields]] = {}  # the list that a log ends with, where the unit has one
 
     @property
@@ -168,7 +171,8 @@ class AgentMirror:
 
     def _run(self, dialect: AgentDialect, units: list[Unit], lost: list[MirrorProblem]) -> None:
         stamps = self.stamps()
-        self._flushed = 0
+        self._unsynced.clear()
+        self._unsynced_names.clear()
         self._written.clear()
         self._todos.clear()
         self._state = _saved(self.root)
@@ -455,22 +459,24 @@ class AgentMirror:
             fsops.replace_file(path, data)
 
     def _flush(self) -> None:
-        self._flushed += len(self._written)
-        is_few = self._flushed <= _MOST_SYNCED
         for log, lines in self._written.items():
             with self._writing(self.root / log):
-                self._state.logs[log] = self._add(log, lines, synced=is_few)
+                self._state.logs[log] = self._add(log, lines)
         for log, items in self._todos.items():
             if log in self._written:
                 self._put(self.root / TODOS / todos.file_name(Path(log)), encode(items))
         self._written.clear()
         self._todos.clear()
 
-    def _add(self, log: str, lines: list[bytes], *, synced: bool) -> int:
-        """Lines at the end of a log; how large it is then."""
+    def _add(self, log: str, lines: list[bytes]) -> int:
+        """Lines at the end of a log; how large it is then. They are synced with all others of the pass."""
         path = self.root / log
-        fsops.make_directories(path.parent, synced=synced)
+        fsops.make_directories(path.parent, synced=False)
         opened = fsops.open_append(path)
+        self._unsynced.add(path)
+        if log not in self._state.logs:  # also where an earlier pass made it, and did not come to its end
+            above = (one for one in path.parents if one.is_relative_to(self.root))
+            self._unsynced_names.update(above)
         try:
             size = fsops.size_of(opened.fd)
             known = self._state.logs.get(log, 0)
@@ -486,11 +492,22 @@ class AgentMirror:
             except OSError:
                 fsops.truncate(opened.fd, size)  # a full disk: what was written of it is given back
                 raise
-            if synced:
-                fsops.sync_data(opened.fd)
             return fsops.size_of(opened.fd)
         finally:
             fsops.close(opened.fd)
+
+    def _sync(self) -> None:
+        """The state may only say what a loss of power leaves there: first the logs of this pass, and their names."""
+        if len(self._unsynced) > _MOST_SYNCED_ALONE:
+            with self._writing(self.root):
+                if fsops.sync_file_system(self.root):
+                    return
+        for path in sorted(self._unsynced):
+            with self._writing(path):
+                fsops.sync_written(path)
+        for directory in sorted(self._unsynced_names):
+            with self._writing(directory):
+                fsops.sync_dir(directory)
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
         try:
@@ -499,6 +516,7 @@ class AgentMirror:
             return {}
 
     def _save(self, dialect: AgentDialect, stamps: dict[str, tuple[int, ...]]) -> None:
+        self._sync()
         self._put(self.root / _STATE, msgspec.msgpack.encode(self._state))
         facts = MirrorFacts(self.agent, str(self.home), dialect.TRANSLATION)
         self._put(self.root / MIRROR_FACTS, encode(facts))
