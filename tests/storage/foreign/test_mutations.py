@@ -393,6 +393,26 @@ COLUMNS = {
 }
 
 
+@pytest.mark.parametrize("value", ["12345", "'[' || message_id || ']'", "'{\"v\":2}'"])
+def test_parts_that_name_no_message_hide_nothing_in_silence(value: str, tmp_path: Path) -> None:
+    """Those of a message that was deleted are what a revert leaves; these are of a store that is not understood."""
+    path = tiny_homes.opencode_database(tmp_path / "home")
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(f"UPDATE part SET message_id = {value}")
+    now = Mirrored("opencode", tmp_path / "home", tmp_path / "data")
+    assert "ask ses_0a" not in now.said()
+    assert now.unknown
+
+
+def test_parts_that_a_revert_left_are_no_surprise(tmp_path: Path) -> None:
+    path = tiny_homes.opencode_database(tmp_path / "home")
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.executescript("DELETE FROM message WHERE session_id = 'ses_0a'; DELETE FROM event")
+    now = Mirrored("opencode", tmp_path / "home", tmp_path / "data")
+    assert not now.unknown
+    assert not now.problems
+
+
 def test_a_database_after_another_migration_hides_nothing_in_silence(tmp_path: Path) -> None:
     """With and without a write-ahead log, closed, open and locked; of a mirror that knew it before nothing goes."""
     home, own = tmp_path / "home", tmp_path / "data"

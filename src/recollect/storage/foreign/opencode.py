@@ -40,6 +40,7 @@ __all__ = ["TRANSLATION", "deletion_warning", "finish", "mirror", "not_resumed",
 
 TRANSLATION = 1
 _UNTITLED = "New session - "
+_MESSAGE = "msg_"  # how ids of messages begin
 _WRAP = 1 << 36  # ids hold the time modulo so many milliseconds
 _ID_TIME = re.compile(r"[a-z]+_([0-9a-f]{12})")
 _CACHED_APART = (1, 0, 62)  # before it, input holds the cached tokens
@@ -299,7 +300,7 @@ class _OpenCodeSessions:
             about = {"recordType": record.table, "source": record.source, "whole": True}
             kept += made.with_original([{**here, "type": _kind_of(record), **about}], record.original)
         known = into.known_ids(log)
-        odd = [f"{record.source}: {place}" for record in changed for place in record.odd]
+        odd = [f"{record.source}: {place}" for record in changed for place in self._odd_in(record)]
         if odd:
             kept.append(unexpected("opencode", voice, odd))
         branches = list(self._entries(session, place))
@@ -313,6 +314,14 @@ class _OpenCodeSessions:
         title = self._fields(session).get("title")
         if isinstance(title, str) and place.agent is None and not title.startswith(_UNTITLED):
             into.title(session, title, {"type": "ai-title", "aiTitle": title, "sessionId": place.session})
+
+    def _odd_in(self, record: OpenCodeRecord) -> tuple[str, ...]:
+        """The fields that are not as expected. A part of a message that a revert deleted is; one of what is no message is not."""
+        name = str(record.fields.get("messageID"))
+        is_lost = (
+            record.table == "part" and name not in self._records.messages and "messageID" not in record.odd
+        )
+        return (*record.odd, "messageID") if is_lost and not name.startswith(_MESSAGE) else record.odd
 
     def _fields(self, session: str) -> Fields:
         record = self._sessions.get(session)
