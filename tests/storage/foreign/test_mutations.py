@@ -393,12 +393,19 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("value", ["12345", "'[' || message_id || ']'", "'{\"v\":2}'"])
-def test_parts_that_name_no_message_hide_nothing_in_silence(value: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        "part SET message_id = 12345",
+        "part SET message_id = '[' || message_id || ']'",
+        "message SET id = '[' || id || ']'",
+    ],
+)
+def test_parts_that_name_no_message_hide_nothing_in_silence(change: str, tmp_path: Path) -> None:
     """Those of a message that was deleted are what a revert leaves; these are of a store that is not understood."""
     path = tiny_homes.opencode_database(tmp_path / "home")
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        database.execute(f"UPDATE part SET message_id = {value}")
+        database.execute(f"UPDATE {change}")
     now = Mirrored("opencode", tmp_path / "home", tmp_path / "data")
     assert "ask ses_0a" not in now.said()
     assert now.unknown

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
@@ -316,12 +316,18 @@ class _OpenCodeSessions:
             into.title(session, title, {"type": "ai-title", "aiTitle": title, "sessionId": place.session})
 
     def _odd_in(self, record: OpenCodeRecord) -> tuple[str, ...]:
-        """The fields that are not as expected. A part of a message that a revert deleted is; one of what is no message is not."""
-        name = str(record.fields.get("messageID"))
-        is_lost = (
-            record.table == "part" and name not in self._records.messages and "messageID" not in record.odd
-        )
-        return (*record.odd, "messageID") if is_lost and not name.startswith(_MESSAGE) else record.odd
+        """The fields that are not as expected, those that tie parts to messages too: parts may be all that is left of a
+        message that a revert deleted, but then they name one.
+        """
+        if record.table == "part":
+            tied: Collection[str] = self._records.messages
+            field, name = "messageID", str(record.fields.get("messageID"))
+        elif record.table == "message":
+            field, name, tied = "id", record.id, self._parts
+        else:
+            return record.odd
+        is_expected = name in tied or name.startswith(_MESSAGE) or field in record.odd
+        return record.odd if is_expected else (*record.odd, field)
 
     def _fields(self, session: str) -> Fields:
         record = self._sessions.get(session)
