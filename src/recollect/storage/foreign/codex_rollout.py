@@ -101,7 +101,7 @@ class RolloutReader:
 
     def take(self, lines: list[bytes]) -> None:
         generation = self._state.growth.generation
-        self._begin(used_line(lines[0]).fields)
+        self._begin(used_line(lines[0])[0])
         found = self._told(lines)
         if generation:
             known = self._into.known_ids(self._log)

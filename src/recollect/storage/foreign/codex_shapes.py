@@ -109,10 +109,10 @@ def fitted_line(raw: bytes) -> FittedRecord:
     return (_ENVELOPES.get(kind, _UNKNOWN) if isinstance(kind, str) else _UNKNOWN).read(raw, said)
 
 
-def used_line(raw: bytes) -> FittedRecord:
+def used_line(raw: bytes) -> tuple[Fields, list[str]]:
     """As ``fitted_line``, where possible without what no entry is made of: most of it repeats other lines."""
     found = None if is_too_deep(raw) else _used(raw)
-    return fitted_line(raw) if found is None else FittedRecord(found, [])
+    return fitted_line(raw) if found is None else (found, [])
 
 
 def _used(raw: bytes) -> Fields | None:

@@ -27,7 +27,8 @@ SOURCE, RECORD, USAGE = "foreign-source", "foreign-record", "foreign-usage"
 TOLD_BY = "toldBy"  # the sub-agent that wrote a message in the user's name
 LineFields = dict[str, Any]
 
-encode = msgspec.json.encode
+encode = msgspec.json.Encoder().encode
+_sorted_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Voice(Struct, kw_only=True):
@@ -55,7 +56,7 @@ def link(voice: Voice, kind: str, body: Mapping[str, object]) -> LineFields:
 def link_id(voice: Voice, kind: str, body: Mapping[str, object]) -> str:
     """The id of the next link, where its record has none."""
     above = f"{voice.epoch}\0{voice.leaf or voice.seed}\0{kind}\0".encode("utf-8", "replace")
-    return uuid_of(above + encode(body, order="deterministic"))
+    return uuid_of(above + _sorted_encode(body))
 
 
 def named_link(
@@ -143,11 +144,16 @@ def source(agent: str, name: str, generation: int) -> LineFields:
 
 def with_original(lines: list[LineFields], data: bytes) -> list[LineFields]:
     """The bytes of the record beside the first of its lines."""
-    try:
-        lines[0]["original"] = data.decode()
-    except UnicodeDecodeError:
-        lines[0]["originalBase64"] = base64.b64encode(data).decode()
+    keep_original(lines[0], data)
     return lines
+
+
+def keep_original(line: LineFields, data: bytes) -> None:
+    """The bytes of a record beside its line."""
+    try:
+        line["original"] = data.decode()
+    except UnicodeDecodeError:
+        line["originalBase64"] = base64.b64encode(data).decode()
 
 
 def id_of(line: LineFields) -> str | None:

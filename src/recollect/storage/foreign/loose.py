@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, TypedDict, Union
 
 import msgspec
 
-from recollect.model.json.text import deeper_than, loose_value, may_be_deep
+from recollect.model.json.text import deeper_than, loose_value, may_be_deep, openings
 from recollect.storage.foreign.lines import LineFields, Voice, key_of, record
 
 Fields = dict[str, Any]
@@ -94,7 +94,8 @@ class ShapedRecords:
 
 def is_too_deep(raw: bytes) -> bool:
     """Whether a record is nested too deep for any reader."""
-    return may_be_deep(raw, _DEPTH) and deeper_than(raw, _DEPTH)
+    # The first is the first step of the second, too: nearly every record ends there, and there are very many.
+    return openings(raw) > _DEPTH and may_be_deep(raw, _DEPTH) and deeper_than(raw, _DEPTH)
 
 
 def _object_of(shape: dict[str, Shape], texts: Iterable[tuple[str, object]] = ()) -> Any:

@@ -322,7 +322,7 @@ class AgentMirror:
             headers[log] = origin
         for line in lines:
             found.append(encode(line) + b"\n")
-            if items := todos.listed(line):
+            if line["type"] == "assistant" and (items := todos.listed(line)):
                 self._todos[log] = items
 
     def settle(self) -> None:

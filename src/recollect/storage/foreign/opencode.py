@@ -224,7 +224,7 @@ class _StoreFacts:
         messages: dict[str, OpenCodeRecord] = {}
         steps: dict[str, list[OpenCodeRecord]] = {}
         for record in self._store.every("message", "part"):
-            light = record._replace(original=b"")
+            light = msgspec.structs.replace(record, original=b"")
             if record.table == "message":
                 messages[record.id] = light
             elif record.fields.get("type") == "step-finish":
@@ -269,6 +269,7 @@ class _OpenCodeSessions:
         into: AgentMirror,
     ) -> None:
         self._sessions, self._records, self._facts, self._into = sessions, records, facts, into
+        self._origins: dict[str, str] = {}
         self._parts: dict[str, list[OpenCodeRecord]] = {}
         for part in records.parts.values():
             self._parts.setdefault(str(part.fields.get("messageID")), []).append(part)
@@ -297,8 +298,10 @@ class _OpenCodeSessions:
         kept: list[LineFields] = []
         here = made.record(voice)
         for record in changed:
-            about = {"recordType": record.table, "source": record.source, "whole": True}
-            kept += made.with_original([{**here, "type": _kind_of(record), **about}], record.original)
+            line = {**here, "type": _kind_of(record), "recordType": record.table, "source": record.source}
+            line["whole"] = True
+            made.keep_original(line, record.original)
+            kept.append(line)
         known = into.known_ids(log)
         odd = [f"{record.source}: {place}" for record in changed for place in self._odd_in(record)]
         if odd:
@@ -427,6 +430,11 @@ class _OpenCodeSessions:
             yield from told
 
     def _origin(self, session: str) -> str:
+        if session not in self._origins:
+            self._origins[session] = self._found_origin(session)
+        return self._origins[session]
+
+    def _found_origin(self, session: str) -> str:
         """The session that a fork was made of: no record names it, but copied messages keep their times.
 
         The last of them tells, since the first may have been copied twice.
@@ -509,11 +517,8 @@ class _OpenCodeSessions:
 
     @cached_property
     def _has_orphans(self) -> bool:
-        return any(
-            part.fields.get("type") == "step-finish"
-            and str(part.fields.get("messageID")) not in self._records.messages
-            for part in self._records.parts.values()
-        )
+        lost = (parts for name, parts in self._parts.items() if name not in self._records.messages)
+        return any(part.fields.get("type") == "step-finish" for parts in lost for part in parts)
 
 
 def _edits_of(part: Fields) -> list[LineFields]:

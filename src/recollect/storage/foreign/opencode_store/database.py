@@ -23,7 +23,7 @@ from urllib.parse import quote
 from recollect.errors import StorageError
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import encode
-from recollect.storage.foreign.loose import Fields, fitted, parsed
+from recollect.storage.foreign.loose import COUNT, Fields, fitted, parsed
 from recollect.storage.foreign.opencode_store.store import (
     LEFT_OUT,
     SHAPED,
@@ -73,6 +73,19 @@ _COLUMNS = {
     ),
     "message": frozenset(["id", "session_id", "time_created", "time_updated", "data"]),
     "part": frozenset(["id", "message_id", "session_id", "time_created", "time_updated", "data"]),
+}
+_LINKS = (("sessionID", "session_id"), ("messageID", "message_id"), ("parentID", "parent_id"))
+# Tables and columns as all clients so far have them, with the types of a usual row.
+_USUAL = {
+    ("message", "id", "session_id", "time_created", "time_updated", "data"): [str, str, int, int, str],
+    ("part", "id", "message_id", "session_id", "time_created", "time_updated", "data"): [
+        str,
+        str,
+        str,
+        int,
+        int,
+        str,
+    ],
 }
 _EVENT_NAME = (  # the id of the record that an event is about; one without an id is kept as well
     "coalesce(CAST(CASE WHEN json_valid(data) THEN json_extract(data,"
@@ -319,14 +332,19 @@ class _RowStore:
             asked = f"SELECT * FROM {table} WHERE rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid"  # noqa: S608 - a constant
             rows = cursor.execute(asked, (encode(order).decode(),))
         left_out: frozenset[str] = frozenset()
+        kinds = None  # of the columns, where they are those of all clients so far
         for number, row in enumerate(rows):
             if not names:
                 names = [column[0] for column in cursor.getdescription()]
                 left_out = LEFT_OUT.intersection(names)
+                kinds = _USUAL.get((table, *names))
             given = dict(zip(names, row, strict=True))
-            for name in left_out:
-                del given[name]
-            yield _record(table, number if wanted is None else order[number], given)
+            record = _usual(table, given) if kinds is not None and [*map(type, row)] == kinds else None
+            if record is None:
+                for name in left_out:
+                    del given[name]
+                record = _record(table, number if wanted is None else order[number], given)
+            yield record
 
     def _events(self, sessions: Collection[str] | None) -> Iterator[OpenCodeRecord]:
         """The last state of every message and part that only the event log still has.
@@ -366,7 +384,7 @@ def _record(table: str, number: int, given: Fields) -> OpenCodeRecord:
     own, more = fitted(plain, SHAPED[table].shape if table in SHAPED else {})
     said, odd = _data_of(table, columns)
     fields = {**own, **(said or {})}
-    for name, column in (("sessionID", "session_id"), ("messageID", "message_id"), ("parentID", "parent_id")):
+    for name, column in _LINKS:
         if own.get(column):
             fields[name] = own[column]
     if more or columns is not given:
@@ -376,6 +394,20 @@ def _record(table: str, number: int, given: Fields) -> OpenCodeRecord:
     place = columns.get("position", number)
     name = str(columns.get("id") or f"{columns.get('session_id')}-{place}")
     return OpenCodeRecord(table, name, fields, f"{table}/{name}", encode(columns), odd=tuple(odd))
+
+
+def _usual(table: str, given: Fields) -> OpenCodeRecord | None:
+    """A row whose columns have the usual types, which need not be looked at one by one; None where something is odd in it."""
+    name, said = given["id"], SHAPED[table].quickly(given["data"].encode())
+    if said is None or not name or given["time_created"] not in COUNT:
+        return None
+    fields = given.copy()
+    del fields["data"]
+    fields |= said
+    for field, column in _LINKS:
+        if given.get(column):
+            fields[field] = given[column]
+    return OpenCodeRecord(table, name, fields, f"{table}/{name}", encode(given))
 
 
 def _data_of(table: str, columns: Fields) -> tuple[Fields | None, list[str]]:

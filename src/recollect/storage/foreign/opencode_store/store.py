@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.loose import ANY, NUMBER, Fields, Shape, ShapedRecords
 from recollect.system.peek import ReadProblems
@@ -60,7 +62,7 @@ _SHAPES: dict[str, dict[str, Shape]] = {
 SHAPED = {table: ShapedRecords(shape) for table, shape in _SHAPES.items()}
 
 
-class OpenCodeRecord(NamedTuple):
+class OpenCodeRecord(Struct, frozen=True):
     """One record as it is stored: its table, id, fields, where it stands and its bytes."""
 
     table: str
@@ -81,7 +83,7 @@ class StoreProblem(NamedTuple):
     is_unknown: bool = False
 
 
-class ListedRecord(NamedTuple):
+class ListedRecord(Struct, frozen=True, array_like=True, gc=False):
     """A record without its content: whose it is, a mark that differs where it may have changed, about how large it is."""
 
     session: str
