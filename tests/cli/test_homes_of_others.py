@@ -275,3 +275,31 @@ def test_changes_of_files_are_counted_whatever_the_tool_is_called(
     assert main(["stats", "--agent", agent, "--json"]) == 0
     periods = json.loads(capsys.readouterr().out)["periods"]
     assert {one["name"]: one["edits"] for one in periods}["all_time"] == edits
+
+
+@pytest.mark.parametrize("is_emptied", [True, False])
+def test_a_home_that_was_named_once_is_read_also_when_it_is_gone(
+    is_emptied: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its client deleted all of it, or someone the directory itself: the mirror has it, and only that."""
+    home = tmp_path / "home"
+    tiny_homes.codex(home)
+    words = ["--home", str(home), "--data", str(tmp_path / "data"), "list", "--json"]
+    assert main(words) == 0
+    before = {one["id"] for one in json.loads(capsys.readouterr().out)["sessions"]}
+    shutil.rmtree(home)
+    if is_emptied:
+        home.mkdir()
+    assert main(words) == 0
+    assert {one["id"] for one in json.loads(capsys.readouterr().out)["sessions"]} == before
+    words[1] = str(tmp_path / "other")
+    assert main(words) == 3
+    assert "no such directory" in capsys.readouterr().err
+
+
+def test_a_file_is_not_called_missing_where_a_home_was_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["--home", str(tmp_path / "file"), "--data", str(tmp_path / "data"), "list"]) == 3
+    assert "file: a file and no directory" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from recollect.sample import sample_home
 from recollect.services.foreign import convert
 from recollect.services.foreign.originals import resumed
 from tests.storage.foreign import tiny_homes
-from tests.storage.foreign.samples import codex_samples
+from tests.storage.foreign.samples import codex_samples, tree_state
 
 
 @pytest.fixture
@@ -175,6 +176,41 @@ def test_nothing_is_written_where_a_client_would_make_its_home(
     with pytest.raises(UsageError, match="lies in the home of"):
         convert.apply(plan)
     assert not (own_home / place).exists()
+
+
+@pytest.mark.parametrize("make", [tiny_homes.codex, tiny_homes.opencode_database, tiny_homes.qwen])
+def test_nothing_is_written_into_the_home_that_a_session_is_read_from(
+    make: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    """Also where no client of this machine keeps it: `--home DIR` names any."""
+    home = tmp_path / "home"
+    make(home)
+    before = tree_state(home)
+    session = next(iter(recollect.Home(home, data=tmp_path / "data", index=False).sessions()))
+    plan = convert.planned(session, "claude", home / "below")
+    with pytest.raises(UsageError, match="that the session is read from"):
+        convert.apply(plan)
+    assert tree_state(home) == before
+
+
+def test_a_plan_that_could_not_be_carried_out_is_refused_with_the_next_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from recollect.cli.main import main
+
+    (tmp_path / "file").touch()
+    words = ["--home", str(sample_home()), "convert", "@last", "--to", "codex", "--into"]
+    assert main([*words, str(tmp_path / "file")]) == 2
+    told = capsys.readouterr().err
+    assert f"{tmp_path / 'file'}: is a file" in told
+    assert "--into DIR" in told
+    assert main([*words, str(tmp_path / "to"), "--apply"]) == 0
+    capsys.readouterr()
+    assert main([*words, str(tmp_path / "to")]) == 2
+    told = capsys.readouterr().err
+    assert "already exists" in told
+    assert "--into DIR" in told
+    assert "--force" not in told
 
 
 def test_a_session_of_the_same_client_is_refused(codex: recollect.Session, tmp_path: Path) -> None:

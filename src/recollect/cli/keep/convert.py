@@ -38,6 +38,7 @@ def run(options: Namespace) -> int:
     session = named_session(options, options.session)
     directory = options.into or change_plans.own_data(options) / "converted" / options.to
     plan = convert.planned(session, options.to, directory.absolute())
+    convert.refuse_target(plan)
     if options.apply:
         convert.apply(plan)
     undo = f"rm {change_plans.shell_word(str(plan.path))}" if options.apply else ""

@@ -142,7 +142,8 @@ def _require_reachable(home: HomeRoot) -> None:
 def _require_home(home: HomeRoot) -> None:
     if not home.exists:
         _require_reachable(home)
-        raise NotFound(f"home {home.path}: no such directory", hint="name a directory that holds projects/")
+        what = "a file and no directory" if home.path.exists() else "no such directory"
+        raise NotFound(f"home {home.path}: {what}", hint="name a directory that holds projects/")
     try:
         names = set(os.listdir(home.path))  # noqa: PTH208 - names only
     except OSError:

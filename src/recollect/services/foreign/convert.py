@@ -29,6 +29,7 @@ from recollect.services.export import export
 from recollect.services.home_guard import refuse_client_home
 from recollect.services.session import Session
 from recollect.storage.foreign.lines import TOLD_BY, encode, titled
+from recollect.storage.foreign.mirror import facts_of_mirror
 from recollect.system import fsops
 from recollect.system.paths import CLAUDE
 
@@ -43,6 +44,7 @@ class ConvertPlan(Struct, frozen=True):
     to_agent: str
     new: str
     path: Path
+    read_from: Path  # the home of the session's own client
     entries: int
     lines: list[bytes]
     losses: list[Loss]
@@ -83,12 +85,31 @@ def planned(session: Session, target: str, directory: Path) -> ConvertPlan:
         *_told(made),
         *_left_behind(session, conversation, is_titled=title is not None),
     ]
-    return ConvertPlan(session.id, source, target, new, directory / place, len(entries), lines, losses)
+    facts = facts_of_mirror(session.home.root)
+    home = session.home.root if facts is None else Path(facts.source)
+    return ConvertPlan(session.id, source, target, new, directory / place, home, len(entries), lines, losses)
+
+
+def refuse_target(plan: ConvertPlan) -> None:
+    """The new file must not be there yet, nor below a file, nor below the home of a client: one of this machine, or the one it is read from."""
+    refuse_client_home(plan.path)
+    elsewhere = "name another directory with --into DIR"
+    if plan.path.resolve().is_relative_to(plan.read_from.resolve()):
+        raise UsageError(
+            f"{plan.path}: lies in {plan.read_from}, the home of {plan.from_agent} that the session is read from",
+            hint=f"recollect writes no session of another client there: {elsewhere}",
+        )
+    above = next(one for one in plan.path.parents if one.exists())
+    if not above.is_dir():
+        raise UsageError(f"{above}: is a file, and the new session needs a directory", hint=elsewhere)
+    if plan.path.exists() or plan.path.is_symlink():
+        hint = f"it was converted before: continue that one, remove it, or {elsewhere}"
+        raise UsageError(f"{plan.path}: already exists", hint=hint)
 
 
 def apply(plan: ConvertPlan) -> None:
-    """Write the new file. It must not be there yet, nor below the home of a client."""
-    refuse_client_home(plan.path)
+    """Write the new file."""
+    refuse_target(plan)
     fsops.make_directories(plan.path.parent)
     export.write_file(plan.path, (line + b"\n" for line in plan.lines), force=False)
 

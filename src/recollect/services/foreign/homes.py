@@ -41,7 +41,11 @@ def home_of(directory: str | Path, data: Path | None = None) -> HomeRoot:
         return _mirrored(agent, root.path, root.origin, data or data_dir())
     if root.agent != paths.CLAUDE:
         refresh_mirror(root.path)
-    return root
+        return root
+    if (root.path / "projects").exists():
+        return root
+    left = (_left_of(one, root.path, root.origin, data or data_dir()) for one in paths.AGENTS)
+    return next((one for one in left if one is not None), root)
 
 
 def refresh_mirror(root: Path) -> None:
@@ -105,6 +109,11 @@ def _agent_home(agent: str, home: Path, origin: str, data: Path) -> HomeRoot | N
     is_home = os.path.isdir(home) and paths.agent_at(str(home)) == agent  # noqa: PTH112 - never raises
     if is_home or paths.named_store(agent, str(home), os.environ) is not None:
         return _mirrored(agent, home, origin, data)
+    return _left_of(agent, home, origin, data)
+
+
+def _left_of(agent: str, home: Path, origin: str, data: Path) -> HomeRoot | None:
+    """The mirror alone; None where this home of the agent was never mirrored."""
     if not (data / MIRRORS).is_dir():
         return None
     from recollect.storage.foreign.mirror import AgentMirror
