@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from recollect.storage.foreign.mirror import AgentMirror
 from recollect.storage.foreign.opencode_store.database import _record, _usual, opened
 from recollect.storage.foreign.opencode_store.store import OpenCodeRecord
+from tests.storage.foreign import tiny_homes
 
 ROW = {
     "id": "prt_1",
@@ -70,6 +73,40 @@ def test_a_column_of_another_type_is_noticed(column: str, value: str, tmp_path: 
     (changed,) = parts(tmp_path)
     assert not usual.odd
     assert changed.odd or changed.fields[column] == float(value)
+
+
+@pytest.mark.parametrize(("age_ms", "is_seen"), [(0, True), (-60_000, True), (60_000, False)])
+def test_a_row_that_is_written_twice_within_a_millisecond_is_read_twice(
+    age_ms: int, is_seen: bool, tmp_path: Path
+) -> None:
+    """Same size, same time: where a pass read it in between, the next one compares it. So does one under a clock that was
+    set back. An old row that is changed so, which no client does, is found with the next change of its session.
+    """
+    database = tiny_homes.opencode_database(tmp_path / "home")
+    mirror = AgentMirror("opencode", tmp_path / "home", tmp_path / "data")
+    written = time.time_ns() // 1_000_000 - age_ms
+    change(
+        database, *(f"ALTER TABLE {table} ADD COLUMN time_updated INTEGER" for table in ("message", "part"))
+    )
+    change(database, *(f"UPDATE {table} SET time_updated = {written}" for table in ("message", "part")))
+    mirror.refresh()
+    change(database, "UPDATE part SET data = replace(data, 'ask ses_0a', 'ask SES_0A')")
+    mirror.refresh()
+    assert has(mirror, b"ask SES_0A") is is_seen
+    change(database, "UPDATE session SET title = 'changed' WHERE id = 'ses_0a'")
+    mirror.refresh()
+    assert has(mirror, b"ask SES_0A")
+
+
+def change(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        for statement in statements:
+            database.execute(statement)
+        database.commit()
+
+
+def has(mirror: AgentMirror, text: bytes) -> bool:
+    return any(text in log.read_bytes() for log in mirror.root.rglob("*.jsonl"))
 
 
 def parts(home: Path) -> list[OpenCodeRecord]:

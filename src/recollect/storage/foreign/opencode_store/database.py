@@ -96,6 +96,8 @@ _NAMED_EVENTS = (
     " WHERE (type LIKE 'message.updated.%' OR type LIKE 'message.part.updated.%')"
 )
 _TRIES = 5
+# How new a row may be for its time to tell nothing yet: its client may be about to write it again.
+_YOUNG_MS = 2000
 # How long after its last write a database is taken for one that is in use.
 _BUSY_SECONDS = 60
 
@@ -236,15 +238,21 @@ class _RowStore:
         return found
 
     def _listed_rows(self, table: str) -> dict[str, ListedRecord]:
-        """Without their contents; time and size of a row differ where it was written again."""
+        """Without their contents; time and size of a row differ where it was written again.
+
+        Within the millisecond of its time they may not: so a row that is that new differs once more, and its content is compared.
+        """
         found = {}
+        now = time.time_ns()
+        young = now // 1_000_000 - _YOUNG_MS
         asked = f"SELECT rowid, id, session_id, time_updated, octet_length(data) FROM {table}"  # noqa: S608 - a constant
         for row, name, session, updated, size in self._connection.execute(asked):
             mine = str(session or "")
             self._of.setdefault(mine, {}).setdefault(table, []).append(row)
-            found[f"{table}/{name or f'{session}-{row}'}"] = ListedRecord(
-                mine, f"{updated}:{size}", size or 0
-            )
+            mark = f"{updated}:{size}"
+            if type(updated) is int and updated >= young:
+                mark = f"{mark}:{now}"
+            found[f"{table}/{name or f'{session}-{row}'}"] = ListedRecord(mine, mark, size or 0)
         return found
 
     def _listed_contents(self, table: str, found: dict[str, ListedRecord]) -> dict[str, ListedRecord]:
