@@ -140,7 +140,7 @@ def test_where_nothing_is_found_every_place_that_was_looked_at_is_named(
 READING = ["list", "cost", "search x", "show @last", "stats", "scan", "check", "export @last"]
 
 
-@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("command", [one for one in READING if one != "check"] + ["check @last"])
 def test_a_damaged_database_that_a_variable_names_is_told_by_every_command(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -155,6 +155,26 @@ def test_a_damaged_database_that_a_variable_names_is_told_by_every_command(
     assert "correct the variable or unset it" in told
     assert "/agents/opencode-" not in told
     assert told.count("could not be read") == 1
+
+
+def test_check_lists_what_could_not_be_read_of_another_agent_once(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a finding with the reason and the next step, and not as a note beside it."""
+    (own_home / ".claude").mkdir()
+    damaged = own_home / "my.db"
+    damaged.write_bytes(b"this is no database" * 100)
+    monkeypatch.setenv("OPENCODE_DB", str(damaged))
+    cut = tiny_homes.codex_compressed(own_home / ".codex")
+    cut.write_bytes(b"this is no frame")
+    assert main(["check", "--json", "--no-secrets"]) == 4
+    told = capsys.readouterr()
+    assert told.err == ""
+    found = {one["path"]: one for one in json.loads(told.out)["findings"] if one["code"] == "unreadable"}
+    assert found.keys() == {str(damaged), str(cut)}
+    assert found[str(damaged)]["what"] == "left out: file is not a database"
+    assert found[str(damaged)]["fix"] == f"{damaged} is what $OPENCODE_DB names: correct the variable or unset it"
+    assert found[str(cut)]["fix"] == "mend the file or put it aside"
 
 
 @pytest.mark.parametrize("command", READING)

@@ -71,7 +71,8 @@ def run(options: Namespace) -> int:
     _require(options)
     if options.codes:
         return _list_codes(options)
-    home = open_home(options.homes)
+    # Of whole homes the report lists what could not be read; of sessions it has only what is in their logs.
+    home = open_home(options.homes, with_notes=bool(options.sessions))
     sessions = [home.session(name) for name in options.sessions] or None
     found = _FoundOnTerminal(options) if _is_for_a_person(options) else None
     with output.progress_bar("checking") as progress:

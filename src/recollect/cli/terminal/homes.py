@@ -67,11 +67,14 @@ def choose(data: str | None, agents: Sequence[str]) -> None:
     _Choice.told.clear()
 
 
-def chosen_homes(named: Sequence[str], *, may_be_missing: bool = False) -> list[HomeRoot]:
+def chosen_homes(
+    named: Sequence[str], *, may_be_missing: bool = False, with_notes: bool = True
+) -> list[HomeRoot]:
     """The homes to read. One that is named, on the command line or by ``$CLAUDE_CONFIG_DIR``, must exist, and so must a
     database that a variable names.
 
     ``may_be_missing``: for what does not read the sessions in it; a client makes what a variable names when it first starts.
+    ``with_notes``: say which files of other agents could not be read.
     """
     data = Path(_Choice.data) if _Choice.data else None
     homes = [sample() if directory == SAMPLE else home_of(directory, data) for directory in named]
@@ -94,7 +97,8 @@ def chosen_homes(named: Sequence[str], *, may_be_missing: bool = False) -> list[
         )
     if not may_be_missing:
         _require_stores(named)
-        _note_unread_files(found)
+        if with_notes:
+            _note_unread_files(found)
     return found
 
 
@@ -198,11 +202,11 @@ def directories(named: Sequence[str]) -> list[ClaudeHome]:
     return [ClaudeHome(home.path, home.config_file) for home in homes]
 
 
-def open_home(named: Sequence[str]) -> Home:
-    """All chosen homes as one ``Home``."""
+def open_home(named: Sequence[str], *, with_notes: bool = True) -> Home:
+    """All chosen homes as one ``Home``; without notes for a command whose answer has what could not be read."""
     from recollect.services.homes import Home  # commands that only need the directories do not load this
 
-    return Home(*[home.path for home in chosen_homes(named)], data=_Choice.data)
+    return Home(*[home.path for home in chosen_homes(named, with_notes=with_notes)], data=_Choice.data)
 
 
 def note_unreadable(home: Home) -> None:

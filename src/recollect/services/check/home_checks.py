@@ -15,13 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from recollect.errors import RecollectError
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding
 from recollect.model.ids import SessionId, short_id
 from recollect.model.project_key import project_key
 from recollect.services.archive.expiry import ExpirySummary, expiring
-from recollect.services.foreign.homes import mirror_problems
+from recollect.services.foreign.homes import mirror_problems, unread_step
 from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
 from recollect.system.peek import open_regular
 
@@ -84,8 +86,11 @@ def _of_home(home: ClaudeHome, agents: OwnedAgents) -> Iterator[Finding]:
     for problem in home.problems:
         yield _finding("unreadable", f"left out: {problem.reason}", problem.path)
     for one in mirror_problems(home.root):
-        code = "unknown-type" if one.is_unknown else "unreadable"
-        yield _finding(code, one.reason if one.is_unknown else f"left out: {one.reason}", one.path)
+        if one.is_unknown:
+            yield _finding("unknown-type", one.reason, one.path)
+        else:
+            left_out = _finding("unreadable", f"left out: {one.reason}", one.path)
+            yield structs.replace(left_out, fix=unread_step(home.root, one.path))
 
 
 def _cwds(logs: list[SessionFile]) -> dict[str, None]:

@@ -75,17 +75,35 @@ def unread_files(roots: Sequence[HomeRoot]) -> list[str]:
     """What could not be read of homes of other agents: which file, why, and what to do next."""
     found = []
     for root in roots:
-        stores = [paths.named_store(root.agent, str(root.source), os.environ)] if root.source else []
         for one in mirror_problems(root.path):
             if not one.is_unknown:
-                is_named = one.path in stores
-                where = f"{one.path} (${paths.AGENTS[root.agent].store})" if is_named else one.path
-                step = "correct the variable or unset it" if is_named else "mend the file or put it aside"
+                variable = _variable_of(root.path, one.path)
+                where = f"{one.path} (${variable})" if variable else one.path
                 found.append(
                     f"could not be read: {where}: {one.reason}; shown is what was read of it before."
-                    f" To have all of it: {step}, then run the command again"
+                    f" To have all of it: {_step(variable)}, then run the command again"
                 )
     return found
+
+
+def unread_step(root: Path, path: str) -> str:
+    """What to do about a file that a mirror lacks because it could not be read."""
+    variable = _variable_of(root, path)
+    return f"{path} is what ${variable} names: {_step(variable)}" if variable else _step(None)
+
+
+def _step(variable: str | None) -> str:
+    return "correct the variable or unset it" if variable else "mend the file or put it aside"
+
+
+def _variable_of(root: Path, path: str) -> str | None:
+    """The variable that names a file which a mirror mirrors; None for a file that is simply in the home."""
+    from recollect.storage.foreign.mirror import facts_of_mirror
+
+    agent, facts = mirrored_agent(root), facts_of_mirror(root)
+    if agent is None or facts is None or paths.named_store(agent, facts.source, os.environ) != path:
+        return None
+    return paths.AGENTS[agent].store
 
 
 def deletion_warnings(roots: Sequence[HomeRoot]) -> list[str]:
