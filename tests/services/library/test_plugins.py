@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from recollect import Home, PluginFailed, Severity
 from recollect.cli.main import main
-from recollect.services.library.plugins import exported, exporter_names
+from recollect.services.library.plugins import exported, exporter_names, session_checks
 from tests.small_home import ONE, TALK, put
 
 Install = Callable[[str, str], None]
@@ -184,3 +185,39 @@ def test_our_own_formats_look_for_no_plugin(home: Path) -> None:
     )
 
     assert 0 == subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
+
+
+def test_without_a_check_of_another_package_what_reads_packages_is_not_loaded(home: Path) -> None:
+    """To see that there is none takes a tenth of the time."""
+    code = (
+        f"from recollect.cli.main import main\nmain(['--home', {str(home)!r}, 'check'])\n"
+        "import sys; sys.exit('importlib.metadata' in sys.modules)"
+    )
+
+    assert 0 == subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
+
+
+@pytest.mark.parametrize(
+    "place", ["ink-1.0.dist-info", "ink.EGG-INFO", "ink.egg/EGG-INFO", "ink.zip/ink-1.0.dist-info"]
+)
+def test_a_package_is_found_wherever_packages_may_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """In a directory, in an egg, in an archive."""
+    container, _, inner = place.rpartition("/")
+    packed = {
+        f"{inner}/METADATA": "Name: ink\nVersion: 1.0\n",
+        f"{inner}/entry_points.txt": "[recollect.checks]\na = b:c\n",
+    }
+    where = tmp_path / container
+    if container.endswith(".zip"):
+        with zipfile.ZipFile(where, "w") as archive:
+            for name, text in packed.items():
+                archive.writestr(name, text)
+    else:
+        for name, text in packed.items():
+            (where / name).parent.mkdir(parents=True, exist_ok=True)
+            (where / name).write_text(text)
+    monkeypatch.syspath_prepend(str(where))
+
+    assert 1 == len(session_checks())

@@ -16,9 +16,11 @@ Plugins run with all rights of the process. Installing a package is what allows 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol
+from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import structs
 
@@ -26,6 +28,9 @@ from recollect.errors import NotFound, PluginFailed
 from recollect.model.checks import CODES
 from recollect.model.findings import Finding
 from recollect.services.session import Session
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 EXPORTERS, CHECKS = "recollect.exporters", "recollect.checks"
 FAILED = "plugin-failed"
@@ -53,12 +58,12 @@ class SessionCheck(Protocol):
 
 def exporter_names() -> list[str]:
     """The formats that other packages bring, without importing them."""
-    return sorted({one.name for one in entry_points(group=EXPORTERS)})
+    return sorted({one.name for one in _entry_points(EXPORTERS)})
 
 
 def exported(name: str, session: Session) -> Iterator[bytes]:
     """The document that an exporter makes of a session. Raises ``PluginFailed`` where the exporter does not."""
-    entry = next(iter(entry_points(group=EXPORTERS, name=name)), None)
+    entry = next((one for one in _entry_points(EXPORTERS) if one.name == name), None)
     if entry is None:
         raise NotFound(
             f"exporter {name!a}: no installed package has it", hint="see `recollect export --help`"
@@ -79,7 +84,7 @@ def rule_findings(rules: Iterable[SessionCheck], session: Session) -> Iterator[F
 
 def session_checks() -> list[Callable[[Session], Iterator[Finding]]]:
     """The checks that other packages bring. Each never raises: what goes wrong in it is a finding."""
-    return [_SafeCheck(entry) for entry in sorted(entry_points(group=CHECKS), key=lambda one: one.name)]
+    return [_SafeCheck(entry) for entry in sorted(_entry_points(CHECKS), key=lambda one: one.name)]
 
 
 class _SafeCheck:
@@ -107,6 +112,40 @@ class _SafeCheck:
             self._is_broken = True
             rule = CODES[FAILED]
             yield Finding(FAILED, rule.severity, problem.message, rule.fix, str(session.path), session.id)
+
+
+def _entry_points(group: str) -> Iterable[EntryPoint]:
+    if not _may_be_installed(group):
+        return ()
+    # Only now: to load it takes ten times as long as to see that there is nothing to load it for.
+    from importlib.metadata import entry_points
+
+    return entry_points(group=group)
+
+
+def _may_be_installed(group: str) -> bool:
+    """False where the file of no installed package names the group; True where packages are not in directories."""
+    if any(hasattr(one, "find_distributions") for one in sys.meta_path if one is not PathFinder):
+        return True
+    for place in sys.path:
+        try:
+            names = os.listdir(place or ".")  # noqa: PTH208 - names only
+        except NotADirectoryError:
+            return True
+        except OSError:
+            continue
+        infos = (name for name in names if name.lower().endswith((".dist-info", "egg-info")))
+        if any(_names(os.path.join(place, name, "entry_points.txt"), group) for name in infos):  # noqa: PTH118
+            return True
+    return False
+
+
+def _names(file: str, group: str) -> bool:
+    try:
+        with open(file, "rb") as opened:  # noqa: PTH123 - no Path for hundreds of names
+            return group.encode() in opened.read()
+    except OSError:
+        return False
 
 
 def _placed(name: str, finding: Finding, session: Session) -> Finding:
