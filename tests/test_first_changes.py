@@ -109,8 +109,8 @@ def test_a_check_is_added_in_its_family(tree: CopiedTree) -> None:
     put(tree.home, ONE, [entry])
     tree.change(
         "src/recollect/model/checks/times.py",
-        before='        before = graph.nodes.get(node.parent or "")\n',
-        new='        if at < 946_684_800_000:\n            yield RuleViolation("time-long-ago", "of another century", node.offset, node.uuid)\n',
+        before='        before = times.get(node.parent or "")\n',
+        new='        if moment.year < 2000:\n            yield RuleViolation("time-long-ago", "of another century", node.offset, node.uuid)\n',
     )
     tree.change(
         "src/recollect/model/checks/__init__.py",

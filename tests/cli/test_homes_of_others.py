@@ -173,7 +173,10 @@ def test_check_lists_what_could_not_be_read_of_another_agent_once(
     found = {one["path"]: one for one in json.loads(told.out)["findings"] if one["code"] == "unreadable"}
     assert found.keys() == {str(damaged), str(cut)}
     assert found[str(damaged)]["what"] == "left out: file is not a database"
-    assert found[str(damaged)]["fix"] == f"{damaged} is what $OPENCODE_DB names: correct the variable or unset it"
+    assert (
+        found[str(damaged)]["fix"]
+        == f"{damaged} is what $OPENCODE_DB names: correct the variable or unset it"
+    )
     assert found[str(cut)]["fix"] == "mend the file or put it aside"
 
 

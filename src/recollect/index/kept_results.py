@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from recollect.index.database import IndexDatabase
 
@@ -20,13 +20,13 @@ class KeptResult(NamedTuple):
     codes: str = ""
 
 
-def kept_results(database: IndexDatabase, subject: str, rules: str) -> list[KeptResult]:
-    """The results of a subject that these rules gave."""
+def kept_results(database: IndexDatabase, subject: str, rules: str) -> dict[str, tuple[Any, ...]]:
+    """The results of a subject that these rules gave, by path: device, inode, size, mtime, result."""
     found = database.connection.execute(
-        "SELECT path, device, inode, size, mtime, result, codes FROM kept WHERE subject = ? AND rules = ?",
+        "SELECT device, inode, size, mtime, result, path FROM kept WHERE subject = ? AND rules = ?",
         (subject, rules),
     )
-    return [KeptResult(*row) for row in found]
+    return {row[5]: row for row in found}  # as they come: there are thousands
 
 
 def keep_results(

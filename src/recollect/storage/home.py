@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -344,8 +344,9 @@ class ClaudeHome:
 
     def project_agents(self, project: ProjectDir) -> Iterator[AgentFile]:
         """Every sub-agent's log of a project, including those whose session's log is missing."""
-        yield from self._flat_agents(project.path)
-        for entry in self._entries(project.path):
+        entries = self._entries(project.path)
+        yield from self._agents(entries, "flat", None)
+        for entry in entries:
             if may_be_side_directory(self._reader, entry):
                 session = _id_or_none(SessionId, entry.name)
                 yield from self._nested_agents(Path(entry.path), session)
@@ -408,15 +409,24 @@ class ClaudeHome:
         taken = {project.name for project in found}
         return found + [project for project in self._long_relatives(keys) if project.name not in taken]
 
-    def latest_session(self, cwd: str) -> LatestSession | None:
+    def latest_session(
+        self, cwd: str, listed: Mapping[Path, Sequence[SessionFile]] | None = None
+    ) -> LatestSession | None:
         """The session that ``claude --continue`` (2.1.325) uses in ``cwd``; None where it starts a new one.
+
+        ``listed`` are the logs of project directories, where the caller has them already.
 
         Newest file time first. Skipped: names that are not a UUID, logs of sub-agents, logs that hold only
         sub-agent lines, only metadata or only garbage, and those of another existing directory with the same
         key. An empty log, or one without timestamps, *is* used.
         """
         resolved = _resolved(cwd)
-        logs = [log for project in self._continue_dirs(cwd) for log in self.sessions(project) if log.is_uuid]
+        logs = [
+            log
+            for project in self._continue_dirs(cwd)
+            for log in (listed or {}).get(project.path) or self.sessions(project)
+            if log.is_uuid
+        ]
         for log in sorted(logs, key=lambda log: log.mtime_ns, reverse=True):
             content = self._content(log)
             if content in _CONTINUED and not _is_a_neighbours(log, resolved):

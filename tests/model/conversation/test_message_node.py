@@ -26,7 +26,12 @@ def pairs(data: bytes) -> list[tuple[Node, Node]]:
         if isinstance(entry, Entry) and not entry.notices and isinstance(entry.body, User | Assistant):
             node = node_of(line)
             if isinstance(node, Node) and entry.body.uuid:
-                found.append((message_node(entry.body, line), structs.replace(node, **LEFT_OUT)))
+                found.append(
+                    (
+                        message_node(entry.body, line, entry.body.parent_uuid),
+                        structs.replace(node, **LEFT_OUT),
+                    )
+                )
     return found
 
 

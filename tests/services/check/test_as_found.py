@@ -13,6 +13,7 @@ from recollect.model.findings import Finding
 from recollect.services.check import check as check_module
 from recollect.services.check import log_report
 from recollect.services.check.check import CheckReport, check
+from recollect.services.check.kept_report import LogReport
 from recollect.services.homes import Home
 from recollect.services.session import Session
 from tests.small_home import TALK, lines, put
@@ -72,7 +73,7 @@ def test_a_session_is_told_before_older_ones_are_read(home: Home, monkeypatch: p
     read: list[str] = []
     real = log_report.report_of
 
-    def report_of(identity: LogIdentity) -> log_report.LogReport:
+    def report_of(identity: LogIdentity) -> LogReport:
         read.append(identity.session)
         return real(identity)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import subprocess
@@ -19,10 +20,13 @@ from recollect.model.secrets.patterns import SHAPES
 from recollect.services.check import check as check_module
 from recollect.services.check import log_report
 from recollect.services.check.check import CheckReport, check
+from recollect.services.check.kept_report import rules_version
 from recollect.services.homes import Home
+from recollect.services.indexing.file_results import file_results
+from recollect.services.secrets import engine
 from recollect.services.secrets import scan as scan_module
 from recollect.services.secrets.scan import scan
-from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir
+from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
 from recollect.system.pool import WorkerPool
 from tests.model.secrets.samples import SAMPLES, Dice
 from tests.small_home import ONE, TALK, TWO, lines, open_in_this_process, put
@@ -38,10 +42,8 @@ class ReadLogs:
         real = WorkerPool.answers
 
         def answers(pool: WorkerPool, tasks: list[Any], *sizes: list[int]) -> object:
-            is_check = pool.job is log_report.report_job
-            named = (
-                [task[1] for task in tasks] if is_check else [one[0] for bundle in tasks for one in bundle]
-            )
+            place = 1 if pool.job is log_report.report_job else 0
+            named = [one[place] for bundle in tasks for one in bundle]
             self.names += [path.name[:8] for path in map(Path, named) if path.suffix == ".jsonl"]
             return real(pool, tasks, *sizes)
 
@@ -209,6 +211,96 @@ def test_sub_agents_are_looked_for_once(home: Home, monkeypatch: pytest.MonkeyPa
     report = checked(home)
 
     assert ([project], 3, 1) == (walked, report.summary.logs, report.summary.by_code["orphan-agent"])
+
+
+def test_sessions_are_listed_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is to be checked, what is newest and what expires come from the same listing."""
+    listed: list[ProjectDir | None] = []
+    real = ClaudeHome.sessions
+
+    def counted(one: ClaudeHome, project: ProjectDir | None = None) -> Iterator[SessionFile]:
+        listed.append(project)
+        return real(one, project)
+
+    monkeypatch.setattr(ClaudeHome, "sessions", counted)
+    data = home.homes[0].root.parent / "data"
+    report = check(home, data=data, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=25), with_secrets=False)
+
+    assert [None] == listed
+    assert "expiring" in report.summary.by_code
+
+
+def test_a_session_that_was_looked_up_before_its_log_grew_is_read(home: Home, read: ReadLogs) -> None:
+    """A program may hold it for hours: what it knew of the file then does not count."""
+    held = home.session(TWO)
+    data = home.homes[0].root.parent / "data"
+    before = check(home, [held], data=data)
+    with held.path.open("ab") as log:
+        log.write(b"nonsense\n")
+    read.taken()
+
+    assert check(home, [held], data=data).summary.damaged == before.summary.damaged + 1
+    assert [TWO[:8]] == read.taken()
+
+
+def test_where_a_listing_has_no_inodes_the_file_is_asked(home: Home, read: ReadLogs) -> None:
+    """As on Windows."""
+    checked(home)
+    read.taken()
+    roots = [one.root for one in home.homes]
+    log = log_of(home, TWO)
+    with file_results("check", rules_version(), roots, home.index_cache) as kept:
+        assert kept.get(str(log), (0, 0, log.stat().st_size, 0)) is not None
+        assert kept.get(str(log), (1, 1, 1, 1)) is None
+
+
+def test_where_nothing_changed_a_check_loads_nothing_that_reads_logs(home: Home, tmp_path: Path) -> None:
+    """A fresh process that only reads what is kept does without the rules and the repairs."""
+    program = (
+        "import sys\nfrom recollect.cli.main import main\n"
+        "main(['--home', sys.argv[1], '--data', sys.argv[2], 'check', '--json', '--no-secrets'])\n"
+        "print([name for name in ('model.diagnosis', 'services.repair.repair') if f'recollect.{name}' in sys.modules],"
+        " file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, str(home.homes[0].root), str(tmp_path / "data")]
+    first, again = (
+        subprocess.run(command, check=True, capture_output=True, text=True).stderr for _ in range(2)
+    )
+    assert "model.diagnosis" in first
+    assert again == "[]\n"
+
+
+@pytest.mark.parametrize("is_searched", [True, False])
+def test_the_scan_engine_is_made_ready_while_logs_are_read(
+    home: Home, monkeypatch: pytest.MonkeyPatch, is_searched: bool
+) -> None:
+    """By one of the processes, where credentials are searched for afterwards; the report is the same."""
+    data = home.homes[0].root.parent / "data"
+    alone = check(home, data=data, with_secrets=is_searched, is_kept=False)
+    shares: list[list[Any]] = []
+    real = WorkerPool.answers
+
+    def answers(pool: WorkerPool, tasks: list[Any]) -> object:
+        if pool.job is log_report.report_job:
+            assert pool.setup == str(home.index_cache)
+            shares.append(tasks)
+        return real(pool, tasks)
+
+    monkeypatch.setattr(WorkerPool, "answers", answers)
+    monkeypatch.setattr(check_module, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(check_module, "_WORTH_AN_ENGINE", 1)
+
+    assert alone == check(home, data=data, with_secrets=is_searched, is_kept=False)
+    assert [is_searched] == [[] in tasks for tasks in shares]
+
+
+def test_a_share_without_logs_makes_the_engine_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Path | None] = []
+    monkeypatch.setattr(engine, "engine_ready", lambda _, cache: made.append(cache))
+
+    assert [[]] == list(log_report.report_job(str(tmp_path))([]))
+    assert [[]] == list(log_report.report_job(None)([]))
+    assert [tmp_path, None] == made
 
 
 def test_where_nothing_changed_a_scan_loads_nothing_that_searches(home: Home, tmp_path: Path) -> None:

@@ -37,7 +37,6 @@ from recollect.model.checks import CODES
 from recollect.model.findings import Finding, Severity
 from recollect.model.ids import short_id
 from recollect.services.check.check import CheckSummary, check
-from recollect.services.documents.findings import CheckRuleDocument, CheckRulesDocument
 from recollect.services.homes import Home
 from recollect.services.session import Session
 
@@ -144,6 +143,9 @@ def _require(options: Namespace) -> None:
 
 def _list_codes(options: Namespace) -> int:
     if options.json:
+        # Only here: it loads all that plans repairs.
+        from recollect.services.documents.findings import CheckRuleDocument, CheckRulesDocument
+
         rows = [CheckRuleDocument(code, rule.severity, rule.meaning) for code, rule in CODES.items()]
         output.print_json(CheckRulesDocument(rows))
         return 0

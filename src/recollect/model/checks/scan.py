@@ -43,6 +43,7 @@ from recollect.model.ids import is_uuid
 MOST_KEPT = 10_000
 # The messages of a log up to this size are kept until its conversation is built; of a larger one they are read again.
 _KEPT = 4 << 20
+_CLAUDE, _LONGEST_LINE = Dialect.CLAUDE, DEFAULT_LIMITS.line_bytes
 # Damage that hides bytes from the client; other damage is only unusual, or too large for us.
 _PASSED_OVER = frozenset([DamageCode.INVALID_JSON, DamageCode.GLUED, DamageCode.NUL_RUN])
 
@@ -193,28 +194,26 @@ class _Scanner:
 
     def _is_sound(self, line: Line | Damage, item: Entry | Damage | None) -> bool:
         """Take a message that violates no rule about single lines: nearly every line, so this is all it costs."""
-        if not isinstance(line, Line) or type(item) is not Entry or item.notices:
+        if type(line) is not Line or type(item) is not Entry or item.notices or item.dialect is not _CLAUDE:
             return False
         body = item.body
-        if (type(body) is not User and type(body) is not Assistant) or item.dialect is not Dialect.CLAUDE:
+        if type(body) is not User and type(body) is not Assistant:
             return False
-        is_named = (
-            body.session_id is None or body.session_id == self._log.session or self._log.kind == "agent"
-        )
-        if not is_named or not body.uuid or not is_uuid(body.uuid):
+        uuid, session = body.uuid, body.session_id
+        if not uuid or not (session is None or session == self._log.session or self._log.kind == "agent"):
             return False
-        if len(line.data) > DEFAULT_LIMITS.line_bytes:
+        if not is_uuid(uuid) or len(line.data) > _LONGEST_LINE:
             return False
         self.lines += 1
         self._tools.take(item)
-        self._link(message_node(body, line))
+        self._add(message_node(body, line, self._shared(body.parent_uuid)))
         if self._is_kept:
             self._entries[line.offset] = item
         return True
 
     def _take(self, line: Line | Damage, item: Entry | Damage | None) -> Iterator[RuleViolation]:
         self.lines += 1
-        if isinstance(line, Line) and len(line.data) > DEFAULT_LIMITS.line_bytes:
+        if isinstance(line, Line) and len(line.data) > _LONGEST_LINE:
             yield RuleViolation("oversize-line", f"{len(line.data):,} bytes in one line", line.offset)
         if isinstance(item, Damage):
             self.damaged += 1
@@ -287,17 +286,21 @@ class _Scanner:
         if point is None:
             return
         if isinstance(point, Node):
-            point = self._shared(point)
-            first = self._first.setdefault(point.uuid, point)
-            if first is not point:
-                self._again.append((first, point))
-        self._points.append(point)
+            named = self._shared(point.parent)
+            self._add(structs.replace(point, type=sys.intern(point.type), parent=named))
+        else:
+            self._points.append(point)
 
-    def _shared(self, node: Node) -> Node:
-        """The same node with interned ids: each id is one string, also as the parent of others."""
-        parent = self._first.get(node.parent) if node.parent is not None else None
-        named = node.parent if parent is None else parent.uuid
-        return structs.replace(node, type=sys.intern(node.type), parent=named)
+    def _add(self, node: Node) -> None:
+        first = self._first.setdefault(node.uuid, node)
+        if first is not node:
+            self._again.append((first, node))
+        self._points.append(node)
+
+    def _shared(self, name: str | None) -> str | None:
+        """The id of a parent: each id is one string, also as the parent of others."""
+        parent = self._first.get(name)  # type: ignore[arg-type]  # None is never a key
+        return name if parent is None else parent.uuid
 
     def _duplicates(self) -> Iterator[RuleViolation]:
         """Ids that occur on several lines; their bytes are compared now."""

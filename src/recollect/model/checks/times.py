@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from recollect.model.checks import RuleViolation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
+from recollect.model.moments import parsed_time
 
 # Clients stamp a line when it is created, not when it is written, so lines of one moment may be out of order.
 _SAME_MOMENT_MS = 1000
@@ -18,20 +19,25 @@ _SAME_MOMENT_MS = 1000
 
 def time_faults(graph: Graph) -> Iterator[RuleViolation]:
     """Times that cannot be read, and messages that are older than what they answer."""
-    times = {node.uuid: node.at_ms for node in graph.nodes.values()}
+    times = {name: parsed_time(node.timestamp) for name, node in graph.nodes.items()}
     for node in graph.nodes.values():
-        at = times[node.uuid]
-        if at is None:
+        moment = times[node.uuid]
+        if moment is None:
             problem = f"{node.timestamp[:40]!r} is not a time" if node.timestamp else "it has no time"
             yield RuleViolation("bad-timestamp", problem, node.offset, node.uuid)
             continue
-        before = graph.nodes.get(node.parent or "")
-        if before is not None and _is_ordered(before, node):
-            earlier = times[before.uuid]
-            if earlier is not None and at + _SAME_MOMENT_MS < earlier:
-                seconds = (earlier - at) / 1000
-                what = f"{seconds:g} s older than the entry it follows"
-                yield RuleViolation("time-order", what, node.offset, node.uuid)
+        before = times.get(node.parent or "")
+        if before is not None and moment < before:  # seldom, and only then anything else is asked
+            yield from _order_fault(graph.nodes[node.parent or ""], node)
+
+
+def _order_fault(before: Node, node: Node) -> Iterator[RuleViolation]:
+    at, earlier = node.at_ms, before.at_ms
+    if at is None or earlier is None or not _is_ordered(before, node):
+        return
+    if at + _SAME_MOMENT_MS < earlier:
+        what = f"{(earlier - at) / 1000:g} s older than the entry it follows"
+        yield RuleViolation("time-order", what, node.offset, node.uuid)
 
 
 def _is_ordered(before: Node, node: Node) -> bool:

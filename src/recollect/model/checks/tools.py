@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from recollect.model.blocks import ToolResultBlock, ToolUseBlock
+from recollect.model.blocks import Block, ToolResultBlock, ToolUseBlock
 from recollect.model.checks import RuleViolation
 from recollect.model.conversation.client_words import MISSING_RESULT
 from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
@@ -37,13 +37,13 @@ class ToolTrace(Struct):
         """Record the calls and results of one entry."""
         body = entry.body
         if isinstance(body, Assistant):
-            for block in body.message.blocks:
-                if isinstance(block, ToolUseBlock):
-                    self._called(block.id, CallSite(entry.offset, entry.uuid, body.message.id))
+            for block in _blocks(body):
+                if type(block) is ToolUseBlock:
+                    self._called(block.id, CallSite(entry.offset, body.uuid, body.message.id))
         elif isinstance(body, User):
-            for block in body.message.blocks:
-                if isinstance(block, ToolResultBlock):
-                    self._answered(block.tool_use_id, CallSite(entry.offset, entry.uuid, None))
+            for block in _blocks(body):
+                if type(block) is ToolResultBlock:
+                    self._answered(block.tool_use_id, CallSite(entry.offset, body.uuid, None))
         elif isinstance(body, ToolCallBody) and body.call_id:
             self._called(body.call_id, CallSite(entry.offset, entry.uuid, None))
         elif isinstance(body, ToolResultBody) and body.call_id:
@@ -60,6 +60,12 @@ class ToolTrace(Struct):
         first = self.results.setdefault(name, result)
         if first is not result and (result.uuid is None or result.uuid != first.uuid):
             self.repeated_results.append((name, result))
+
+
+def _blocks(body: User | Assistant) -> Sequence[Block]:
+    """The blocks of a message; plain text needs none made of it here."""
+    content = body.message.content
+    return () if isinstance(content, str) else content
 
 
 def tool_faults(

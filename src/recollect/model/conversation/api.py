@@ -61,7 +61,12 @@ class _EntryContribution(Struct):
         return [_text(self.content)] if isinstance(self.content, str) else self.content
 
     def of_type(self, kind: str) -> list[Json]:
-        return [block for block in self.blocks if block.get("type") == kind]
+        blocks = (
+            self.content
+        )  # asked for each line several times: plain text is made a block only where it counts
+        if isinstance(blocks, str):
+            return [_text(blocks)] if kind == "text" else []
+        return [block for block in blocks if block.get("type") == kind]
 
 
 def api_messages(entries: Sequence[Entry]) -> list[Json]:

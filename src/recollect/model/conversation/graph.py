@@ -193,7 +193,11 @@ class Graph:
         """Entries that are their own ancestors, one list per circle."""
         done: set[str] = set()
         found = []
-        for start in self.nodes:
+        for start, node in self.nodes.items():
+            parent = self.parent_of(node)
+            if parent in done or parent not in self.nodes:  # so it is with nearly all, as parents come first
+                done.add(start)
+                continue
             path: dict[str, int] = {}
             current: str | None = start
             while current in self.nodes and current not in done and current not in path:

@@ -139,9 +139,10 @@ def point_of(seen: GraphLine | FactLine, line: Line) -> Node | LeafMark | None:
     )
 
 
-def message_node(body: User | Assistant, line: Line) -> Node:
+def message_node(body: User | Assistant, line: Line, parent: str | None) -> Node:
     """The node of a message with an id that the codec has read without a notice, not read again.
 
+    ``parent`` is the id it follows, as the caller has it.
     The same as ``node_of``, except for what means nothing on such a line: its subtype, what a compaction preserved,
     the summary mark of an answer, the message id of a prompt.
     """
@@ -150,14 +151,15 @@ def message_node(body: User | Assistant, line: Line) -> Node:
         body.uuid or "",
         "user" if is_user else "assistant",
         line.offset,
-        line.length,
-        body.parent_uuid or None,
-        timestamp=body.timestamp,
-        is_sidechain=body.is_sidechain is True,
-        message_id=None if is_user else body.message.id,  # type: ignore[attr-defined]  # not on a prompt
-        has_call=not is_user and b'"tool_use"' in data,
-        result_ids=_result_ids(data) if is_user else (),
-        is_compact_summary=is_user and body.is_compact_summary is True,  # type: ignore[union-attr]
+        len(data) + line.ended,
+        parent or None,
+        None,
+        body.timestamp,
+        body.is_sidechain is True,
+        None if is_user else body.message.id,  # type: ignore[attr-defined]  # not on a prompt
+        not is_user and b'"tool_use"' in data,
+        _result_ids(data) if is_user else (),
+        is_user and body.is_compact_summary is True,  # type: ignore[union-attr]
         is_meta=body.is_meta is True,
     )
 

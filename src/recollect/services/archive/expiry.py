@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,13 +94,20 @@ class ExpirySummary(Struct, frozen=True):
 
 
 def expiring(
-    homes: Sequence[ClaudeHome], data: Path, now: dt.datetime, days: float = 7
+    homes: Sequence[ClaudeHome],
+    data: Path,
+    now: dt.datetime,
+    days: float = 7,
+    listed: Mapping[Path, Sequence[SessionFile]] | None = None,
 ) -> list[ExpiringSession]:
-    """Sessions the client deletes within this many days, soonest first. It uses the file's time."""
+    """Sessions the client deletes within this many days, soonest first. It uses the file's time.
+
+    ``listed`` are the logs of each home, by its root, where the caller has them already.
+    """
     found = []
     for home in homes:
         keep = dt.timedelta(days=retention_days(home))
-        for log in home.sessions():
+        for log in home.sessions() if listed is None else listed[home.root]:
             expires = dt.datetime.fromtimestamp(log.mtime_ns / 1e9, dt.UTC) + keep
             if expires <= now + dt.timedelta(days=days):
                 found.append((expires, log))

@@ -14,14 +14,13 @@ import datetime as dt
 import itertools
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from recollect.model.checks import ABOUT_LINES
-from recollect.model.diagnosis import Diagnosis
 from recollect.model.findings import Finding, Severity
 from recollect.services.check.home_checks import (
     OwnedAgents,
@@ -29,8 +28,7 @@ from recollect.services.check.home_checks import (
     quick_findings,
     secret_findings,
 )
-from recollect.services.check.log_report import LogReport, decoded, report_job, reported, rules_version
-from recollect.services.check.log_source import identity_of
+from recollect.services.check.kept_report import LogReport, decoded, rules_version
 from recollect.services.foreign.unrecorded import agent_of_log
 from recollect.services.homes import Home
 from recollect.services.indexing.file_results import FileResults, file_results
@@ -38,15 +36,21 @@ from recollect.services.session import Session
 from recollect.storage.home import AgentFile, LogFile
 from recollect.system.locations import data_dir
 from recollect.system.paths import CLAUDE
-from recollect.system.pool import WorkerPool, cores
+from recollect.system.pool import WorkerPool, bundles, cores, largest_first
 from recollect.system.progress import ProgressCallback
 
 if TYPE_CHECKING:
+    from recollect.model.diagnosis import Diagnosis
     from recollect.services.library.plugins import SessionCheck
 
 AsFound = Callable[[Session | None, Sequence[Finding]], None]
 # Below this, starting a process takes longer than reading here.
 _WORTH_A_PROCESS = 16 << 20
+# Small logs go to a process together.
+_BUNDLE = 1 << 20
+# From here on the search for credentials that follows compiles its engine; not before the first findings are told.
+_WORTH_AN_ENGINE = 32 << 20
+_FIRST_REPORTS = 64
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
@@ -109,7 +113,11 @@ def check(
     logs = list(_logs(agents, chosen)) if sessions is None else list(_own_logs(chosen))
     own = data or data_dir()
     quick = (
-        list(quick_findings(home.homes, own, now or dt.datetime.now(dt.UTC), agents))
+        list(
+            quick_findings(
+                home.homes, own, now or dt.datetime.now(dt.UTC), agents, [one.file for one in chosen]
+            )
+        )
         if sessions is None
         else []
     )
@@ -117,7 +125,14 @@ def check(
         as_found(None, quick)
     names = {str(session.id): session for session in chosen}
     reports = _reports(
-        home, logs, known or {}, is_kept=is_kept, progress=progress, in_order=as_found is not None
+        home,
+        logs,
+        known or {},
+        is_kept=is_kept,
+        is_listed_now=sessions is None,
+        is_scanned=sessions is None and with_secrets,
+        progress=progress,
+        in_order=as_found is not None,
     )
     for name, of_session in itertools.groupby(reports, key=operator.itemgetter(0)):
         listed = [finding for _, log, found in of_session for finding in report.add_log(found, log)]
@@ -250,12 +265,15 @@ def _reports(
     diagnoses: Mapping[Path, Diagnosis],
     *,
     is_kept: bool,
+    is_listed_now: bool,
+    is_scanned: bool,
     progress: ProgressCallback | None,
     in_order: bool,
 ) -> Iterator[tuple[str, LogFile, LogReport]]:
     """The report of each log with the name of its session, in order; read are only those that are not known.
 
-    With ``in_order`` they are also read in this order, so that the first come soon; otherwise the largest are read
+    ``is_listed_now``: the logs are as they were listed; a caller's may be of an hour ago. ``is_scanned``: credentials are
+    searched for afterwards. With ``in_order`` they are also read in this order, so that the first come soon; otherwise the largest are read
     first, and all processes end at the same time.
     """
     live = home.live_ids()
@@ -265,21 +283,23 @@ def _reports(
         found = {
             number: report
             for number, (session, log) in enumerate(logs)
-            if (report := _known_report(log, diagnoses, kept, is_open=session in live)) is not None
+            if (
+                report := _known_report(
+                    log, diagnoses, kept, is_open=session in live, is_listed_now=is_listed_now
+                )
+            )
+            is not None
         }
         unknown = [number for number in range(len(logs)) if number not in found]
         sizes = [logs[number][1].size for number in unknown]
         total = sum(log.size for _, log in logs)
-        done = total - sum(sizes)
-        tasks = [
-            structs.astuple(identity_of(session, log, is_open=session in live))
-            for session, log in (logs[number] for number in unknown)
-        ]
-        processes = cores() if sum(sizes) >= _WORTH_A_PROCESS and len(tasks) > 1 else 0
-        pool, begin = WorkerPool(report_job, processes=processes), 0
-        for task, data in pool.answers(tasks, None if in_order else sizes):
-            session, log = logs[unknown[task]]
-            report = found[unknown[task]] = decoded(data)
+        done, begin = total - sum(sizes), 0
+        to_read = [logs[number] for number in unknown]
+        for at, data in _read_reports(
+            to_read, live, home.index_cache, is_scanned=is_scanned, in_order=in_order
+        ):
+            session, log = logs[unknown[at]]
+            report = found[unknown[at]] = decoded(data)
             if report.state is not None and session not in live:
                 kept.add(log.path, report.state, data, report.errors)
             done += log.size
@@ -292,11 +312,51 @@ def _reports(
         yield *logs[number], found[number]
 
 
+def _read_reports(
+    logs: Sequence[tuple[str, LogFile]],
+    live: Set[str],
+    cache: Path | None,
+    *,
+    is_scanned: bool,
+    in_order: bool,
+) -> Iterator[tuple[int, bytes]]:
+    """The encoded report of each of these logs, in order of completion."""
+    if not logs:
+        return
+    # Only now: loading all that it takes to read a log is a good part of a check where nothing changed.
+    from recollect.services.check.log_report import report_job
+    from recollect.services.check.log_source import identity_of
+
+    sizes = [log.size for _, log in logs]
+    tasks = [structs.astuple(identity_of(session, log, is_open=session in live)) for session, log in logs]
+    # In order each report is wanted as soon as it is there. Opening a log costs about as much as reading 20 kB of it.
+    costs = [size + 20_000 for size in sizes]
+    shares = list(
+        bundles(range(len(logs)), costs, 1) if in_order else bundles(largest_first(sizes), costs, _BUNDLE)
+    )
+    processes = cores() if sum(sizes) >= _WORTH_A_PROCESS and len(tasks) > 1 else 0
+    if is_scanned and processes and sum(sizes) >= _WORTH_AN_ENGINE:
+        shares.insert(_FIRST_REPORTS if in_order else 0, [])
+    # A second share is with each process, so that it never waits for this one.
+    setup = None if cache is None else str(cache)
+    pool = WorkerPool(report_job, setup, processes=processes, ahead=2, may_fork=True)
+    for number, reports in pool.answers([[tasks[at] for at in share] for share in shares]):
+        yield from zip(shares[number], reports, strict=True)
+
+
 def _known_report(
-    log: LogFile, diagnoses: Mapping[Path, Diagnosis], kept: FileResults, *, is_open: bool
+    log: LogFile,
+    diagnoses: Mapping[Path, Diagnosis],
+    kept: FileResults,
+    *,
+    is_open: bool,
+    is_listed_now: bool,
 ) -> LogReport | None:
     if (diagnosis := diagnoses.get(log.path)) is not None:
+        from recollect.services.check.log_report import reported
+
         return reported(diagnosis)
     # What is said about a log depends on whether a client has it open.
-    data = None if is_open else kept.get(log.path)
+    seen = (log.device, log.inode, log.size, log.mtime_ns) if is_listed_now else None
+    data = None if is_open else kept.get(str(log.path), seen)
     return None if data is None else decoded(data)

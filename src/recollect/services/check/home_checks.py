@@ -41,16 +41,29 @@ _WARMUP = re.compile(rb'"content"\s*:\s*"Warmup"')
 
 
 def quick_findings(
-    homes: Sequence[ClaudeHome], data: Path, now: dt.datetime, agents: OwnedAgents | None = None
+    homes: Sequence[ClaudeHome],
+    data: Path,
+    now: dt.datetime,
+    agents: OwnedAgents | None = None,
+    sessions: Sequence[SessionFile] | None = None,
 ) -> Iterator[Finding]:
     """Everything about the homes and about our own directory, except for secrets, which take most of the time.
 
-    ``agents`` are those of the homes, where the caller has looked for them already.
+    ``agents`` and ``sessions`` are all of the homes, where the caller has just listed them.
     """
     owned = owned_agents(homes) if agents is None else agents
+    by_project: dict[Path, list[SessionFile]] = {}
+    for log in sorted(sessions or (), key=lambda log: log.path.name):
+        by_project.setdefault(log.path.parent, []).append(log)
+    listed: dict[Path, list[SessionFile]] = {}
     for one in homes:
-        yield from _of_home(one, owned)
-    yield from _expiring(homes, data, now)
+        projects = {
+            project: list(one.sessions(project)) if sessions is None else by_project.get(project.path, [])
+            for project in one.projects()
+        }
+        listed[one.root] = [log for found in projects.values() for log in found]
+        yield from _of_home(one, projects, owned)
+    yield from _expiring(homes, data, now, listed)
     yield from _journal(data)
 
 
@@ -69,20 +82,20 @@ def owned_agents(homes: Sequence[ClaudeHome]) -> OwnedAgents:
     }
 
 
-def _of_home(home: ClaudeHome, agents: OwnedAgents) -> Iterator[Finding]:
-    projects = list(home.projects())
-    logs = {project.name: list(home.sessions(project)) for project in projects}
+def _of_home(
+    home: ClaudeHome, logs: Mapping[ProjectDir, list[SessionFile]], agents: OwnedAgents
+) -> Iterator[Finding]:
     known = {str(log.id) for found in logs.values() for log in found}
     cwds: dict[str, None] = {}
-    for project in projects:
-        own = _cwds(logs[project.name])
+    for project, found in logs.items():
+        own = _cwds(found)
         cwds.update(own)
         yield from _collision(project, own)
-        yield from _continued(home, project, own, logs[project.name])
+        yield from _continued(home, project, own, found)
         yield from _agents(agents.get(project.path, ()), known)
     yield from _strays(home, known)
     yield from _settings(home, cwds)
-    yield from _modes(home, projects, logs)
+    yield from _modes(home, logs)
     for problem in home.problems:
         yield _finding("unreadable", f"left out: {problem.reason}", problem.path)
     for one in mirror_problems(home.root):
@@ -109,7 +122,7 @@ def _continued(
 ) -> Iterator[Finding]:
     """The newest log, if ``--continue`` would use it although it is empty and others are not."""
     cwd = next((cwd for cwd in cwds if project_key(cwd) == project.name), None)
-    latest = home.latest_session(cwd) if cwd is not None else None
+    latest = home.latest_session(cwd, {project.path: logs}) if cwd is not None else None
     if latest is None or not latest.empty or latest.file.path.parent != project.path:
         return
     others = [log for log in logs if log.path != latest.file.path and log.size > 0]
@@ -208,9 +221,7 @@ def _is_object(data: bytes) -> bool:
 # ---- modes -----------------------------------------------------------------------------------------------
 
 
-def _modes(
-    home: ClaudeHome, projects: list[ProjectDir], logs: dict[str, list[SessionFile]]
-) -> Iterator[Finding]:
+def _modes(home: ClaudeHome, logs: Mapping[ProjectDir, list[SessionFile]]) -> Iterator[Finding]:
     """What other users may read. A closed directory protects everything below it."""
     if os.name != "posix" or not _is_open(home.root):
         return
@@ -222,9 +233,9 @@ def _modes(
         return
     found = [
         log.path
-        for project in projects
+        for project, own in logs.items()
         if _is_open(project.path)
-        for log in logs[project.name]
+        for log in own
         if _is_open(log.path)
     ]
     if found:
@@ -244,8 +255,10 @@ def _is_open(path: Path) -> bool:
 # --------------------------------------------------------
 
 
-def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> Iterator[Finding]:
-    soon = expiring(homes, data, now, WITHIN_DAYS)
+def _expiring(
+    homes: Sequence[ClaudeHome], data: Path, now: dt.datetime, listed: Mapping[Path, Sequence[SessionFile]]
+) -> Iterator[Finding]:
+    soon = expiring(homes, data, now, WITHIN_DAYS, listed)
     lost = [one for one in soon if not one.is_archived]
     if not soon:
         return

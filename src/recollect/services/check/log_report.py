@@ -1,25 +1,24 @@
-"""What ``check`` says about one log, limited to what a report lists; a document that the index keeps."""
+"""One log read and diagnosed, and what ``check`` lists of it."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
-import recollect
 from recollect.errors import NotFound, StorageError
 from recollect.model.checks import CODES
 from recollect.model.checks.scan import LogIdentity
 from recollect.model.diagnosis import Diagnosis, diagnosed
 from recollect.model.findings import Finding, Severity
+from recollect.services.check.kept_report import LogReport, encoded
 from recollect.services.check.log_source import LIMITS, log_source
 from recollect.services.indexing.file_results import ReadState
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.pool import Run
+from recollect.system.unwatched import unwatched
 
 MOST_OF_A_CODE = 50
 _ONCE = frozenset(
@@ -33,21 +32,6 @@ _ONCE = frozenset(
         "time-order",
     ]
 )
-
-
-class LogReport(Struct, frozen=True):
-    """The findings that are listed; ``more`` counts others, by severity and code. ``damaged`` counts lines."""
-
-    lines: int
-    damaged: int
-    findings: list[Finding]
-    more: list[tuple[Severity, str, int]]
-    state: ReadState | None = None
-
-    @property
-    def errors(self) -> str:
-        """The codes of its errors, separated by blanks."""
-        return " ".join(sorted({one.code for one in self.findings if one.severity is Severity.ERROR}))
 
 
 def reported(diagnosis: Diagnosis) -> LogReport:
@@ -70,6 +54,7 @@ def reported(diagnosis: Diagnosis) -> LogReport:
     return LogReport(diagnosis.scan.lines, diagnosis.scan.damaged, listed, rest)
 
 
+@unwatched()
 def report_of(identity: LogIdentity) -> LogReport:
     """Read a log and diagnose it; one that cannot be read is a finding."""
     try:
@@ -82,24 +67,16 @@ def report_of(identity: LogIdentity) -> LogReport:
         return LogReport(0, 0, [Finding("unreadable", rule.severity, problem.message, rule.fix, *where)], [])
 
 
-def report_job(_: None) -> Run:
-    """A job of ``system.pool``: the report of a log, encoded."""
+def report_job(cache: str | None) -> Run:
+    """A job of ``system.pool``: the reports of some logs, encoded. For none of them the scan engine is made ready in
+    ``cache``: compiling it takes half a second, in which all other processes would wait for the one that scans next.
+    """
 
-    def run(identity: tuple[Any, ...]) -> Iterator[bytes]:
-        yield encoded(report_of(LogIdentity(*identity)))
+    def run(identities: list[tuple[Any, ...]]) -> Iterator[list[bytes]]:
+        if not identities:
+            from recollect.services.secrets.engine import WORTH_COMPILING, engine_ready
+
+            engine_ready(WORTH_COMPILING, None if cache is None else Path(cache))
+        yield [encoded(report_of(LogIdentity(*identity))) for identity in identities]
 
     return run
-
-
-def encoded(report: LogReport) -> bytes:
-    return msgspec.msgpack.encode(report)
-
-
-def decoded(data: bytes) -> LogReport:
-    return msgspec.msgpack.decode(data, type=LogReport)
-
-
-def rules_version() -> str:
-    """Changes with the rules, so that a report of other rules is not taken for one of these."""
-    rules = repr([(code, structs.astuple(rule)) for code, rule in CODES.items()])
-    return f"{recollect.__version__}-{hashlib.sha256(rules.encode()).hexdigest()[:12]}"

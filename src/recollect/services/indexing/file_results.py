@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -17,6 +18,9 @@ from recollect.errors import Busy, RecollectError
 from recollect.index.database import Failure
 from recollect.index.kept_results import KeptResult, keep_results, kept_results
 from recollect.services.indexing.access import OpenIndex, index_path, is_built, open_index
+
+SeenState = tuple[int, int, int, int]
+"""Device, inode, size and modification time of a file, in nanoseconds."""
 
 
 class ReadState(Struct, frozen=True, array_like=True):
@@ -39,21 +43,24 @@ class FileResults:
         self._subject, self._rules, self._opened = subject, rules, opened
         self._new: list[KeptResult] = []
         self._asked: set[str] = set()
-        self._known: dict[str, KeptResult] = {}
+        self._known: dict[str, tuple[Any, ...]] = {}
         if opened is not None and opened.database is not None:
-            self._known = {one.path: one for one in kept_results(opened.database, subject, rules)}
+            self._known = kept_results(opened.database, subject, rules)
 
-    def get(self, path: Path) -> bytes | None:
-        """The result of a file that is still as it was."""
-        known = self._known.get(str(path))
+    def get(self, path: str, seen: SeenState | None = None) -> bytes | None:
+        """The result of a file that is still as it was, or as the caller has just ``seen`` it."""
+        known = self._known.get(path)
         if known is None:
             return None
-        self._asked.add(known.path)
-        try:
-            is_same = ReadState.of(path.stat()) == ReadState(*known[1:5])
-        except OSError:
-            return None
-        return known.result if is_same else None
+        self._asked.add(path)
+        if seen is None or not seen[1]:  # a listing may come without inodes
+            try:
+                now = os.stat(path)  # noqa: PTH116 - no Path for thousands of names
+            except OSError:
+                return None
+            seen = (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns)
+        result: bytes = known[4]
+        return result if known[:4] == seen else None
 
     def add(self, path: Path, state: ReadState, result: bytes, codes: str = "") -> None:
         """Keep a result; ``codes`` are those of errors, separated by blanks."""

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from recollect.errors import NotFound, StorageError
 from recollect.model.json.text import loose_object
+from recollect.model.secrets import scan_engine
 from recollect.model.secrets.documents import SecretHit, hits_in_json, hits_in_text
 from recollect.model.secrets.fingerprint import fingerprint
 from recollect.model.secrets.prefilter import suspects
@@ -35,7 +36,7 @@ _PIECE, _OVERLAP = 4 << 20, 32 << 10
 def secrets_job(setup: tuple[bytes, str]) -> Run:
     """A job of ``system.pool`` that searches some places. No secret leaves the process."""
     key, engine = setup
-    if engine:
+    if engine and scan_engine.engine() is None:  # a copy of the caller has it already
         use_engine(Path(engine))
 
     def run(plain: list[tuple[Any, ...]]) -> Iterator[list[bytes]]:
@@ -58,7 +59,7 @@ def scan_places(
     engine = engine_ready(sum(sizes), cache)
     # Opening a file costs about as much as searching so many bytes of it.
     shares = list(bundles(largest_first(sizes), [size + 20_000 for size in sizes], _BUNDLE))
-    pool = WorkerPool(secrets_job, (key, str(engine or "")), processes=processes)
+    pool = WorkerPool(secrets_job, (key, str(engine or "")), processes=processes, ahead=2, may_fork=True)
     for number, scanned in pool.answers([[tasks[at] for at in share] for share in shares]):
         yield from zip((places[at] for at in shares[number]), scanned, strict=True)
 

@@ -22,6 +22,7 @@ from msgspec import Struct
 from recollect.errors import InvalidId, NotFound, RecollectError
 from recollect.model.ids import EntryId
 from recollect.model.json.text import loose_object
+from recollect.services.indexing.file_results import SeenState
 from recollect.services.session import Session
 from recollect.storage.home import ClaudeHome
 from recollect.storage.home_walk import scan_logs
@@ -37,7 +38,8 @@ _ROLES = {"session": "log", "agent": "agent", "tool-output": "tool-result"}
 class SecretPlace(Struct, frozen=True):
     """A file to search. ``lines`` are JSON line by line, a ``document`` is one JSON text.
 
-    ``role`` is its purpose in the client. With ``only_own`` only lines that name the session count.
+    ``role`` is its purpose in the client. With ``only_own`` only lines that name the session count. ``seen`` is its
+    state where it was listed with it.
     """
 
     path: Path
@@ -47,6 +49,7 @@ class SecretPlace(Struct, frozen=True):
     session: str | None = None
     agent: str | None = None
     only_own: bool = False
+    seen: SeenState | None = None
 
 
 class HomePlaces:
@@ -103,7 +106,9 @@ class HomePlaces:
     def _logs(self) -> Iterator[SecretPlace]:
         for log in scan_logs(self.home.root, self._unreadable):
             shape: PlaceShape = "text" if log.role == "tool-output" else "lines"
-            yield SecretPlace(Path(log.path), _ROLES[log.role], shape, log.size, log.session, log.agent)
+            yield SecretPlace(
+                Path(log.path), _ROLES[log.role], shape, log.size, log.session, log.agent, seen=log[4:]
+            )
             stem = os.path.splitext(log.path)[0]  # noqa: PTH122 - mostly there is no such file, and no path is made
             if log.role == "agent":
                 yield from self._file(f"{stem}.meta.json", "agent", log.session, log.agent)

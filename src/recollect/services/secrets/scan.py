@@ -94,7 +94,7 @@ def _results(
     with file_results("secrets", rules, roots, home.index_cache, is_wanted=home.has_index) as kept:
         unknown: list[SecretPlace] = []
         for place in places:
-            known = None if place.only_own else kept.get(place.path)
+            known = None if place.only_own else kept.get(str(place.path), place.seen)
             if known is None:
                 unknown.append(place)
             else:
