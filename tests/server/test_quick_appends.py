@@ -43,10 +43,15 @@ class Door(protocol.TeamProtocol):
     """Counts what goes to the route."""
 
     routed = 0
+    newest: Door
 
-    def _start(self, cycle: Any) -> None:
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        Door.newest = self
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         Door.routed += 1
-        super()._start(cycle)
+        super()._start_asgi_task(cycle, app)
 
 
 class Caller:
@@ -88,8 +93,10 @@ class Caller:
 
 
 @asynccontextmanager
-async def _connected(made: World) -> AsyncIterator[Caller]:
-    config = uvicorn.Config(made.app, log_config=None, access_log=False, lifespan="off", ws="none")
+async def _connected(made: World, **settings: Any) -> AsyncIterator[Caller]:
+    config = uvicorn.Config(
+        made.app, log_config=None, access_log=False, lifespan="off", ws="none", **settings
+    )
     config.load()
     state = ServerState()
     door = partial(Door, QuickAppends(made.service), config=config, server_state=state, app_state={})
@@ -102,12 +109,17 @@ async def _connected(made: World) -> AsyncIterator[Caller]:
             writer.close()
 
 
-def played(kind: Kind, scene: Callable[[Caller], Awaitable[Result]], limits: ServerLimits = PLENTY) -> Result:
-    """Play a scene with a server that remembers tokens, as it does in earnest."""
+def played(
+    kind: Kind,
+    scene: Callable[[Caller], Awaitable[Result]],
+    limits: ServerLimits = PLENTY,
+    **settings: Any,
+) -> Result:
+    """Play a scene with a server that remembers tokens, as it does in earnest. ``settings``: of uvicorn."""
 
     async def play(made: World) -> Result:
         made.service.doorkeeper = Service(made.database, remember_ms=60_000).doorkeeper
-        async with _connected(made) as caller:
+        async with _connected(made, **settings) as caller:
             return await scene(caller)
 
     return in_world(kind, play, limits)
@@ -370,6 +382,151 @@ def test_an_organisation_that_moved_is_followed_by_the_route(
         return (await caller.put("s1", prompt("there", "u-3"), after(stored))).status, Door.routed
 
     assert played(sqlite, scene) == (200, 1)
+
+
+def test_what_comes_behind_an_append_is_answered_after_it(
+    held: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Appends in pieces of their own, sent before the first is answered; and one of them is for the route."""
+
+    async def scene(caller: Caller) -> tuple[list[tuple[int, int]], int, bool]:
+        stored, found, database = await caller.known("s1"), [], caller.made.database
+        begin = database.begin_append
+
+        def late(ask: Any, waiter: Any) -> bool:
+            asyncio.get_running_loop().call_later(0.2, begin, ask, waiter)
+            return True
+
+        monkeypatch.setattr(database, "begin_append", late)
+        for number in range(4):
+            new = prompt(f"line {number}", f"u-{number + 3}")
+            at = after(stored) if number != 1 else Position(1, bytes(range(32)))
+            caller.writer.write(b"".join(caller.request("s1", new, at)))
+            while not Door.newest.is_begun:
+                await asyncio.sleep(0)
+            stored += b"" if number == 1 else new
+        for _ in range(4):
+            got = await caller.answer()
+            found.append((got.status, got.body["position"]["lines"]))
+        return found, Door.routed, (await caller.made.read("s1")).content == stored
+
+    found, routed, is_stored = played(held, scene)
+    assert found == [(200, 3), (409, 3), (200, 4), (200, 5)]
+    # What came in one piece is the parser's.
+    assert routed == 3
+    assert is_stored
+
+
+_WHOLE = b"GET /healthz HTTP/1.1\r\nHost: team\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begun", "statuses"),
+    [
+        # In the middle of a head, of which a part came together with another request.
+        (_WHOLE + b"\r\n" + _WHOLE + b"X: ", [200, 200]),
+        # In the middle of a body.
+        (b"POST /v1/nothing HTTP/1.1\r\nHost: team\r\nContent-Length: 400\r\n\r\n", [404]),
+    ],
+    ids=["head", "body"],
+)
+def test_a_piece_that_looks_like_an_append_within_another_request_is_none(
+    sqlite: Kind, begun: bytes, statuses: list[int]
+) -> None:
+    """What comes next is a part of that, whatever it looks like."""
+
+    async def scene(caller: Caller) -> tuple[list[int], bool]:
+        stored, found = await caller.known("s1"), []
+        caller.writer.write(begun)
+        await asyncio.sleep(0.05)
+        caller.writer.write(b"".join(caller.request("s1", prompt("inside", "u-3"), after(stored))))
+        for _ in statuses:
+            head = await caller.reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            await caller.reader.readexactly(length)
+            found.append(int(head.split()[1]))
+        return found, (await caller.made.read("s1")).content == stored
+
+    assert played(sqlite, scene) == (statuses, True)
+
+
+def test_a_connection_is_closed_when_nothing_comes_for_a_while_and_not_before(sqlite: Kind) -> None:
+    async def scene(caller: Caller) -> tuple[list[int], bytes]:
+        stored, statuses = await caller.known("s1"), []
+        for number in range(4):
+            new = prompt(f"line {number}", f"u-{number + 3}")
+            statuses.append((await caller.put("s1", new, after(stored))).status)
+            stored += new
+            await asyncio.sleep(0.6)
+        return statuses, await caller.reader.read()
+
+    assert played(sqlite, scene, timeout_keep_alive=1) == ([200] * 4, b"")
+
+
+@pytest.mark.parametrize(("at", "status"), [(None, 200), (Position(1, bytes(range(32))), 409)])
+def test_when_the_server_ends_an_append_is_answered_and_the_connection_closed(
+    held: Kind, at: Position | None, status: int
+) -> None:
+    """Whether it was stored, or is the route's to refuse."""
+
+    async def scene(caller: Caller) -> tuple[int, str, bytes, int]:
+        stored = await caller.known("s1")
+        caller.writer.write(b"".join(caller.request("s1", prompt("last", "u-3"), at or after(stored))))
+        while not Door.newest.is_begun:
+            await asyncio.sleep(0)
+        Door.newest.shutdown()
+        got = await caller.answer()
+        return got.status, got.headers.get("connection", ""), await caller.reader.read(), Door.routed
+
+    assert played(held, scene) == (status, "close", b"", int(at is not None))
+
+
+def test_a_server_that_ends_leaves_the_beginning_of_a_request_to_the_route(sqlite: Kind) -> None:
+    """Which answers it once the rest has come, and closes the connection."""
+
+    async def scene(caller: Caller) -> tuple[int, str, int]:
+        stored = await caller.known("s1")
+        head, body = caller.request("s1", prompt("late", "u-3"), after(stored))
+        caller.writer.write(head + body[:5])
+        await asyncio.sleep(0.05)
+        Door.newest.shutdown()
+        caller.writer.write(body[5:])
+        got = await caller.answer()
+        return got.status, got.headers["connection"], Door.routed
+
+    assert played(sqlite, scene) == (200, "close", 1)
+
+
+def test_what_the_log_does_not_take_of_a_client_that_is_gone_is_counted_once(held: Kind) -> None:
+    async def scene(caller: Caller) -> tuple[list[int], int]:
+        made, log = caller.made, io.BytesIO()
+        await caller.known("s1")
+        made.service.notes.log = RequestLog(log)
+        wrong = Position(1, bytes(range(32)))
+        caller.writer.write(b"".join(caller.request("s1", prompt("gone", "u-3"), wrong)))
+        while not Door.newest.is_begun:
+            await asyncio.sleep(0)
+        Door.newest.transport.abort()
+        for _ in range(500):
+            if not made.service.metrics.value("in_flight"):
+                break
+            await asyncio.sleep(0.02)
+        made.service.notes.log.flush()
+        told = [json.loads(text)["status"] for text in log.getvalue().splitlines()]
+        return told, made.service.metrics.value("in_flight")
+
+    assert played(held, scene) == ([400], 0)
+
+
+def test_a_server_with_too_many_connections_refuses_appends_too(sqlite: Kind) -> None:
+    async def scene(caller: Caller) -> tuple[int, int]:
+        stored = await caller.known("s1")
+        Door.newest.limit_concurrency = 1
+        caller.writer.write(b"".join(caller.request("s1", prompt("one", "u-3"), after(stored))))
+        head = await caller.reader.readuntil(b"\r\n\r\n")
+        return int(head.split()[1]), Door.routed
+
+    assert played(sqlite, scene) == (503, 1)
 
 
 def test_requests_that_are_traced_go_through_the_application(

@@ -8,8 +8,7 @@ position. Nothing is refused here: what is unusual in any way, and what does not
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from recollect.errors import UsageError
 from recollect.server.bodies import SMALL, read_small
@@ -22,22 +21,33 @@ from recollect.server.routes.log import (
     LAST_UUID_HEADER,
     POSITION_HEADER,
     ROUTE,
-    appended_to,
     check_depth,
     check_lines,
     described,
     stored,
 )
 from recollect.server.service import Service, checked_session
+from recollect.server.small_requests import SmallRequest
 from recollect.server.tenancy import WRITE, Caller, for_programs
 from recollect.sync.wire import ORGANIZATION, Head, Position
 
 # What a request that is handed over brings along: its note, the token that was admitted, and why its append failed.
 NOTE, TOKEN, PROBLEM = "recollect.note", "recollect.token", "recollect.problem"
 _UNUSUAL = frozenset((LAST_UUID_HEADER, ORGANIZATION.lower().encode()))
-_OK = b"HTTP/1.1 200 OK\r\n"
 _log = logging.getLogger("recollect.server")
-Cycle = Any  # one request and its answer, of uvicorn
+
+
+class Connection(Protocol):
+    """Where a request came from."""
+
+    def answer(self, headers: bytes, body: bytes) -> None:
+        """With 200, and these headers beside those of every answer."""
+
+    def hand_over(self, data: bytes, brought: dict[str, Any]) -> bool:
+        """Give the bytes of the request to the route, with what it brings along; False where the client is gone."""
+
+    def break_off(self) -> None:
+        """Close it without an answer."""
 
 
 class QuickAppends:
@@ -46,39 +56,36 @@ class QuickAppends:
     def __init__(self, service: Service) -> None:
         self.service = service
 
-    def begin(self, cycle: Cycle, hand_over: Callable[[Cycle], None]) -> bool:
+    def begin(self, connection: Connection, request: SmallRequest, data: bytes) -> bool:
         """False, and nothing was done, where the request is for the route. Otherwise it is answered after the commit, or
-        handed over to the route then."""
-        if cycle.more_body or cycle.flow.write_paused:
-            return False
+        handed over to the route then. ``data``: the whole request."""
         try:
-            found = self._checked(cycle.scope, bytes(cycle.body))
+            found = self._checked(request, data[request.begin :])
             if found is None:
                 return False
             ask, caller = found
-            begun = _BegunAppend(self.service, cycle, ask, hand_over)
+            begun = _BegunAppend(self.service, connection, data, ask)
             if self.service.rates.wait(caller.token.id) or not self.service.database.begin_append(ask, begun):
                 return False
         except (RequestRefused, UsageError, Unavailable):
             return False
-        cycle.scope[TOKEN] = caller.token.id
         begun.note = self.service.notes.begin()
         return True
 
-    def _checked(self, scope: dict[str, Any], raw: bytes) -> tuple[AppendRequest, Caller] | None:
+    def _checked(self, request: SmallRequest, raw: bytes) -> tuple[AppendRequest, Caller] | None:
         """What is asked for, and by whom; None or an error where the route has to look at it."""
-        service, headers = self.service, dict(scope["headers"])
-        text, position = appended_to(scope), headers.get(POSITION_HEADER)
-        if text is None or position is None or scope["query_string"] or not _UNUSUAL.isdisjoint(headers):
+        service, headers = self.service, request.headers
+        position = headers.get(POSITION_HEADER)
+        if position is None or not _UNUSUAL.isdisjoint(headers):
             return None
         caller = service.doorkeeper.remembered(for_programs(headers.get(b"authorization")))
         if caller is None or not caller.may(WRITE):
             return None
-        org, session = caller.org.id, checked_session(text)
+        org, session = caller.org.id, checked_session(request.session)
         if service.creators.get((org, session)) != caller.user.id:
             return None
         packed = headers.get(b"content-encoding")
-        data = read_small(raw, None if packed is None else str(packed, "latin-1"), service.limits)
+        data = raw if packed is None else read_small(raw, str(packed, "latin-1"), service.limits)
         if data is None or len(data) >= SMALL:
             return None
         check_lines(data, service.limits)
@@ -91,14 +98,12 @@ class QuickAppends:
 class _BegunAppend:
     """Waits for the commit of one append."""
 
-    __slots__ = ("_ask", "_cycle", "_hand_over", "_service", "note")
+    __slots__ = ("_ask", "_connection", "_data", "_service", "note")
 
     note: RequestNote
 
-    def __init__(
-        self, service: Service, cycle: Cycle, ask: AppendRequest, hand_over: Callable[[Cycle], None]
-    ) -> None:
-        self._service, self._cycle, self._ask, self._hand_over = service, cycle, ask, hand_over
+    def __init__(self, service: Service, connection: Connection, data: bytes, ask: AppendRequest) -> None:
+        self._service, self._connection, self._data, self._ask = service, connection, data, ask
 
     def done(self) -> bool:
         return False
@@ -111,31 +116,23 @@ class _BegunAppend:
                 self._answer(moved)
         except Exception:  # noqa: BLE001 - others of the same commit wait for their answers
             _log.exception("answer")
-            self._cycle.transport.close()
+            self._connection.break_off()
 
     def set_exception(self, problem: BaseException) -> None:
         # Which cluster has the organisation now is found out by the route.
         self._to_the_route(None if isinstance(problem, OrgElsewhere) else problem)
 
     def _to_the_route(self, problem: BaseException | None) -> None:
-        self._cycle.scope |= {NOTE: self.note, PROBLEM: problem}
-        self._hand_over(self._cycle)
+        token = self._ask.author.token
+        if not self._connection.hand_over(self._data, {NOTE: self.note, TOKEN: token, PROBLEM: problem}):
+            # As the route has it where it finds no one: the rest of the body did not come.
+            self.note.route, self.note.status = ROUTE, 400 if problem is None else 503
+            self._service.notes.end(self.note, "PUT", token)
 
     def _answer(self, moved: Moved) -> None:
-        after, note, cycle = self._ask.prepared.after, self.note, self._cycle
+        after, note = self._ask.prepared.after, self.note
         note.route = ROUTE
         response = stored(self._service, self._ask, Head(after.lines, moved[0], after.hash.hex(), moved[1]))
-        headers = [*cycle.default_headers, *note.headers(response)]
-        self._service.notes.end(note, "PUT", cycle.scope[TOKEN])
-        if cycle.disconnected or cycle.transport.is_closing():
-            return
-        if not cycle.keep_alive:
-            headers.append((b"connection", b"close"))
-        lines = [b"%b: %b\r\n" % header for header in headers]
-        cycle.transport.write(b"".join((_OK, *lines, b"\r\n", response.body)))
-        # As uvicorn ends an answer: the connection is closed, or the next request may begin.
-        cycle.response_started = cycle.response_complete = True
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            cycle.transport.close()
-        cycle.on_response()
+        headers = b"".join([b"%b: %b\r\n" % header for header in note.headers(response)])
+        self._service.notes.end(note, "PUT", self._ask.author.token)
+        self._connection.answer(headers, bytes(response.body))

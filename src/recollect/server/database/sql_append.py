@@ -76,12 +76,21 @@ class SessionUpdate(NamedTuple):
 def session_update(ask: AppendRequest) -> SessionUpdate:
     """The session's new title and times, from its own log only: a sub-agent's log does not change them."""
     new, told = ask.prepared, ask.description
-    said = told.project, told.repository, told.machine
     if ask.key:
-        return SessionUpdate(*(None,) * 8, *said)
-    times = new.first_at, new.last_at
-    titles = new.custom_title, new.ai_title, new.last_prompt, new.first_prompt
-    return SessionUpdate(*times, new.cwd, new.branch, *titles, *said)
+        return SessionUpdate(*(None,) * 8, told.project, told.repository, told.machine)
+    return SessionUpdate(
+        new.first_at,
+        new.last_at,
+        new.cwd,
+        new.branch,
+        new.custom_title,
+        new.ai_title,
+        new.last_prompt,
+        new.first_prompt,
+        told.project,
+        told.repository,
+        told.machine,
+    )
 
 
 def packed(data: bytes) -> tuple[int, bytes]:
