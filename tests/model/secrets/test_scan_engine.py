@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,6 +186,35 @@ def test_a_line_break_anywhere_in_the_first_letters_hides_nothing(indent: str) -
 
     assert {lines[line] for line in without - named if hits_in_json(line)} <= KNOWN_BY_A_MARK
     assert len(named) > len(SAMPLES) * (15 if not indent else 5)
+
+
+LETTER = rb"[0-9A-Za-z+/]"
+# The first letters of text in base64 in one expression, each end of which is named.
+WHOLE = re.compile(
+    rb"(?:^|[^0-9A-Za-z+/]|\\[nrt])\+?"
+    rb"(?:[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589]%s){6}%s{3}" % (LETTER, LETTER)
+)
+PIECES = st.one_of(
+    st.binary(min_size=12, max_size=60).map(base64.b64encode),
+    st.text("abcXYZ 019:=", min_size=12, max_size=60).map(lambda text: base64.b64encode(text.encode())),
+    st.sampled_from(
+        [b"+", b"n", b"r", b"/", b"\\", b"\\n", b"\\r\\n", b"\\t+", b"\n", b'"', b" ", b"=", b"\xc3"]
+    ),
+)
+
+
+@pytest.mark.usefixtures("used")
+@settings(
+    max_examples=400 * ROUNDS, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(PIECES, max_size=12).map(b"".join))
+def test_every_beginning_of_text_in_base64_is_named(block: bytes) -> None:
+    """Each run of letters, alone, behind another, behind an escape and behind the mark of a patch."""
+    starts = (WHOLE.match(block, at) for at in range(len(block)))
+    engine = scan_engine.engine()
+
+    assert engine is not None
+    assert sorted({found.end() for found in starts if found}) == engine.matches(block).base64
 
 
 @pytest.mark.usefixtures("used")

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from recollect.model.secrets.base64_runs import LONG_RUN, TEXT
 from recollect.model.secrets.patterns import NAMED, SHAPES, TOKENS
 
 # Bytes to examine before and behind the end of a match.
@@ -21,7 +22,7 @@ KEY_BEHIND = 13_000
 
 
 class Needle(NamedTuple):
-    """An expression. ``behind``: how much is examined; ``is_base64``: only that the run decodes to a secret.
+    """An expression. ``behind``: how much is examined.
 
     ``is_colour``: that the block has colours, which is said once. ``is_rare``: what it stands for is known by a rare
     word, and not by a long one.
@@ -29,7 +30,6 @@ class Needle(NamedTuple):
 
     expression: bytes
     behind: int = BEHIND
-    is_base64: bool = False
     is_colour: bool = False
     is_rare: bool = False
 
@@ -43,8 +43,6 @@ _BESIDE = rb"[\\\"'` \]]"
 _GLUE = rb"(?:[\\\"'`\s\]:=>,]|\\[nrt]|value|%[23][0-9A-Fa-f])+"
 _SHORT, _NEAR = 4, 6
 _LONG_WORD = 14  # of 16 letters: the escape before it may have taken two
-# Letters of base64 whose bytes are ASCII: the second and third of four; the first is A to f, the last any.
-_SECOND, _THIRD = b"[A-HQ-Xg-nw-z0-3]", b"[ABEFIJMNQRUVYZcdghklopstwx014589]"
 
 
 def needles() -> list[Needle]:
@@ -56,7 +54,8 @@ def needles() -> list[Needle]:
 
 def digest() -> str:
     """Changes whenever a pattern or an expression does."""
-    return hashlib.sha256(repr((TOKENS, NAMED, SHAPES, needles())).encode()).hexdigest()[:16]
+    all_of_it = (TOKENS, NAMED, SHAPES, needles(), LONG_RUN, TEXT.pattern)
+    return hashlib.sha256(repr(all_of_it).encode()).hexdigest()[:16]
 
 
 def _tokens() -> Iterator[bytes]:
@@ -130,11 +129,8 @@ def _rare_words() -> Iterator[bytes]:
 
 
 def _others() -> Iterator[Needle]:
-    """Private keys, text in base64, colours."""
+    """Private keys, colours."""
     yield Needle(rb"(?i)private key", KEY_BEHIND, is_rare=True)
-    letter = rb"[0-9A-Za-z+/]"
-    group = rb"[A-Za-f]%s%s%s" % (_SECOND, _THIRD, letter)
-    yield Needle(rb"(?:^|[^0-9A-Za-z+/]|\\[nrt])\+?(?:%s){6}%s{3}" % (group, letter), BEHIND, is_base64=True)
     # The brackets of colours, as the prefilter looks for them.
     colour = rb"(?:1[bB]|\x1b|\\e|033|\^\[)\[|\[[0-9]{1,3}(?:[;:][0-9]{1,3}){0,8}m|[bBe3\x1b]\][0-9]{1,4};"
     yield Needle(colour, is_colour=True)

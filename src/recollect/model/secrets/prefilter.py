@@ -20,6 +20,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import unquote_to_bytes
 
+from recollect.model.secrets.base64_runs import LONG_BASE64
 from recollect.model.secrets.patterns import NAMED, TOKENS
 from recollect.model.secrets.scan_engine import WORTH_A_SCAN, ScanWindow, engine
 from recollect.model.secrets.views import TERMINAL_CODE
@@ -38,8 +39,8 @@ _WORDS = _mask(b"_-")
 _BASE64 = _mask(b"+/")
 _WORDS_AND_BASE64 = _mask(b"_-+/")
 _NAME = _mask(b"_.-")
-_LONG_WORD, _LONG_BASE64 = 16, 27
-_A_LONG_WORD, _A_LONG_BASE64 = _LETTER * _LONG_WORD, _LETTER * _LONG_BASE64
+_LONG_WORD = 16
+_A_LONG_WORD, _A_LONG_BASE64 = _LETTER * _LONG_WORD, _LETTER * LONG_BASE64
 
 
 # Called with the span of a possible secret; returns where to continue.
@@ -137,7 +138,7 @@ def _look_in_window(block: bytes, window: ScanWindow, note: _Note) -> int:
 
 def _look_in_base64(block: bytes, end: int, note: _Note) -> int:
     """Examine the run of base64 whose first letters end here; returns where to continue."""
-    start = max(end - _LONG_BASE64 - 1, 0)
+    start = max(end - LONG_BASE64 - 1, 0)
     start += block[start:end].translate(_BASE64).rfind(_OTHER) + 1
     start += block[start - 1 : start] == b"\\" and block[start : start + 1] in (b"n", b"r", b"t")
     run = _WRAPPED.match(block, start)
@@ -428,7 +429,7 @@ def _each_base64(block: bytes, note: _Note, look: Callable[[bytes, int, int], tu
     mask = block.translate(_BASE64)
     place = mask.find(_A_LONG_BASE64)
     while place >= 0:
-        end = mask.find(_OTHER, place + _LONG_BASE64)
+        end = mask.find(_OTHER, place + LONG_BASE64)
         end = len(block) if end < 0 else end
         # The first letter may be that of an escape.
         place += block[place - 1 : place] == b"\\" and block[place] in b"nrt"

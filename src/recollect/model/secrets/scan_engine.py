@@ -7,8 +7,10 @@ prefilter works without it and finds the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from recollect.model.secrets.base64_runs import LONG_BASE64, LONG_RUN, ends_of_text
 from recollect.model.secrets.needles import BEFORE, Needle, needles
 
 # Calling the engine costs more than it gains on a shorter text.
@@ -32,12 +34,28 @@ class EngineMatches(NamedTuple):
     has_colours: bool
 
 
-class ScanEngine:
+# Called with the number of an expression and the start and end of a match; the rest is the library's own.
+_OnMatch = Callable[[int, int, int, int, object], None]
+
+
+class _Database:
     """A compiled database, shared by all threads; each has working memory of its own."""
 
     def __init__(self, database: Any) -> None:
         # Working memory that no thread uses at the moment.
         self._database, self._unused = database, list[Any]()
+
+    def scan(self, block: bytes | memoryview, note: _OnMatch) -> None:
+        memory = self._unused.pop() if self._unused else _library().Scratch(self._database)
+        self._database.scan(block, match_event_handler=note, scratch=memory)
+        self._unused.append(memory)
+
+
+class ScanEngine:
+    """All needles, and runs of base64."""
+
+    def __init__(self, database: Any, runs: Any) -> None:
+        self._database, self._runs = _Database(database), _Database(runs)
         self._needles: list[Needle] = needles()
 
     def matches(self, block: bytes) -> EngineMatches:
@@ -46,21 +64,26 @@ class ScanEngine:
         def note(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
             found.append((end, number))
 
-        memory = self._unused.pop() if self._unused else _library().Scratch(self._database)
-        self._database.scan(block, match_event_handler=note, scratch=memory)
-        self._unused.append(memory)
+        self._database.scan(block, note)
         windows: list[ScanWindow] = []
-        base64: list[int] = []
         has_colours = False
         for end, number in found:
             needle = self._needles[number]
             if needle.is_colour:
                 has_colours = True
-            elif needle.is_base64:
-                base64.append(end)
             else:
                 _add(windows, end, needle)
-        return EngineMatches(windows, base64, has_colours)
+        return EngineMatches(windows, ends_of_text(block, self._first_run), has_colours)
+
+    def _first_run(self, block: memoryview) -> int | None:
+        found: list[int] = []
+
+        def note(_number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            found.append(end)
+
+        if len(block) >= LONG_BASE64:
+            self._runs.scan(block, note)
+        return found[0] if found else None
 
 
 def _add(windows: list[ScanWindow], end: int, needle: Needle) -> None:
@@ -89,7 +112,7 @@ def use(compiled: bytes) -> bool:
     if library is None:
         return False
     try:
-        _engine = ScanEngine(library.loadb(compiled, library.HS_MODE_BLOCK))
+        _engine = ScanEngine(library.loadb(compiled, library.HS_MODE_BLOCK), _run_database(library))
     except (ValueError, library.HyperscanError):
         return False
     return True
@@ -111,6 +134,13 @@ def compiled() -> bytes | None:
         return bytes(library.dumpb(database))
     except library.HyperscanError:
         return None
+
+
+def _run_database(library: Any) -> Any:
+    """One expression compiles in less time than it takes to load."""
+    database = library.Database()
+    database.compile(expressions=[LONG_RUN], ids=[0], flags=[library.HS_FLAG_SINGLEMATCH])
+    return database
 
 
 def version() -> str:
