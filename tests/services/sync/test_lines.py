@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recollect.model.secrets import scan_engine
+from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import redacted_line
 from recollect.services.secrets.fingerprints import Fingerprints
 from recollect.services.sync import lines as outgoing
@@ -73,3 +74,12 @@ def test_a_block_is_sent_as_its_lines_are_one_by_one(
 
     assert b"".join(one.data + b"\n" for one in expected) == secrets.lines(b"".join(lines))
     assert sum(len(one.found) for one in expected) == secrets.replaced
+
+
+def test_a_block_that_is_only_suspect_is_passed_on_without_a_copy(tmp_path: Path) -> None:
+    """What a name gives looks like a secret, and is an example: gigabytes of logs hold little else."""
+    line = json.dumps({"message": {"content": "api_key = AKIAIOSFODNN7EXAMPLE"}}).encode() + b"\n"
+    block = line * 3
+    assert suspects(block)
+
+    assert outgoing.OutgoingSecrets(tmp_path).lines(block) is block

@@ -41,8 +41,12 @@ class OutgoingSecrets:
         pieces: list[bytes] = []
         end = 0
         for start, stop in _suspects(block):
-            pieces += (block[end:start], self._line(block[start:stop]))
-            end = stop
+            line = block[start:stop]
+            clean = self._line(line)
+            # Most are only suspect: nothing is copied for them.
+            if clean != line:
+                pieces += (block[end:start], clean)
+                end = stop
         return b"".join([*pieces, block[end:]]) if pieces else block
 
     def file(self, name: str, data: bytes) -> bytes:
