@@ -59,6 +59,8 @@ def digest() -> str:
 
 
 def _tokens() -> Iterator[bytes]:
+    # Beginnings by what follows them: in one expression, they take the engine less time to compile.
+    starts: dict[bytes, set[bytes]] = {}
     for token in TOKENS:
         body = token.body.encode()
         if token.inside:
@@ -75,8 +77,10 @@ def _tokens() -> Iterator[bytes]:
             # All in one expression: three would take the engine half as long again to compile.
             early = rb"%s{0,3}%s%s" % (letter, _BREAK, letter)
             late = rb"%s{%d}%s*%s%s{%d}" % (letter, _SHORT, _WORD, _BREAK, _WORD, rest)
-            yield rb"%s%s(?:%s|%s|%s)" % (_EDGE, first, whole, early, late)
+            starts.setdefault(rb"%s|%s|%s" % (whole, early, late), set()).add(first)
             yield from _broken(start.encode(), is_known_by_rest="(?<=" in token.hint)
+    for behind, some in starts.items():
+        yield rb"%s(?:%s)(?:%s)" % (_EDGE, b"|".join(sorted(some)), behind)
 
 
 def _first_letters(body: str) -> tuple[bytes, int]:
@@ -104,11 +108,11 @@ def _values() -> Iterator[bytes]:
     words |= {"key", "token", "secret", "credential", "auth", "cookie", "_session"}
     # A name that contains another is matched by that one.
     names = "|".join(sorted(one for one in words if not any(less in one for less in words - {one}))).encode()
-    # Counted repetitions would make this several times as slow.
+    # Counted repetitions would make these slower, and this several times as slow.
     yield rb"(?i)(?:%s)[\w.-]*%s(?:%s{16}|%s+%s%s)" % (names, _GLUE, _VALUE, _VALUE, _BREAK, _VALUE)
     yield rb"(?i)(?:bearer|basic)[\s\\\"'nrt]{1,4}(?:%s{10}|%s{1,9}%s%s)" % (_VALUE, _VALUE, _BREAK, _VALUE)
-    session = rb"(?i)(?:(?:sess|sid)[\w.-]{0,30}|[?&;]sig)="
-    yield rb"%s(?:%s{16}|%s{1,15}%s%s)" % (session, _VALUE, _VALUE, _BREAK, _VALUE)
+    session = rb"(?i)(?:(?:sess|sid)[\w.-]*|[?&;]sig)="
+    yield rb"%s(?:%s{16}|%s+%s%s)" % (session, _VALUE, _VALUE, _BREAK, _VALUE)
     yield rb"_mmk|AZDO|[0-9a-f]{28}-us"
     yield from _broken(b"_mmk", is_known_by_rest=False)
     yield from _broken(b"AZDO", is_known_by_rest=False)
