@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import count, pairwise
 
@@ -79,6 +80,14 @@ def test_white_space_becomes_one_blank() -> None:
     assert Snippet("def find( quasar, ledger):", [(10, 24)]) == snippet(
         text, WordQuery.parse('"quasar ledger"')
     )
+
+
+@given(st.text(st.sampled_from("ab \t\n\r\x0b\x1c\x85\xa0\u2003\u2028\u3000é"), max_size=12))
+def test_white_space_is_what_a_pattern_takes_for_it(text: str) -> None:
+    """Every kind of it, before a mark, between two, behind them and elsewhere."""
+    whole = f"start{text}quasar{text}ledger{text}end"
+
+    assert re.sub(r"\s+", " ", whole) == snippet(whole, WordQuery.parse("quasar ledger")).text
 
 
 def test_the_window_with_the_most_terms_is_shown() -> None:
