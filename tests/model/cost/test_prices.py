@@ -147,6 +147,23 @@ def test_a_price_changes_at_midnight_utc() -> None:
     assert (after,) == PRICES.changes()
 
 
+def test_a_list_that_was_asked_before_answers_as_a_new_one() -> None:
+    """Prices are remembered from one change of the list to the next: of Claude's, or of all, as the model's name says."""
+    models = [name for name, *_ in (*price_table.MODELS, *other_prices.OTHER_MODELS)]
+    changes = sorted({*PRICES.changes(), *PRICES.other_changes})
+    asked = PriceList()
+    wrong = [
+        (model, at)
+        for change in changes
+        for at in (change - 1, change)
+        for model in models
+        if asked.find(model, at, 2) != PriceList().find(model, at, 2)
+    ]
+
+    assert len(changes) > 1
+    assert [] == wrong
+
+
 def test_a_time_that_cannot_be_right_gets_the_first_price() -> None:
     """A clock at 0, or before 1970, costs no more than the price does."""
     long_ago, first = (per_million("claude-opus-4-6", 2, at, PriceList()) for at in (-(10**9), 0))

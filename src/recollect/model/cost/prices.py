@@ -168,17 +168,23 @@ class PriceList:
         # The quarters at which prices of other models may change, and Claude's do not.
         self.other_changes = tuple(sorted(set(OTHER_CHANGES) - starts))
         self._changes = tuple(sorted(starts - {0} | set(OTHER_CHANGES)))
+        # By quarter, how many changes came before it: of Claude's prices, of all.
+        self._claude_periods: dict[int, int] = {}
         self._periods: dict[int, int] = {}
         self._found: dict[tuple[str, int, int], Price | None] = {}
         self._rows: dict[str, tuple[_Row, int] | None] = {}
 
     def find(self, model: str, quarter: int, variant: int) -> Price | None:
         """The price of a model in a quarter of an hour since 1970 (UTC), or None where we know none."""
-        period = self._periods.get(quarter)
+        # Claude's prices seldom change: a report on months asks for few of them.
+        is_claude = CLAUDE_NAME in model
+        periods = self._claude_periods if is_claude else self._periods
+        period = periods.get(quarter)
         if period is None:
-            if len(self._periods) >= _MOST_REMEMBERED:
-                self._periods.clear()
-            period = self._periods[quarter] = sum(start <= quarter for start in self._changes)
+            if len(periods) >= _MOST_REMEMBERED:
+                periods.clear()
+            changes = self._claude_changes if is_claude else self._changes
+            period = periods[quarter] = sum(start <= quarter for start in changes)
         key = (model, period, variant)
         if key not in self._found:
             if len(self._found) >= _MOST_REMEMBERED:  # model names are hostile input too (law 8)

@@ -301,7 +301,9 @@ class CostTally:
     def merge(self, other: CostTally) -> None:
         """Add what came together elsewhere."""
         for name in self._AMOUNTS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            amount = getattr(other, name)
+            if amount:  # most reports fill half of them
+                setattr(self, name, getattr(self, name) + amount)
         self.logs |= other.logs
         self.prices |= other.prices
 
