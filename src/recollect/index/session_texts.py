@@ -116,8 +116,9 @@ class SessionTextQueries(TextQueries):
         self, rows: Sequence[int], only: TextFilter, owners: dict[int, str], start: int
     ) -> Iterator[_WalkedText]:
         """The rows with the session of the copy that was read first, of those that are selected."""
-        own_copies = self._own_copies(rows)
-        known = {row: own for row, own in own_copies.items() if only.fits(own[0] or 0, own[1])}
+        known = self._own_copies(rows)
+        if only != TextFilter():
+            known = {row: own for row, own in known.items() if only.fits(own[0] or 0, own[1])}
         others = [row for row in rows if row not in known]
         # Its first copy is gone or filtered out; another one is not.
         for text in self.texts(others, only) if others else ():
@@ -127,8 +128,9 @@ class SessionTextQueries(TextQueries):
         if missing:
             owners.update(cast("list[tuple[int, str]]", self._db.rows(_SESSIONS, numbers(missing))))
         for place, row in enumerate(rows, start):
-            if row in known:
-                file, at, _ = own = known[row]
+            own = known.get(row)
+            if own is not None:
+                file, at, _ = own
                 yield _WalkedText(
                     place, row, self.time_of(at), message_of(row, own), owners.get(cast("int", file), "")
                 )

@@ -245,9 +245,8 @@ class TextQueries:
 
     def _own_copies(self, rows: Sequence[int]) -> dict[int, _Own]:
         """Log, time and id of the copies that were read first, if they still exist."""
-        return {
-            cast("int", row): cast("_Own", tuple(own)) for row, *own in self._db.rows(_OWN, numbers(rows))
-        }
+        found = cast("list[tuple[int, *_Own]]", self._db.rows(_OWN, numbers(rows)))
+        return {row: (file, at, uuid) for row, file, at, uuid in found}
 
     def texts(self, rows: Sequence[int], only: TextFilter) -> list[TextMatch]:
         """Texts with their copies, in the order of the rows; a row that no longer exists is left out."""

@@ -22,7 +22,6 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
@@ -61,18 +60,14 @@ class NetworkFileSystem(RuntimeWarning):
     """A log is on a network file system, where appends of two machines can overlap (S1)."""
 
 
-class OpenedFile(NamedTuple):
+class OpenedFile:
     """A new descriptor, and whether this call created the file."""
 
-    fd: int
-    created: bool
+    # Not a named tuple: every command loads this, and to make one takes longer than to open the file.
+    __slots__ = ("created", "fd")
 
-
-class FileIdentity(NamedTuple):
-    """Stays the same while a file is open and changes when another file takes its name (S6)."""
-
-    device: int
-    inode: int
+    def __init__(self, fd: int, *, created: bool) -> None:
+        self.fd, self.created = fd, created
 
 
 def next_step(cause: OSError | None, again: str = "append again") -> str:
@@ -187,9 +182,10 @@ def close_quietly(fd: int) -> None:
 # --- looking -----------------------------------------------------------------
 
 
-def identity_of(fd: int) -> FileIdentity:
+def identity_of(fd: int) -> tuple[int, int]:
+    """Device and inode. They stay the same while a file is open; another file that takes its name has others (S6)."""
     found = os.fstat(fd)
-    return FileIdentity(found.st_dev, found.st_ino)
+    return found.st_dev, found.st_ino
 
 
 def identity_at(path: str) -> tuple[int, int] | None:

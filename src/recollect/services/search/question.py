@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from recollect.model.line_views.facts import TEXT_KINDS, LineFacts
 from recollect.model.search import snippet
@@ -20,7 +22,7 @@ OUTPUT_WINDOW = 32 << 20
 _OVERLAP = 1 << 20
 
 
-class SearchQuery(NamedTuple):
+class SearchQuery(Struct, frozen=True):
     """A query. Times are milliseconds since 1970; a message without a time matches no time."""
 
     how: str

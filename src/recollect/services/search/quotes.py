@@ -11,7 +11,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
+
+from msgspec import Struct
 
 from recollect.errors import NotFound, StorageError
 from recollect.model.line_views.facts import LineFacts, facts_of
@@ -24,7 +26,7 @@ _OPEN_AT_ONCE = 32
 _CLEANED, _MARGIN = 64_000, 16_000
 
 
-class MessagePlace(NamedTuple):
+class MessagePlace(Struct, frozen=True):
     """Where a message is. ``uuid`` is the id its line must have, None if it has none.
 
     ``seen`` is the size and time of the log when it was indexed; None if it was just read.
@@ -38,7 +40,7 @@ class MessagePlace(NamedTuple):
     seen: tuple[int, int] | None = None
 
 
-class Quote(NamedTuple):
+class Quote(Struct):
     """A quote: its kind of text, the window, the positions to mark, the branch of the line."""
 
     kind: str
@@ -93,7 +95,8 @@ class QuoteReader:
                     fields = {kind: self._cleaned(text, finder) for kind, text in fields.items()}  # noqa: PLW2901
                 cut = _cut(fields, finder, width)
                 if cut is not None:
-                    return cut._replace(branch=branch)
+                    cut.branch = branch
+                    return cut
         return None
 
     def _texts(

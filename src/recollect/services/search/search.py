@@ -331,7 +331,7 @@ def _loosened(
     finder = request.finder
     if not isinstance(finder, WordQuery) or not finder.is_loosenable:
         return request, nothing
-    question = request.question._replace(is_loose=True)
+    question = structs.replace(request.question, is_loose=True)
     is_ranked = opened.database is not None
     wanted = structs.replace(request, question=question, finder=finder_of(question), rank=is_ranked)
     matches = _matches(wanted, homes, opened, quotes)
@@ -355,7 +355,7 @@ def _hits(
     places = [match.place for match in matches]
     # A search that used up its time may still quote what it found.
     deadline = max(request.deadline, time.monotonic() + _SECONDS_TO_QUOTE)
-    cut = _quoted(places, request.question, width, deadline, quotes)
+    cut = _quoted(places, request, width, deadline, quotes)
     hits = [hit_of(match, quote) for match, quote in zip(matches, cut, strict=True)]
     missing = cut.count(None)
     note = f"{missing} messages could not be quoted: their logs changed, or the time was up"
@@ -369,12 +369,12 @@ def _project_filter(project: str | Path) -> Callable[[str | None], bool]:
 
 
 def _quoted(
-    places: Sequence[MessagePlace], question: SearchQuery, width: int, deadline: float, quotes: QuoteReader
+    places: Sequence[MessagePlace], request: SearchRequest, width: int, deadline: float, quotes: QuoteReader
 ) -> list[Quote | None]:
     """The quotes at some positions; None if the match is gone, or a pattern took too long to find it again."""
+    question = request.question
     if question.how != REGEX or not places:
-        finder = finder_of(question)
-        return [quotes.quote(place, finder, question.kinds, width) for place in places]
+        return [quotes.quote(place, request.finder, question.kinds, width) for place in places]
     from recollect.services.search.text_scan import quoted_by_pattern
 
     return quoted_by_pattern(places, question, width, deadline)
@@ -388,7 +388,7 @@ def _session_hits(
     if not candidates:
         return []
     deadline = max(request.deadline, time.monotonic() + _SECONDS_TO_QUOTE)
-    cut = iter(_quoted([match.place for match in candidates], request.question, width, deadline, quotes))
+    cut = iter(_quoted([match.place for match in candidates], request, width, deadline, quotes))
     found = []
     for one in sessions:
         hits = [hit_of(match, next(cut)) for match in one.candidates]
@@ -409,20 +409,20 @@ def _session_hits(
 
 
 def hit_of(match: SearchMatch, quote: Quote | None) -> SearchHit:
-    kind, text, marks, branch = quote or ("other", "", [], None)
+    quote = quote or Quote("other", "", [])
     origin = match.origin
     return SearchHit(
         origin.session,
         origin.agent,
         match.place.uuid,
-        kind,
+        quote.kind,
         None if match.at is None else iso_time(match.at),
         origin.project,
-        branch or origin.branch,
+        quote.branch or origin.branch,
         origin.title,
         match.place.path,
         match.place.offset,
-        Snippet(text, marks),
+        Snippet(quote.text, quote.marks),
         _resume(origin, is_archived=match.place.path.endswith(PACKED)),
     )
 

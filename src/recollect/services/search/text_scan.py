@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from recollect.errors import Busy
 from recollect.services.search.question import REGEX, SearchQuery
 from recollect.services.search.quotes import MessagePlace, Quote
@@ -44,7 +46,7 @@ def scan(
     is_shared = is_pattern or (cores() > 1 and sum(sizes) >= _WORTH_A_PROCESS)
     pool = WorkerPool(
         search_job,
-        tuple(question),
+        structs.astuple(question),
         processes=cores() if is_shared else 0,
         deadline=deadline,
         is_isolated=is_pattern,
@@ -70,8 +72,8 @@ def quoted_by_pattern(
 ) -> list[Quote | None]:
     """The quotes at some positions, in a process that can be ended; None if the match is gone, or the time was up."""
     found: list[Quote | None] = [None] * len(places)
-    pool = WorkerPool(quotes_job, tuple(question), processes=1, deadline=deadline, is_isolated=True)
-    for number, piece in _collected(pool, [([tuple(place) for place in places], width)])[0]:
+    pool = WorkerPool(quotes_job, structs.astuple(question), processes=1, deadline=deadline, is_isolated=True)
+    for number, piece in _collected(pool, [([structs.astuple(place) for place in places], width)])[0]:
         found[number] = Quote(*piece)
     return found
 

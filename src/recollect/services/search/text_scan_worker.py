@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from recollect.errors import NotFound, StorageError
 from recollect.model.damage import Line
 from recollect.model.line_views.facts import LineFacts, facts_of
@@ -199,6 +201,6 @@ def quotes_job(plain: tuple[Any, ...]) -> Run:
             for number, place in enumerate(places):
                 quote = quotes.quote(MessagePlace(*place), finder, question.kinds, width)
                 if quote is not None:
-                    yield number, tuple(quote)
+                    yield number, structs.astuple(quote)
 
     return run
