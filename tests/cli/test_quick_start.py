@@ -75,6 +75,20 @@ def test_little_is_imported(command: list[str], is_new: bool, log: Path) -> None
     assert "[]" == printed(program)
 
 
+@pytest.mark.parametrize("command", [["cost", "--json"], ["search", "words"], ["list"]])
+def test_an_answer_needs_no_library_that_few_ask_for(command: list[str], log: Path) -> None:
+    """Tables of characters, compression, merging of several words: each takes longer to load than its part takes."""
+    names = ("heapq", "math", "unicodedata", "zlib")
+    program = (
+        "import sys\n"
+        "from recollect.cli.main import main\n"
+        f"main({command})\n"
+        f"print([name for name in {names} if name in sys.modules])"
+    )
+
+    assert "[]" == printed(program)
+
+
 @pytest.mark.parametrize("command", [["cost", "--json"], ["search", "words"]])
 def test_a_new_line_is_indexed_without_what_a_list_asks(command: list[str], log: Path) -> None:
     with log.open("ab") as end:
@@ -140,6 +154,25 @@ def test_a_stand_in_gives_way_to_the_module_itself() -> None:
     )
 
     assert "{'type': 'integer'} ::1file:///a%20bC:\\a\\bd ::1 4 b'\\x01'" == printed(program)
+
+
+def test_times_are_those_of_the_module_itself() -> None:
+    """What stands for ``datetime`` has its classes: a time may come from either, and the rest of it is loaded when asked for."""
+    program = (
+        "from recollect.cli import quick_start\n"
+        "import datetime as before\n"
+        "import msgspec, pickle, sys\n"
+        "at = msgspec.json.decode(b'\"2026-11-15T12:00:00Z\"', type=before.datetime)\n"
+        "copied = pickle.loads(pickle.dumps(at))\n"
+        "names = before.__name__, 'math' in sys.modules\n"
+        "missing = hasattr(before, 'nothing')\n"
+        "del sys.modules['datetime']\n"
+        "import datetime as after\n"
+        "same = [getattr(before, name) is getattr(after, name) for name in after.__all__ if name.islower()]\n"
+        "print(at.isoformat(), copied == at, names, missing, all(same), before.sys is sys)"
+    )
+
+    assert "2026-11-15T12:00:00+00:00 True ('datetime', False) False True True" == printed(program)
 
 
 def test_annotations_are_compiled_when_they_are_evaluated() -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+import zlib
 from pathlib import Path
 
 import apsw
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from recollect.index import cost_queries
 from recollect.index.database import IndexDatabase, is_about_the_place, is_busy, is_full
+from recollect.index.location import index_file
 from recollect.index.response_queries import counted_responses
 from recollect.index.schema import TABLES, VERSION
 
@@ -18,6 +22,16 @@ from recollect.index.schema import TABLES, VERSION
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "index.sqlite"
+
+
+@given(st.lists(st.text(min_size=1).filter(lambda name: "\0" not in name), min_size=1))
+def test_an_index_is_named_after_its_homes(names: list[str]) -> None:
+    """By the checksum that versions before this one took from zlib, so that they find the same file."""
+    homes = [f"/srv/{name}" for name in names]
+    real = "\0".join(sorted(map(os.path.realpath, homes)))
+    checksum = zlib.crc32(real.encode("utf-8", "surrogateescape"))
+
+    assert f"/cache/index-v{VERSION}-{checksum:08x}.sqlite" == index_file(homes, "/cache")
 
 
 def test_a_new_file_has_all_tables_and_its_version(path: Path) -> None:

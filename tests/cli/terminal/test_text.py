@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
+from unicodedata import category, east_asian_width
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.cli.terminal.text import ago, counted, padded, shortened, size, visible, visible_lines, width
+from recollect.cli.terminal.text import (
+    ago,
+    columns_of,
+    counted,
+    padded,
+    shortened,
+    size,
+    visible,
+    visible_lines,
+    width,
+)
 
 NOW = dt.datetime(2026, 11, 15, 12, tzinfo=dt.UTC)
 
@@ -30,6 +41,32 @@ NOW = dt.datetime(2026, 11, 15, 12, tzinfo=dt.UTC)
 def test_what_would_drive_a_terminal_is_shown_instead(hostile: str, shown: str) -> None:
     """Escape sequences, overrides and invisible characters become visible text."""
     assert shown == visible(hostile)
+
+
+def test_every_character_is_shown_or_escaped_by_its_category() -> None:
+    """Also one that Python calls unprintable and a terminal does not mind, such as a blank of another width."""
+    hidden = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+    wrong = [
+        code
+        for code in range(0x110000)
+        if chr(code) not in "\t\n" and (visible(chr(code)) == chr(code)) == (category(chr(code)) in hidden)
+    ]
+
+    assert [] == wrong
+
+
+def test_columns_follow_the_tables_of_unicode() -> None:
+    """Marks take none, wide characters two, all others one."""
+    marks = [chr(code) for code in range(0x300, 0x3000) if category(chr(code)) in ("Mn", "Me")]
+    plain = [
+        chr(code)
+        for code in (*range(0x20, 0x300), *range(0x2000, 0x2100))
+        if category(chr(code)) not in ("Mn", "Me") and east_asian_width(chr(code)) not in "WF"
+    ]
+
+    assert {0} == {columns_of(mark) for mark in marks}
+    assert {1} == {columns_of(character) for character in plain}
+    assert [2, 2, 1] == [columns_of(character) for character in "天😀…"]
 
 
 @given(st.text())

@@ -8,7 +8,7 @@ survive, and only if the caller asks for more than one line.
 from __future__ import annotations
 
 import datetime as dt
-import unicodedata
+import functools
 from collections.abc import Iterable
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
@@ -25,10 +25,12 @@ def visible_lines(text: str) -> str:
 
 
 def _shown(character: str) -> str:
-    if character == "\n":
+    if character in "\n\t":
         return " "
-    if character == "\t":
-        return " "
+    if character.isprintable():
+        return character
+    import unicodedata  # what is printable needs no table; this may still be a space of another width
+
     if unicodedata.category(character) not in _INVISIBLE:
         return character
     code = ord(character)
@@ -42,11 +44,14 @@ def width(text: str) -> int:
     return sum(map(columns_of, text))
 
 
+@functools.lru_cache(maxsize=4096)
 def columns_of(character: str) -> int:
     """Columns of one character: marks take none, Chinese characters and most emoji two."""
     code = ord(character)
-    if code < 0x300:
+    if code < 0x300 or 0x2010 <= code <= 0x2027:  # letters of Europe; dashes, quotes, the ellipsis
         return 1
+    import unicodedata  # most commands ask for no such character
+
     if unicodedata.category(character) in ("Mn", "Me"):
         # A selector turns a narrow sign into an emoji of two columns.
         return 1 if code == 0xFE0F else 0

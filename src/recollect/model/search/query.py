@@ -19,7 +19,6 @@ Regular expressions have no time limit; Python has none.
 
 from __future__ import annotations
 
-import heapq
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -102,6 +101,10 @@ class WordQuery:
 
     def places(self, text: str) -> Iterator[WordPlace]:
         """The positions of its terms in ``text``, from left to right; they may overlap."""
+        if len(self.terms) == 1:
+            return _numbered(0, self.terms[0].places(text))
+        import heapq  # most queries are one word or one phrase
+
         return heapq.merge(*(_numbered(which, term.places(text)) for which, term in enumerate(self.terms)))
 
 
