@@ -301,6 +301,32 @@ def test_ctrl_c_is_for_the_caller(tmp_path: Path) -> None:
     assert (1, True) == (said.count("Traceback"), said.rstrip().endswith("KeyboardInterrupt"))
 
 
+@linux
+def test_ctrl_c_while_a_copy_is_made_is_for_the_caller() -> None:
+    """A copy that is not yet at work does not go the caller's way out: the caller's messages would come twice."""
+    program = (
+        "import os, signal\n"
+        "from recollect.system.pool import WorkerPool\n"
+        "from tests.system.pool_jobs import counting\n"
+        "made = os.fork\n"
+        "def interrupted():\n"
+        "    number = made()\n"
+        "    if number == 0:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return number\n"
+        "os.fork = interrupted\n"
+        "try:\n"
+        "    print(sorted(WorkerPool(counting, 5, processes=1, may_fork=True).answers([1, 1])))\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=SOON
+    )
+
+    assert ("[(0, 5), (1, 5)]\n", "") == (done.stdout, done.stderr)
+
+
 # --- order and messages ------------------------------------------------------------------------------------
 
 

@@ -41,6 +41,15 @@ def forked() -> ForkedWorker | None:
     """A copy of this process that does the tasks of a pool; None where none can be made safely."""
     if not _has_one_thread():
         return None
+    # Ctrl-C waits: a copy that is not yet at work would go the caller's way out as well.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return _forked()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _forked() -> ForkedWorker | None:
     tasks, to_worker = os.pipe()
     from_worker, answers = os.pipe()
     try:

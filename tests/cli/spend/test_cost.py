@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -439,6 +442,39 @@ def test_nothing_heavy_is_imported(home: Path, own_home: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert "[]" == done.stderr.strip()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process is copied where the system counts its threads")
+@pytest.mark.parametrize("is_for_all", [True, False], ids=["the group", "the command alone"])
+def test_ctrl_c_while_two_processes_read(own_home: Path, tmp_path: Path, is_for_all: bool) -> None:
+    """Exit code 130, one line that says so, and no process is left."""
+    for session in "abcdefghijkl":
+        write(own_home / ".claude", session, answer(session, "2026-11-14T10:00:00.000Z"))
+    program = (
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from recollect.cli import main\n"
+        "from recollect.services.cost import scan, scan_worker\n"
+        "def slow(*_):\n"
+        "    Path(sys.argv[1], str(os.getpid())).touch()\n"
+        "    time.sleep(600)\n"
+        "scan_worker.read, scan.cores, scan._BUNDLE, scan._WORTH_A_PROCESS = slow, lambda: 2, 1, 1\n"
+        "sys.exit(main.main(['cost', '--no-index']))\n"
+    )
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, marks], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 30
+    while len(found := [int(mark.name) for mark in marks.iterdir()]) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    (os.killpg if is_for_all else os.kill)(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+
+    assert process.pid in found
+    assert (130, "recollect: interrupted\n") == (process.returncode, said)
+    assert not any(Path(f"/proc/{number}").exists() for number in found)
 
 
 @pytest.mark.parametrize(("length", "key"), [("1d", "today"), ("7d", "last_7_days"), ("30d", "last_30_days")])
