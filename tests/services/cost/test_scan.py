@@ -96,6 +96,20 @@ def test_logs_say_the_same_of_themselves(shared: Path, tmp_path: Path) -> None:
 # --- processes --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "sizes", [[], [5], [3_000_000] * 9, [1 << 28, 7, 9_000, *range(1, 40_000_000, 1_999_999)]]
+)
+def test_every_log_is_in_one_bundle_and_the_last_are_small(
+    monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+) -> None:
+    """Whoever is done first waits for little: what another process has been given already."""
+    monkeypatch.setattr(scanning, "_BUNDLE", 4 << 20)
+    shares = scanning._shares(sizes)
+
+    assert sorted(at for share in shares for at in share) == [*range(len(sizes))]
+    assert all(len(share) == 1 or sum(sizes[at] for at in share[:-1]) < 1 << 19 for share in shares[-4:])
+
+
 @pytest.mark.parametrize("processes", [2, 3, "more than logs"])
 def test_any_number_of_processes_finds_the_same(made: Made, processes: int | str) -> None:
     """More of them than logs, too."""

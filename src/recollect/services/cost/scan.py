@@ -40,9 +40,10 @@ from recollect.system.unwatched import unwatched
 
 # Below this, starting another process takes longer than reading here.
 _WORTH_A_PROCESS = 24 << 20
-# What a process is given at once: enough that handing it out costs next to nothing, little enough that all are
-# done at about the same time.
+# What a process is given at once: enough that handing it out costs next to nothing. The last ones are an eighth of
+# it, so that all are done at about the same time: a process has some of them before it needs them.
 _BUNDLE = 4 << 20
+_LAST = 4 * _BUNDLE
 
 # Messages, six counts, recorded, unrecorded, lines, and three for what is timed: as ``UsageGroup`` has them.
 _LINES = 9
@@ -129,7 +130,7 @@ def _answers(
     total, done = sum(sizes), 0
     count = min(cores(), 1 + total // _WORTH_A_PROCESS) if processes is None else processes
     # Opening a log costs about as much as reading so many bytes of it.
-    shares = list(bundles(largest_first(sizes), [size + 40_000 for size in sizes], _BUNDLE))
+    shares = _shares([size + 40_000 for size in sizes])
     # All rows are kept until the end, so nothing is gained by holding a worker up.
     pool = WorkerPool(
         usage_job, processes=count - 1, takes_part=True, ahead=4, waiting=len(shares) * 2 + 1, may_fork=True
@@ -143,6 +144,16 @@ def _answers(
         if progress is not None:
             progress(done, total)
     return [answers[at] for at in range(len(tasks))]
+
+
+def _shares(sizes: list[int]) -> list[list[int]]:
+    """The logs in bundles, the largest first."""
+    order, rest = largest_first(sizes), sum(sizes)
+    last = 0
+    while rest > _LAST:
+        rest -= sizes[order[last]]
+        last += 1
+    return [*bundles(order[:last], sizes, _BUNDLE), *bundles(order[last:], sizes, _BUNDLE // 8)]
 
 
 # --- answers ----------------------------------------------------------------------------------------
