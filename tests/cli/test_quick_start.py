@@ -77,8 +77,8 @@ def test_little_is_imported(command: list[str], is_new: bool, log: Path) -> None
 
 @pytest.mark.parametrize("command", [["cost", "--json"], ["search", "words"], ["list"]])
 def test_an_answer_needs_no_library_that_few_ask_for(command: list[str], log: Path) -> None:
-    """Tables of characters, compression, merging of several words: each takes longer to load than its part takes."""
-    names = ("heapq", "math", "unicodedata", "zlib")
+    """Tables of characters, merging of several words: each takes longer to load than its part takes."""
+    names = ("heapq", "math", "unicodedata")
     program = (
         "import sys\n"
         "from recollect.cli.main import main\n"

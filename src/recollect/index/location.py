@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 
 from recollect.index.schema import VERSION
 
@@ -17,18 +18,8 @@ if TYPE_CHECKING:
 def index_file(homes: Iterable[str | os.PathLike[str]], cache: str) -> str:
     """The index of a set of homes, in any order and spelling."""
     names = "\0".join(sorted(os.path.realpath(home) for home in homes))
-    checksum = _crc32(names.encode("utf-8", "surrogateescape"))
+    checksum = zlib.crc32(names.encode("utf-8", "surrogateescape"))
     return os.path.join(cache, f"index-v{VERSION}-{checksum:08x}.sqlite")
-
-
-def _crc32(data: bytes) -> int:
-    """As ``zlib.crc32``. To load that library takes ten times as long as to compute this for a few paths."""
-    rest = 0xFFFFFFFF
-    for byte in data:
-        rest ^= byte
-        for _ in range(8):
-            rest = rest >> 1 ^ (0xEDB88320 if rest & 1 else 0)
-    return rest ^ 0xFFFFFFFF
 
 
 def refreshed_at(index: str) -> float | None:
