@@ -117,7 +117,7 @@ def test_a_short_look_says_how_far_it_got(
     """Without an index, when the time is up the answer names its limits and the command that goes on."""
     make_home(own_home / ".claude")
     monkeypatch.setattr("recollect.cli.look.overview.LOOK_SECONDS", -1.0)
-    monkeypatch.setattr("recollect.services.indexing.at_hand._SOON_INDEXED", 0)
+    monkeypatch.setattr("recollect.services.indexing.first_build._SOON_BUILT", 0)
     main([])
     shown = capsys.readouterr().out
 

@@ -201,9 +201,9 @@ def test_without_an_index_the_lake_is_the_same(
 ) -> None:
     export()
     expected = {name: rows(tmp_path / "lake", name) for name in TABLES}
-    from recollect.services.indexing import at_hand
+    from recollect.services.indexing import first_build
 
-    monkeypatch.setattr(at_hand, "_SOON_INDEXED", 0)
+    monkeypatch.setattr(first_build, "_SOON_BUILT", 0)
     export_lake(Home(root, data=tmp_path / "other"), tmp_path / "bare", data=tmp_path / "other")
 
     assert expected == {name: rows(tmp_path / "bare", name) for name in TABLES}

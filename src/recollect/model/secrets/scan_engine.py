@@ -38,7 +38,7 @@ class EngineMatches(NamedTuple):
 _OnMatch = Callable[[int, int, int, int, object], None]
 
 
-class _Database:
+class _CompiledNeedles:
     """A compiled database, shared by all threads; each has working memory of its own."""
 
     def __init__(self, database: Any) -> None:
@@ -55,7 +55,7 @@ class ScanEngine:
     """All needles, and runs of base64."""
 
     def __init__(self, database: Any, runs: Any) -> None:
-        self._database, self._runs = _Database(database), _Database(runs)
+        self._database, self._runs = _CompiledNeedles(database), _CompiledNeedles(runs)
         self._needles: list[Needle] = needles()
 
     def matches(self, block: bytes) -> EngineMatches:

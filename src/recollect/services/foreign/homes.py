@@ -42,7 +42,7 @@ def home_of(directory: str | Path, data: Path | None = None) -> HomeRoot:
     if root.agent != paths.CLAUDE:
         refresh_mirror(root.path)
         return root
-    if (root.path / "projects").exists():
+    if os.path.exists(root.path / "projects"):  # noqa: PTH110 - never raises
         return root
     left = (_left_of(one, root.path, root.origin, data or data_dir()) for one in paths.AGENTS)
     return next((one for one in left if one is not None), root)
