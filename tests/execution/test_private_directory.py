@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from recollect.execution import private_directory
+from tests.descriptors import open_descriptors
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux")
 
@@ -104,7 +105,7 @@ def test_a_link_inside_a_leftover_is_removed_not_followed(place: Path) -> None:
 
 def test_removing_gives_the_descriptor_back(place: Path) -> None:
     """Neither a directory nor a descriptor is left."""
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     private_directory.make().remove()
 
-    assert ([], before) == (list(place.iterdir()), len(os.listdir("/proc/self/fd")))
+    assert ([], before) == (list(place.iterdir()), open_descriptors())

@@ -17,6 +17,7 @@ from recollect import execution
 from recollect.errors import NoSandbox, NotFound, UsageError
 from recollect.execution import Confinement, RunLimits, backends
 from recollect.execution.process_tree import descendants
+from tests.descriptors import open_descriptors
 
 CYCLES = 1_000 if os.environ.get("RECOLLECT_TORTURE") else 20
 
@@ -325,7 +326,7 @@ def test_many_starts_and_ends_leave_nothing(tmp_path: Path, backend: execution.B
     confinement = Confinement(write=(tmp_path,), backend=backend)
     argv = ["/bin/sh", "-c", f"(setsid sleep {mark} &) ; sleep {mark} & sleep {mark}"]
     execution.run(["true"], cwd=tmp_path, confinement=confinement)
-    descriptors = len(os.listdir("/proc/self/fd"))
+    descriptors = open_descriptors()
     took = []
     for cycle in range(CYCLES):
         began = time.monotonic()
@@ -339,7 +340,7 @@ def test_many_starts_and_ends_leave_nothing(tmp_path: Path, backend: execution.B
     )
 
     assert [] == alive_with(mark)
-    assert descriptors == len(os.listdir("/proc/self/fd"))
+    assert descriptors == open_descriptors()
     assert [] == list(tmp_path.iterdir())
 
 

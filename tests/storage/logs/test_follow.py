@@ -17,6 +17,7 @@ from recollect.model.entry import Entry
 from recollect.storage.logs import follow as follow_module
 from recollect.storage.logs.follow import Followed, Follower, FollowFrom, Reset, follow
 from recollect.storage.logs.reader import LogReader, OpenLog
+from tests.descriptors import open_descriptors
 
 
 def line(number: int) -> bytes:
@@ -283,7 +284,7 @@ def test_follow_sleeps_by_its_stop_event(log_file: Path) -> None:
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
 def test_descriptors_are_given_back(log_file: Path, tmp_path: Path) -> None:
     """Through replacement, deletion and an iteration left early, no descriptor stays open."""
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     new = tmp_path / "new"
     new.write_bytes(lines(5))
 
@@ -294,7 +295,7 @@ def test_descriptors_are_given_back(log_file: Path, tmp_path: Path) -> None:
     items.close()
 
     assert ["u1", "u2", "replaced", "u5"] == told(seen)
-    assert before == len(os.listdir("/proc/self/fd"))
+    assert before == open_descriptors()
 
 
 def test_a_directory_in_the_place_of_a_log_is_an_error(log_file: Path) -> None:

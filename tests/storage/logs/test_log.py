@@ -27,6 +27,7 @@ from recollect.storage.logs import log as log_module
 from recollect.storage.logs.log import AppendResult, Log, SyncPolicy
 from recollect.system import fsops
 from recollect.system.lock import FileLock
+from tests.descriptors import open_descriptors
 
 A = b'{"uuid":"a","n":1}'
 B = b'{"uuid":"b","n":2}'
@@ -1019,11 +1020,11 @@ def test_a_network_file_system_that_forgets_a_write_is_noticed(
 
 def test_no_descriptor_is_left_open(path: Path) -> None:
     """A closed log and a forgotten one give back what they opened."""
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     with Log(path) as log:
         log.append(b"one")
     forgotten = Log(path)
     forgotten.append(b"two")
     del forgotten, log
 
-    assert before == len(os.listdir("/proc/self/fd"))
+    assert before == open_descriptors()

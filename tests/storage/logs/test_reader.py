@@ -24,6 +24,7 @@ from recollect.model.line_split import BOM
 from recollect.storage.logs import reader
 from recollect.storage.logs.reader import LogPage, LogReader, OpenLog, read_lines, without_repeats
 from tests.client_parser import client_lines
+from tests.descriptors import open_descriptors
 from tests.transcripts import session_logs
 
 SMALL = Limits(line_bytes=60)
@@ -116,10 +117,6 @@ def pages_backward(log: LogReader, limit: int) -> list[LogPage]:
     while not pages[0].at_start:
         pages.insert(0, log.page_backward(pages[0].start, limit))
     return pages
-
-
-def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
