@@ -22,6 +22,8 @@ from bench.workplace import recollect
 SIZE = 60_000_000  # of Claude's logs; the least of the others has 30 MB then
 SHARE, MS_PER_MB, MEMORY = 1.5, 18, 150e6
 ROUNDS = 3
+# Needs the index: the first report by other keys of over 64 MB of logs, or of a mirror, waits for none.
+_BY_PROMPT = ("cost", "--by", "prompt", "--json")
 
 
 def run() -> list[Row]:
@@ -35,7 +37,7 @@ def run() -> list[Row]:
         (scratch / "user").mkdir()
         homes = written(logs.path, SIZE, scratch / "homes")
         rows = []
-        for what, command in (("first index", ("index", "rebuild")), ("first cost", ("cost", "--json"))):
+        for what, command in (("first index", ("index", "rebuild")), ("first cost by prompt", _BY_PROMPT)):
             taken = in_turns(
                 ROUNDS, **{name: partial(_fresh, home, scratch, *command) for name, home in homes.items()}
             )
