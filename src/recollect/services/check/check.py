@@ -48,7 +48,7 @@ AsFound = Callable[[Session | None, Sequence[Finding]], None]
 _WORTH_A_PROCESS = 16 << 20
 # Small logs go to a process together.
 _BUNDLE = 1 << 20
-# From here on the search for credentials that follows compiles its engine; not before the first findings are told.
+# Bytes of logs from which on the scan engine is compiled meanwhile, after the first reports.
 _WORTH_AN_ENGINE = 32 << 20
 _FIRST_REPORTS = 64
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}

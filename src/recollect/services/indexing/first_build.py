@@ -1,7 +1,7 @@
 """The first build of an index: who does it, and how long others wait for it.
 
 At a gigabyte it takes fifteen times as long as a cost report from the logs. So a command that the logs can answer leaves it to
-a process in the background. What needs the index waits for the process that builds it, and sees how far it is.
+a background process. A command that needs the index waits for that process and shows its progress.
 """
 
 from __future__ import annotations
