@@ -17,13 +17,15 @@ import zstandard
 from opentelemetry import trace
 from uvicorn.server import ServerState
 
-from recollect.server import protocol
+from recollect.server import protocol, quick_appends
 from recollect.server.database.contract import OrgElsewhere, Unavailable
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.limits import ServerLimits
 from recollect.server.quick_appends import QuickAppends
 from recollect.server.request_log import RequestLog
+from recollect.server.routes import log
 from recollect.server.service import Service
+from recollect.services.page import http_protocol
 from recollect.services.page.http_protocol import BoundedProtocol
 from recollect.sync.wire import ORGANIZATION, POSITION, START, Position
 from tests.server.conftest import Kind, kind_named
@@ -335,6 +337,54 @@ def test_a_body_that_does_not_come_is_waited_for_by_the_route(
 
     limits = ServerLimits(slow_grace_seconds=1)
     assert played(sqlite, scene, limits) == (408, 1, 0)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_body_that_is_waited_for_is_not_cut_off_by_the_times_for_what_comes_before_it(
+    sqlite: Kind, monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    """Those of the first head, and of a connection on which nothing comes."""
+    monkeypatch.setattr(http_protocol, "HEADER_SECONDS", 1.0)
+
+    async def scene(caller: Caller) -> int:
+        if not is_first:
+            await caller.put("s1", prompt("one"))
+        await asyncio.sleep(0.5)
+        head, body = caller.request("s2", prompt("two"))
+        caller.writer.write(head)
+        await asyncio.sleep(0.8)
+        caller.writer.write(body)
+        return (await caller.answer()).status
+
+    assert played(sqlite, scene, timeout_keep_alive=1) == 200
+
+
+def test_an_append_that_is_handed_over_is_taken_from_the_rate_once(sqlite: Kind) -> None:
+    async def scene(caller: Caller) -> list[int]:
+        first, second = prompt("one", "u-1"), prompt("two", "u-2")
+        for data, at in ((first, START), (second, after(first))):
+            await caller.put("s1", data, at)
+        return [(await caller.put("s1", second, after(first))).status for _ in range(10)]
+
+    assert played(sqlite, scene, ServerLimits(requests_per_second=6)) == [200] * 10
+
+
+def test_a_fault_of_our_own_is_answered_and_counted_by_the_route(
+    sqlite: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(caller: Caller) -> tuple[bytes, int, int]:
+        stored = await caller.known("s1")
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise ValueError
+
+        for module in (quick_appends, log):
+            monkeypatch.setattr(module, "prepare", fail)
+        caller.writer.write(b"".join(caller.request("s1", prompt("three", "u-3"), after(stored))))
+        head = await caller.reader.readuntil(b"\r\n\r\n")
+        return head[:12], Door.routed, caller.made.service.metrics.value("in_flight")
+
+    assert played(sqlite, scene) == (b"HTTP/1.1 500", 1, 0)
 
 
 def test_a_database_that_fails_is_told_once_and_at_once(

@@ -221,7 +221,9 @@ async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) ->
 async def _admit(service: Service, ask: ServerRequest, scope: str) -> Caller:
     """Authenticate by the header only, which no browser sends by itself."""
     address = (ask.scope.get("client") or ("",))[0]
-    caller = await _believed(service, for_programs(ask.headers.get(b"authorization")), address)
+    authorization = for_programs(ask.headers.get(b"authorization"))
+    # An append that was begun is handed over with its token: it was taken from the rate then.
+    caller = await _believed(service, authorization, address, is_counted=TOKEN in ask.scope)
     ask.scope[TOKEN] = caller.token.id
     named = ask.header(_ORGANIZATION)
     if named is not None and named.strip().lower() != caller.org.id:
@@ -240,9 +242,11 @@ async def admitted(
         raise
 
 
-async def _believed(service: Service, authorization: str, address: str, *, is_fresh: bool = False) -> Caller:
+async def _believed(
+    service: Service, authorization: str, address: str, *, is_fresh: bool = False, is_counted: bool = False
+) -> Caller:
     """The only way to a caller that is not remembered: the token is valid and does not exceed its rate. A valid token is
-    never held up by refused ones, whatever address they come from."""
+    never held up by refused ones, whatever address they come from. ``is_counted``: this one was taken from the rate."""
     caller: Caller | RefusedToken | None = None if is_fresh else service.doorkeeper.remembered(authorization)
     if caller is None:
         caller = await service.doorkeeper.caller(authorization)
@@ -253,7 +257,7 @@ async def _believed(service: Service, authorization: str, address: str, *, is_fr
         wait = max(map(service.failures.wait, names))
         refused = too_many(wait) if wait else unauthorized()
         raise refused if caller.by is None else refused.attributed(*caller.by)
-    wait = service.rates.wait(caller.token.id)
+    wait = 0.0 if is_counted else service.rates.wait(caller.token.id)
     if wait:
         raise too_many(wait)
     return caller

@@ -52,6 +52,8 @@ class TeamProtocol(BoundedProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._idle_since = None
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
         if self.is_begun:
             self._behind += data
             self.flow.pause_reading()
@@ -62,6 +64,9 @@ class TeamProtocol(BoundedProtocol):
             super().data_received(data)
             return
         request = small_request(data)
+        if request is not None and self._late is not None:
+            # Its head is here: the body has a time of its own.
+            self._in_time()
         if may_begin(data) if request is None else len(data) < request.end:
             self._hold(data)
             return
@@ -71,10 +76,6 @@ class TeamProtocol(BoundedProtocol):
             super().data_received(data)
             return
         self.is_begun = True
-        if self._late is not None:
-            self._in_time()
-        if self.timeout_keep_alive_task is not None:
-            self._unset_keepalive_if_required()
 
     def _is_free(self) -> bool:
         """Whether a request can be answered now, and begins with what comes next."""

@@ -69,6 +69,9 @@ class QuickAppends:
                 return False
         except (RequestRefused, UsageError, Unavailable):
             return False
+        except Exception:  # noqa: BLE001 - the route meets it again, and answers it
+            _log.exception("append")
+            return False
         begun.note = self.service.notes.begin()
         return True
 
