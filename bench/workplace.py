@@ -75,7 +75,7 @@ class Workplace:
 
     def ensure_index(self) -> None:
         """Our index, built unless an earlier measurement left one, and in step with the home."""
-        self.recollect("search", "the", "--json")  # a first cost report would not wait for it
+        self.recollect("search", "the", "--rank", "--json")  # other first questions do not wait for it
 
     def ensure_synced(self) -> AgentsView | None:
         """agentsview with an index in step with the home."""

@@ -15,6 +15,9 @@ import pytest
 from recollect.cli.look.search import NOTE
 from recollect.cli.main import main
 from recollect.cli.terminal import output
+from recollect.services.indexing import background_refresh, first_build
+from recollect.services.indexing.access import index_path, is_built
+from recollect.system import locations
 from tests.small_home import ONE, TWO, lines, outcome, prompt, put, reply, said, uuid_of
 
 
@@ -442,3 +445,55 @@ def test_a_search_loads_no_terminal_library(home: Path) -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "[]" == run.stdout.splitlines()[-1]
+
+
+# --- the first search of many logs ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Any log is many logs here. What would have been started in the background."""
+    found: list[object] = []
+    monkeypatch.setattr(first_build, "_SOON_BUILT", 0)
+    monkeypatch.setattr(background_refresh, "_start", lambda arguments, niceness: found.append(arguments))
+    return found
+
+
+def test_a_first_search_of_many_logs_waits_for_no_index(
+    home: Path, started: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The logs answer, and the index is built behind them; also where an older one is there, which knows no more words."""
+    cache = locations.cache_dir()
+    cache.mkdir(parents=True)
+    (cache / index_path([home]).name.replace("index-v", "index-v0")).touch()
+
+    assert 0 == main(["search", "needle", "--json"])
+    told = capsys.readouterr()
+    assert 3 == json.loads(told.out)["total"]
+    assert "the index is being built in the background; reading the logs instead\n" == told.err
+    assert 1 == len(started)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("needle", "--rank"), ("needle", "--best"), ("needle", "nowhere"), ("nowhere",)]
+)
+def test_what_only_the_index_can_answer_waits_for_it(
+    home: Path, started: list[object], capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    """Ranks, what answers best, and whatever has none of the words in one message."""
+    assert 0 == main(["search", *arguments, "--json"])
+    first = json.loads(capsys.readouterr().out)
+    assert is_built(index_path([home]))
+    assert 0 == main(["search", *arguments, "--json"])
+    again = json.loads(capsys.readouterr().out)
+
+    assert {**first, "took_ms": 0} == {**again, "took_ms": 0}
+
+
+def test_a_first_search_that_runs_out_of_time_waits_for_the_index(
+    home: Path, started: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The index answers at once; the logs would leave an answer incomplete."""
+    assert 0 == main(["search", "needle", "--json", "--seconds", "1e-9"])
+    assert 3 == json.loads(capsys.readouterr().out)["total"]
+    assert is_built(index_path([home]))

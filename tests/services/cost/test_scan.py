@@ -13,13 +13,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.services.cost import log_chunks
 from recollect.services.cost import scan as scanning
 from recollect.services.cost.scan import LogUsageSource, scan
 from recollect.services.cost.scan_worker import UsageTask, read
 from recollect.services.indexing.access import open_index
 from recollect.services.indexing.extraction import frames
 from recollect.services.indexing.session_listing import ExtractionJob
+from recollect.storage.logs import chunks as log_chunks
 from recollect.system import pool_processes
 from tests.made_corpora import SEEDS, Made, make
 

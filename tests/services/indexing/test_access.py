@@ -622,7 +622,7 @@ def test_an_index_that_was_replaced_meanwhile_is_opened_anew_before_it_is_writte
     other.close()
 
     assert opened.is_replaced
-    access._refresh(opened, None, True, None, is_first_awaited=True)
+    access._refresh(opened, None, True, None, None)
 
     assert (False, 120) == (opened.is_replaced, responses(opened))
     opened.close()

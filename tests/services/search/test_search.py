@@ -19,8 +19,11 @@ import pytest
 
 from recollect.errors import UsageError
 from recollect.index.text_queries import TextQueries
+from recollect.services.archive import archive as keep
+from recollect.services.homes import Home
 from recollect.services.indexing.access import OpenIndex, open_index
 from recollect.services.search.search import SearchResult, search
+from recollect.system.locations import MIRROR_FACTS
 from tests.services.search.deadlines import near_after
 from tests.small_home import ONE, TWO, call, lines, link, outcome, prompt, put, reply, said, uuid_of
 
@@ -649,3 +652,53 @@ def test_a_home_that_is_not_there_has_nothing(tmp_path: Path, ask: Ask) -> None:
         found.total,
         found.is_complete,
     )
+
+
+# --- the same answer with and without an index ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", ["posh", "gradient", "error status", "test*"])
+def test_sessions_of_real_logs_are_the_same_with_and_without_an_index(
+    shared: Path, tmp_path: Path, query: str
+) -> None:
+    """Newest first, each with the same quote: the newest that people read, before what tools printed."""
+    home = shared / "corpus" / "JanDeDobbeleer__oh-my-posh"
+    found = []
+    for cache in (tmp_path / "cache", None):
+        with opened_for(home, cache) as opened:
+            found.append(search(query, homes=[home], opened=opened, sessions=20).sessions)
+
+    assert found[0] == found[1]
+    assert any(one.best.kind == "prose" and one.count > 1 for one in found[0])
+
+
+def test_what_only_the_archive_has_is_found_without_an_index_too(home: Path, tmp_path: Path) -> None:
+    """As with an index: the session, its agent, and how to go on."""
+    log = put(home, ONE, [prompt(1, None, "a needle")])
+    put(home, TWO, [prompt(2, None, "another needle")])
+    side = log.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    side.parent.mkdir(parents=True)
+    side.write_bytes(lines([prompt(3, None, "a needle of an agent", isSidechain=True, agentId="a1")]))
+    keep.add_all(keep.archive_at(tmp_path), list(Home(home).sessions()), dt.datetime.now(dt.UTC))
+    log.unlink()
+    side.unlink()
+    cache, found = tmp_path / "cache", []
+    with open_index([home], cache=cache) as indexed:
+        found.append(search("needle", homes=[home], opened=indexed))
+        logs = OpenIndex([home], indexed.path)
+    found.append(search("needle", homes=[home], opened=logs))
+
+    assert found[0].hits == found[1].hits
+    assert ([3, 2, 1], f"recollect resume {ONE}") == (numbers(found[1]), found[1].hits[2].resume)
+
+
+@pytest.mark.parametrize("where", ["mirror", "copy"])
+def test_another_agents_session_is_continued_by_its_own_client(tmp_path: Path, ask: Ask, where: str) -> None:
+    """Which `recollect resume` knows; `claude` would not find it."""
+    home = tmp_path / ("codex-1234" if where == "mirror" else "home")
+    log = put(home, ONE, [prompt(1, None, "a needle")])
+    log.write_bytes(b'{"type":"foreign-source","agent":"codex"}\n' + log.read_bytes())
+    if where == "mirror":
+        (home / MIRROR_FACTS).touch()
+
+    assert [f"recollect resume {ONE}"] == [hit.resume for hit in ask(home, "needle").hits]

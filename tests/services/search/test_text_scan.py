@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,13 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.errors import Busy, UsageError
+from recollect.model.damage import Line
 from recollect.model.line_views.facts import TEXT_KINDS
 from recollect.model.search.terms import _folding
 from recollect.services.search import text_scan
 from recollect.services.search.question import OUTPUT_WINDOW, SearchQuery, finder_of, narrowing
 from recollect.services.search.quotes import MessagePlace
 from recollect.services.search.text_scan import LATE, LOST, quoted_by_pattern, scan
-from recollect.services.search.text_scan_worker import _FOLDED, SpottedLine, TextScanTask, hint_of
+from recollect.services.search.text_scan_worker import _FOLDED, SpottedLine, TextScanTask, _fitting, hint_of
+from recollect.storage.logs import chunks as log_chunks
+from recollect.storage.logs.reader import OpenLog
 from tests.services.search.deadlines import SOON, near_after
 from tests.small_home import lines, prompt, uuid_of
 
@@ -47,7 +53,13 @@ def test_a_line_is_spotted_with_its_place_and_time(tmp_path: Path) -> None:
     task = log_of(tmp_path, "one", "nothing", "the needle")
     first = len(lines([prompt(1, None, "nothing")]))
     found = SpottedLine(
-        first, task.size - first, uuid_of(2), 1794736802000, False, "3f2a9c1e-0000-4000-8000-000000000001"
+        first,
+        task.size - first,
+        uuid_of(2),
+        1794736802000,
+        False,
+        "3f2a9c1e-0000-4000-8000-000000000001",
+        in_prose=True,
     )
 
     assert [(0, found)] == asked("words", "needle", [task]).lines
@@ -183,10 +195,25 @@ def test_every_letter_that_is_folded_into_ascii_is_known_by_its_bytes() -> None:
         if not 0xD800 <= code < 0xE000
         and (meaning := meanings[code]) != " "
         and meaning.isascii()
-        and not any(byte in chr(code).encode() for byte in _FOLDED)
+        and not re.search(_FOLDED, chr(code).encode())
     ]
 
     assert ([], "a", "") == (unknown, meanings[ord("\u00e4")], meanings[0x301])
+
+
+@contextmanager
+def opened(data: bytes) -> Iterator[OpenLog]:
+    """A log with these bytes."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        yield OpenLog(file.fileno())
+
+
+def may_match(question: SearchQuery, line: bytes) -> bool:
+    """Whether a look at its bytes lets the line through."""
+    with opened(line) as log:
+        return any(found is not None for found in hint_of(question).lines(log))
 
 
 _PIECES = [
@@ -233,7 +260,7 @@ def test_what_fits_is_never_passed_over(before: str, sought: str, how: str, esca
         return
     line = json.dumps({"text": text}, ensure_ascii=escaped).encode()
 
-    assert not fits or hint_of(question).may_be_in(line)
+    assert not fits or may_match(question, line)
 
 
 @given(
@@ -277,10 +304,45 @@ def test_a_pattern_in_any_case_is_narrowed_by_every_spelling() -> None:
 
 def test_a_bytes_hint_spares_most_lines(tmp_path: Path) -> None:
     """A plain line without the word is not decoded; one that writes letters as escapes is."""
-    hint = hint_of(SearchQuery("words", "needle", kinds=TEXT_KINDS))
+    question = SearchQuery("words", "needle", kinds=TEXT_KINDS)
 
     assert (False, True, True) == (
-        hint.may_be_in(b'{"text":"only hay"}'),
-        hint.may_be_in(b'{"text":"NEEDLE"}'),
-        hint.may_be_in(b'{"text":"\\u006eeedle"}'),
+        may_match(question, b'{"text":"only hay"}'),
+        may_match(question, b'{"text":"NEEDLE"}'),
+        may_match(question, b'{"text":"\\u006eeedle"}'),
     )
+
+
+@pytest.mark.parametrize("has_engine", [True, False])
+def test_lines_are_found_wherever_they_stand(has_engine: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that meet in odd ways, long ones, half ones: what is found is what reading each line finds, at its place."""
+    if not has_engine:
+        monkeypatch.setitem(sys.modules, "hyperscan", None)
+    question = SearchQuery("words", "needle hay")
+    finder = finder_of(question)
+
+    @given(data=_odd_logs, size=st.integers(1, 400))
+    def same(data: bytes, size: int) -> None:
+        monkeypatch.setattr(log_chunks, "_CHUNK", size)
+        with opened(data) as log:
+            every = [_fitting(line, question, finder) for line in log.lines() if isinstance(line, Line)]
+            candidates = [line for line in hint_of(question).lines(log) if line is not None]
+            found = [_fitting(line, question, finder) for line in candidates]
+        assert [one for one in every if one is not None] == [one for one in found if one is not None]
+
+    same()
+
+
+_SAID = lines([prompt(1, None, "hay and a NEEDLE")])
+_SILENT = lines([prompt(2, None, "hay only")])
+_ESCAPED = lines([prompt(3, None, "hay nxedle")]).replace(b"nx", b"\\u006ee")
+_odd_logs = st.lists(
+    st.sampled_from(
+        (
+            *(_SAID, _SAID, _SILENT, _ESCAPED, _SAID[:-1], _SAID[:30], b"\xef\xbb\xbf" + _SAID),
+            *(_SAID.replace(b"\n", b"\r\n"), _SAID.replace(b",", b",\n", 1)),
+            *(b"\n", b" \n", b"needle hay\n", b"\xc3\n", b"\0", b"}\n", b"{"),
+        )
+    ),
+    max_size=9,
+).map(b"".join)

@@ -12,8 +12,9 @@ once: rare words count more, and other forms of a word count too. You can use
 parse_http_header are found by their parts, Chinese text by any part.
 --substring and --regex match the text as it was written. Each message is found
 once, those of sub-agents and archived sessions too. Updates the index first;
-changes no log. If the time was up before every log was read, a note says so and
-the exit status is 5.
+changes no log. The first search of many logs reads them, while the index is
+built in the background. If the time was up before every log was read, a note
+says so and the exit status is 5.
 
 Example:
   recollect search oauth refresh
@@ -121,30 +122,40 @@ def run(options: Namespace) -> int:
     query = " ".join(options.query)
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
     session = _session(options) if options.session else None
-    with (
-        asked_index(options, homes) if homes else contextlib.nullcontext(OpenIndex([], Path())) as opened,
-        output.progress_bar("reading") as progress,
-    ):
-        found = search(
-            query,
-            homes=homes,
-            opened=opened,
-            how=_how(options, has_homes=bool(homes)),
-            kinds=None if options.kind is None else [kind for kind in options.kind.split(",") if kind],
-            project=options.project,
-            since=since,
-            until=until,
-            session=session,
-            rank=options.rank and bool(homes),
-            case=options.case,
-            limit=_LIMIT if options.limit is None else options.limit,
-            sessions=0 if options.flat else _SESSIONS if options.limit is None else options.limit,
-            with_hits=options.flat or options.json,
-            width=options.width,
-            seconds=options.seconds,
-            loose=True,
-            progress=progress,
-        )
+
+    def answer(*, is_first_awaited: bool) -> tuple[SearchResult, bool]:
+        with (
+            asked_index(options, homes, is_first_awaited=is_first_awaited, is_older_asked=False)
+            if homes
+            else contextlib.nullcontext(OpenIndex([], Path())) as opened,
+            output.progress_bar("reading") as progress,
+        ):
+            found = search(
+                query,
+                homes=homes,
+                opened=opened,
+                how=_how(options, has_homes=bool(homes)),
+                kinds=None if options.kind is None else [kind for kind in options.kind.split(",") if kind],
+                project=options.project,
+                since=since,
+                until=until,
+                session=session,
+                rank=options.rank and bool(homes),
+                case=options.case,
+                limit=_LIMIT if options.limit is None else options.limit,
+                sessions=0 if options.flat else _SESSIONS if options.limit is None else options.limit,
+                with_hits=options.flat or options.json,
+                width=options.width,
+                seconds=options.seconds,
+                loose=not opened.is_being_built,
+                progress=progress,
+            )
+        return found, opened.is_being_built
+
+    # While a first index of many logs is built, the logs answer, if they can: only the index ranks, and finds what fits best.
+    found, is_early = answer(is_first_awaited=options.best or options.rank)
+    if is_early and (found.is_cut_short or not found.total):
+        found, _ = answer(is_first_awaited=True)
     is_numbered = bool(found.sessions) and _remember(options, found.sessions)
     for remark in found.notes:
         output.note(visible(remark))

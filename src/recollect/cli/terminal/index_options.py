@@ -22,11 +22,11 @@ def add_index_options(parser: ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def asked_index(
-    options: Namespace, homes: Sequence[Path], *, is_first_awaited: bool = True
+    options: Namespace, homes: Sequence[Path], *, is_first_awaited: bool = True, is_older_asked: bool = True
 ) -> Iterator[OpenIndex]:
     """The index, opened as the options ask. Notes about it go to stderr.
 
-    Without ``is_first_awaited`` there is none while a first build of many logs runs in the background.
+    Without ``is_first_awaited`` there is none while a first build of many logs runs in the background; see ``open_index``.
     """
     cache = own_cache(options)
     if options.no_index:
@@ -40,6 +40,7 @@ def asked_index(
             is_refreshed=not options.no_refresh,
             progress=progress,
             is_first_awaited=is_first_awaited,
+            is_older_asked=is_older_asked,
         ) as opened,
     ):
         for remark in opened.notes:

@@ -55,7 +55,9 @@ def words(text: str) -> list[str]:
 def folded(text: str) -> bytes:
     """``text`` as folded by the tokenizer, UTF-8, with blanks for everything it drops."""
     if not text.isascii():
-        text = re.sub(_BEYOND_ASCII, lambda run: run[0].translate(_folding()), text)
+        parts = re.split(f"({_BEYOND_ASCII})", text)  # every second one is beyond ASCII
+        parts[1::2] = map(_folded_runs().__getitem__, parts[1::2])
+        text = "".join(parts)
     return text.encode().translate(_PLAIN)
 
 
@@ -222,11 +224,9 @@ class FieldText:
     def holds(self, term: Term) -> bool:
         """Whether the index would find ``term`` in this field."""
         needle = f" {' '.join(term.words)}{'' if term.prefix else ' '}".encode()
-        if len(term.words) == 1 and needle in self._spread:
-            return True
         if not all(word.encode() in self._spread for word in term.words):
             return False
-        return needle in self._close or needle in self._names
+        return needle in (self._spread if len(term.words) == 1 else self._close) or needle in self._names
 
     @cached_property
     def _close(self) -> bytes:
@@ -331,6 +331,21 @@ class _FoldingTable(dict[int, str]):
         if len(self) < _MOST_KEPT:
             self[code] = meaning
         return meaning
+
+
+class _FoldedRuns(dict[str, str]):
+    """Cache: a run of characters beyond ASCII, folded."""
+
+    def __missing__(self, run: str) -> str:
+        meaning = run.translate(_folding())
+        if len(run) <= _LONGEST_KEPT:
+            if len(self) >= _MOST_KEPT:
+                self.clear()
+            self[run] = meaning
+        return meaning
+
+
+_folded_runs = cache(_FoldedRuns)
 
 
 @cache

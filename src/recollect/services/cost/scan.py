@@ -24,7 +24,6 @@ from msgspec import structs
 from recollect.errors import RecollectError
 from recollect.index.cost_queries import UnusedLog, UsageLogRow
 from recollect.index.response_queries import CountedResponseRow
-from recollect.index.schema import AGENT, SESSION
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, QUARTERS_A_DAY
 from recollect.model.cost.copies import ResponseCopy, counted
 from recollect.model.cost.prices import UNCERTAIN
@@ -33,7 +32,7 @@ from recollect.model.cost.report import UsageGroup
 from recollect.services.cost.scan_worker import LogUsage, UsageTask, usage_job
 from recollect.services.cost.source import UsageQuery, quarter_of
 from recollect.services.cost.usage_tuples import UsageTuple
-from recollect.storage.home_walk import FoundLog, Role, scan_logs
+from recollect.storage.home_walk import FoundLog, scan_logs
 from recollect.system.pool import WorkerPool, bundles, cores, largest_first
 from recollect.system.progress import ProgressCallback
 from recollect.system.unwatched import unwatched
@@ -70,7 +69,10 @@ def scan(
     problems: list[tuple[str, str]] = []
     found = [(home, log) for home in homes for log in scan_logs(home, problems) if log.role != "tool-output"]
     if archive is not None and archive.is_dir():
-        found += _only_archived(archive, homes, [log.path for _, log in found])
+        from recollect.services.indexing.archived_logs import found_in_archive
+
+        archived = found_in_archive(archive, homes, [log.path for _, log in found])
+        found += [(home, log) for home, log in archived if log.role != "tool-output"]
     tasks = [
         UsageTask(log.path, log.session is None, with_tools, with_records, with_durations) for _, log in found
     ]
@@ -83,17 +85,6 @@ def scan(
         ]
         notes = [f"could not be read: {path}: {why}" for path, why in problems]
         return LogUsageSource(logs, answers, copies.counted(logs), notes)
-
-
-def _only_archived(
-    archive: Path, homes: Sequence[Path], there: Collection[str]
-) -> Iterator[tuple[Path, FoundLog]]:
-    from recollect.services.indexing.archived_logs import archived_logs
-
-    roles: dict[int, Role] = {SESSION: "session", AGENT: "agent"}
-    for log in archived_logs(archive, homes, there).logs:
-        if log.role in roles:
-            yield Path(log.home), FoundLog(log.path, roles[log.role], *log[3:])
 
 
 def titles_in(logs: Iterable[UsageLogRow], wanted: Collection[str]) -> dict[str, str]:

@@ -19,9 +19,9 @@ from recollect.model.cost.copies import AGENT_PROGRESS
 from recollect.model.cost.line_usage import is_billed, speaker_of
 from recollect.model.line_views.links import line_key, line_links
 from recollect.model.line_views.usage import OddLine, agents_answer, first_tool, plain_answer
-from recollect.model.literal_search import LiteralSearch
-from recollect.services.cost.log_chunks import LogChunk, chunks
+from recollect.model.lines_with import LinesWith
 from recollect.services.cost.usage_tuples import UsageTuple, is_as_good, moment, together, usage_tuple
+from recollect.storage.logs.chunks import LogChunk, chunks
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.pool import Run
 
@@ -56,9 +56,9 @@ class LogUsage(NamedTuple):
     problem: str | None = None
 
 
-def read(task: UsageTask, search: LiteralSearch | None = None) -> LogUsage:
+def read(task: UsageTask, search: LinesWith | None = None) -> LogUsage:
     """All that a log says of usage. One that went away since it was seen says nothing."""
-    reader = _LogUsageReader(task, search or LiteralSearch(_USAGE))
+    reader = _LogUsageReader(task, search or LinesWith(_USAGE))
     problem = None
     try:
         with OpenLog(Path(task.path)) as log:
@@ -77,7 +77,7 @@ def read(task: UsageTask, search: LiteralSearch | None = None) -> LogUsage:
 class _LogUsageReader:
     """Gathers what the chunks of one log say, one row for each response and speaker."""
 
-    def __init__(self, task: UsageTask, search: LiteralSearch) -> None:
+    def __init__(self, task: UsageTask, search: LinesWith) -> None:
         self._task, self._search = task, search
         self.rows: list[UsageTuple] = []
         self._asked: list[str | None] = []  # for each row, the line that was answered
@@ -94,7 +94,8 @@ class _LogUsageReader:
             self._seek(_SESSION, chunk)
         if self._task.with_records and not self.has_totals:
             self.has_totals = chunk.has(_COST_STATE)
-        self._take_lines(chunk.all_lines_with(_USAGE, self._search))
+        data = chunk.data
+        self._take_lines([data[start:stop] for start, stop in chunk.spans(self._search.ends(data))])
 
     def add_durations(self, log: OpenLog) -> None:
         """How long each answer took, where its line does not say so itself."""
@@ -224,7 +225,7 @@ def _running_total(path: str) -> RunningTotal | None:
 def usage_job(_: None) -> Run:
     """A job of ``system.pool``: what some logs say of usage."""
     gc.disable()  # many rows, no cycles, and a short life
-    search = LiteralSearch(_USAGE)
+    search = LinesWith(_USAGE)
 
     def run(tasks: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
         yield [tuple(read(UsageTask(*task), search)) for task in tasks]

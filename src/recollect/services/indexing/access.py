@@ -14,7 +14,8 @@ that the file is still the one it opened: another process may have replaced it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from recollect.errors import Busy, DamagedData, StorageError
@@ -49,6 +50,7 @@ class OpenIndex:
         self.database: IndexDatabase | None = None
         self.notes: list[str] = []
         self.refused = ""  # why there can be no index in this place, so that waiting does not help
+        self.is_being_built = False  # in the background, for the first time
         self.refreshed: RefreshResult | None = None
         self.carried_over = 0  # deleted sessions copied from an older index
         self.unread: tuple[Path, ...] = ()  # older indexes that may know more deleted sessions
@@ -154,18 +156,21 @@ def open_index(
     progress: ProgressCallback | None = None,
     patience: float | None = None,
     is_first_awaited: bool = True,
+    is_older_asked: bool = True,
 ) -> Iterator[OpenIndex]:
     """The index of some homes, refreshed unless ``is_refreshed`` is false.
 
     ``patience``: seconds to wait for another process that is refreshing. By default, a query waits
     for the first build but never for a later refresh. Without ``is_first_awaited``, a first build that would take
-    long is left to a background process, and ``database`` is None.
+    long is left to a background process, and ``database`` is None; but with ``is_older_asked`` not where an older index
+    is there: it may know the usage of deleted sessions, which no log has.
     """
     opened = OpenIndex(homes, index_path(homes, cache))
     try:
         _open(opened)
         if opened.database is not None:
-            _refresh(opened, progress, is_refreshed, patience, is_first_awaited=is_first_awaited)
+            may_leave = None if is_first_awaited else partial(_leave_first_build, opened, is_older_asked)
+            _refresh(opened, progress, is_refreshed, patience, may_leave)
         yield opened
     except BROKEN as problem:
         what, hint = ", and set aside", "run the command again: it is rebuilt from the logs"
@@ -214,13 +219,13 @@ def _refresh(
     progress: ProgressCallback | None,
     is_wanted: bool,
     patience: float | None,
-    *,
-    is_first_awaited: bool,
+    may_leave: Callable[[], bool] | None,
 ) -> None:
     """Refresh the index if requested, or if it was never finished."""
     try:
         if not opened.is_complete:
-            _build_first(opened, progress, patience, is_awaited=is_first_awaited)
+            if may_leave is None or not may_leave():
+                _build_first(opened, progress, patience)
         elif is_wanted:
             with contextlib.closing(opened.lock(patience or 0.0)) as lock, lock:
                 _refresh_locked(opened, progress)
@@ -234,14 +239,18 @@ def _refresh(
         _give_up(opened, f"the index is damaged and could not be set aside ({problem})")
 
 
-def _build_first(
-    opened: OpenIndex, progress: ProgressCallback | None, patience: float | None, *, is_awaited: bool
-) -> None:
-    from recollect.services.indexing.first_build import left_to_background, locked_after_first_build
+def _leave_first_build(opened: OpenIndex, is_older_asked: bool) -> bool:
+    from recollect.services.indexing.first_build import left_to_background
 
-    if not is_awaited and left_to_background(opened.path, opened.homes):
+    opened.is_being_built = left_to_background(opened.path, opened.homes, is_older_asked=is_older_asked)
+    if opened.is_being_built:
         _give_up(opened, "the index is being built in the background", is_lasting=False)
-        return
+    return opened.is_being_built
+
+
+def _build_first(opened: OpenIndex, progress: ProgressCallback | None, patience: float | None) -> None:
+    from recollect.services.indexing.first_build import locked_after_first_build
+
     seconds = _FIRST_BUILD_SECONDS if patience is None else patience
     with locked_after_first_build(opened, seconds, progress):
         _refresh_locked(opened, progress)

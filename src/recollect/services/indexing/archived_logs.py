@@ -1,4 +1,4 @@
-"""Logs that are only in the archive, for the index: searched and priced like all others.
+"""Logs that are only in the archive: searched and priced like all others, with the index and without it.
 
 A session is archived-only if its log is no longer in the home it came from. Its logs are then read
 from the archive. This costs a directory listing and the manifests of such sessions, so it is done only if
@@ -18,7 +18,9 @@ from recollect.index.placed import ScannedLog
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
 from recollect.storage.archive.archive import Archive
 from recollect.storage.archive.manifest import ArchivedFile, Manifest
-from recollect.storage.home_walk import SeenDirectory, are_settled
+from recollect.storage.home_walk import FoundLog, Role, SeenDirectory, are_settled
+
+_ROLES: dict[int, Role] = {SESSION: "session", AGENT: "agent", TOOL_OUTPUT: "tool-output"}
 
 
 class ArchivedLogs(Struct, frozen=True):
@@ -39,6 +41,15 @@ def archived_logs(archive: Path, homes: Sequence[Path], there: Collection[str]) 
             found.setdefault(log.path, log)  # files of equal bytes are one object
     is_certain = not unread and are_settled(directories, began)
     return ArchivedLogs([*found.values()], directories if is_certain else None)
+
+
+def found_in_archive(
+    archive: Path, homes: Sequence[Path], there: Collection[str]
+) -> Iterator[tuple[Path, FoundLog]]:
+    """The same with their homes, as a walk through these would tell them."""
+    if archive.is_dir():
+        for log in archived_logs(archive, homes, there).logs:
+            yield Path(log.home), FoundLog(log.path, _ROLES[log.role], *log[3:])
 
 
 def _placed(archive: Archive, manifest: Manifest, home: str) -> Iterator[ScannedLog]:

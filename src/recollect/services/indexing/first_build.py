@@ -1,7 +1,7 @@
 """The first build of an index: who does it, and how long others wait for it.
 
-At a gigabyte it takes fifteen times as long as a cost report from the logs. So a command that the logs can answer leaves it to
-a background process. A command that needs the index waits for that process and shows its progress.
+At a gigabyte it takes fifteen times as long as a cost report from the logs, or a search in them. So a command that the logs can
+answer leaves it to a background process. A command that needs the index waits for that process and shows its progress.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def is_soon_built(homes: Sequence[Path]) -> bool:
     return size <= _SOON_BUILT
 
 
-def left_to_background(path: Path, homes: Sequence[Path]) -> bool:
+def left_to_background(path: Path, homes: Sequence[Path], *, is_older_asked: bool = True) -> bool:
     """Start the first build in the background, and say whether the logs should answer meanwhile.
 
-    Not where an older index is there: it may know deleted sessions, which no log has.
+    With ``is_older_asked`` not where an older index is there: it may know deleted sessions, which no log has.
     """
     from recollect.services.indexing.gone_sessions import predecessors
 
-    if is_soon_built(homes) or predecessors(path):
+    if is_soon_built(homes) or (is_older_asked and predecessors(path)):
         return False
     from recollect.services.indexing.background_refresh import start_refresh
 

@@ -1,4 +1,7 @@
-"""Search by reading the logs, newest first: without an index, or if the index cannot narrow it down."""
+"""Search by reading the logs, newest first: without an index, or if the index cannot narrow it down.
+
+What only the archive still has is read there.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,14 @@ from recollect.storage.home_walk import FoundLog, scan_logs
 class LogSearch:
     """One search of the logs of some homes."""
 
-    def __init__(self, homes: Sequence[Path], request: SearchRequest) -> None:
+    def __init__(self, homes: Sequence[Path], archive: Path, request: SearchRequest) -> None:
         self._wanted = request
         self._problems: list[tuple[str, str]] = []
         found = [log for home in homes for log in scan_logs(home, self._problems)]
+        if homes and archive.is_dir():
+            from recollect.services.indexing.archived_logs import found_in_archive
+
+            found += [log for _, log in found_in_archive(archive, homes, [log.path for log in found])]
         self._logs = sorted(found, key=lambda log: log.mtime_ns, reverse=True)
         self._mains = {log.session: log for log in self._logs if log.role == "session"}
         self._cwds: dict[str, str | None] = {}

@@ -102,13 +102,14 @@ def by_session(
     match: Callable[[_Log, SpottedLine], SearchMatch | None],
     sessions: int,
 ) -> list[SessionMatches]:
-    """The sessions of messages that come newest first, each with a few to choose the quote from."""
+    """The sessions of messages that come newest first, each with a few to quote from: what people read before the rest."""
     found: dict[str | None, list[tuple[_Log, SpottedLine]]] = {}
     for log, line in newest if sessions else ():
         found.setdefault(session_of(log, line), []).append((log, line))
     answer = []
     for several in list(found.values())[:sessions]:
-        candidates = [one for log, line in several[:_CANDIDATES] if (one := match(log, line)) is not None]
+        first = sorted(several, key=lambda one: not one[1].in_prose)[:_CANDIDATES]
+        candidates = [one for log, line in first if (one := match(log, line)) is not None]
         if candidates:
             answer.append(SessionMatches(candidates, len(several)))
     return answer

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from recollect.model.moments import milliseconds_of, moment_of
 from recollect.model.recall.roles import TEXT_KIND
 from recollect.model.search.query import WordQuery
 from recollect.model.search.snippet import Snippet
+from recollect.services.foreign.unrecorded import agent_of_log
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.search.index_matches import IndexSearch
 from recollect.services.search.matches import (
@@ -40,6 +42,7 @@ from recollect.services.search.matches import (
 from recollect.services.search.question import BEST, HOW, REGEX, WORDS, SearchQuery, finder_of
 from recollect.services.search.quotes import MessagePlace, Quote, QuoteReader
 from recollect.storage.logs.reader import PACKED
+from recollect.system.paths import CLAUDE
 from recollect.system.progress import ProgressCallback
 
 _SECONDS_TO_QUOTE = 2.0
@@ -248,7 +251,7 @@ def _matches(
     # Imported where there is no usable index: a search with one is over sooner.
     from recollect.services.search.log_matches import LogSearch
 
-    answer = LogSearch(homes, request).answer()
+    answer = LogSearch(homes, opened.archive, request).answer()
     return structs.replace(answer, notes=notes + answer.notes)
 
 
@@ -418,12 +421,12 @@ def hit_of(match: SearchMatch, quote: Quote | None) -> SearchHit:
         quote.kind,
         None if match.at is None else iso_time(match.at),
         origin.project,
-        quote.branch or origin.branch,
+        quote.branch or origin.branch or None,
         origin.title,
         match.place.path,
         match.place.offset,
         Snippet(quote.text, quote.marks),
-        _resume(origin, is_archived=match.place.path.endswith(PACKED)),
+        _resume(origin, match.place.path),
     )
 
 
@@ -432,12 +435,15 @@ def iso_time(at: int) -> str:
     return "" if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _resume(origin: MatchOrigin, *, is_archived: bool) -> str | None:
+def _resume(origin: MatchOrigin, log: str) -> str | None:
     """The command that continues the session; an agent belongs to its session."""
     if origin.session is None:
         return None
-    if is_archived:
-        return f"recollect resume {_shell(origin.session)}"  # which restores it first
+    home, _, _ = log.rpartition(f"{os.sep}projects{os.sep}")
+    if log.endswith(PACKED) or agent_of_log(home, log) != CLAUDE:
+        return (
+            f"recollect resume {_shell(origin.session)}"  # which restores it first, or starts another client
+        )
     go_on = f"claude --resume {_shell(origin.session)}"
     return f"cd {_shell(origin.directory)} && {go_on}" if origin.directory else go_on
 

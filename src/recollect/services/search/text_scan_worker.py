@@ -1,8 +1,8 @@
 """Search one log for a text, line by line.
 
 It searches what the index would hold: the texts of a message by kind, without repetitions. A quick
-check of the raw bytes avoids decoding most lines; it is only used if JSON and case folding allow a
-single spelling of what is searched.
+look at the raw bytes avoids decoding most lines, and even splitting them; it is only used if JSON and case folding
+allow a single spelling of what is searched.
 
 ``services.search.text_scan`` runs it as a job of the pool.
 """
@@ -20,7 +20,9 @@ from msgspec import structs
 
 from recollect.errors import NotFound, StorageError
 from recollect.model.damage import Line
+from recollect.model.line_split import NEWLINE
 from recollect.model.line_views.facts import LineFacts, facts_of
+from recollect.model.lines_with import LinesWith
 from recollect.model.search.query import Pattern, WordQuery
 from recollect.services.search.question import (
     REGEX,
@@ -33,6 +35,7 @@ from recollect.services.search.question import (
     windows_of,
 )
 from recollect.services.search.quotes import MessagePlace, QuoteReader
+from recollect.storage.logs.chunks import chunks
 from recollect.storage.logs.reader import OpenLog
 from recollect.system.pool import Run
 
@@ -47,7 +50,10 @@ class TextScanTask(NamedTuple):
 
 
 class SpottedLine(NamedTuple):
-    """A matching line. ``session`` and ``agent`` are from the line; ``digest`` tells lines with irregular ids apart."""
+    """A matching line. ``session`` and ``agent`` are from the line; ``digest`` tells lines with irregular ids apart.
+
+    ``in_prose``: what people read of it matches by itself.
+    """
 
     offset: int
     length: int
@@ -57,6 +63,7 @@ class SpottedLine(NamedTuple):
     session: str | None = None
     agent: str | None = None
     digest: bytes | None = None
+    in_prose: bool = False
 
 
 # --- one log -----------------------------------------------------------------------------------------------
@@ -72,20 +79,13 @@ def spotted(
                 if _output_fits(log, question, finder):
                     yield SpottedLine(0, task.size, at=None)
                 return
-            for number, line in enumerate(_lines(log, task.places)):
-                found = None
-                if task.places is not None or hint.may_be_in(line.data):
-                    found = _fitting(line, question, finder)
-                if found is not None or number % 64 == 63:
-                    yield found
+            for line in hint.lines(log) if task.places is None else _lines_at(log, task.places):
+                yield None if line is None else _fitting(line, question, finder)
     except (NotFound, StorageError):
         return
 
 
-def _lines(log: OpenLog, places: Iterable[int] | None) -> Iterator[Line]:
-    if places is None:
-        yield from (line for line in log.lines() if isinstance(line, Line))
-        return
+def _lines_at(log: OpenLog, places: Iterable[int]) -> Iterator[Line]:
     for place in places:
         line = next(log.lines(place), None)
         if isinstance(line, Line) and line.offset == place:
@@ -108,6 +108,7 @@ def _fitting(line: Line, question: SearchQuery, finder: MessageFinder) -> Spotte
         facts.session,
         facts.agent,
         None if facts.uuid is None or is_uuid(facts.uuid) else _digest(facts),
+        "prose" in fields and (len(fields) == 1 or finder.matches({"prose": fields["prose"]})),
     )
 
 
@@ -133,8 +134,11 @@ def _output_fits(log: OpenLog, question: SearchQuery, finder: MessageFinder) -> 
 # --- check of raw bytes ------------------------------------------------------------------------------------
 
 # Letters that fold into ASCII and marks that are dropped, by one byte that each has in UTF-8: the first, or the
-# last if the first is also that of every arrow. Searching one byte is ten times as fast as two.
-_FOLDED = tuple(bytes([byte]) for byte in (*range(0xC3, 0xCA), 0xCC, 0xE1, 0xAA, 0xAB, 0xEF))
+# last if the first is also that of every arrow.
+_FOLDED = rb"[\xc3-\xc9\xcc\xe1\xaa\xab\xef]"
+# A line may spell a letter in another way if it has an escape or one of these.
+_OTHER_SPELLINGS = (rb"\\u", _FOLDED)
+_LINES_AT_ONCE = 64
 
 
 @cache
@@ -145,19 +149,40 @@ def _plain() -> re.Pattern[str]:
 
 
 class RawHint:
-    """Pieces of text that every matching line contains."""
+    """Pieces of text that every matching line contains, unless it spells one of them in another way."""
 
     def __init__(self, pieces: Iterable[str]) -> None:
-        # The longest first: it is the rarest, and usually the only one that is searched.
+        # The longest first: it is the rarest, and the one that is searched.
         self._pieces = sorted({piece.lower().encode() for piece in pieces}, key=len, reverse=True)
+        self._search: LinesWith | None = None
 
-    def may_be_in(self, line: bytes) -> bool:
-        """False if the line cannot match. True if a letter may be written in another way."""
+    def lines(self, log: OpenLog) -> Iterator[Line | None]:
+        """The lines of a log that may match; None now and then, as a chance to stop."""
+        if not self._pieces:
+            for number, item in enumerate(log.lines()):
+                if isinstance(item, Line):
+                    yield item
+                if number % _LINES_AT_ONCE == 0:
+                    yield None
+            return
+        if self._search is None:
+            self._search = LinesWith(self._pieces[0], in_any_case=True, also=_OTHER_SPELLINGS)
+        for chunk in chunks(log):
+            yield None
+            for start, stop in chunk.spans(self._search.ends(chunk.data)):
+                line = chunk.data[start:stop]
+                if self._may_match(line):
+                    yield Line(line, chunk.offset + start, chunk.data.startswith(NEWLINE, stop))
+
+    def _may_match(self, line: bytes) -> bool:
+        """Whether it has the other pieces, too, or may spell one of them in another way."""
+        others = self._pieces[1:]
+        if not others:
+            return True
         small = line.lower()
-        for piece in self._pieces:
-            if piece not in small:
-                return b"\\u" in small or (not line.isascii() and any(lead in line for lead in _FOLDED))
-        return True
+        return (
+            all(piece in small for piece in others) or b"\\u" in small or re.search(_FOLDED, line) is not None
+        )
 
 
 def hint_of(question: SearchQuery) -> RawHint:
