@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -152,8 +153,22 @@ def test_a_first_report_of_many_logs_waits_for_no_index(tmp_path: Path) -> None:
 
 def test_left_to_background_starts_one_builder(home: Path, cache: Path, started: list[object]) -> None:
     """The next report within a moment also reads the logs, and starts none."""
-    path = index_path([home], cache)
-    path.parent.mkdir()
+    opened = OpenIndex([home], index_path([home], cache))
+    opened.path.parent.mkdir()
 
-    assert [True, True] == [left_to_background(path, [home]), left_to_background(path, [home])]
+    assert [True, True] == [left_to_background(opened), left_to_background(opened)]
     assert 1 == len(started)
+
+
+def test_one_that_failed_in_the_background_is_built_here(
+    home: Path, cache: Path, started: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk every answer would promise an index that never comes. While another process builds, it is awaited."""
+    opened = OpenIndex([home], index_path([home], cache))
+    opened.path.parent.mkdir()
+    assert left_to_background(opened)
+    monkeypatch.setattr(background_refresh, "PAUSE_SECONDS", 0.0)
+
+    assert not left_to_background(opened)
+    with contextlib.closing(opened.lock(1)) as lock, lock:
+        assert left_to_background(opened)

@@ -242,7 +242,7 @@ def _refresh(
 def _leave_first_build(opened: OpenIndex, is_older_asked: bool) -> bool:
     from recollect.services.indexing.first_build import left_to_background
 
-    opened.is_being_built = left_to_background(opened.path, opened.homes, is_older_asked=is_older_asked)
+    opened.is_being_built = left_to_background(opened, is_older_asked=is_older_asked)
     if opened.is_being_built:
         _give_up(opened, "the index is being built in the background", is_lasting=False)
     return opened.is_being_built

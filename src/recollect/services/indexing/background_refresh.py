@@ -29,10 +29,14 @@ runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 """
 
 
+def marker_of(index: str) -> str:
+    """The file whose time says when a refresh was last started."""
+    return index.removesuffix(".sqlite") + ".asked"
+
+
 def start_refresh(index: str, homes: Sequence[str], *, niceness: int = _LOWEST_PRIORITY) -> bool:
     """Start a refresh unless one was started a moment ago; returns whether it did."""
-    marker = index.removesuffix(".sqlite") + ".asked"
-    if not homes or not sys.executable or not take_turn(marker, PAUSE_SECONDS):
+    if not homes or not sys.executable or not take_turn(marker_of(index), PAUSE_SECONDS):
         return False
     arguments = ["--cache", os.path.dirname(index), *homes]  # noqa: PTH120 - pathlib is slow to import
     try:

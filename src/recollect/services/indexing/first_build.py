@@ -35,19 +35,33 @@ def is_soon_built(homes: Sequence[Path]) -> bool:
     return size <= _SOON_BUILT
 
 
-def left_to_background(path: Path, homes: Sequence[Path], *, is_older_asked: bool = True) -> bool:
+def left_to_background(opened: OpenIndex, *, is_older_asked: bool = True) -> bool:
     """Start the first build in the background, and say whether the logs should answer meanwhile.
 
-    With ``is_older_asked`` not where an older index is there: it may know deleted sessions, which no log has.
+    With ``is_older_asked`` not where an older index is there: it may know deleted sessions, which no log has. Nor where an
+    earlier build in the background has ended without an index: whoever builds it here is told why.
     """
+    from recollect.services.indexing.background_refresh import start_refresh
     from recollect.services.indexing.gone_sessions import predecessors
 
-    if is_soon_built(homes) or (is_older_asked and predecessors(path)):
+    if is_soon_built(opened.homes) or (is_older_asked and predecessors(opened.path)) or _has_failed(opened):
         return False
-    from recollect.services.indexing.background_refresh import start_refresh
-
-    start_refresh(str(path), [os.fspath(home) for home in homes], niceness=_NICENESS)
+    start_refresh(str(opened.path), [os.fspath(home) for home in opened.homes], niceness=_NICENESS)
     return True
+
+
+def _has_failed(opened: OpenIndex) -> bool:
+    from recollect.services.indexing.background_refresh import PAUSE_SECONDS, marker_of
+    from recollect.storage.refresh_turn import is_recent
+
+    marker = marker_of(str(opened.path))
+    if not Path(marker).exists() or is_recent(marker, PAUSE_SECONDS):  # one just started may not have the lock yet
+        return False
+    try:
+        with contextlib.closing(opened.lock(0.0)) as lock, lock:
+            return True
+    except Busy:
+        return False
 
 
 @contextlib.contextmanager
