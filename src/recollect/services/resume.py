@@ -158,6 +158,7 @@ def resumption(session: Session, cwd: str | None = None) -> Resumption:
 
 def _other_resumption(session: Session, agent: str, directory: str) -> Resumption:
     """How the client of another agent goes on, if it still has the session."""
+    from recollect.services.foreign.lost_beginnings import refused_fork
     from recollect.storage.foreign.mirror import dialect_of, facts_of_mirror, native_file, native_name
 
     root = session.home.root
@@ -169,7 +170,7 @@ def _other_resumption(session: Session, agent: str, directory: str) -> Resumptio
             f" {session.id} --format original --no-redact --output DIR"
             f"; or hand it over: recollect convert {session.id} --to claude",
         )
-    obstacle = dialect_of(agent).not_resumed(source, session.glance.version)
+    obstacle = dialect_of(agent).not_resumed(source, session.glance.version) or refused_fork(session)
     argv = (*_at_home(agent, facts.source), *AGENTS[agent].resume, native_name(root, session.id))
     exists = bool(directory) and Path(directory).is_dir()
     notes = () if obstacle is None else (obstacle,)

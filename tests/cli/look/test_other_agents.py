@@ -221,3 +221,37 @@ def test_an_unknown_agent_is_named_with_those_that_are_known(
         main(["list", *words])
     assert "no such agent" in (said := capsys.readouterr().err)
     assert "opencode" in said
+
+
+@pytest.mark.parametrize(
+    ("sample", "session", "error"),
+    [
+        ("codex/0.166.0/faults/.codex", "01a1e395-43d5-7c41-9975-c602d8bd5c7f", '"message": "stub error"}}'),
+        ("opencode-1.18.33/data/opencode", "42c590cd-f7c8-44f0-a573-b71d8050e58e", "stub says no"),
+        ("qwen-0.24.4/.qwen", "1e2b7fd8-d9fa-4290-804e-042fef0797b4", "400 stub says no"),
+    ],
+)
+def test_a_turn_that_ended_with_an_error_says_so(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sample: str, session: str, error: str
+) -> None:
+    """Wherever people read it; what the client resumes with has no word of it."""
+    home = tmp_path / Path(sample).name
+    shutil.copytree(shared / "dialects/samples" / sample, home)
+
+    def said(*words: str) -> str:
+        assert main([*words, "--home", str(home), "--data", str(tmp_path / "data")]) == 0
+        return capsys.readouterr().out
+
+    for way in ((), ("--all-branches",)):
+        heading, text = said("show", session, *way).rstrip().splitlines()[-2:]
+        assert heading.startswith("Error  ")
+        assert error in text
+    last = json.loads(said("show", session, "--json"))["messages"][-1]
+    assert last["role"] == "system"
+    assert error in last["blocks"][0]["text"]
+    heading, _, text = said("export", session, "--format", "md").rstrip().splitlines()[-3:]
+    assert heading.startswith("## Error (")
+    assert error in text
+    assert "<b>Error</b>" in said("export", session, "--format", "html")
+    assert last["uuid"] not in said("show", session, "--api")
+    assert json.loads(said("show", session, "--api").splitlines()[-1])["role"] == "user"

@@ -462,6 +462,9 @@ PLANTS: dict[str, Plant] = {
     "CR LF": _crlf,
     "a deep line": _line("too-deep", b'{"type":"mode","x":' + b"[" * 90 + b"]" * 90 + b"}\n"),
     "an unknown type": _line("unknown-type", b'{"type":"zork","sessionId":"s"}\n'),
+    "a record that no one could read": _line(
+        "unreadable-record", b'{"type":"codex:unreadable","original":"<<<"}\n'
+    ),
     "a message without message": _aside(
         lambda log, turn: [link(log.uuid(), _parent(log, turn), log.at(turn, -1), type="user")],
         "unknown-shape",
@@ -587,6 +590,14 @@ def _named(log: Log) -> set[str]:
     return {"foreign-name"}
 
 
+def _without_history(log: Log) -> set[str]:
+    meta = {"history_base": {"thread_id": "gone", "end_ordinal_exclusive": 9}}
+    original = json.dumps({"type": "session_meta", "payload": meta})
+    first = {"type": "foreign-record", "recordType": "session_meta", "original": original}
+    log.changed.append(lambda data: json.dumps(first).encode() + b"\n" + data)
+    return {"lost-beginning"}
+
+
 ENDS: dict[str, Callable[[Log], set[str]]] = {
     "a torn end": _torn,
     "half a title at the end": _torn_title,
@@ -597,6 +608,7 @@ ENDS: dict[str, Callable[[Log], set[str]]] = {
     "a call at the end": _open_end,
     "a byte order mark": _marked,
     "a name of its own": _named,
+    "a fork without its history": _without_history,
 }
 """Damage at the end of a log, or of the log as a whole; one of them in a log."""
 

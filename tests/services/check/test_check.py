@@ -88,6 +88,14 @@ def sound(root: Path) -> None:
     (root / ".claude.json").write_text("{}")
 
 
+# The first record of a fork of Codex, in the mirror of its home.
+FORK_WITHOUT_HISTORY = {
+    "type": "foreign-record",
+    "recordType": "session_meta",
+    "original": '{"type":"session_meta","payload":{"history_base":{"thread_id":"gone","end_ordinal_exclusive":9}}}',
+}
+
+
 def entries(*more: dict[str, Any]) -> Callable[[Path], None]:
     """A home whose session is the talk and what is given."""
     return lambda root: void(put(root, ONE, [*TALK, *more]))
@@ -243,6 +251,8 @@ CASES: dict[str, Callable[[Path], None]] = {
     "too-deep": raw(lines(TALK) + b'{"type":"user","a":' + b"[" * 100 + b"]" * 100 + b"}\n"),
     "unknown-shape": entries(link(5, 4, type="user", message="text")),
     "unknown-type": entries({"type": "from-the-future"}),
+    "unreadable-record": entries({"type": "codex:unreadable", "original": "not json"}),
+    "lost-beginning": raw(lines([FORK_WITHOUT_HISTORY, *TALK])),
     "lone-surrogate": raw(lines(TALK).replace(b'"Q1"', b'"\\ud800"')),
     "byte-order-mark": raw(b"\xef\xbb\xbf" + lines(TALK)),
     "crlf": raw(lines(TALK).replace(b"\n", b"\r\n")),
@@ -457,6 +467,38 @@ def test_a_rule_that_is_broken_over_and_over_is_cut_off(tmp_path: Path) -> None:
 
     assert (MOST_OF_A_CODE, MOST_OF_A_CODE + 7) == (len(listed), answer.summary.by_code["skipped-bytes"])
     assert listed[-1].what.endswith("(and 7 more such lines)")
+
+
+def test_every_unknown_type_is_named_once_with_its_count(tmp_path: Path) -> None:
+    """A line that no one could read is told apart from one of an unknown type."""
+    root = tmp_path / "home"
+    root.mkdir()
+    kinds = ("codex:unreadable", "codex:hologram", "codex:opera", "codex:unreadable", "codex:hologram")
+    put(root, ONE, [*TALK, *({"type": kind} for kind in kinds)])
+
+    answer = checked(root)
+
+    assert {one.what for one in answer.findings if one.code == "unknown-type"} == {
+        "type 'codex:hologram' (and 1 more such line)",
+        "type 'codex:opera'",
+    }
+    assert [one.what for one in answer.findings if one.code == "unreadable-record"] == [
+        "a line of codex's file is no record (and 1 more such line)"
+    ]
+    counts = answer.summary.by_code
+    assert (counts["unknown-type"], counts["unreadable-record"]) == (3, 2)
+
+
+def test_of_very_many_unknown_types_the_first_are_named(tmp_path: Path) -> None:
+    root = tmp_path / "home"
+    root.mkdir()
+    put(root, ONE, [*TALK, *({"type": f"type-{number}"} for number in range(MOST_OF_A_CODE + 7))])
+
+    answer = checked(root)
+
+    listed = [one for one in answer.findings if one.code == "unknown-type"]
+    assert (MOST_OF_A_CODE, MOST_OF_A_CODE + 7) == (len(listed), answer.summary.by_code["unknown-type"])
+    assert listed[-1].what.endswith("(and 7 more types)")
 
 
 def test_only_the_sessions_that_are_named(tmp_path: Path) -> None:

@@ -263,7 +263,7 @@ def test_a_revert_that_is_pending_leaves_its_turn_and_can_be_taken_back(home: Pa
     ("ended", "live"),
     [
         ({"finish": "stop"}, ["Conversation compacted", "the summary"]),
-        ({"finish": "stop", "error": {"name": "APIError"}}, ["one", "the summary"]),
+        ({"finish": "stop", "error": {"name": "APIError"}}, ["one", "the summary", "APIError"]),
         ({}, ["one", "the summary"]),
     ],
 )

@@ -130,6 +130,7 @@ def run(options: Namespace) -> int:
         tell_damage(damage)
     _tell_pending(session)
     _tell_links(session)
+    _tell_lost_beginning(session)
     tell_unknown(session)
     if options.tools == ToolDetail.FULL:
         _tell_kept_results(session)
@@ -160,6 +161,21 @@ def _tell_links(session: Session) -> None:
         output.note(f"recollect: goes on in session {visible(session.glance.continued_in)}")
     if session.glance.bridge_session:
         output.note(f"recollect: controlled through session {visible(session.glance.bridge_session)}")
+
+
+def _tell_lost_beginning(session: Session) -> None:
+    """A fork that holds no copy of what it goes on from shows its own turns only."""
+    if session.agent not in AGENTS:
+        return
+    from recollect.services.foreign.lost_beginnings import lost_beginning
+
+    lost = lost_beginning(session)
+    if lost is not None:
+        name = visible(lost.session)
+        where = (
+            f"`recollect show {name}` has it" if lost.is_here else "which is gone; this is what came after"
+        )
+        output.note(f"recollect: the beginning of this conversation is in session {name}, {where}")
 
 
 def _check(options: Namespace) -> None:

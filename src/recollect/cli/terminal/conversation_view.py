@@ -219,7 +219,7 @@ def speaker(message: Message) -> str:
         return "Summary of the compacted messages"
     if message.role == "user":
         return "Client, to the model" if message.is_meta else "Client" if _is_clients(message) else "You"
-    names = {"assistant": model_name(message.model), "system": "Client"}
+    names = {"assistant": model_name(message.model), "system": "Error" if message.is_error else "Client"}
     return names.get(message.role, message.role)
 
 

@@ -89,7 +89,7 @@ ABOUT_LINES = frozenset(
     [
         *("invalid-json", "glued-objects", "nul-run", "torn-tail", "skipped-bytes", "unfinished-line"),
         *("not-an-object", "invalid-utf8", "oversize-line", "too-deep", "unknown-shape", "unknown-type"),
-        *("being-written", "unreadable"),
+        *("being-written", "unreadable", "unreadable-record", "lost-beginning"),
     ]
 )
 
@@ -155,6 +155,21 @@ CODES: dict[str, CheckRule] = {
     ),
     "unknown-type": CheckRule(
         _INFO, "a type of line that recollect does not know", "keeps to what it knows", _UNSEEN, source="002"
+    ),
+    "unreadable-record": CheckRule(
+        _WARNING,
+        "a line in a file of another agent that is not a record; its bytes are kept",
+        "is not asked: it is the file of another client",
+        _OURS,
+        "recollect export {session} --format original --output DIR",
+    ),
+    "lost-beginning": CheckRule(
+        _WARNING,
+        "a fork of Codex whose beginning is in another session, which was gone when the fork was first read",
+        'is not asked; Codex refuses to resume it while that session is gone ("missing source rollout")',
+        _OURS,
+        "put the file of that session back below the home of Codex; or hand over what there is:"
+        " recollect convert {session} --to claude",
     ),
     "lone-surrogate": CheckRule(_INFO, "half a surrogate pair", "reads a replacement character", _RESUMED),
     "byte-order-mark": CheckRule(_INFO, "the log starts with a byte order mark", "reads it", _RESUMED),

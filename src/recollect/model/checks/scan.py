@@ -30,6 +30,7 @@ from recollect.model.checks.chain import (
     walk_of,
 )
 from recollect.model.checks.lines import DamagedLine, examined, line_faults, torn
+from recollect.model.checks.mirrored import beginning_fault
 from recollect.model.checks.resumed import LARGEST_CONVERSATION, LIMITS, LineOf, ResumedLog, resumed_log
 from recollect.model.checks.times import time_faults
 from recollect.model.checks.tools import ToolTrace, tool_faults
@@ -254,6 +255,8 @@ class _Scanner:
     def _take_entry(self, line: Line, entry: Entry, *, is_damaged: bool = False) -> Iterator[RuleViolation]:
         if not is_damaged and (entry.notices or entry.kind.value.startswith("unknown")):
             yield from line_faults(entry)
+        if not self._points:
+            yield from beginning_fault(entry)
         self._tools.take(entry)
         self._is_foreign |= entry.dialect.value != "claude"
         fault = id_fault(entry)

@@ -21,7 +21,7 @@ from recollect.model.brief_repr import brief_repr
 from recollect.model.conversation.api import api_messages
 from recollect.model.conversation.chain import Load, after_compaction, chain_to, entries_of, grouped
 from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import Node
+from recollect.model.conversation.node import ERROR_NOTE, Node
 from recollect.model.cost.usage import Usage
 from recollect.model.entry import Assistant, Attachment, Entry, System, User
 
@@ -50,6 +50,11 @@ class Message(Struct, frozen=True):
     def text(self) -> str:
         """Its text, one block per paragraph."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is an error that the client noted instead of an answer."""
+        return any(isinstance(one.body, System) and one.body.subtype == ERROR_NOTE for one in self.entries)
 
     __repr__ = brief_repr
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 # lines; what follows a line of any other type is an orphan.
 MESSAGE_TYPES = frozenset(["user", "assistant"])
 LINK_TYPES = frozenset(["user", "assistant", "system", "attachment"])
+# Notes of the client that are shown as messages. ERROR_NOTE is what a client of another agent noted instead of an
+# answer; Claude's writes an answer of its own then.
+ERROR_NOTE = "error"
+SHOWN_NOTES = frozenset(["local_command", "compact_boundary", ERROR_NOTE])
 _ODD_KEY = "<"
 _TOOL_ID = b'"tool_use_id"'
 _NAMED = re.compile(rb'\s*:\s*"([^"\\]+)"')
@@ -83,7 +87,7 @@ class Node(Struct, frozen=True, gc=False):
     @property
     def is_shown(self) -> bool:
         """Whether it is shown as a message."""
-        return self.is_message or self.subtype in ("local_command", "compact_boundary")
+        return self.is_message or (self.type == "system" and self.subtype in SHOWN_NOTES)
 
     @property
     def is_boundary(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ from recollect.system.pool import Run
 from recollect.system.unwatched import unwatched
 
 MOST_OF_A_CODE = 50
+_NAMED = "unknown-type"  # each type is listed
 _ONCE = frozenset(
     [
-        "unknown-type",
+        "unreadable-record",
         "crlf",
         "byte-order-mark",
         "other-session-id",
@@ -42,16 +44,44 @@ def reported(diagnosis: Diagnosis) -> LogReport:
     listed: list[Finding] = []
     rest: list[tuple[Severity, str, int]] = []
     for code, findings in by_code.items():
-        most = 1 if code in _ONCE else MOST_OF_A_CODE
-        more = diagnosis.counts[code] - most
-        # Findings that a repair fixes come first: they must be listed, not only counted.
-        kept = sorted(findings, key=lambda one: one.repair is None)[:most]
+        count = diagnosis.counts[code]
+        kept = (
+            _kinds(findings)
+            if code == _NAMED
+            else _first(findings, 1 if code in _ONCE else MOST_OF_A_CODE, count)
+        )
+        more = count - len(kept)
         if more > 0:
-            what = f"{kept[-1].what} (and {more:,} more such lines)"
-            kept[-1] = structs.replace(kept[-1], what=what)
             rest.append((kept[-1].severity, code, more))
         listed += kept
     return LogReport(diagnosis.scan.lines, diagnosis.scan.damaged, listed, rest)
+
+
+def _first(findings: list[Finding], most: int, count: int) -> list[Finding]:
+    """Those that a repair fixes come first: they must be listed, not only counted."""
+    kept = sorted(findings, key=lambda one: one.repair is None)[:most]
+    return [*kept[:-1], _with_more(kept[-1], count - most)]
+
+
+def _kinds(findings: list[Finding]) -> list[Finding]:
+    """The first of each kind, with how many there are: one type of line must not hide another."""
+    counts = Counter(one.what for one in findings)
+    first = {one.what: one for one in reversed(findings)}
+    kept = [_with_more(first[what], count - 1) for what, count in counts.items()]
+    left_out = kept[MOST_OF_A_CODE:]
+    if left_out:
+        last = kept[MOST_OF_A_CODE - 1]
+        kept[MOST_OF_A_CODE - 1] = structs.replace(
+            last, what=f"{last.what} (and {len(left_out):,} more types)"
+        )
+    return kept[:MOST_OF_A_CODE]
+
+
+def _with_more(finding: Finding, more: int) -> Finding:
+    if more <= 0:
+        return finding
+    lines = "line" if more == 1 else "lines"
+    return structs.replace(finding, what=f"{finding.what} (and {more:,} more such {lines})")
 
 
 @unwatched()

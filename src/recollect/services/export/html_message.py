@@ -188,6 +188,8 @@ class MessageWriter:
                 return _NAMES[kind]
         if said.is_meta:
             return "Added by the client"
+        if said.is_error:
+            return "Error"
         return "Added to the conversation" if said.role == "user" else text_html(said.role)
 
     # ---- blocks ------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def left_to_background(opened: OpenIndex, *, is_older_asked: bool = True) -> boo
     """Start the first build in the background, and say whether the logs should answer meanwhile.
 
     With ``is_older_asked`` not where an older index is there: it may know deleted sessions, which no log has. Nor where an
-    earlier build in the background has ended without an index: whoever builds it here is told why.
+    earlier build in the background has ended without an index: building it here tells the user why.
     """
     from recollect.services.indexing.background_refresh import start_refresh
     from recollect.services.indexing.gone_sessions import predecessors

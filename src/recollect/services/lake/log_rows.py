@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from recollect.errors import NotFound, StorageError
 from recollect.model.conversation.agents import is_warm_up
+from recollect.model.conversation.node import SHOWN_NOTES
 from recollect.model.conversation.tool_calls import INTERRUPTED, NOTIFICATION, ToolCallStatus, status_of
 from recollect.model.damage import Line
 from recollect.model.line_views.plain import (
@@ -38,7 +39,6 @@ from recollect.system.unwatched import unwatched
 _MICROSECOND = dt.timedelta(microseconds=1)
 _INTERRUPTED = INTERRUPTED.encode()
 _SPOKEN = ("user", "assistant")
-_SHOWN = ("local_command", "compact_boundary")
 # Types of lines in which other dialects call tools.
 _OTHER_CALLS = ("tool_use", "tool_result", "tool_call")
 
@@ -105,7 +105,7 @@ class _PlainLog:
         kind = line.type
         if kind in _SPOKEN:
             self._take_spoken(line, data)
-        elif kind == "system" and line.subtype in _SHOWN:
+        elif kind == "system" and line.subtype in SHOWN_NOTES:
             self._check(line, data)
             self._add(line, None, 1, self._system_text(line))
         elif kind is None or kind in _OTHER_CALLS:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from recollect.model.conversation.node import ERROR_NOTE
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.codex_inherited import chain_before, is_prompt_line, total_before
 from recollect.storage.foreign.codex_items import (
@@ -357,7 +358,7 @@ class RolloutReader:
             return [made.note(self._voice, "turn_aborted", f"Turn aborted: {event.get('reason')}")]
         failure = event.get("error") if kind == "task_complete" else event if kind == "error" else None
         if isinstance(failure, dict):
-            return [made.note(self._voice, "error", str(failure.get("message") or "error"), "error")]
+            return [made.note(self._voice, ERROR_NOTE, str(failure.get("message") or "error"), "error")]
         if kind in ("item_completed", "sub_agent_activity"):
             self._activity(event.get("item") if kind == "item_completed" else event)
         if kind in _SILENT_EVENTS:

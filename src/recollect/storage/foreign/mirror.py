@@ -44,7 +44,9 @@ from recollect.storage.foreign.lines import (
     source,
 )
 from recollect.storage.foreign.loose import UNEXPECTED
+from recollect.storage.foreign.redactions import redacted_again
 from recollect.storage.foreign.resumed import Item, MirroredThread
+from recollect.storage.logs.reader import read_lines
 from recollect.storage.session_files import META, PROJECTS, RESULTS, SUBAGENTS, TODOS
 from recollect.system import fsops
 from recollect.system.locations import MIRROR_FACTS, MIRRORS
@@ -461,12 +463,18 @@ class AgentMirror:
     def _flush(self) -> None:
         for log, lines in self._written.items():
             with self._writing(self.root / log):
-                self._state.logs[log] = self._add(log, lines)
+                self._state.logs[log] = self._add(log, self._redacted_again(log, lines))
         for log, items in self._todos.items():
             if log in self._written:
-                self._put(self.root / TODOS / todos.file_name(Path(log)), encode(items))
+                (listed,) = self._redacted_again(log, [encode(items)])
+                self._put(self.root / TODOS / todos.file_name(Path(log)), listed)
         self._written.clear()
         self._todos.clear()
+
+    def _redacted_again(self, log: str, lines: list[bytes]) -> list[bytes]:
+        """Lines without what was redacted in the log; one that this pass begins has nothing to look for."""
+        is_known = bool(self._state.logs.get(log))
+        return redacted_again(lines, self.root / log, self.root.parent.parent) if is_known else lines
 
     def _add(self, log: str, lines: list[bytes]) -> int:
         """Lines at the end of a log; how large it is then. They are synced with all others of the pass."""
@@ -599,11 +607,10 @@ def native_file(root: Path, log: Path) -> str | None:
 def _sources_of(log: Path) -> list[str]:
     """The files that a log was mirrored from, in order."""
     named = []
-    with log.open("rb") as file:
-        for raw in file:
-            line = loose_value(raw) if b'"foreign-source"' in raw else None
-            if isinstance(line, dict) and line.get("type") == SOURCE and line.get("source"):
-                named.append(str(line["source"]))
+    for raw in read_lines(log):
+        line = loose_value(raw.data) if b'"foreign-source"' in raw.data else None
+        if isinstance(line, dict) and line.get("type") == SOURCE and line.get("source"):
+            named.append(str(line["source"]))
     return named
 
 

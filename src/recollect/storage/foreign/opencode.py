@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from recollect.model.conversation.node import ERROR_NOTE
 from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.edits import in_patch, replaced, with_changes, written
@@ -470,7 +471,7 @@ class _OpenCodeSessions:
         if isinstance(error, dict):
             said = error.get("data")
             text = said.get("message") if isinstance(said, dict) else None
-            yield made.note(voice, "error", str(text or error.get("name") or "error"), "error")
+            yield made.note(voice, ERROR_NOTE, str(text or error.get("name") or "error"), "error")
 
     def _tool(self, part: Fields) -> tuple[LineFields, list[LineFields]]:
         state = part.get("state")

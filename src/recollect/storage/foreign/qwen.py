@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from recollect.model.conversation.node import ERROR_NOTE
 from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign import edits, parts
 from recollect.storage.foreign import lines as made
@@ -34,7 +35,7 @@ from recollect.system.peek import ReadProblems
 
 TRANSLATION = 1
 _COMPRESSED, _TELEMETRY, _TITLE = "chat_compression", "ui_telemetry", "custom_title"
-_CALL = "qwen-code.api_response"
+_CALL, _FAILURE = "qwen-code.api_response", "qwen-code.api_error"
 _COUNTS = ("input", "cached_content", "output", "thoughts")
 _LINE: dict[str, Shape] = {
     **dict.fromkeys(("type", "uuid", "parentUuid", "cwd", "gitBranch", "version", "model"), str),
@@ -49,7 +50,7 @@ _LINE: dict[str, Shape] = {
         "compressedHistory": [{"parts": parts.PARTS}],
         "info": {"triggerReason": str},
         "uiEvent": {
-            **dict.fromkeys(("event.name", "response_id", "model"), str),
+            **dict.fromkeys(("event.name", "response_id", "model", "error_message"), str),
             **{f"{name}_token_count": COUNT for name in _COUNTS},
         },
     },
@@ -188,9 +189,14 @@ def _system(line: LineFields, voice: _LineVoice) -> list[LineFields]:
     said: dict[str, Any] = payload if isinstance(payload, dict) else {}
     if subtype == _COMPRESSED:
         return _compression(line, voice, said)
-    found = [_link(line, voice, "system", {"subtype": subtype, "content": "", "level": "info"})]
-    event = said.get("uiEvent")
-    if subtype == _TELEMETRY and isinstance(event, dict) and event.get("event.name") == _CALL:
+    event = said.get("uiEvent") if subtype == _TELEMETRY else None
+    event = event if isinstance(event, dict) else {}
+    told = {"subtype": subtype, "content": "", "level": "info"}
+    if event.get("event.name") == _FAILURE:
+        text = str(event.get("error_message") or "error")
+        told = {"subtype": ERROR_NOTE, "content": text, "level": "error"}
+    found = [_link(line, voice, "system", told)]
+    if event.get("event.name") == _CALL:
         found += _call(event, voice, line)
     title = said.get("customTitle", said.get("title"))
     if subtype == _TITLE and isinstance(title, str):
