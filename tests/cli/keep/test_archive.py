@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from recollect.cli.main import main
 from recollect.system import fsops
 from tests.cli.keep.test_cleanup import answer
 from tests.small_home import ONE, TALK, TWO, put, state
+from tests.storage.foreign.tiny_homes import CHANGED, UNTOUCHED, codex
+
+THREE = "7c1d9c1e-0000-4000-8000-000000000003"
 
 
 @pytest.fixture
@@ -219,3 +223,79 @@ def test_a_session_leaves_the_archive_and_comes_back(home: Path, capsys: pytest.
     answer(capsys, *undo.split()[1:], "--forget")
 
     assert [] == list(change.glob("kept/*"))
+
+
+@pytest.fixture
+def of_codex(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """The archive here, with two sessions of Codex and one of Claude from another machine."""
+    codex(tmp_path / "codex")
+    put(tmp_path / "claude", THREE, TALK, "/srv/three")
+    there, bundle = ["--data", str(tmp_path / "there")], str(tmp_path / "laptop.tar")
+    for place in ("codex", "claude"):
+        answer(capsys, "--home", str(tmp_path / place), *there, "archive", "add", "--all")
+    answer(capsys, *there, "archive", "export", bundle)
+    shutil.rmtree(tmp_path / "there")
+    answer(capsys, "archive", "import", bundle)
+    return home
+
+
+def test_a_session_of_another_agent_is_not_restored_into_a_claude_home(
+    of_codex: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither into the usual one nor into one that is named; another directory takes it, byte for byte."""
+    before = files_of(of_codex)
+    for words in (
+        ["archive", "restore", CHANGED, "--apply"],
+        ["--home", str(of_codex), "archive", "restore", CHANGED, UNTOUCHED],
+        ["archive", "restore", CHANGED, "--to", str(of_codex), "--apply"],
+        ["archive", "restore", CHANGED, "--to", str(of_codex / "below"), "--apply"],
+    ):
+        assert 2 == main(words)
+        told = capsys.readouterr().err
+        assert "of codex, and a Claude home takes only Claude's" in told
+        assert "--to DIR" in told
+        assert f"recollect convert {'S' if UNTOUCHED in words else CHANGED} --to claude" in told
+    answer(capsys, "archive", "restore", CHANGED, "--to", str(tmp_path / "out"), "--apply")
+
+    assert before == files_of(of_codex)
+    assert [CHANGED] == [path.stem for path in (tmp_path / "out").rglob("*.jsonl")]
+
+
+def test_a_restore_of_many_leaves_other_agents_out_and_says_so(
+    of_codex: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, with what to do; the document names each of them without a place."""
+    assert 0 == main(["archive", "restore", "--all"])
+    told = capsys.readouterr()
+    done = answer(capsys, "archive", "restore", "--all", "--apply")
+
+    assert "left out: 2 sessions of codex, since a Claude home takes only Claude's; " in told.err
+    assert (1, 1) == (told.err.count("left out"), told.out.count("Would restore"))
+    assert {THREE: True, CHANGED: False, UNTOUCHED: False} == {
+        one["id"]: "to" in one for one in done["sessions"]
+    }
+    assert {ONE, TWO, THREE} == {path.stem for path in of_codex.glob("projects/*/*.jsonl")}
+
+
+def test_a_session_of_claude_is_not_restored_into_a_mirror(
+    of_codex: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A home of another agent beside Claude's is not a second place that could be meant."""
+    codex(own_home / ".codex")
+    planned = answer(capsys, "archive", "restore", THREE)
+
+    assert [str(of_codex)] == [one["to"] for one in planned["sessions"]]
+
+
+@pytest.mark.usefixtures("home")
+def test_a_mirror_gets_its_own_session_back(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was archived here out of a mirror is restored to it."""
+    codex(own_home / ".codex")
+    answer(capsys, "archive", "add", "--all")
+    (log,) = (own_home / "xdg-data" / "recollect" / "agents").rglob(f"{CHANGED}.jsonl")
+    before = log.read_bytes()
+    answer(capsys, "rm", CHANGED, "--apply")
+    assert not log.exists()
+    answer(capsys, "archive", "restore", CHANGED, "--apply")
+
+    assert before == log.read_bytes()

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from recollect import Home
 from recollect.cli.main import main
 from tests.cli.keep.test_cleanup import answer
 from tests.small_home import ONE, TALK, TWO, put, state
+from tests.storage.foreign import tiny_homes
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -171,3 +173,49 @@ def test_without_a_home_it_says_that_there_is_none(
     monkeypatch.delenv("CLAUDE_CONFIG_DIR")
     assert 2 == main(["import", str(other)])
     assert "import: there is no home to import into" in capsys.readouterr().err
+
+
+def test_sessions_of_other_agents_are_left_out(
+    home: Path, other: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a bundle, of a directory that a restore made, of loose logs; the archive takes all of them."""
+    tiny_homes.codex(tmp_path / "codex")
+    tiny_homes.opencode_database(tmp_path / "opencode")
+    there, bundle = ["--data", str(tmp_path / "data")], str(tmp_path / "laptop.tar")
+    for place in (tmp_path / "codex", tmp_path / "opencode", other):
+        answer(capsys, "--home", str(place), *there, "archive", "add", "--all")
+    answer(capsys, *there, "archive", "export", bundle)
+    answer(capsys, *there, "archive", "restore", "--all", "--to", str(tmp_path / "out"), "--apply")
+    (tmp_path / "out" / "projects").rename(tmp_path / "logs")
+    (tmp_path / "out").rename(tmp_path / "rest")
+    answer(capsys, *there, "archive", "restore", "--all", "--to", str(tmp_path / "out"), "--apply")
+    for source in (bundle, str(tmp_path / "out"), str(tmp_path / "logs")):
+        assert 0 == main(["import", source])
+        told = capsys.readouterr()
+        assert (
+            "other agents (2 of codex, 2 of opencode), since a Claude home takes only Claude's; " in told.err
+        )
+        assert f"recollect import {source} --archive --apply" in told.err
+        assert (1, 2) == (told.err.count("left out"), told.out.count("Would import"))
+        done = answer(capsys, "import", source, "--apply")
+        assert {ONE, TWO} == {path.stem for path in home.glob("projects/*/*.jsonl")}
+        assert 4 == sum(one["state"] == "foreign" for one in done["sessions"])
+        answer(capsys, *done["undo"].split()[1:])
+    kept = answer(capsys, "import", bundle, "--archive", "--apply")
+    assert {"new"} == {one["state"] for one in kept["sessions"]}
+    assert 6 == len(answer(capsys, "archive", "list")["sessions"])
+
+
+def test_a_source_with_only_another_agents_sessions_is_refused(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the way that leads on: into the archive, and from there to Claude."""
+    tiny_homes.codex(tmp_path / "codex")
+    mirror = Home(tmp_path / "codex", data=tmp_path / "data").homes[0].root
+    assert 2 == main(["import", str(mirror), "--apply"])
+    told = capsys.readouterr().err
+
+    assert f"import {mirror}: 2 sessions of codex, and a Claude home takes only Claude's" in told
+    assert f"recollect import {mirror} --archive --apply" in told
+    assert "recollect convert S --to claude" in told
+    assert {} == files(home)

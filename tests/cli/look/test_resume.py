@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from recollect.cli.main import main
 from tests.small_home import ONE, TALK, TWO, open_in_this_process, put
+from tests.storage.foreign.tiny_homes import CHANGED, codex
 
 
 @pytest.fixture
@@ -226,3 +228,25 @@ def test_every_command_that_reads_finds_an_archived_session(
 
     assert (0, True) == (answers[0][0], bool(answers[0][1].strip()))
     assert answers[0] == answers[1]
+
+
+@pytest.mark.usefixtures("work")
+@pytest.mark.parametrize("how", ["--print", "--json", "--yes"])
+def test_an_archived_session_of_another_agent_is_not_handed_to_claude(
+    own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    """Its mirror is not on this machine: its log still says whose it is, and nothing is restored."""
+    codex(tmp_path / "codex")
+    there, bundle = ["--data", str(tmp_path / "there")], str(tmp_path / "laptop.tar")
+    main(["--home", str(tmp_path / "codex"), *there, "archive", "add", "--all"])
+    main([*there, "archive", "export", bundle])
+    shutil.rmtree(tmp_path / "there")
+    main(["archive", "import", bundle])
+    capsys.readouterr()
+    code = main(["resume", CHANGED, how])
+    told = capsys.readouterr()
+
+    assert (2, "") == (code, told.out)
+    assert "a copy of a session of codex" in told.err
+    assert f"recollect convert {CHANGED} --to claude" in told.err
+    assert [] == list((own_home / ".claude").rglob(f"{CHANGED}.jsonl"))

@@ -22,6 +22,7 @@ from tests import secret_home
 from tests.made_corpora import make
 from tests.server.world import reply as counted_reply
 from tests.small_home import ONE, TALK, TWO, lines, prompt, put
+from tests.storage.foreign.tiny_homes import CHANGED, UNTOUCHED, codex
 from tests.sync.conftest import Team, team
 
 __all__ = ["team"]
@@ -441,3 +442,62 @@ def test_members_list_and_revoke_their_own_tokens(
     capsys.readouterr()
     assert main(["sync", "tokens", "--json"]) == 0
     assert {one["revoked"] is None for one in json.loads(capsys.readouterr().out)["tokens"]} == {True, False}
+
+
+def test_sessions_of_other_agents_stay_in_the_store(
+    folder: Path,
+    own_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A pull into a home leaves them out in one line; one that is named alone is fetched, and refused there."""
+    codex(own_home / ".codex")
+    assert main(["sync", "push"]) == 0
+    home = elsewhere(monkeypatch, tmp_path / "other")
+    work = tmp_path / "work"
+    work.mkdir()
+    assert main(["sync", "login", str(folder)]) == 0
+    capsys.readouterr()
+    pull, words = ["sync", "pull"], ["--into-home", "--directory", str(work)]
+    for named in (["--session", CHANGED[:6]], [CHANGED]):
+        assert main([*pull, *named, *words, "--apply"]) == 2
+        told = capsys.readouterr().err
+        assert f"session {CHANGED}: a session of codex, and a Claude home takes only Claude's" in told
+        assert "convert S --to claude" in told
+    assert main([*pull, *words]) == 0
+    told = capsys.readouterr().err
+    assert "left out: 2 sessions of codex, since a Claude home takes only Claude's; " in told
+    assert told.count("\n") == 1
+    assert main([*pull, *words, "--apply", "--json"]) == 0
+    left = json.loads(capsys.readouterr().out)["left"]
+    assert {CHANGED, UNTOUCHED} == {session for session, _ in left}
+    assert {f"{ONE}.jsonl", f"{TWO}.jsonl"} == {path.name for path in home.rglob("*.jsonl")}
+
+
+def test_a_pull_of_one_session_puts_only_it_into_the_home(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Others that were fetched before stay in the store; the command to repeat names the session too."""
+    assert main(["sync", "push"]) == 0
+    elsewhere(monkeypatch, tmp_path / "other")
+    assert main(["sync", "login", str(folder)]) == 0
+    assert main(["sync", "pull"]) == 0
+    capsys.readouterr()
+    assert main(["sync", "pull", "--session", TWO[:6], "--into-home", "--directory", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert ONE not in told
+    assert f"  new     {TWO}  " in told
+    assert f"--session {TWO[:6]} --into-home" in told
+
+
+def test_a_pull_into_a_home_means_the_one_of_claude(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The home of another agent on this machine is not a second one that could be meant."""
+    assert main(["sync", "push"]) == 0
+    home = elsewhere(monkeypatch, tmp_path / "other")
+    codex(home.parent / ".codex")
+    assert main(["sync", "login", str(folder)]) == 0
+    assert main(["sync", "pull", "--into-home", "--directory", str(tmp_path), "--apply"]) == 0
+    assert {f"{ONE}.jsonl", f"{TWO}.jsonl"} == {path.name for path in home.rglob("*.jsonl")}

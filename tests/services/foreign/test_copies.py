@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import shutil
@@ -9,10 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
 import recollect
 from recollect.cli.main import main
 from recollect.errors import UsageError
+from recollect.services.archive.archive import add, archive_at
+from recollect.services.archive.session import ArchivedSession
 from recollect.services.foreign import convert
 from recollect.services.foreign.originals import original_files, resumed
 from recollect.services.foreign.unrecorded import agent_of_log
@@ -71,6 +75,34 @@ def test_a_copy_is_of_its_agent_for_everything_that_asks(copied: tuple[str, Sess
         resumption(copy)
     with pytest.raises(UsageError, match=f"belongs to {agent}"):
         planned_fork(copy)
+
+
+def test_an_archived_session_is_of_its_agent_without_a_mirror(
+    copied: tuple[str, Session, Session], tmp_path: Path
+) -> None:
+    """The compressed log says whose it is."""
+    agent, session, copy = copied
+    archive = archive_at(tmp_path / "other")
+    with archive.adding():
+        manifest = add(archive, copy, dt.datetime.now(dt.UTC)).manifest
+    archived = ArchivedSession(archive, manifest)
+
+    assert archived.agent == agent
+    assert original_files(archived) == original_files(session)
+    assert convert.planned(archived, "claude", Path("/x")).from_agent == agent
+    with pytest.raises(UsageError, match=f"a copy of a session of {agent}"):
+        resumption(archived)
+
+
+def test_an_archived_log_of_claude_is_of_claude(tmp_path: Path) -> None:
+    """Also one that cannot be unpacked: whoever reads it says what is wrong with it."""
+    log = tmp_path / "log.zst"
+    log.write_bytes(zstandard.ZstdCompressor().compress(b'{"type":"user","agent":"codex"}\n'))
+    assert agent_of_log(str(tmp_path), str(log)) == "claude"
+    log.write_bytes(zstandard.ZstdCompressor().compress(HEADER % b"codex"))
+    assert agent_of_log(str(tmp_path), str(log)) == "codex"
+    log.write_bytes(log.read_bytes()[:6])
+    assert agent_of_log(str(tmp_path), str(log)) == "claude"
 
 
 def test_commands_on_a_copy_name_its_agent(

@@ -12,11 +12,12 @@
 `recollect protect` archives every hour by itself.
 
 Only restore changes a home: the one a session was archived from on this
-machine, or the one you name with --home. An imported session can only become
-files of that session (mode 0600), never plans, shell environments or files of
-other sessions. Restored files get the current time, so that the client does
-not delete them again. Copies are seekable zstd: `zstd -d` unpacks
-them. show, search and cost read archived sessions without restoring them.
+machine, or the one you name with --home. A session of another agent is not
+restored into a Claude home, only to --to DIR. An imported session can only
+become files of that session (mode 0600), never plans, shell environments or
+files of other sessions. Restored files get the current time, so that the client
+does not delete them again. Copies are seekable zstd: `zstd -d` unpacks them.
+show, search and cost read archived sessions without restoring them.
 What rm takes out is kept until `recollect undo ID --forget --apply`.
 
 Example:
@@ -52,6 +53,7 @@ from recollect.services.documents.archive import (
     archive_list_document,
     archived_session,
 )
+from recollect.services.foreign.unrecorded import kept_out
 from recollect.services.home_guard import refuse_agent_home
 from recollect.services.homes import Home
 from recollect.services.session import Session
@@ -198,11 +200,13 @@ def _restore(options: Namespace, archive: Archive) -> int:
     if options.to is not None:
         refuse_agent_home(options.to)
     homes = [home.path for home in chosen_homes(options.homes, may_be_missing=True)]
+    found = archive_service.restore_places(
+        archive, chosen, homes, are_named=bool(options.homes), to=options.to
+    )
     done: list[ArchivedSessionDocument] = []
     changes: list[str] = []
     blocked = 0
-    for one in chosen:
-        where = options.to or archive_service.restore_home(one, homes, are_named=bool(options.homes))
+    for one, where in found.places:
         plan = archive.planned_restore(one, where)
         blocked += bool(plan.obstacles)
         if options.apply:
@@ -218,13 +222,16 @@ def _restore(options: Namespace, archive: Archive) -> int:
         done.append(row)
         if not options.json:
             _tell_restored(options, one, row, plan)
+    if found.left:
+        done += [replace(archived_session(one), paths=[]) for one, _ in found.left]
+        output.note(kept_out((agent for _, agent in found.left), archive_service.restored_instead()))
     undo = undo_of(options, changes)
     if options.json:
         output.print_json(ArchiveChangeDocument(done, options.apply, undo))
     elif options.apply:
         output.say(f"Undo with: {undo[0]}")
     elif not blocked:
-        names = ["--all"] if options.all else [short_id(one.session) for one in chosen]
+        names = ["--all"] if options.all else [short_id(one.session) for one, _ in found.places]
         target = ["--to", str(options.to)] if options.to else []
         again = command(options, "archive", "restore", *names, *target, "--apply")
         output.say(f"Nothing was changed. Do it with: {again}")

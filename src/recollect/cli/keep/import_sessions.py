@@ -6,7 +6,8 @@ dialects become sessions that the client resumes; the plan lists what is lost.
 They go into the home (--home DIR if there are several), or with --archive into
 the archive. Only files of a session are taken: log, sub-agents, tool results,
 file backups, tasks, todos; never plans, shell environments or settings. A
-session that is there already stays as it is.
+session that is there already stays as it is. Sessions of other agents go only
+into the archive.
 
 Prints the plan; --apply carries it out. One undo takes back the whole import.
 
@@ -31,6 +32,7 @@ from recollect.services.archive import import_sessions
 from recollect.services.archive.archive import archive_at
 from recollect.services.archive.import_sessions import ImportCandidate, ImportStage
 from recollect.services.documents.changes.keeping import ImportDocument
+from recollect.services.foreign.unrecorded import kept_out, refusal
 from recollect.system.paths import CLAUDE
 
 _TITLE_COLUMNS = 44
@@ -53,7 +55,9 @@ def run(options: Namespace) -> int:
         output.progress_bar("reading") as progress,
         import_sessions.staged(source, data, cwd=cwd, progress=progress) as stage,
     ):
-        found = import_sessions.candidates(stage, home or stage.archive.root / "none")
+        found = import_sessions.candidates(stage, home)
+        if found and not stage.skipped and all(one.state == "foreign" for one in found):
+            raise refusal(f"import {source}", stage.agents.values(), _instead(options))
         undo = _carried_out(options, stage, found, home, data) if options.apply else []
         if options.json:
             output.print_json(_document(options, stage, found, home, undo))
@@ -98,11 +102,22 @@ def _document(
     )
 
 
+def _instead(options: Namespace) -> str:
+    """What to do with sessions of other agents."""
+    cwd = change_plans.option("--cwd", options.cwd) if options.cwd else []
+    keep = change_plans.command(options, "import", str(options.source), "--archive", *cwd, "--apply")
+    return (
+        f"`{keep}` puts all into the archive, and from there `recollect convert S --to claude` hands one over"
+    )
+
+
 def _tell(
     options: Namespace, stage: ImportStage, found: list[ImportCandidate], home: Path | None, undo: list[str]
 ) -> None:
     verb = "Imported" if options.apply else "Would import"
     for one in found:
+        if one.state == "foreign":
+            continue
         name = f"{visible(short_id(one.session))}  {shortened(visible(one.title), _TITLE_COLUMNS)}"
         if one.state == "new":
             output.say(f"{verb} {name}  ({size(one.bytes)})  {visible(one.cwd)}")
@@ -113,6 +128,8 @@ def _tell(
     for left in stage.skipped:
         for line in wrapped(visible(f"Left out: {left.path}: {left.reason}"), "", "  "):
             output.note(line)
+    if any(one.state == "foreign" for one in found):
+        output.note(visible(kept_out(stage.agents.values(), _instead(options))))
     new = sum(one.state == "new" for one in found)
     where = f"into {visible(str(home))}" if home is not None else "into the archive"
     output.say(f"{counted(new, 'session')} of {len(found):,} from a {stage.kind}, {where}")

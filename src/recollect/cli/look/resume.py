@@ -75,8 +75,9 @@ def run(options: Namespace) -> int:
 
     home, session = _named(options)
     if isinstance(session, ArchivedSession):
+        way = resumption(session, options.cwd)  # before anything is restored: it may be refused
         if options.json or options.only_print:
-            return _print_way(options, resumption(session, options.cwd), _restore_command(options, session))
+            return _print_way(options, way, _restore_command(options, session))
         home, session = _restored(options, session)
     way = resumption(session, options.cwd)
     _tell_doubts(home, way)
@@ -132,7 +133,9 @@ def _restored(options: Namespace, session: ArchivedSession) -> tuple[Home, Sessi
     from recollect.services.archive import archive as archive_service
 
     homes = [home.path for home in chosen_homes(options.homes, may_be_missing=True)]
-    where = archive_service.restore_home(session.manifest, homes, are_named=bool(options.homes))
+    archive = archive_service.archive_at(change_plans.own_data(options))
+    found = archive_service.restore_places(archive, [session.manifest], homes, are_named=bool(options.homes))
+    where = found.places[0][1]
     files = counted(len(session.manifest.restorable()), "file")
     what = f"{short_id(session.id)} {session.title[:40]!r} is only in the archive"
     if not options.yes and not _agreed(f"{what}. Restore {files} to {where} and continue? [y/N] "):
@@ -141,7 +144,6 @@ def _restored(options: Namespace, session: ArchivedSession) -> tuple[Home, Sessi
             hint=f"restore {files} to {where} and continue with:"
             f" {change_plans.command(options, 'resume', session.id, '--yes')}",
         )
-    archive = archive_service.archive_at(change_plans.own_data(options))
     change = archive_service.restore(archive, session.manifest, where)
     output.note(visible(f"Restored {files} to {where}."))
     output.note(f"Undo with: {change_plans.command(options, 'undo', change.id, '--apply')}")

@@ -21,8 +21,8 @@ that was continued on two machines becomes two sessions.
 
 pull --mine, --repo, --since and --session fetch only those sessions. pull
 --into-home also puts sessions where `claude --resume` finds them: in the
-directory with the same repository on this machine. It prints a plan; --apply
-carries it out.
+directory with the same repository on this machine. Sessions of other agents
+stay in the store. It prints a plan; --apply carries it out.
 
 Example:
   recollect sync login https://recollect.example.org
@@ -40,13 +40,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.change_plans import command, own_data
+from recollect.cli.terminal.change_plans import command, option, own_data
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.text import counted, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.services.sync.session_names import session_named
 from recollect.services.sync.sync import SyncClient, is_server
 from recollect.storage.config.sync_settings import SyncLogin, load_login, login_file
+from recollect.system.paths import CLAUDE
 
 if TYPE_CHECKING:
     from recollect.services.sync.install import InstallPlan
@@ -222,13 +223,17 @@ def _pull(options: Namespace) -> int:
     remote = exchange.connected()
     try:
         pull = exchange.pull(remote)
+        only = options.words or None
         if options.session:
-            done = pull.one(session_named(remote, options.session))
+            session = session_named(remote, options.session)
+            done = pull.one(session)
+            # One that this machine sent is in its home already, and was not fetched.
+            only = [*options.words, *({session} & exchange.kept.load().pulled.keys())]
         else:
             done = pull.run(_wanted(options, exchange))
         planned = None
         if options.into_home:
-            planned = _into_home(options, exchange, remote)
+            planned = _into_home(options, exchange, remote, only)
     finally:
         remote.close()
     if options.json:
@@ -251,7 +256,7 @@ def _pull(options: Namespace) -> int:
     for session, why in done.problems[:_SHOWN]:
         output.note(f"not fetched: {visible(session)}: {visible(why)}")
     if planned is not None:
-        _say_installed(options, planned)
+        _say_installed(options, planned, pull.root)
     return 1 if done.problems else 0
 
 
@@ -277,13 +282,15 @@ def _wanted(options: Namespace, exchange: SyncClient) -> PullFilter | None:
     return PullFilter(person, machine, options.repo, None if since is None else int(since.timestamp() * 1000))
 
 
-def _into_home(options: Namespace, exchange: SyncClient, remote: object) -> InstallPlan:
+def _into_home(
+    options: Namespace, exchange: SyncClient, remote: object, only: list[str] | None
+) -> InstallPlan:
     from typing import cast
 
     from recollect.storage.home import ClaudeHome
     from recollect.sync.remote import Remote
 
-    roots = [home for home in chosen_homes(options.homes) if home.exists]
+    roots = [home for home in chosen_homes(options.homes) if home.exists and home.agent == CLAUDE]
     if len(roots) != 1:
         raise UsageError(
             f"sync pull --into-home: there are {len(roots)} homes, choose one",
@@ -298,24 +305,31 @@ def _into_home(options: Namespace, exchange: SyncClient, remote: object) -> Inst
             )
     home = ClaudeHome(roots[0].path, roots[0].config_file)
     install = exchange.install(home, cast("Remote", remote), directory)
-    planned = install.planned(options.words or None)
+    planned = install.planned(only)
     if options.apply and planned.sessions:
         options.change = install.carry_out(planned, exchange.data).id
     return planned
 
 
-def _say_installed(options: Namespace, planned: InstallPlan) -> None:
+def _say_installed(options: Namespace, planned: InstallPlan, store: Path) -> None:
     for one in planned.sessions:
         output.say(f"  {one.how:<6}  {one.name}  {visible(shortened(one.directory, 70))}")
     for session, why in planned.left:
-        output.note(f"not pulled: {visible(session)}: {visible(why)}")
+        if session not in planned.foreign:
+            output.note(f"not pulled: {visible(session)}: {visible(why)}")
+    if planned.foreign:
+        from recollect.services.foreign.unrecorded import kept_out
+        from recollect.services.sync.install import installed_instead
+
+        output.note(visible(kept_out(planned.foreign.values(), installed_instead(store))))
     if not planned.sessions:
         output.say("Nothing to put into the home.")
     elif options.apply:
         output.say(f"Undo with: {command(options, 'undo', options.change, '--apply')}")
     else:
         where = [] if options.directory is None else ["--directory", str(options.directory)]
-        again = command(options, "sync", "pull", *options.words, "--into-home", *where, "--apply")
+        named = option("--session", options.session) if options.session else []
+        again = command(options, "sync", "pull", *options.words, *named, "--into-home", *where, "--apply")
         output.say(output.styled(f"The home was not changed. Do it with: {again}", "dim"))
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from recollect.errors import NotFound, RecollectError, StorageError, UsageError
 from recollect.model.ids import EntryId
+from recollect.services.foreign.unrecorded import agent_named_in, is_claude_home, refusal
 from recollect.services.home_guard import refuse_agent_home
 from recollect.services.session import Session
 from recollect.services.trash import planned_removal
@@ -28,13 +29,22 @@ from recollect.storage.home import ClaudeHome
 from recollect.storage.home_locks import lock_path
 from recollect.storage.prompt_history import SessionPrompts, by_session
 from recollect.storage.trash import TrashBatch
+from recollect.system.locations import agent_of
 from recollect.system.lock import FileLock
+from recollect.system.paths import CLAUDE
 from recollect.system.peek import open_regular
 from recollect.system.progress import ProgressCallback
 
 _SLUG = re.compile(rb'"slug"[ \t]*:[ \t]*"([a-z0-9-]{1,120})"')
 _LONGEST_SLUG = 256
 _HASH = re.compile(r"[0-9a-f]{1,64}")
+
+
+class RestorePlaces(Struct, frozen=True):
+    """Where sessions are restored to; ``left`` are those of other agents that would go into a Claude home, with the agent."""
+
+    places: list[tuple[Manifest, Path]]
+    left: list[tuple[Manifest, str]]
 
 
 class ArchiveFailure(Struct, frozen=True):
@@ -148,12 +158,64 @@ def holds(archive: Archive, batch: TrashBatch) -> bool:
     return bool(kept) and all(file.sha256 in kept for file in batch.files if file.kind == "file")
 
 
+def agent_of_archived(archive: Archive, manifest: Manifest) -> str:
+    """Whose an archived session is, by its log: the home that it was archived from may be on another machine."""
+    return agent_named_in(str(archive.log_path(manifest)))
+
+
+def restore_places(
+    archive: Archive,
+    chosen: Sequence[Manifest],
+    homes: Sequence[Path],
+    *,
+    are_named: bool,
+    to: Path | None = None,
+) -> RestorePlaces:
+    """``to``, or the home of each session; refused where all of them would be left out."""
+    found = RestorePlaces([], [])
+    for one in chosen:
+        agent = agent_of_archived(archive, one)
+        if agent == CLAUDE:
+            found.places.append((one, to or restore_home(one, homes, are_named=are_named)))
+        elif (place := to or _own_mirror(one, homes, are_named=are_named)) and not is_claude_home(place):
+            found.places.append((one, place))
+        else:
+            found.left.append((one, agent))
+    if found.left and not found.places:
+        raise _refusal(found.left)
+    return found
+
+
+def restored_instead(session: str = "S") -> str:
+    """What to do with a session of another agent that is in the archive."""
+    return (
+        f"`recollect show {session}` reads it where it is, --to DIR restores it to another directory,"
+        f" and `recollect convert {session} --to claude` hands it over"
+    )
+
+
+def _refusal(left: Sequence[tuple[Manifest, str]]) -> UsageError:
+    agents = [agent for _, agent in left]
+    if len(left) > 1:
+        return refusal("restore", agents, restored_instead())
+    session = left[0][0].session
+    return refusal(f"restore {session}", agents, restored_instead(session))
+
+
+def _own_mirror(manifest: Manifest, homes: Sequence[Path], *, are_named: bool) -> Path | None:
+    """The mirror that this machine archived a session from, if it is there and the command means it."""
+    mirror = Path(manifest.home)
+    is_meant = not are_named or any(home.resolve() == mirror.resolve() for home in homes)
+    return mirror if manifest.is_own and is_meant and agent_of(str(mirror)) != CLAUDE else None
+
+
 def restore_home(manifest: Manifest, homes: Sequence[Path], *, are_named: bool) -> Path:
-    """The home that a session is restored to. ``homes`` are the user's; ``are_named``: the command named them.
+    """The home that a session of Claude is restored to. ``homes`` are the user's; ``are_named``: the command named them.
 
     A bundle does not choose it. Only for a session that this machine archived, the home it came from counts.
     """
     recorded = Path(manifest.home)
+    homes = [home for home in homes if agent_of(str(home)) == CLAUDE]
     same = [home for home in homes if home.resolve() == recorded.resolve()]
     chosen = same if same and manifest.is_own else [recorded] if manifest.is_own and not are_named else homes
     if len(chosen) != 1:
@@ -172,6 +234,9 @@ def restore_home(manifest: Manifest, homes: Sequence[Path], *, are_named: bool) 
 def restore(archive: Archive, manifest: Manifest, home: Path) -> AppliedChange:
     """Restore a session into a home, or below another directory with the same layout. It can be undone."""
     refuse_agent_home(home)
+    agent = agent_of_archived(archive, manifest)
+    if agent != CLAUDE and is_claude_home(home):
+        raise _refusal([(manifest, agent)])
     log = home / manifest.log.path
     try:
         with FileLock(lock_path(log, archive.root.parent), guards=log):

@@ -37,18 +37,20 @@ from recollect.storage.home_walk import AGENT, LOG
 from recollect.storage.logs.reader import LogReader
 from recollect.system import fsops
 from recollect.system.lock import FileLock
+from recollect.system.paths import CLAUDE
 from recollect.system.progress import ProgressCallback
 from recollect.system.trees import discard_tree
 from recollect.system.whole_files import copy_verified
 
-ImportState = Literal["new", "there", "differs"]
+ImportState = Literal["new", "there", "differs", "foreign"]
 _MOST_LOGS = 100_000
 # Seconds to wait for another import into the same directory of ours.
 _LOCK_SECONDS = 30.0
 
 
 class ImportCandidate(Struct, frozen=True):
-    """A session that was found. ``state``: whether the target lacks it, has it, or has another one of its id."""
+    """A session that was found. ``state``: whether the target lacks it, has it, or has another one of its id; or that it is
+    of another agent, which a Claude home does not take."""
 
     session: str
     title: str
@@ -67,13 +69,14 @@ class SkippedSource(Struct, frozen=True):
 
 
 class ImportStage(Struct):
-    """What was found in a source, in an archive of its own."""
+    """What was found in a source, in an archive of its own. ``agents``: whose those logs are that are not Claude's."""
 
     archive: Archive
     kind: str
     manifests: list[Manifest]
     skipped: list[SkippedSource]
     losses: dict[str, list[str]]
+    agents: dict[str, str] = {}
 
 
 @contextlib.contextmanager
@@ -100,6 +103,8 @@ def staged(
                 _take_in(stage, source, root / "home", cwd, progress)
             # Whatever a manifest says, it comes from elsewhere.
             stage.manifests = [structs.replace(one, is_own=False, prompts=None) for one in stage.manifests]
+            whose = ((one, archive_service.agent_of_archived(stage.archive, one)) for one in stage.manifests)
+            stage.agents = {one.log.path: agent for one, agent in whose if agent != CLAUDE}
             yield stage
         finally:
             _discard(root)
@@ -232,9 +237,28 @@ def _place_side_files(log: Path, session: str, folder: Path) -> None:
 # ---- into a home, into the archive -----------------------------------------------------------------------
 
 
-def candidates(stage: ImportStage, home: Path) -> list[ImportCandidate]:
-    """What an import into a home would do with each session."""
-    return [_candidate(stage.archive, one, home) for one in stage.manifests]
+def candidates(stage: ImportStage, home: Path | None) -> list[ImportCandidate]:
+    """What an import into a home, or into the archive, would do with each session."""
+    if home is None:
+        return [_candidate(stage.archive, one, stage.archive.root / "none") for one in stage.manifests]
+    return [
+        _foreign(one, stage.agents[one.log.path])
+        if one.log.path in stage.agents
+        else _candidate(stage.archive, one, home)
+        for one in stage.manifests
+    ]
+
+
+def _foreign(manifest: Manifest, agent: str) -> ImportCandidate:
+    return ImportCandidate(
+        manifest.session,
+        manifest.title,
+        manifest.cwd,
+        manifest.raw_bytes,
+        (),
+        "foreign",
+        f"a session of {agent}, and a Claude home takes only Claude's",
+    )
 
 
 def _candidate(archive: Archive, manifest: Manifest, home: Path) -> ImportCandidate:
@@ -266,7 +290,9 @@ def import_into_home(stage: ImportStage, home: Path, chosen: Sequence[ImportCand
     """Put the new sessions into a home; gives the ids of the changes."""
     new = {one.session for one in chosen if one.state == "new"}
     return [
-        archive_service.restore(stage.archive, one, home).id for one in stage.manifests if one.session in new
+        archive_service.restore(stage.archive, one, home).id
+        for one in stage.manifests
+        if one.session in new and one.log.path not in stage.agents
     ]
 
 

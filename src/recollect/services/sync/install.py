@@ -9,6 +9,7 @@ that clients have open are not changed, and all of it is one change in the journ
 
 from __future__ import annotations
 
+import shlex
 import uuid
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
@@ -20,6 +21,7 @@ from recollect.errors import Ambiguous, InvalidId, NotFound
 from recollect.model.ids import is_uuid
 from recollect.model.path_mapping import PathMapping
 from recollect.model.project_key import project_key
+from recollect.services.foreign.unrecorded import agent_named_in, refusal
 from recollect.services.sync.lines import edited, renaming
 from recollect.services.sync.repositories import RepositoryIdentities
 from recollect.services.sync.selection import FLAT, place_of
@@ -39,6 +41,7 @@ from recollect.storage.sync_state import (
 )
 from recollect.sync.remote import Remote
 from recollect.sync.wire import Position
+from recollect.system.paths import CLAUDE
 from recollect.system.peek import open_regular, peek_lines
 
 _TAIL = 1_024
@@ -67,17 +70,25 @@ class _InstalledFile(Struct, frozen=True):
 
 
 class InstallPlan(Struct):
-    """What would be installed; ``left`` are sessions that cannot be, and why."""
+    """What would be installed; ``left`` are sessions that cannot be, and why, ``foreign`` those of them that are of other
+    agents."""
 
     plan: ChangePlan
     sessions: list[InstalledSession] = []
     left: list[tuple[str, str]] = []
+    foreign: dict[str, str] = {}
     written: list[_InstalledFile] = []
     targets: dict[str, SyncTarget] = {}
 
 
 class _SessionLeftOut(Exception):
     """A session that is not installed, and why."""
+
+
+def installed_instead(store: Path) -> str:
+    """What to do with sessions of other agents: they were fetched, and stay in the store."""
+    place = shlex.quote(str(store))
+    return f"--home {place} reads what was fetched; to hand one over: recollect --home {place} convert S --to claude"
 
 
 class Installer:
@@ -104,11 +115,16 @@ class Installer:
         self._state = self._kept.load()
         self._look()
         found = InstallPlan(ChangePlan("sync", "pulled sessions", self._home.root))
-        for session in self._state.pulled if only is None else map(self._named, only):
+        chosen = list(self._state.pulled) if only is None else [self._named(name) for name in only]
+        for session in chosen:
             try:
                 self._session(found, session)
             except (_SessionLeftOut, InvalidId, NotFound) as problem:
                 found.left.append((session, getattr(problem, "message", str(problem))))
+        if only is not None and found.foreign and set(chosen) == set(found.foreign):
+            what = f"session {chosen[0]}" if len(chosen) == 1 else "sync pull --into-home"
+            store = Path(self._state.pulled[chosen[0]][""].path).parents[2]
+            raise refusal(what, found.foreign.values(), installed_instead(store))
         return found
 
     def carry_out(self, found: InstallPlan, data: Path) -> AppliedChange:
@@ -153,11 +169,7 @@ class Installer:
 
     def _session(self, found: InstallPlan, session: str) -> None:
         logs = self._state.pulled.get(session, {})
-        main = logs.get("")
-        if main is None:
-            raise _SessionLeftOut("was not pulled")
-        if not is_uuid(session):
-            raise _SessionLeftOut("has a name that no client accepts")
+        main = _log_of_claude(found, session, logs)
         directory, renamed = self._mapped(session, main)
         project = self._home.project_dir(project_key(directory))
         name, how = self._placed(session, main, project)
@@ -271,6 +283,20 @@ class Installer:
         with open_regular(source) as opened:
             found.plan.create(place, opened.read())
         found.written.append(structs.replace(file, place=place))
+
+
+def _log_of_claude(found: InstallPlan, session: str, logs: dict[str, PulledLog]) -> PulledLog:
+    """The session's own log, if Claude could continue it."""
+    main = logs.get("")
+    if main is None:
+        raise _SessionLeftOut("was not pulled")
+    agent = agent_named_in(main.path)
+    if agent != CLAUDE:
+        found.foreign[session] = agent
+        raise _SessionLeftOut(f"a session of {agent}, and a Claude home takes only Claude's")
+    if not is_uuid(session):
+        raise _SessionLeftOut("has a name that no client accepts")
+    return main
 
 
 def _begins_with(place: Path, source: Path) -> bool:
