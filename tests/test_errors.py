@@ -25,6 +25,7 @@ EXAMPLES: list[tuple[RecollectError, int, str]] = [
     (errors.IllegalTransition("session s", "created", "expired", ("active",)), 2, "session s"),
     (errors.NotFound("session '3f'", hint="list them"), 3, "'3f'"),
     (errors.Ambiguous("session", "3f", ("3fa", "3fb")), 3, "3fa, 3fb"),
+    (errors.Ambiguous("session", "3f", ("3f  /a", "3f  /b"), is_whole=True), 3, "3f  /a, 3f  /b"),
     (errors.DamagedData("log s: line 4", hint="run check"), 4, "line 4"),
     (errors.PluginFailed("recollect.exporters", "org", "ink", "out of ink"), 1, "'org' of package ink"),
     (errors.ServerFailed("github", "it ended"), 74, "github: it ended"),

@@ -160,11 +160,12 @@ class NotFound(RecollectError):
 class Ambiguous(NotFound):
     """More than one object has that name."""
 
-    def __init__(self, what: str, value: str, matches: tuple[str, ...]) -> None:
+    def __init__(self, what: str, value: str, matches: tuple[str, ...], *, is_whole: bool = False) -> None:
+        """``is_whole``: all of them have this very name, so that more characters would not help."""
         self.summary = f"{what} {value!r} fits {len(matches)}"
-        super().__init__(
-            f"{self.summary}: {', '.join(matches[:5])}", hint="give more characters of the one you mean"
-        )
+        more = "give more characters of the one you mean"
+        hint = "name the one you mean by its path, or its home with one --home" if is_whole else more
+        super().__init__(f"{self.summary}: {', '.join(matches[:5])}", hint=hint)
         self.matches = matches
 
 

@@ -9,6 +9,7 @@ import pytest
 from recollect.model.conversation.agents import AgentLink
 from recollect.services.agents import agents_of, first_prompt
 from recollect.services.homes import Home
+from tests.storage.foreign.samples import codex_samples
 from tests.talk import log_at, result, user
 
 
@@ -62,3 +63,27 @@ def test_an_agent_that_begins_with_a_result_was_asked_nothing(tmp_path: Path) ->
     log = log_at(tmp_path / "agent-a.jsonl", [user("u", None, 0, [result("t")])])
 
     assert first_prompt(log) == ""
+
+
+def test_the_task_of_an_agent_stands_behind_what_it_was_told_besides(tmp_path: Path) -> None:
+    """Not text that the client adds, nor history of the one that sent it; where all was copied, the first of that."""
+    copied = {"forkedFrom": {"sessionId": "s", "messageUuid": "x"}}
+    lines = [
+        user("a", None, 0, "<skills_instructions>", isMeta=True, **copied),
+        user("b", "a", 1, "what the parent was asked", **copied),
+        user("c", "b", 2, "<environment_context>", isMeta=True),
+    ]
+    task = user("d", "c", 3, "the task")
+
+    assert "the task" == first_prompt(log_at(tmp_path / "agent-a.jsonl", [*lines, task]))
+    assert "what the parent was asked" == first_prompt(log_at(tmp_path / "agent-b.jsonl", lines))
+    assert "<skills_instructions>" == first_prompt(log_at(tmp_path / "agent-c.jsonl", lines[:1]))
+
+
+def test_sub_agents_of_codex_are_listed_with_their_tasks(shared: Path, tmp_path: Path) -> None:
+    """A child and a grandchild, each with a copy of the conversation before it."""
+    sample = next(one for one in codex_samples(shared) if one.name == "0.166.0/agents_nested")
+    (session,) = Home(sample.home, data=tmp_path / "data", index=False).sessions()
+
+    tasks = [agent.prompt.partition(" STUB")[0] for agent in agents_of(session)]
+    assert ["child task", "grandchild task"] == tasks

@@ -318,3 +318,20 @@ def test_a_limit_leaves_the_total_as_it_is(home: Path, cache: Path) -> None:
 
     for found in (from_index(home, cache, query), from_logs(home, cache, query)):
         assert ([TWO], 2) == ([one.id for one in found.sessions], found.total)
+
+
+def test_sub_agents_are_counted_in_the_home_of_their_session(tmp_path: Path) -> None:
+    """Two homes with the same session: one agent in the first, two in the second, however they are listed."""
+    homes = [tmp_path / "a", tmp_path / "b"]
+    for number, home in enumerate(homes, start=1):
+        log = log_at(log_of(home), [user("u", None, 0, "go")])
+        for name in range(number):
+            log_at(log.with_suffix("") / "subagents" / f"agent-{name}.jsonl", [user("v", None, 0, "do")])
+    roots, cache = [home_at(home) for home in homes], tmp_path / "data" / "cache"
+    with open_index(homes, cache=cache) as opened:
+        assert opened.database is not None
+        known = listed(roots, opened)
+    read = listed(roots, OpenIndex(homes, index_path(homes, cache)))
+
+    for found in (known, read):
+        assert {str(homes[0]): 1, str(homes[1]): 2} == {one.home: one.agents for one in found.sessions}

@@ -39,6 +39,22 @@ def test_candidates_stand_one_to_a_line(capsys: pytest.CaptureFixture[str]) -> N
     } == set(lines[1:3])
 
 
+def test_a_whole_id_in_two_homes_is_told_apart_by_path(
+    home: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More characters would not help: each is named by its path, and one of them, typed, is that session."""
+    logs = [put(place, ONE, TALK) for place in (home, own_home / "copy")]
+    both = ["--home", str(home), "--home", str(own_home / "copy"), "show"]
+    assert 3 == main([*both, ONE])
+    told = capsys.readouterr().err
+
+    assert all(f"  {log}\n" in told for log in logs)
+    assert ("by its path" in told, "more characters" in told) == (True, False)
+    assert 0 == main([*both, str(logs[1])])
+    assert 3 == main([*both, ONE[:6]])
+    assert "more characters" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("home")
 def test_a_list_says_which_sessions_are_copies(capsys: pytest.CaptureFixture[str]) -> None:
     """The title alone may be cut before it says so."""

@@ -25,6 +25,7 @@ from tests.surfaces.record import (
     known_cost,
     moment,
     nothing_used,
+    priced_cost,
 )
 
 _TITLE_COLUMNS = 44
@@ -44,7 +45,7 @@ _LISTED = (
     "is_unpriced",
     UNRECORDED,
 )
-UNKNOWN_COST = {"cost_usd": known_cost}
+UNKNOWN_COST, UNPRICED_COST = {"cost_usd": known_cost}, {"cost_usd": priced_cost}
 
 
 def surfaces(case: Case, names: Sequence[str], *options: str) -> Iterator[Surface]:
@@ -52,7 +53,7 @@ def surfaces(case: Case, names: Sequence[str], *options: str) -> Iterator[Surfac
     with_index = f" {' '.join(options)}" if options else ""
     yield Surface(f"list --json{with_index}", _LISTED, listed(case, *options), UNKNOWN_COST)
     yield _text_list(case, names, *options)
-    yield Surface(f"cost --json{with_index}", USAGE, _costs(case, names, *options))
+    yield Surface(f"cost --json{with_index}", USAGE, _costs(case, names, *options), UNPRICED_COST)
     yield _text_costs(case, names, *options)
 
 

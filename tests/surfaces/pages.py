@@ -9,7 +9,7 @@ from typing import Any
 
 from recollect.cli.terminal.text import visible
 from tests.surfaces.case import Case
-from tests.surfaces.commands import UNKNOWN_COST, fine_cents, used
+from tests.surfaces.commands import UNKNOWN_COST, UNPRICED_COST, fine_cents, used
 from tests.surfaces.record import (
     TOKENS,
     UNRECORDED,
@@ -51,7 +51,9 @@ def page_surfaces(
         yield Surface(f"{name}: unknown in the list", _TRANSCRIBED, records, nothing, names)
     heads = {one: _row(get(f"/api/sessions/{one}"), _HEAD) for one in opened}
     yield Surface(f"{name}: head", _HEAD, heads, UNKNOWN_COST, opened)
-    yield Surface(f"{name}: cost", USAGE, used(get("/api/cost?by=session")["rows"], names), names=names)
+    yield Surface(
+        f"{name}: cost", USAGE, used(get("/api/cost?by=session")["rows"], names), UNPRICED_COST, names
+    )
 
 
 def _row(row: dict[str, Any], fields: Sequence[str]) -> Record:

@@ -87,6 +87,11 @@ def known_cost(one: Record) -> object:
     return None if one["is_unpriced"] or one[UNRECORDED] else one["cost_usd"]
 
 
+def priced_cost(one: Record) -> object:
+    """For cost reports, which say a lower bound where a part has a price, and none where nothing has."""
+    return None if one["is_unpriced"] and not one["cost_usd"] else one["cost_usd"]
+
+
 def is_unrecorded(row: Mapping[str, object]) -> bool:
     """Whether a document says that no usage was recorded: no cost, though no model lacks a price."""
     return row["cost_usd"] is None and not row.get("unpriced") and row.get("responses") == 0

@@ -24,8 +24,9 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def _rows(case: Case, key: str) -> dict[str, tuple[Decimal, int]]:
+    """What is known: a row without any price adds nothing to a sum."""
     rows = case.document("cost", "--by", key)["rows"]
-    return {row[key]: (Decimal(row["cost_usd"]), row["responses"]) for row in rows}
+    return {row[key]: (Decimal(row["cost_usd"] or 0), row["responses"]) for row in rows}
 
 
 def _named(rows: list[dict[str, Any]], key: str = "name") -> dict[str, tuple[Decimal, int]]:

@@ -21,12 +21,12 @@ WHERE role = {SESSION} AND NOT gone
 """  # noqa: S608 - a number of the schema
 _NEWEST = " ORDER BY last_at DESC NULLS LAST, mtime DESC, session DESC, path DESC LIMIT ?"
 _AGENTS = f"""
-SELECT session, sum(agents) FROM (
-  SELECT session, 1 AS agents FROM files WHERE role = {AGENT} AND NOT gone AND NOT coalesce(is_warm_up, 0)
+SELECT home, session, sum(agents) FROM (
+  SELECT home, session, 1 AS agents FROM files WHERE role = {AGENT} AND NOT gone AND NOT coalesce(is_warm_up, 0)
   UNION ALL
-  SELECT session, inline_agents FROM files JOIN catalogue ON catalogue.file = files.id
+  SELECT home, session, inline_agents FROM files JOIN catalogue ON catalogue.file = files.id
   WHERE role = {SESSION} AND NOT gone AND inline_agents
-) GROUP BY session
+) GROUP BY home, session
 """  # noqa: S608 - numbers of the schema
 _LOGS = f"""
 SELECT path, role, session, agent, size, mtime, inode, device, names.text FROM files
@@ -117,9 +117,10 @@ def sizes(database: IndexDatabase) -> tuple[int, int]:
     return cast("tuple[int, int]", tuple(database.rows(asked)[0]))
 
 
-def agents(database: IndexDatabase) -> dict[str, int]:
-    """How many sub-agents there are, by session: those with a log, and those in the session's own."""
-    return dict(cast("list[tuple[str, int]]", database.rows(_AGENTS)))
+def agents(database: IndexDatabase) -> dict[tuple[str, str], int]:
+    """How many sub-agents there are, by home and session: those with a log, and those in the session's own."""
+    found = cast("list[tuple[str, str | None, int]]", database.rows(_AGENTS))
+    return {(home, session or ""): count for home, session, count in found}
 
 
 def logs(database: IndexDatabase, home: str) -> list[CataloguedLog]:

@@ -59,9 +59,20 @@ def first_prompt(log: Path) -> str:
 
 
 def _asked(entries: Iterable[Entry]) -> str:
-    first = next((entry.body for entry in entries if isinstance(entry.body, User)), None)
-    blocks = first.message.blocks[:1] if first is not None else []
-    return "".join(block.text for block in blocks if isinstance(block, TextBlock))
+    """The task: before it may stand what the client told the agent by itself, and history of who sent it."""
+    first = copied = None
+    for entry in entries:
+        body = entry.body
+        if isinstance(body, User):
+            if not body.is_meta and body.forked_from is None:
+                return _first_text(body)
+            first, copied = first or body, copied or (None if body.is_meta else body)
+    told = copied or first  # all of it was copied: with the session it belongs to
+    return _first_text(told) if told is not None else ""
+
+
+def _first_text(body: User) -> str:
+    return "".join(block.text for block in body.message.blocks[:1] if isinstance(block, TextBlock))
 
 
 def _messages(session: Session, name: str) -> int:

@@ -685,7 +685,9 @@ class Home:
 
         if not found:
             raise missing_session(name, self._data, [home.root for home in self.homes], self.index_cache)
-        raise Ambiguous("session", name, tuple(map(in_short, found)))
+        is_whole = all(one.id == name for one in found)
+        lines = (f"{in_short(one)}  {one.place}" if is_whole else in_short(one) for one in found)
+        raise Ambiguous("session", name, tuple(lines), is_whole=is_whole)
 
 
 def _session_id(name: str) -> SessionId | None:

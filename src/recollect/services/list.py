@@ -138,7 +138,7 @@ def listed(
 
 def _session(
     row: CatalogueRow,
-    agents: dict[str, int],
+    agents: dict[tuple[str, str], int],
     live: set[str],
     counts: _RowCounts | None,
     used: dict[str, SessionSum] | None,
@@ -158,7 +158,7 @@ def _session(
         last_at=moment_of(row.last_at),
         mtime_ns=row.mtime_ns,
         bytes=row.size,
-        agents=agents.get(name, 0),
+        agents=agents.get((row.home, name), 0),
         is_live=name in live and not row.is_archived,
         is_archived=bool(row.is_archived),
         lines=counts.lines if counts is not None else None,
@@ -197,12 +197,13 @@ class _ListFromIndex:
         rows = [row for row in catalogue.rows(self._db) if row.path not in unread and _fits(row, query)]
         return rows[: query.limit], len(rows), sum(bool(row.is_archived) for row in rows)
 
-    def agents(self, rows: Sequence[CatalogueRow]) -> dict[str, int]:
+    def agents(self, rows: Sequence[CatalogueRow]) -> dict[tuple[str, str], int]:
         found = catalogue.agents(self._db)
         for row in rows:
             known = self._recounted(rows).get(row.file)
             if known is not None and known.inline_agents:
-                found[row.session or ""] = found.get(row.session or "", 0) + known.inline_agents
+                key = row.home, row.session or ""
+                found[key] = found.get(key, 0) + known.inline_agents
         return found
 
     def _recounted(self, rows: Sequence[CatalogueRow]) -> dict[int, MessageCount]:
@@ -315,22 +316,22 @@ class _ListFromLogs:
             0,
         )
 
-    def agents(self, rows: Sequence[CatalogueRow]) -> dict[str, int]:
-        """How many sub-agents each session has. Each project is looked through once, not once a session."""
+    def agents(self, rows: Sequence[CatalogueRow]) -> dict[tuple[str, str], int]:
+        """How many sub-agents each session of each home has: two homes may hold the same ones. Each project is looked through once, not once a session."""
         from recollect.model.conversation.agents import inline_roots, is_warm_up
         from recollect.services.agents import first_prompt
         from recollect.storage.home import ClaudeHome
         from recollect.storage.logs.log_graph import LogGraph
 
-        found: Counter[str] = Counter()
+        found: Counter[tuple[str, str]] = Counter()
         for root in self._roots if rows else ():
             home = ClaudeHome(root.path, root.config_file)
             for project in home.projects():
                 for agent in home.project_agents(project):
-                    found[str(agent.owner())] += not is_warm_up(first_prompt(agent.path))
+                    found[str(root.path), str(agent.owner())] += not is_warm_up(first_prompt(agent.path))
         for row in rows:
             with contextlib.suppress(RecollectError):
-                found[row.session or ""] += len(inline_roots(LogGraph(Path(row.path)).graph))
+                found[row.home, row.session or ""] += len(inline_roots(LogGraph(Path(row.path)).graph))
         return found
 
     def counts(self, rows: Sequence[CatalogueRow]) -> dict[int, _RowCounts]:

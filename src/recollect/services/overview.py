@@ -131,6 +131,7 @@ def overview(
     logs = sorted(
         itertools.chain.from_iterable(one.logs for one in found), key=lambda log: log.mtime_ns, reverse=True
     )
+    own = [root for root in homes if _is_own(root)]
     looked_after = [one.home for one in found if _is_looked_after(one.summary)]
     at_large = list(quick_findings(looked_after, ours, moment)) if looked_after else []
     if opened.database is not None and look_seconds is not None:
@@ -153,7 +154,7 @@ def overview(
         problems=tuple(problems),
         expiring=_expiring(looked_after, ours, moment),
         findings=(*damage.findings, *at_large),
-        protection=protection(ours, [one.root for one in looked_after], moment) if looked_after else None,
+        protection=protection(ours, own, moment) if own else None,
         resume=_resume(opened),
     )
 
@@ -173,9 +174,14 @@ def _home(root: HomeRoot, opened: OpenIndex) -> ClaudeHome:
     return IndexedHome(root, opened.database)
 
 
+def _is_own(home: HomeSummary | HomeRoot) -> bool:
+    """Whether it holds sessions of the user, of any agent: not the built-in sample."""
+    return home.exists and home.origin != SAMPLE_ORIGIN
+
+
 def _is_looked_after(home: HomeSummary) -> bool:
     """Whether a client may delete something in it: not in the built-in sample, nor in a mirror."""
-    return home.exists and home.origin != SAMPLE_ORIGIN and home.agent == CLAUDE
+    return _is_own(home) and home.agent == CLAUDE
 
 
 def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> ExpirySummary:

@@ -26,6 +26,7 @@ from recollect.services.archive.protection import ProtectRun, record
 from recollect.system import scheduler
 from tests.cli.keep.test_cleanup import answer
 from tests.small_home import ONE, TALK, TWO, put, state
+from tests.storage.foreign import tiny_homes
 
 STAND_IN = """#!/bin/sh
 table="$(dirname "$0")/table"
@@ -193,6 +194,60 @@ def test_another_home_and_an_old_run_are_no_protection(
     told = overview(capsys, home)
 
     assert "no: last run 3 d ago, 2 of 2 sessions archived, the scheduler (cron) does not run it" in told
+
+
+def protected(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """What the overview and `protect` say of all homes of the machine, as documents and as texts: they must agree."""
+    documents = [answer(capsys, word)["protection"] for word in ("overview", "protect")]
+    texts = []
+    for word in ("overview", "protect"):
+        assert 0 == main([word])
+        told = " ".join(capsys.readouterr().out.split())
+        texts.append(told.partition("Protected ")[2])
+    assert documents[0] == documents[1]
+    assert all(documents[0]["reason"] in text for text in texts)
+    return documents[0]["state"], documents[0]["reason"]
+
+
+def test_a_home_of_another_agent_that_came_later_is_not_protected(
+    own_home: Path, table: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every missing home is named as its client has it, and so is the command that adds all of them."""
+    put(own_home / ".claude", ONE, TALK)
+    answer(capsys, "protect", "--apply")
+    assert "protected" == protected(capsys)[0]
+    tiny_homes.codex(own_home / ".codex")
+    tiny_homes.qwen(own_home / ".qwen")
+
+    homes = f"{own_home / '.codex'}, {own_home / '.qwen'}"
+    assert ("other home", f"{homes} are not part of it (recollect protect --apply)") == protected(capsys)
+    answer(capsys, "protect", "--apply")
+    assert ("protected", "") == protected(capsys)
+
+
+def test_homes_of_other_agents_alone_are_told_to_be_unprotected(
+    own_home: Path, table: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    tiny_homes.codex(own_home / ".codex")
+    assert ("off", "no scheduled archive (recollect protect)") == protected(capsys)
+    answer(capsys, "protect", "--apply")
+    assert "protected" == protected(capsys)[0]
+
+
+def test_the_command_that_adds_a_named_home_keeps_the_others(
+    home: Path, own_home: Path, table: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is set up replaces what was, so it names them; and the directory of ours, where it is not the usual one."""
+    data = str(own_home / "elsewhere")
+    answer(capsys, "--home", str(home), "--data", data, "protect", "--apply")
+    other = tiny_homes.codex(own_home / "second").parents[4]
+    reason = answer(capsys, "--home", str(other), "--data", data, "overview")["protection"]["reason"]
+    assert reason.startswith(f"{other} is not part of it (recollect --home ")
+
+    answer(capsys, *shlex.split(reason.partition("(")[2].removesuffix(")"))[1:])
+    both = ["--home", str(home), "--home", str(other), "--data", data]
+    assert "protected" == answer(capsys, *both, "overview")["protection"]["state"]
 
 
 @pytest.mark.parametrize("arguments", [["--keep-days", "0"], ["--scheduler", "at"]])

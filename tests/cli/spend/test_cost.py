@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import json
 import os
@@ -72,6 +73,47 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
     return printed
 
 
+def test_a_cost_that_is_unknown_is_no_0(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Null, an empty cell, a dash; what has a price and no tokens is 0, and what has it in part a lower bound."""
+    more = (
+        answer("d", "2026-11-16T10:00:00.000Z", input_tokens=0),
+        answer("e", "2026-11-17T10:00:00.000Z", NEW),
+    )
+    write(home, TWO, *more)
+    days = {row["day"][-2:]: (row["cost_usd"], row["unpriced_responses"]) for row in document(capsys)["rows"]}
+    assert {"14": ("1", 0), "15": ("5.000175", 1), "16": ("0", 0), "17": (None, 1)} == days
+
+    unknown = document(capsys, "--by", "total", "--model", NEW)
+    assert ([None], None) == (
+        [row["cost_usd"] for row in unknown["rows"]],
+        unknown["totals"]["cost_usd"],
+    )
+    assert 0 == main(["cost", "--by", "day", "--csv", "--timezone", "UTC"])
+    cells = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert ["1", "5.000175", "0", ""] == [row["cost_usd"] for row in cells]
+    assert 0 == main(["cost", "--by", "day", "--timezone", "UTC"])
+    amounts = [line.split()[6] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert ["$1.00", "$5.00", "$0.00", "-", "$6.00"] == amounts
+
+
+def test_no_recorded_cost_is_no_0(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the client recorded nothing for is unknown where its records are asked for."""
+    found = document(capsys, "--mode", "display")
+    assert {None} == {row["cost_usd"] for row in (*found["rows"], found["totals"])}
+
+
+def test_the_speed_of_an_unknown_cost_is_not_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A running block of which nothing has a price: tokens a minute, no dollars an hour."""
+    now = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=90)
+    write(home, TWO, answer("n", f"{now:%Y-%m-%dT%H:%M:%S.000Z}", NEW))
+    block = document(capsys, "--by", "block")["rows"][-1]
+    assert (True, None) == (block["is_active"], block["cost_usd"])
+    assert not {"cost_usd_per_hour", "projected_cost_usd"} & set(block)
+    assert 0 == main(["cost", "--by", "block"])
+    running = next(line for line in capsys.readouterr().out.splitlines() if "running" in line)
+    assert ("tokens/min" in running, "$" in running) == (True, False)
+
+
 @pytest.mark.usefixtures("home")
 def test_the_document_has_the_keys_others_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
     """Money is an exact decimal text; what has no price is named with its tokens."""
@@ -105,7 +147,7 @@ def test_the_document_has_the_keys_others_rely_on(capsys: pytest.CaptureFixture[
             "messages": 1,
             **million,
             "output_tokens": 7,
-            "cost_usd": "0",
+            "cost_usd": None,
             "unpriced_responses": 1,
         },
     ] == found["rows"]

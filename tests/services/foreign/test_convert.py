@@ -48,6 +48,16 @@ def test_a_codex_session_becomes_one_that_claude_loads(codex: recollect.Session,
     assert {loss.code for loss in plan.losses} >= {LossCode.CONTEXT, LossCode.THINKING}
 
 
+def test_what_was_paid_for_in_another_client_is_not_free(codex: recollect.Session, tmp_path: Path) -> None:
+    """No response is counted in the new session: none of $0.00, and no tokens. What is said keeps its bytes."""
+    plan = convert.planned(codex, "claude", tmp_path / "to")
+    convert.apply(plan)
+    home = recollect.Home(tmp_path / "to", data=tmp_path / "other", index=False)
+    assert sum(b'"role":"assistant"' in line for line in plan.lines) > 1
+    assert ((), 0) == (home.costs("model").rows, home.costs().totals.responses)
+    assert [] == list(home.responses())
+
+
 def test_a_claude_session_becomes_one_that_codex_resumes(tmp_path: Path) -> None:
     """Read back through the mirror, and as the items the client would send."""
     home = recollect.Home(sample_home(), data=tmp_path / "data", index=False)

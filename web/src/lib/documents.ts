@@ -172,7 +172,7 @@ export interface CostExplanationDocument {
   difference_usd: string
 }
 
-/** One row, with the requested keys, ``person`` and ``machine`` on a team's page. A block has a start and an end, the current one a projection. ``messages`` is the number of ``responses`` under its former name, which other programs rely on. ``is_unlogged`` is there where the row is what a client recorded and its log lacks (mode auto). */
+/** One row, with the requested keys, ``person`` and ``machine`` on a team's page. A block has a start and an end, the current one a projection. ``cost_usd`` leaves out what ``unpriced_responses`` and ``unrecorded_responses`` count, and is null if they are all there is, or no usage was recorded. ``messages`` is the number of ``responses`` under its former name, which other programs rely on. ``is_unlogged`` is there where the row is what a client recorded and its log lacks (mode auto). */
 export interface CostRowDocument {
   day?: string
   week?: string

@@ -62,7 +62,8 @@ def _tell(plan: ConvertPlan, *, done: bool) -> None:
     for loss in plan.losses:
         output.say(f"  not carried: {visible(loss.what)} ({loss.count:,} x {loss.code})")
     if done:
-        words = f"claude --resume {plan.path}" if plan.to_agent == "claude" else f"codex resume {plan.new}"
+        path = change_plans.shell_word(str(plan.path))
+        words = f"claude --resume {path}" if plan.to_agent == "claude" else f"codex resume {plan.new}"
         where = (
             "" if plan.to_agent == "claude" else ", with its home as CODEX_HOME or the file copied into yours"
         )

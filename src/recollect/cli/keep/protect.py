@@ -139,9 +139,7 @@ def _run(options: Namespace, data: Path) -> int:
 def _tell_plan(
     options: Namespace, homes: list[HomeRoot], entry: JobEntry, raised: list[SettingChange], line: str
 ) -> int:
-    state = protection.protection(
-        change_plans.own_data(options), [home.path for home in homes], dt.datetime.now(dt.UTC)
-    )
+    state = protection.protection(change_plans.own_data(options), homes, dt.datetime.now(dt.UTC))
     if options.json:
         output.print_json(_document(options, state, entry, raised, line))
         return 0
@@ -177,9 +175,7 @@ def _tell_done(
     *,
     is_set_up: bool,
 ) -> int:
-    state = protection.protection(
-        change_plans.own_data(options), [home.path for home in homes], dt.datetime.now(dt.UTC)
-    )
+    state = protection.protection(change_plans.own_data(options), homes, dt.datetime.now(dt.UTC))
     if options.json:
         line = " ".join(state.installed.command) if state.installed is not None else ""
         output.print_json(_document(options, state, entry, raised, line))

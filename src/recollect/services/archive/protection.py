@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from recollect.system import fsops
+from recollect.system.locations import HomeRoot, data_dir
 from recollect.system.peek import open_regular
 
 ProtectionState = Literal["protected", "in part", "off", "other home", "never ran", "failed", "overdue"]
@@ -57,16 +58,16 @@ class Protection(Struct, frozen=True):
     last_run: ProtectRun | None = None
 
 
-def protection(data: Path, homes: Sequence[Path], now: dt.datetime) -> Protection:
-    """The state of the protection of these homes, from two small files."""
+def protection(data: Path, homes: Sequence[HomeRoot], now: dt.datetime) -> Protection:
+    """The state of the protection of these homes, of every agent, from two small files."""
     installed = _read(data, "installed.json", ProtectInstall)
     last = _read(data, "last-run.json", ProtectRun)
     if installed is None:
         return Protection("off", "no scheduled archive (recollect protect)")
     covered = {Path(home).resolve() for home in installed.homes}
-    missing = [home for home in homes if home.resolve() not in covered]
+    missing = [home for home in homes if home.path.resolve() not in covered]
     if missing:
-        return Protection("other home", f"{missing[0]} is not part of it", installed, last)
+        return Protection("other home", _missing_homes(data, missing, installed), installed, last)
     if last is None:
         return Protection("never ran", "it was set up, and never ran", installed)
     if not last.is_complete:
@@ -77,6 +78,21 @@ def protection(data: Path, homes: Sequence[Path], now: dt.datetime) -> Protectio
             "overdue", f"the scheduler ({installed.scheduler}) does not run it", installed, last
         )
     return Protection("protected", "", installed, last)
+
+
+def _missing_homes(data: Path, missing: Sequence[HomeRoot], installed: ProtectInstall) -> str:
+    """Which homes no run archives, each where its client keeps it, and the command that adds them."""
+    import shlex  # the overview seldom needs it
+
+    shown = [str(home.source or home.path) for home in missing]
+    words = ["recollect"]
+    if any(home.origin == "--home" for home in missing):
+        # What is set up replaces what was: the homes that are part of it are named too.
+        words += [word for home in (*installed.homes, *shown) for word in ("--home", home)]
+    if data.resolve() != data_dir().resolve():
+        words += ["--data", str(data)]
+    verb = "is" if len(shown) == 1 else "are"
+    return f"{', '.join(shown)} {verb} not part of it ({shlex.join([*words, 'protect', '--apply'])})"
 
 
 def record(data: Path, done: ProtectRun) -> None:

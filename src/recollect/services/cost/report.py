@@ -101,6 +101,12 @@ def costs(
     return _titled(report, opened, source)
 
 
+def is_unknown(row: CostRow) -> bool:
+    """Whether no response of a row has a price, or a record where records count: its cost is unknown, not 0."""
+    missing = row.unpriced_responses + row.unrecorded_responses
+    return not row.pico_usd and 0 < row.responses <= missing
+
+
 def usage_source(
     homes: Sequence[Path],
     by: Sequence[str] = (),

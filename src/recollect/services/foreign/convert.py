@@ -11,7 +11,8 @@ import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct, structs
+import msgspec
+from msgspec import Raw, Struct, structs
 
 from recollect.errors import UsageError
 from recollect.model.blocks import Block, ServerToolUseBlock, ThinkingBlock
@@ -79,7 +80,8 @@ def planned(session: Session, target: str, directory: Path) -> ConvertPlan:
             f"session {session.id}: it holds no conversation", hint="`recollect show S --all-branches`"
         )
     title = _given_title(session) if target == CLAUDE else None
-    lines = made.lines if title is None else [*made.lines, encode(titled(new, title))]
+    lines = list(map(_without_usage, made.lines)) if target == CLAUDE else made.lines
+    lines += [] if title is None else [encode(titled(new, title))]
     losses = [
         *collected.all(),
         *_told(made),
@@ -88,6 +90,19 @@ def planned(session: Session, target: str, directory: Path) -> ConvertPlan:
     facts = facts_of_mirror(session.home.root)
     home = session.home.root if facts is None else Path(facts.source)
     return ConvertPlan(session.id, source, target, new, directory / place, home, len(entries), lines, losses)
+
+
+def _without_usage(line: bytes) -> bytes:
+    """A line that counts no response: what was paid for in another client did not cost 0 in this one.
+
+    Every client that is asked loads and sends an answer without token counts (tests/oracle).
+    """
+    fields = msgspec.json.decode(line, type=dict[str, Raw])
+    if bytes(fields["type"]) != b'"assistant"':
+        return line
+    message = msgspec.json.decode(fields["message"], type=dict[str, Raw])
+    kept = {name: value for name, value in message.items() if name != "usage"}
+    return msgspec.json.encode(fields | {"message": kept})
 
 
 def refuse_target(plan: ConvertPlan) -> None:

@@ -55,7 +55,9 @@ def _has_failed(opened: OpenIndex) -> bool:
     from recollect.storage.refresh_turn import is_recent
 
     marker = marker_of(str(opened.path))
-    if not Path(marker).exists() or is_recent(marker, PAUSE_SECONDS):  # one just started may not have the lock yet
+    if not Path(marker).exists() or is_recent(
+        marker, PAUSE_SECONDS
+    ):  # one just started may not have the lock yet
         return False
     try:
         with contextlib.closing(opened.lock(0.0)) as lock, lock:

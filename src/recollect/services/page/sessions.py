@@ -69,7 +69,7 @@ class IndexedSessions(Struct, frozen=True):
     """What the index knows of all sessions, at one moment."""
 
     files: dict[str, CatalogueRow]
-    agents: dict[str, int]
+    agents: dict[tuple[str, str], int]  # by home and session
     used: dict[str, SessionSum]
 
 
@@ -354,7 +354,7 @@ class SessionList:
             session,
             known if is_current else self._desk.glance(session),
             *_counts(known),
-            indexed.agents.get(name, 0) if known is not None else None,
+            indexed.agents.get((known.home, name), 0) if known is not None else None,
             used,
             used is not None and is_unrecorded(home.path, path, used.responses),
             name in live and not is_archived,

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from recollect.model.cost.money import exact
 from recollect.model.cost.report import MODES, CostExplanation, CostReport, CostRow
+from recollect.services.cost.report import is_unknown
 from recollect.services.documents.cost.spending import TokensDocument, counts
 
 
@@ -29,7 +30,8 @@ class CostExplanationDocument(Struct, frozen=True, kw_only=True):
 class CostRowDocument(Struct, frozen=True, kw_only=True):
     """One row, with the requested keys, ``person`` and ``machine`` on a team's page. A block has a start and an end, the current one a projection.
 
-    ``messages`` is the number of ``responses`` under its former name, which other programs rely on.
+    ``cost_usd`` leaves out what ``unpriced_responses`` and ``unrecorded_responses`` count, and is null if they are all
+    there is, or no usage was recorded. ``messages`` is the number of ``responses`` under its former name, which other programs rely on.
     ``is_unlogged`` is there where the row is what a client recorded and its log lacks (mode auto).
     """
 
@@ -58,7 +60,7 @@ class CostRowDocument(Struct, frozen=True, kw_only=True):
     cache_write_1h_tokens: int
     cache_read_tokens: int
     web_searches: int
-    cost_usd: str | None  # null where no usage was recorded
+    cost_usd: str | None
     unpriced_responses: int
     unrecorded_responses: int | UnsetType = UNSET
     start: str | UnsetType = UNSET
@@ -157,7 +159,7 @@ def _row(row: CostRow, mode: str, titles: Mapping[str, str] = MappingProxyType({
         responses=row.responses,
         messages=row.responses,
         **counts(row.tokens),
-        cost_usd=exact(row.pico_usd),
+        cost_usd=None if is_unknown(row) else exact(row.pico_usd),
         unpriced_responses=row.unpriced_responses,
         **more,
     )
@@ -172,10 +174,11 @@ def _block(row: CostRow) -> dict[str, object]:
         members |= {
             "minutes_left": block.minutes_left,
             "tokens_per_minute": block.tokens_per_minute,
-            "cost_usd_per_hour": exact(block.pico_usd_per_hour or 0),
             "projected_tokens": block.projected_tokens,
-            "projected_cost_usd": exact(block.projected_pico_usd or 0),
         }
+        if not is_unknown(row):
+            members["cost_usd_per_hour"] = exact(block.pico_usd_per_hour or 0)
+            members["projected_cost_usd"] = exact(block.projected_pico_usd or 0)
     return members
 
 

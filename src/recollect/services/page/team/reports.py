@@ -16,9 +16,10 @@ from recollect.errors import UsageError
 from recollect.model import timespan
 from recollect.model.cost.calendar import month_name, week_name
 from recollect.model.cost.money import exact
-from recollect.model.cost.report import MODES, ranks_of
+from recollect.model.cost.report import MODES, CostRow, ranks_of
 from recollect.model.cost.usage import Tokens
 from recollect.model.search.query import WordQuery
+from recollect.services.cost.report import is_unknown
 from recollect.services.documents.cost.report import CostDocument, CostRowDocument, UnpricedModelDocument
 from recollect.services.documents.cost.spending import counts
 from recollect.services.documents.search import PageHitDocument, PageSearchDocument, SessionHitsDocument
@@ -188,11 +189,12 @@ class _Spent:
         self.unpriced += row.responses if row.unpriced else 0
 
     def document(self, keys: dict[str, Any]) -> CostRowDocument:
+        row = CostRow(keys, self.responses, self.tokens, self.pico_usd, self.unpriced)
         return CostRowDocument(
             responses=self.responses,
             messages=self.responses,
             **counts(self.tokens),
-            cost_usd=exact(self.pico_usd),
+            cost_usd=None if is_unknown(row) else exact(self.pico_usd),
             unpriced_responses=self.unpriced,
             **keys,
         )
