@@ -212,7 +212,7 @@ def _figures(row: dict[str, Any]) -> dict[str, int]:
 
 
 def _ours(row: dict[str, Any]) -> dict[str, int | Decimal]:
-    return {**{name: row[name] for name in _KINDS}, "cost_nano_usd": Decimal(row["cost_usd"]) * _NANO}
+    return {**{name: row[name] for name in _KINDS}, "cost_nano_usd": Decimal(row["cost_usd"] or 0) * _NANO}
 
 
 def _sum(rows: list[dict[str, Any]], name: str) -> int | Decimal:
