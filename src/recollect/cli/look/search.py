@@ -152,7 +152,7 @@ def run(options: Namespace) -> int:
             )
         return found, opened.is_being_built
 
-    # While a first index of many logs is built, the logs answer, if they can: only the index ranks, and finds what fits best.
+    # While the first index of many logs is built, the logs answer if they can. Ranking and the best partial match need the index.
     found, is_early = answer(is_first_awaited=options.best or options.rank)
     if is_early and (found.is_cut_short or not found.total):
         found, _ = answer(is_first_awaited=True)

@@ -38,8 +38,8 @@ def is_soon_built(homes: Sequence[Path]) -> bool:
 def left_to_background(opened: OpenIndex, *, is_older_asked: bool = True) -> bool:
     """Start the first build in the background, and say whether the logs should answer meanwhile.
 
-    With ``is_older_asked`` not where an older index is there: it may know deleted sessions, which no log has. Nor where an
-    earlier build in the background has ended without an index: building it here tells the user why.
+    False where an earlier build in the background ended without an index: building it here tells the user why. With
+    ``is_older_asked`` also False where an older index is there: it may know deleted sessions, which no log has.
     """
     from recollect.services.indexing.background_refresh import start_refresh
     from recollect.services.indexing.gone_sessions import predecessors

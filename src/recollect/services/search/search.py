@@ -441,9 +441,8 @@ def _resume(origin: MatchOrigin, log: str) -> str | None:
         return None
     home, _, _ = log.rpartition(f"{os.sep}projects{os.sep}")
     if log.endswith(PACKED) or agent_of_log(home, log) != CLAUDE:
-        return (
-            f"recollect resume {_shell(origin.session)}"  # which restores it first, or starts another client
-        )
+        # It restores the session first, or starts the client of the other agent.
+        return f"recollect resume {_shell(origin.session)}"
     go_on = f"claude --resume {_shell(origin.session)}"
     return f"cd {_shell(origin.directory)} && {go_on}" if origin.directory else go_on
 

@@ -14,7 +14,7 @@ _CHUNK = 256 * 1024
 
 
 class LogChunk(NamedTuple):
-    """Bytes of a log; the lines before ``end`` are whole, and a new one begins there. ``offset`` is where they stand."""
+    """Bytes of a log; the lines before ``end`` are whole, and a new one begins there. ``offset`` is where the bytes begin in the log."""
 
     data: bytes
     end: int
@@ -77,10 +77,8 @@ class LogChunk(NamedTuple):
         return (start + 2 if start >= 0 else 0), (stop + 2 if stop >= 0 else self.end)
 
     def _odd_lines(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        data, offset = (
-            self.data,
-            self.offset,
-        )  # by their places in the log: at its start a line may begin otherwise
+        # By their places in the log: only at its start may a byte order mark stand before a line.
+        data, offset = self.data, self.offset
 
         def read(size: int, at: int) -> bytes:
             return data[at - offset : at - offset + size]
