@@ -11,6 +11,7 @@ import datetime as dt
 import json
 import shutil
 import sqlite3
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -71,6 +72,33 @@ def written(claude: Path, size: int, into: Path) -> dict[str, Path]:
         homes[name].mkdir()
         write(homes[name], (_talk(log) for log in logs))
     return homes
+
+
+def say_more(home: Path) -> None:
+    """One record more in one session: the last line of a file again, or a new row."""
+    for database in home.glob("*.db"):
+        with closing(sqlite3.connect(database)) as store, store:
+            _say_more_in(store)
+        return
+    with max(home.rglob("*.jsonl")).open("rb+") as file:
+        last = file.read().splitlines(keepends=True)[-1]
+        file.write(last)
+
+
+def _say_more_in(store: sqlite3.Connection) -> None:
+    now = time.time_ns()
+    ((message, session),) = store.execute("SELECT id, session_id FROM message ORDER BY id DESC LIMIT 1")
+    part = {"type": "text", "text": "one more"}
+    row = (f"prt_zz{now}", message, session, now // 1_000_000, now // 1_000_000, _json(part))
+    store.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
+    store.execute("UPDATE session SET time_updated = ? WHERE id = ?", (now // 1_000_000, session))
+    for (last,) in store.execute(
+        "SELECT seq FROM event_sequence WHERE aggregate_id = ?", (session,)
+    ).fetchall():
+        data = _json({"part": {**part, "id": row[0], "messageID": message, "sessionID": session}})
+        event = (f"evt_zz{now}", session, last + 1, "message.part.updated.1", data)
+        store.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", event)
+        store.execute("UPDATE event_sequence SET seq = ? WHERE aggregate_id = ?", (last + 1, session))
 
 
 def _talk(log: Path) -> Talk:
@@ -367,7 +395,9 @@ class _Store:
                 answer = answer or self._message(step, about | {"path": {"cwd": talk.cwd}})
                 self._part(step, answer, _opencode_part(step, results))
                 answer = None if step.kind == "usage" else answer
-        self._store.execute("INSERT INTO event_sequence VALUES (?, ?, NULL)", (session, self._events))
+        if self._has_events:
+            last = (session, self._events - 1)
+            self._store.execute("INSERT INTO event_sequence VALUES (?, ?, NULL)", last)
 
     def _name(self, kind: str, at: int) -> str:
         self._count += 1

@@ -12,7 +12,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from bench.agent_homes import written
+from bench.agent_homes import say_more, written
 from bench.corpora import cache_directory, corpus
 from bench.measured import Taken, in_turns, seconds
 from bench.peers import plain_environment
@@ -21,7 +21,7 @@ from bench.workplace import recollect
 
 SIZE = 60_000_000  # of Claude's logs; the least of the others has 30 MB then
 SHARE, MS_PER_MB, MEMORY = 1.5, 18, 150e6
-ROUNDS = 3
+ROUNDS, ROUNDS_OF_ONE = 3, 7
 # Needs the index: the first report by other keys of over 64 MB of logs, or of a mirror, waits for none.
 _BY_PROMPT = ("cost", "--by", "prompt", "--json")
 
@@ -43,7 +43,33 @@ def run() -> list[Row]:
             )
             own = taken["claude"].cpu * 1000 / _megabytes(homes["claude"])
             rows += [_row(what, name, homes[name], taken[name], taken["claude"], own) for name in homes]
+        rows += _after_one_more(homes, scratch)
     return rows
+
+
+def _after_one_more(homes: dict[str, Path], scratch: Path) -> list[Row]:
+    """``cost`` when one record was added since the last command: what people wait for all day."""
+    environment = plain_environment(scratch / "user")
+
+    def asked(name: str) -> Taken:
+        say_more(homes[name])
+        return recollect(homes[name], scratch / name, environment, "cost", "--by", "day")
+
+    for name, home in homes.items():
+        recollect(home, scratch / name, environment, "index", "rebuild")
+    taken = in_turns(ROUNDS_OF_ONE, **{name: partial(asked, name) for name in homes})
+    own = taken["claude"].cpu
+    return [
+        Row(
+            f"cost, one record added: {name}, CPU",
+            f"{seconds(one.cpu)} = {one.cpu / own:.2f} of Claude's",
+            f"<= {SHARE} of Claude's",
+            one.cpu <= SHARE * own,
+            one,
+        )
+        for name, one in taken.items()
+        if name != "claude"
+    ]
 
 
 def _fresh(home: Path, scratch: Path, *command: str) -> Taken:

@@ -75,7 +75,7 @@ def test_every_example_is_tested() -> None:
 
 def test_cost_alert(home: Path, tmp_path: Path) -> None:
     """The open session is told when it is above the limit, and only then; what it cost is exact."""
-    cost = Home(home, data=tmp_path / "data").costs(session=ONE).totals.usd
+    cost = Home(home, data=tmp_path / "data").costs(session=ONE).totals.usd or Decimal(0)
     below = ran("cost_alert", str(cost), "--once", "--home", str(home), data=tmp_path / "data")
     above = ran(
         "cost_alert", str(cost - Decimal("0.000001")), "--once", "--home", str(home), data=tmp_path / "data"

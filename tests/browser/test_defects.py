@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.browser.chromium import Chromium
 from tests.browser.home import EMPTY, LIVE, LONG, LONG_MESSAGES, RICH, SENT, SNAPSHOT, WINDOWS
+from tests.surfaces.case import Case
+from tests.surfaces.homes import made_unrecorded
 
 ROW: dict[str, Any] = {
     "id": RICH,
@@ -92,6 +95,16 @@ def test_the_list_says_why_its_sum_is_not_that_of_cost_and_what_is_unknown(prete
         do("wait", selector=".list .row:has-text('Free') .money"),
         "unknown" in do("wait", selector=".list .row", text="Free"),
     ]
+
+
+def test_home_calls_a_cost_unknown_that_no_client_recorded(pretending: Chromium, tmp_path: Path) -> None:
+    told = Case(made_unrecorded(tmp_path / "home"), tmp_path).document("stats")
+    pretending.do("pretend", path="/api/stats", body=told)
+    pretending.do("go", hash="#/home?since=all", wait=".home .figure:has-text('unknown')")
+    shown = dict(one.split("\n")[:2] for one in pretending.do("texts", selector=".home .figure"))
+    assert shown["All time"] == shown["Saved by caching"] == "unknown"
+    assert shown["Today"] == "$0.00"
+    assert "1 session of other agents recorded no usage" in pretending.do("wait", selector=".doubts")
 
 
 def test_files_without_a_word_are_not_on_top_and_paths_of_windows_are_shortened(page: Chromium) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from recollect.cli.main import main
-from tests.cli.session_logs import SESSION, SessionLog
+from recollect.errors import UsageError
+from recollect.services.homes import Home
+from tests.cli.session_logs import OTHER, SESSION, SessionLog
 from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import codex_samples, other_samples, tree_state
 
@@ -326,3 +328,111 @@ def test_a_file_is_not_called_missing_where_a_home_was_named(
     (tmp_path / "file").touch()
     assert main(["--home", str(tmp_path / "file"), "--data", str(tmp_path / "data"), "list"]) == 3
     assert "file: a file and no directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("gone", ["the file", "the home"])
+@pytest.mark.parametrize(
+    ("agent", "damage"), [("codex_compressed", b"this is no frame"), ("opencode_database", b"no" * 600)]
+)
+def test_a_file_that_was_put_aside_is_called_unreadable_no_more(
+    agent: str, damage: bytes, gone: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the file, or with all of its home; what was read of it before stays."""
+    home = tmp_path / "home"
+    damaged: Path = getattr(tiny_homes, agent)(home)
+    where = ["--home", str(home), "--data", str(tmp_path / "data")]
+    assert main([*where, "list", "--all"]) == 0
+    before = capsys.readouterr()
+    damaged.write_bytes(damage)
+    assert main([*where, "list", "--all"]) == 0
+    assert f"could not be read: {damaged}" in capsys.readouterr().err
+    shutil.move(damaged if gone == "the file" else home, tmp_path / "aside")
+    for command in ("list --all", "overview", "check --no-secrets"):
+        main([*where, *command.split()])
+        told = capsys.readouterr()
+        assert "could not be read" not in told.err + told.out
+        assert str(damaged) not in told.out
+        assert command != "list --all" or told == before
+
+
+WRITERS = (
+    *(
+        "export S -o IN/talk.md",
+        "export S --format html -o IN/talk.html",
+        "export S --format html -o IN/pages",
+    ),
+    *("export S --format jsonl -o IN/talk.jsonl", "export S --format original --no-redact -o IN/files"),
+    *("export --project /w --format html -o IN/project", "export --format parquet --to IN/lake"),
+    *("archive export IN/all.tar", "archive restore S --to IN/back --apply", "list --data IN/data"),
+    *("man --write IN/man", "sync login IN"),
+    *("statusline --data IN/data", "budget --hook --data IN/data", "agent -p hello --store IN/store"),
+)
+
+
+@pytest.mark.parametrize("place", ["usual", "elsewhere"])
+@pytest.mark.parametrize("agent", ["codex", "gemini_lines", "qwen", "opencode_database"])
+def test_no_path_that_a_user_names_leads_into_the_home_of_another_agent(
+    own_home: Path,
+    agent: str,
+    place: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where its client keeps it, or wherever it is; the error names the home and what to do."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    (own_home / ".claude").mkdir()
+    name = agent.partition("_")[0]
+    usual = Path(os.environ["XDG_DATA_HOME"], name) if name == "opencode" else own_home / f".{name}"
+    home = usual if place == "usual" else own_home / "elsewhere" / "copy"
+    getattr(tiny_homes, agent)(home)
+    where = ["--home", str(home)]
+    assert main([*where, "archive", "add", "--all"]) == 0
+    assert main([*where, "list", "--json"]) == 0
+    session = json.loads(capsys.readouterr().out.partition("\n")[2])["sessions"][0]["id"]
+    (home / "inside").mkdir()
+    before = tree_state(home)
+    for command in WRITERS:
+        words = [
+            session if word == "S" else word.replace("IN", str(home / "inside")) for word in command.split()
+        ]
+        assert main([*where, *words]) == 2, command
+        told = capsys.readouterr().err
+        assert f"lies in {home}, the home of {name}, where recollect writes nothing" in told, command
+        assert "name another place with" in told
+        assert tree_state(home) == before, command
+
+
+def test_our_own_directory_in_the_home_of_another_agent_is_refused_by_the_library_too(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own_home / ".claude").mkdir()
+    (own_home / ".codex").mkdir()
+    with pytest.raises(UsageError, match="where recollect writes nothing"):
+        Home(own_home / ".claude", data=own_home / ".codex" / "data")
+    monkeypatch.setenv("RECOLLECT_DATA", str(own_home / ".codex" / "data"))
+    assert main(["list"]) == 2
+    assert not [*(own_home / ".codex").iterdir()]
+
+
+def test_a_directory_that_only_looks_like_a_home_is_written_to(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names that a client's home has, above the target, and no session in them."""
+    SessionLog().prompt("k1", "Why is it red?").write(own_home / ".claude")
+    for name in ("projects/x/chats", "tmp/x/chats", "storage/message", "archived_sessions"):
+        (own_home / "work" / name).mkdir(parents=True)
+    (own_home / "work" / "out").mkdir()
+    assert main(["export", SESSION, "-o", str(own_home / "work" / "out" / "talk.md")]) == 0
+
+
+def test_what_is_laid_out_like_a_home_is_no_home_of_a_client(own_home: Path, tmp_path: Path) -> None:
+    """Original files of two sessions, and two converted ones, go into one directory."""
+    tiny_homes.codex(own_home / ".codex")
+    for session in (SESSION, OTHER):
+        SessionLog(session).prompt("k1", "Why is it red?").write(own_home / ".claude")
+        assert main(["convert", session, "--to", "codex", "--apply"]) == 0
+    for session in (tiny_homes.CHANGED, tiny_homes.UNTOUCHED):
+        words = ["--format", "original", "--no-redact", "-o", str(tmp_path / "files")]
+        assert main(["export", session, *words]) == 0
+    assert len([*(tmp_path / "files").rglob("*.jsonl")]) == 2

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import QUARTER_MS, ROLE_BITS, SPAN_BITS
 from recollect.model.cost.copies import ResponseCopy, marks
+from tests.client_parser import client_lines
 
 COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 Row = tuple[Any, ...]
@@ -127,10 +128,11 @@ def recall(index: IndexDatabase) -> Counter[Row]:
 def messages(index: IndexDatabase) -> list[Row]:
     """Each with the first place of its text: copies share one text row.
 
-    Lengths are without the newline: a whole last line is read before its newline comes, and is not read again for it.
+    Lengths are those of what the client reads: a whole last value is taken before the rest of its line comes, a newline
+    or what the client ignores, and is not read again for it.
     """
     first = first_places(index)
-    ends = functools.cache(lambda path: Path(path).read_bytes() if Path(path).is_file() else b"")
+    logs = functools.cache(lambda path: Path(path).read_bytes() if Path(path).is_file() else b"")
     found = rows(
         index,
         "SELECT path, offset, length, uuid, at, kind, digest, text FROM messages JOIN files ON files.id = file",
@@ -140,7 +142,7 @@ def messages(index: IndexDatabase) -> list[Row]:
             (
                 path,
                 offset,
-                length - (ends(path)[offset : offset + length][-1:] == b"\n"),
+                _read_length(logs(path)[offset : offset + length]) if path.endswith(".jsonl") else length,
                 *rest,
                 first.get(text),
             )
@@ -148,6 +150,12 @@ def messages(index: IndexDatabase) -> list[Row]:
         ),
         key=lambda row: row[:2],
     )
+
+
+def _read_length(line: bytes) -> int:
+    lines, _ = client_lines(line)
+    end = lines[0].value_end if lines else None
+    return len(line) if end is None or b"\n" in line[end:-1] else end
 
 
 def first_places(index: IndexDatabase) -> dict[Any, Row]:

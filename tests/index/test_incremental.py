@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
@@ -36,7 +37,7 @@ from recollect.system.locations import home_at
 from tests.client_parser import client_lines
 from tests.index import reference
 from tests.index.lines import responses, texts, turns
-from tests.index.projection import counting, differences, faults, projection, rows, totals
+from tests.index.projection import counting, differences, faults, messages, projection, rows, totals
 from tests.index.world import SESSIONS, World, encoded, forked, settle_directories
 from tests.memory import memory
 
@@ -86,6 +87,29 @@ def deed(**arguments: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]],
         return made(is_refreshed=st.booleans(), **arguments)(done)
 
     return decorated
+
+
+REST_OF_A_LINE = [b"\n", b"\r\n", b"  \n", b"rest\n", b'{"uuid": \n', b'{"uuid": "torn', b"\0\0\n"]
+
+
+@pytest.mark.parametrize("rest", [*REST_OF_A_LINE, encoded([{"type": "tag", "tag": "other"}])])
+def test_a_last_value_that_was_read_before_the_rest_of_its_line_came_is_what_it_would_be_with_it(
+    rest: bytes, tmp_path: Path
+) -> None:
+    """Both indexes hold what the client reads of the line; found by the machine below, as a length that differed."""
+    world, index = World(tmp_path), IndexDatabase(tmp_path / "index.sqlite")
+    log = world.session(0, 0, 0)
+    line = {"type": "user", "uuid": SESSIONS[1], "message": {"role": "user", "content": "alpha"}}
+    world.append(log, encoded([line])[:-1])
+    refresh(index, world.homes)
+    world.write_over(log, log.read_bytes() + rest)
+    refresh(index, world.homes)
+    fresh = IndexDatabase(":memory:")
+    refresh(fresh, world.homes)
+    assert [] == differences(projection(fresh), projection(index))
+    assert messages(index)
+    fresh.close()
+    index.close()
 
 
 class IndexMachine(RuleBasedStateMachine):

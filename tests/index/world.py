@@ -1,7 +1,9 @@
 """Two homes that are written as clients, users and accidents write them, for tests of the index.
 
 Every write gets a file time of its own, later than all before: two writes within one tick of the file
-system's clock cannot be told apart by anyone.
+system's clock cannot be told apart by anyone. No file gets the inode of another one that was there before, which
+ext4 would give it: a log that is replaced twice by such a file, with the same time or longer, and with the same beginning
+and end, cannot be told from itself either.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ class World:
         for home in self.homes:
             (home / "projects").mkdir(parents=True)
         self._clock = 0
+        self._buried = base / "buried"
+        self._buried.mkdir()
         self._torn: dict[Path, bytes] = {}
 
     # --- names ------------------------------------------------------------------------------
@@ -99,6 +103,8 @@ class World:
         time = path.stat().st_mtime_ns if same_time and path.exists() else None
         temporary = path.with_name("temporary")
         temporary.write_bytes(data)
+        if path.exists():
+            self._bury(path)
         temporary.replace(path)
         self._torn.pop(path, None)
         self.touch(path, time)
@@ -109,8 +115,12 @@ class World:
             source.rename(target)
 
     def delete(self, path: Path) -> None:
-        path.unlink()
+        self._bury(path)
         self._torn.pop(path, None)
+
+    def _bury(self, path: Path) -> None:
+        """Out of the homes; its inode stays taken."""
+        path.rename(self._buried / str(len(list(self._buried.iterdir()))))
 
     def touch(self, path: Path, time: int | None = None) -> None:
         self._clock += 1

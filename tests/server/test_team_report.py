@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import random
 
 import msgspec
+import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 
+from recollect.cli.team import team as command
 from recollect.model.cost.prices import PriceList
 from recollect.server import team
 from recollect.server.database.records import UsageSum
@@ -78,3 +81,29 @@ def test_sums_of_one_row_are_added_however_they_come(at_once: int) -> None:
         "(none)": (3, 4 + 10 + 16, 0, ["(no model)"]),
     }
     assert (total.responses, total.pico_usd, total.unpriced) == (15, 78 * million, ["(no model)", unknown])
+
+
+def test_a_row_of_which_nothing_is_priced_has_no_amount_in_any_format(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in `cost`: unknown is not 0. A row that is priced in part has what is known."""
+    known, unknown = "claude-sonnet-4-5-20250929", "gpt-nobody"
+    sums = [
+        SUMS[0]._replace(person=person, model=model, messages=1, input=1)
+        for person, model in (("ada", known), ("ada", unknown), ("bo", unknown))
+    ]
+
+    def costs() -> team.TeamCosts:
+        made = team.TeamCosts(["person"], PriceList())
+        made.take(sums)
+        return made
+
+    usd = {row.keys["person"]: row.usd for row in costs().rows()}
+    assert usd == {"ada": "0.000003", "bo": None}
+    _, *lines = b"".join(team.as_csv(costs())).decode().splitlines()
+    assert [line.split(",")[-2] for line in lines] == ["0.000003", ""]
+    table = pyarrow.parquet.read_table(io.BytesIO(b"".join(team.as_parquet(costs()))))
+    assert table["pico_usd"].to_pylist() == [3_000_000, None]
+    command._say(msgspec.json.decode(b"".join(team.as_json(costs()))))
+    shown = {line.split()[0]: line.split()[-1] for line in capsys.readouterr().out.splitlines()}
+    assert (shown["ada"], shown["bo"]) == ("$0.00", "-")

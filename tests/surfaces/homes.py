@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from recollect.sample import sample_home
 from tests import made_corpora
 from tests.small_home import call, link, outcome, prompt, reply, said, uuid_of
+from tests.storage.foreign import tiny_homes
 from tests.surfaces.case import Case
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
@@ -70,6 +71,16 @@ def _partly_recorded(place: Path) -> Path:
         sample = SHARED / "dialects" / "samples" / "codex" / name / ".codex" / "sessions"
         shutil.copytree(sample, place / "home" / "sessions", dirs_exist_ok=True)
     return place / "home"
+
+
+def made_unrecorded(home: Path) -> Path:
+    """A home of Codex in which no usage is recorded: one session with a call, of a day long ago."""
+    tiny_homes.codex(home)
+    for log in home.rglob("rollout-*.jsonl"):
+        lines = [line for line in log.read_text().splitlines() if "usage" not in line]
+        log.write_text("\n".join(lines).replace(tiny_homes.AT, "2026-01-05T09:00:00.000Z") + "\n")
+    next(home.rglob(f"*{tiny_homes.UNTOUCHED}.jsonl")).unlink()
+    return home
 
 
 def _bytes_of(home: Path) -> int:

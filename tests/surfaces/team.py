@@ -14,6 +14,7 @@ from tests.server.live import free_port
 from tests.server.team_page import TeamPage
 from tests.server.world import World, world
 from tests.surfaces.case import Case
+from tests.surfaces.commands import UNPRICED_COST
 from tests.surfaces.pages import page_surfaces
 from tests.surfaces.record import TOKENS, USAGE, Record, Records, Surface, dollars, moment, nothing_used
 
@@ -34,7 +35,7 @@ async def _asked(case: Case, kind: Kind, names: Sequence[str], opened: Sequence[
         rows = (await made.ask("GET", "/v1/cost", params={"by": "session"})).json()["rows"]
         found = [
             Surface("team: sessions", _TOLD, {row["id"]: _told(row) for row in told}, names=names),
-            Surface("team: cost", USAGE, _used(rows, names), names=names),
+            Surface("team: cost", USAGE, _used(rows, names), UNPRICED_COST, names),
         ]
         page = TeamPage(made, case.place / "mirror")
         try:

@@ -11,10 +11,12 @@ import pytest
 from recollect.cli.terminal.text import width
 from recollect.model.ids import short_id
 from tests.surfaces.case import Case
-from tests.surfaces.homes import cases
+from tests.surfaces.homes import HomeCase, cases, made_unrecorded
 from tests.web.pages import Browser, served
 
-_HOMES = {one.name: one for one in cases() if one.name in ("titles", "usage", "sample")}
+_UNRECORDED = HomeCase("unrecorded", lambda place: made_unrecorded(place / "home"))
+_HOMES = {one.name: one for one in cases() if one.name in ("titles", "usage", "sample", "agents/unrecorded")}
+_HOMES[_UNRECORDED.name] = _UNRECORDED
 
 
 @pytest.fixture(scope="module", params=sorted(_HOMES))
@@ -23,14 +25,13 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return Case(_HOMES[request.param].make(Path(place)), place)
 
 
-def _rows(case: Case, key: str) -> dict[str, tuple[Decimal, int]]:
-    """What is known: a row without any price adds nothing to a sum."""
-    rows = case.document("cost", "--by", key)["rows"]
-    return {row[key]: (Decimal(row["cost_usd"] or 0), row["responses"]) for row in rows}
+def _rows(case: Case, key: str) -> dict[str, tuple[str | None, int]]:
+    """The exact amount, null where no response has a price."""
+    return _named(case.document("cost", "--by", key)["rows"], key)
 
 
-def _named(rows: list[dict[str, Any]], key: str = "name") -> dict[str, tuple[Decimal, int]]:
-    return {row[key]: (Decimal(row["cost_usd"]), row["responses"]) for row in rows}
+def _named(rows: list[dict[str, Any]], key: str = "name") -> dict[str, tuple[str | None, int]]:
+    return {row[key]: (row["cost_usd"], row["responses"]) for row in rows}
 
 
 def test_statistics_equal_cost_by_every_key(case: Case) -> None:
@@ -44,17 +45,20 @@ def test_statistics_equal_cost_by_every_key(case: Case) -> None:
     whole = next(one for one in told["periods"] if one["name"] == "all_time")
     assert (whole["cost_usd"], whole["responses"]) == (total["cost_usd"], total["responses"])
     assert told["total_cost_usd"] == total["cost_usd"]
+    unknown = case.document("cost").get("unrecorded_sessions", 0)
+    assert told["uncertainty"]["unrecorded_sessions"] == unknown
 
 
 def test_the_text_names_the_top_sessions_as_the_document_does_and_stays_narrow(case: Case) -> None:
     """By the id that every command takes; a title of many words is cut."""
     top = case.document("stats")["top"]["by_cost"][:8]
     lines = case.said("stats").splitlines()
-    begin = lines.index("Top sessions") + 2
+    assert bool(top) == ("Top sessions" in lines)
+    begin = lines.index("Top sessions") + 2 if top else 0
     assert [short_id(one["id"]) for one in top] == [
         line.split()[0] for line in lines[begin : begin + len(top)]
     ]
-    assert max(map(width, lines[begin : begin + len(top)])) <= 100
+    assert max(map(width, lines[begin : begin + len(top)]), default=0) <= 100
 
 
 def test_each_period_equals_cost_between_its_bounds(case: Case) -> None:
@@ -73,10 +77,35 @@ def test_the_page_tells_what_the_command_prints_and_its_list_adds_up_to_cost(cas
 
     # A day or a quarter of an hour may end in between: the page tells what was true before or after.
     assert {**page, "now": ""} in [{**one, "now": ""} for one in (told, case.document("stats"))]
-    total = Decimal(listed["total_cost_usd"]) + Decimal(listed["unlisted_cost_usd"])
-    assert total == Decimal(case.document("cost")["totals"]["cost_usd"])
+    total = Decimal(listed["total_cost_usd"] or 0) + Decimal(listed["unlisted_cost_usd"])
+    assert total == Decimal(case.document("cost")["totals"]["cost_usd"] or 0)
     for row in listed["sessions"]:
         own = sessions[row["id"]]
         assert row["known_cost_usd"] == (own["cost_usd"] or own.get("known_cost_usd"))
     for one in told["top"]["by_messages"]:
         assert one["messages"] == sessions[one["id"]]["messages"]
+
+
+def test_where_no_usage_is_recorded_no_amount_is_zero(tmp_path: Path) -> None:
+    """Neither in the document nor in the text, nor in an exported report; another day than that of the session cost nothing."""
+    case = Case(made_unrecorded(tmp_path / "home"), tmp_path)
+    told = case.document("stats")
+    amounts = [told["total_cost_usd"], told["agents"]["cost_usd"], told["blocks"]["most_cost_usd"]]
+    amounts += [told["cache"][name] for name in ("saved_usd", "uncached_usd")]
+    amounts += [one["cost_usd"] for one in told["days"]]
+    assert set(amounts) == {None}
+    periods = {one["name"]: one["cost_usd"] for one in told["periods"]}
+    assert (periods["all_time"], periods["today"]) == (None, "0")
+    assert case.document("cost", "--since", "1d")["totals"]["cost_usd"] == "0"
+    assert case.document("cost", "--since", "1d", "--no-index")["totals"]["cost_usd"] == "0"
+
+    text = case.said("stats")
+    (whole,) = (line for line in text.splitlines() if line.startswith("all time"))
+    assert whole.split()[2] == "unknown"
+    assert "No usage recorded in 1 session of other agents: cost unknown." in text
+    assert "Caching saved" not in text
+
+    case.said("export", "--project", "/w", "--format", "html", "--output", str(tmp_path / "report"))
+    report = (tmp_path / "report" / "index.html").read_text()
+    assert "no usage recorded: cost unknown" in report
+    assert "$" not in report[report.index("<h1>") :]

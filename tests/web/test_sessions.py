@@ -220,7 +220,7 @@ def test_what_a_session_of_another_agent_cost_is_unknown_where_no_usage_was_reco
             None,
             [],
         )
-        assert (row["is_indexed"], listed["unrecorded"], listed["total_cost_usd"]) == (True, 1, "0")
+        assert (row["is_indexed"], listed["unrecorded"], listed["total_cost_usd"]) == (True, 1, None)
         head = browser.get(f"/api/sessions/{ONE}")
         assert (head["agent"], head["cost_usd"], head["known_cost_usd"]) == ("codex", None, None)
         assert browser.get(f"/api/sessions/{ONE}/costs")["session"]["cost_usd"] is None

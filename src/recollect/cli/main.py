@@ -116,6 +116,7 @@ _WITHOUT_A_HOME = ("completion", "man", "protect")
 # The client takes a hook that fails as no opinion: it must answer, home or not.
 _HOOK = ("perm", "hook")
 _WITH_VALUE = ("--home", "--data", "--color", "--agent")
+_IN_COMMANDS = ("--home", "--data", "--agent")  # what a command that is printed has too
 _CANDIDATES = 20
 
 HELP = """usage: recollect [--home DIR]... [--data DIR] [COMMAND] [OPTION]...
@@ -213,6 +214,8 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     named = bool(rest) and not rest[0].startswith("-")
     command = rest[0] if named else _DEFAULT
+    if options["--data"]:
+        _refuse_data(options["--data"][-1], "--data DIR")
     if command == "statusline" and "-h" not in rest and "--help" not in rest:
         # Every open client runs this several times a second, so it does without a parser.
         from recollect.cli.spend.statusline import main as status_line
@@ -225,6 +228,21 @@ def _dispatch(arguments: list[str]) -> int:
     if command not in COMMANDS:
         return _unknown_command(command)
     return _run(command, options, rest[1:] if named else rest)
+
+
+def _refuse_data(place: str, option: str) -> None:
+    """Our own files do not go into the home of another agent."""
+    from recollect.system.paths import absolute, agent_homes_around
+
+    directory = absolute(place, os.environ)
+    if agent_homes_around(
+        directory, os.environ
+    ):  # looks, and loads nothing: the status line comes by here too
+        from pathlib import Path
+
+        from recollect.services.home_guard import refuse_agent_home
+
+        refuse_agent_home(Path(directory), option)
 
 
 def global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
@@ -240,9 +258,12 @@ def global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str
             rest.append(word)
         else:
             given = value if equals else next(waiting, "")
-            if name == "--agent" and not set(given.split(",")) <= {*_agents()}:
-                if not rest:
-                    raise _no_such_agent(given, [*waiting])
+            if name == "--agent" and not _are_agents(given):
+                if not rest:  # before the command only homes of agents are meant
+                    from recollect.cli.terminal.agent_names import no_such_agent
+
+                    command = next((word for word in waiting if word in COMMANDS or word in ALIASES), "")
+                    raise no_such_agent(command, given)
                 rest += [word] if equals else [word, given]  # the sub-agent that some commands take
             else:
                 options[name].append(_value(name, given))
@@ -253,16 +274,10 @@ def global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str
     return options, rest
 
 
-def _no_such_agent(given: str, rest: list[str]) -> Exception:
-    """Before the command only homes of agents are meant: which of the names is wrong, and for which command."""
-    from recollect.errors import UsageError
+def _are_agents(given: str) -> bool:
+    from recollect.cli.terminal.agent_names import are_agents
 
-    command = next((word for word in rest if word in COMMANDS or word in ALIASES), "")
-    wrong = ", ".join(name for name in given.split(",") if name not in _agents())
-    return UsageError(
-        f"{command} --agent {wrong}: no such agent".strip(),
-        hint=f"write one or more of {', '.join(_agents())}, with commas",
-    )
+    return are_agents(given)
 
 
 def _value(name: str, value: str) -> str:
@@ -295,8 +310,20 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
     parser = command_parser(command)
     parsed: Namespace = parser.parse_args(arguments)
     data = options["--data"]
+    if not data and os.environ.get("RECOLLECT_DATA"):
+        _refuse_data(os.environ["RECOLLECT_DATA"], "$RECOLLECT_DATA")
     parsed.homes, parsed.data = options["--home"], data[-1] if data else None
-    agents = [name for given in options["--agent"] for name in given.split(",")]
+    agents: list[str] = []
+    if options["--agent"]:
+        from recollect.cli.terminal.agent_names import agents_named
+
+        agents = [name for given in options["--agent"] for name in agents_named(given)]
+    parsed.only_agents = agents
+    given = [word for name in _IN_COMMANDS for value in options[name] for word in (name, value)]
+    if given or "recollect.cli.terminal.output" in sys.modules:
+        from recollect.cli.terminal.output import choose_options
+
+        choose_options(given)
     # Where a program runs several commands, the choice of one must not be left to the next.
     if agents or parsed.data or "recollect.cli.terminal.homes" in sys.modules:
         from recollect.cli.terminal.homes import choose
@@ -323,9 +350,9 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
 def _say_homes(parsed: Namespace) -> None:
     """A home that was named must be one, for every command. Without HOME, it says which home is used."""
     if parsed.homes:
-        from recollect.cli.terminal.homes import chosen_homes
+        from recollect.cli.terminal.homes import look_up
 
-        chosen_homes(parsed.homes)
+        look_up(parsed.homes)
     if os.name == "posix" and not os.environ.get("HOME") and not (parsed.homes and parsed.data):
         from recollect.system.paths import user_home
 
@@ -357,13 +384,11 @@ def help_text() -> str:
             parts.append(
                 "\n".join([f"{title}:", *(f"  {name:<{longest}}  {COMMANDS[name][1]}" for name in names)])
             )
-    return HELP.format(commands="\n\n".join(parts), aliases=", ".join(ALIASES), agents=", ".join(_agents()))
+    from recollect.system.paths import known_agents
 
-
-def _agents() -> tuple[str, ...]:
-    from recollect.system.paths import AGENTS, CLAUDE
-
-    return (CLAUDE, *AGENTS)
+    return HELP.format(
+        commands="\n\n".join(parts), aliases=", ".join(ALIASES), agents=", ".join(known_agents())
+    )
 
 
 def _print_help() -> None:
@@ -386,20 +411,24 @@ def _unknown_command(command: str) -> int:
 
 
 def _failed(message: str, hint: str, code: int) -> int:
+    from recollect.cli.terminal.output import note
     from recollect.cli.terminal.text import visible
 
-    print(f"recollect: {visible(message)}\n  {visible(hint)}", file=sys.stderr)
+    print(f"recollect: {visible(message)}", file=sys.stderr)
+    note(f"  {visible(hint)}")
     return code
 
 
 def _several(problem: Ambiguous) -> int:
     """One line for each object that was meant perhaps."""
+    from recollect.cli.terminal.output import note
     from recollect.cli.terminal.text import visible
 
     lines = [f"recollect: {problem.summary}:", *(f"  {match}" for match in problem.matches[:_CANDIDATES])]
     if len(problem.matches) > _CANDIDATES:
         lines.append(f"  and {len(problem.matches) - _CANDIDATES} more")
-    print("\n".join(map(visible, [*lines, f"  {problem.hint}"])), file=sys.stderr)
+    print("\n".join(map(visible, lines)), file=sys.stderr)
+    note(f"  {visible(problem.hint)}")
     return problem.exit_code
 
 

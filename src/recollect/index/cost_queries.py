@@ -161,12 +161,19 @@ class UsageLogRow(Struct, frozen=True, gc=False):
 
 
 class UnusedLog(Struct, frozen=True):
-    """A log of a session without any usage."""
+    """A log of a session without any usage. Times are in milliseconds; None where none is known."""
 
     number: int
     home: str
     path: str
     session: str
+    first_at: int | None = None
+    last_at: int | None = None
+
+    def may_be_within(self, since: int | None, until: int | None) -> bool:
+        """Whether it may have been used between two times."""
+        is_over = since is not None and self.last_at is not None and self.last_at < since
+        return not is_over and (until is None or self.first_at is None or self.first_at < until)
 
 
 def logs(database: IndexDatabase) -> list[UsageLogRow]:
@@ -187,7 +194,7 @@ def names(database: IndexDatabase) -> dict[int, str]:
 def unused_logs(database: IndexDatabase) -> list[UnusedLog]:
     """The own logs of sessions of which no log mentions a response. Its own is looked at first: nearly all mention one."""
     found = database.rows(
-        "SELECT id, home, path, session FROM files WHERE role = ? AND NOT gone AND session NOT NULL"
+        "SELECT id, home, path, session, first_at, last_at FROM files WHERE role = ? AND NOT gone AND session NOT NULL"
         " AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.file = files.id)"
         " AND NOT EXISTS (SELECT 1 FROM files AS one JOIN usage ON usage.file = one.id"
         " WHERE one.session = files.session)",

@@ -17,7 +17,7 @@ keeps neither places nor counts of words, so it is small. Its rows are numbered 
 
 from __future__ import annotations
 
-VERSION = 8
+VERSION = 9
 
 # What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2

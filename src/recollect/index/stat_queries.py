@@ -95,10 +95,16 @@ def worked(database: IndexDatabase, tools: Collection[int], *, by_file: bool) ->
     ]
 
 
-def newest_calls(database: IndexDatabase, tools: Collection[int]) -> list[CallPlace]:
-    """Counted calls of these tools that went well, the newest first; those without a time come last."""
-    names = ",".join(str(int(one)) for one in sorted(tools)) or "0"
-    where = f"counted AND state = {OK} AND tool IN ({names}) AND NOT gone"
+def newest_calls(
+    database: IndexDatabase, tools: Collection[int], files: Collection[int] = ()
+) -> list[CallPlace]:
+    """Counted calls of these tools that went well, the newest first; those without a time come last.
+
+    Of ``files`` all calls but copies in forks: other agents may number the calls of each session alike.
+    """
+    names, whole = (",".join(str(int(one)) for one in sorted(some)) or "0" for some in (tools, files))
+    of_tools = f"counted AND state = {OK} AND tool IN ({names}) AND file NOT IN ({whole})"
+    where = f"({of_tools} OR file IN ({whole}) AND NOT calls.forked) AND NOT gone"
     return [
         CallPlace(*row)  # type: ignore[arg-type]
         for row in database.rows(

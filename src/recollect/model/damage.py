@@ -28,6 +28,12 @@ class Limits(msgspec.Struct, frozen=True):
 DEFAULT_LIMITS = Limits()
 
 
+# A mirror keeps a line of another client's file that is no record under such a type, after the agent's name. The bytes are
+# damaged there; our line around them is sound.
+UNREADABLE = ":unreadable"
+RECORD_DAMAGE = "unreadable-record"
+
+
 class DamageCode(enum.StrEnum):
     """Why bytes could not be turned into an entry."""
 

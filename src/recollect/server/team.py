@@ -42,13 +42,14 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class TeamCostRow(Struct, frozen=True, gc=False):
-    """One line of the report. ``usd`` is exact; ``unpriced`` names models whose tokens are not in it."""
+    """One line of the report. ``usd`` is exact, and null where nothing has a price; ``unpriced`` names models whose tokens are
+    not in it. ``pico_usd`` is the same to be added up."""
 
     keys: dict[str, str]
     responses: int
     tokens: Tokens
     pico_usd: int
-    usd: str
+    usd: str | None
     unpriced: list[str]
 
 
@@ -175,7 +176,8 @@ class TeamCosts:
 def _row(keys: Any, one: _Tally, unpriced: Collection[str]) -> TeamCostRow:
     pico_usd, responses, *counts = one
     names = sorted(unpriced) if unpriced else []
-    return TeamCostRow(keys, responses, Tokens(*counts), pico_usd, exact(pico_usd), names)
+    usd = None if names and not pico_usd else exact(pico_usd)
+    return TeamCostRow(keys, responses, Tokens(*counts), pico_usd, usd, names)
 
 
 def _no_price(*_: int) -> int | None:
@@ -243,7 +245,8 @@ def as_parquet(costs: TeamCosts) -> Iterator[bytes]:
     columns["responses"] = pa.array([row.responses for row in report.rows], pa.int64())
     for name in _COUNTS:
         columns[name] = pa.array([getattr(row.tokens, name) for row in report.rows], pa.int64())
-    columns["pico_usd"] = pa.array([row.pico_usd for row in report.rows], pa.decimal128(38, 0))
+    amounts = [None if row.usd is None else row.pico_usd for row in report.rows]
+    columns["pico_usd"] = pa.array(amounts, pa.decimal128(38, 0))
     columns["unpriced"] = pa.array([row.unpriced for row in report.rows], pa.list_(pa.string()))
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink)

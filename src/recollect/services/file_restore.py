@@ -16,6 +16,7 @@ from recollect.errors import NotFound, UsageError
 from recollect.model.files.history import FileVersion
 from recollect.services.documents.changes.change import RequestDocument
 from recollect.services.documents.changes.files import FileRestorationDocument
+from recollect.services.home_guard import refuse_agent_home
 from recollect.services.undo import journal_at
 from recollect.storage.changes.journal import ChangePlan
 from recollect.storage.changes.plan import seen_or_none
@@ -43,6 +44,7 @@ def planned_restoration(
             f"directory {str(directory)!a}: not an absolute path",
             hint="write it from the root, for example /home/me/out",
         )
+    refuse_agent_home(directory, "--to DIR")
     _require_writable(directory)
     (name,) = openat.components(own_name(version.path))
     target = Path(os.path.realpath(directory), name)

@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.errors import Busy, UsageError
-from recollect.model.ids import SessionId
-from recollect.storage.home import ClaudeHome
-from recollect.storage.live import live_sessions
-from recollect.system.locations import agent_of, claude_homes
-from recollect.system.paths import CLAUDE, agent_at, client_homes
+from recollect.system.locations import agent_of, claude_homes, client_home
+from recollect.system.paths import CLAUDE, agent_homes_around, client_homes, is_within
 
 if TYPE_CHECKING:
+    from recollect.model.ids import SessionId
     from recollect.services.session import Session
+    from recollect.storage.home import ClaudeHome
 
 
 def refuse_live(home: ClaudeHome, session: SessionId) -> None:
     """Refuse to write to a session that a running client has open."""
+    from recollect.storage.live import live_sessions
+
     if not _is_claude_home(home.root):
         return
     if any(str(one.session_id) == session for one in live_sessions(home)):
@@ -36,6 +37,8 @@ def refuse_live(home: ClaudeHome, session: SessionId) -> None:
 
 def refuse_open(home: ClaudeHome, session: str) -> None:
     """Refuse to change a session that a client has open."""
+    from recollect.storage.live import live_sessions
+
     process = next((one.pid for one in live_sessions(home) if str(one.session_id) == session), None)
     if process is not None:
         raise Busy(
@@ -65,28 +68,47 @@ def refuse_mirrored(session: Session) -> None:
 
 def refuse_client_home(target: Path) -> None:
     """Refuse to put a session of another client below a directory that a client takes for its home."""
-    agent = _home_around(target)
-    if agent is not None:
+    homes = [(agent, home) for agent, home in client_homes(os.environ) if is_within(str(target), home)]
+    for agent, _ in homes[:1]:
         raise UsageError(
             f"{target}: lies in the home of {agent}, where recollect writes no session of another",
             hint="name another directory with --into DIR, and copy the file yourself",
         )
 
 
-def refuse_agent_home(target: Path) -> None:
-    """Refuse to restore into the home of another agent: its client would not know what to do with our log."""
-    agent = _home_around(target) or agent_at(str(target))
-    if agent != CLAUDE:
-        raise UsageError(
-            f"{target}: is the home of {agent}, where recollect writes nothing",
-            hint="name another directory with --to DIR",
-        )
+def refuse_agent_home(target: Path, option: str) -> None:
+    """Refuse to write into the home of another agent: all that take a path from the user ask this.
+
+    It is one where its client looks for it, and wherever its files are. ``option`` is what names another place.
+    """
+    for agent, home in agent_homes_around(str(target), os.environ):
+        # A directory above may have other things of such names.
+        if is_within(home, str(target)) or _has_sessions(agent, Path(home)):
+            raise _refused(target, agent, home, option)
 
 
-def _home_around(target: Path) -> str | None:
-    real = target.expanduser().resolve()
-    homes = ((agent, Path(path).resolve()) for agent, path in client_homes(os.environ))
-    return next((agent for agent, home in homes if real.is_relative_to(home)), None)
+def refuse_own_home(target: Path, session: Session, option: str) -> None:
+    """The same for a session's own files. They make a home of the directory that they are put into, and others may follow:
+    only the home that they are of counts, and those where clients look for theirs.
+    """
+    own = (session.agent, client_home(str(session.home.root)))
+    for agent, home in (own, *client_homes(os.environ)):
+        if agent != CLAUDE and is_within(str(target), home):
+            raise _refused(target, agent, home, option)
+
+
+def _refused(target: Path, agent: str, home: str, option: str) -> UsageError:
+    return UsageError(
+        f"{target}: lies in {home}, the home of {agent}, where recollect writes nothing",
+        hint=f"name another place with {option}, and copy it there yourself if it must be there",
+    )
+
+
+def _has_sessions(agent: str, place: Path) -> bool:
+    from recollect.storage.foreign.mirror import dialect_of
+
+    is_usual = (agent, str(place)) in client_homes(os.environ)
+    return is_usual or bool(dialect_of(agent).units(place))
 
 
 def without_mirrors(homes: Iterable[ClaudeHome]) -> list[ClaudeHome]:

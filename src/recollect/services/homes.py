@@ -20,6 +20,7 @@ from recollect.model import timespan
 from recollect.model.cost.money import Spending
 from recollect.model.ids import SessionId
 from recollect.services.foreign.homes import home_of, machine_homes
+from recollect.services.home_guard import refuse_agent_home
 from recollect.services.library.walk import Walk
 from recollect.services.projects import ProjectFilter
 from recollect.services.session import AgentCost, Branches, Session, check_branches
@@ -76,6 +77,8 @@ class Home:
     ) -> None:
         self._given_data = None if data is None else Path(data)
         self._data = self._given_data or data_dir()
+        if self._given_data is not None:
+            refuse_agent_home(self._given_data, "data=")
         roots = [home_of(directory, self._data) for directory in directories] or machine_homes(self._data)
         self.roots: Sequence[HomeRoot] = roots
         self.homes = [ClaudeHome(root.path, root.config_file) for root in roots if root.exists]
@@ -340,7 +343,8 @@ class Home:
     def at(self, listed: ListedSession) -> Session:
         """A session of the list, as it is now."""
         if listed.is_archived:
-            return next(iter(self._archived_by_id(listed.id)))
+            kept = self._archived_by_id(listed.id)
+            return next((one for one in kept if str(one.path) == listed.path), kept[0])
         path = Path(listed.path)
         try:
             seen = path.stat()
@@ -638,7 +642,7 @@ class Home:
         """The id that a session has here, where its client's own id was given."""
         for home in () if set(name) <= _OF_OUR_IDS else self.homes:
             if agent_of(str(home.root)) != CLAUDE:
-                from recollect.storage.foreign.mirror import own_name
+                from recollect.storage.foreign.mirroring.state import own_name
 
                 name = own_name(home.root, name) or name
         return name
@@ -653,8 +657,12 @@ class Home:
         archive = Archive(self._data / "archive")
         names = [one for one in archive.names() if one[1].startswith(name)]
         names = [one for one in names if one[1] == name] or names
-        found = [manifest for one in names if (manifest := archive.known(*one)) is not None]
-        return [ArchivedSession(archive, manifest, cache=self.cache) for manifest in found]
+        found = [
+            ArchivedSession(archive, one, cache=self.cache) for name in names for one in archive.of(*name)
+        ]
+        roots = {home.root.resolve() for home in self.homes}
+        here = [one for one in found if one.home.root.resolve() in roots]
+        return list(here or found)
 
     def _archived(self, name: str) -> list[Session]:
         """What the archive has under that name, where it has anything."""
@@ -665,7 +673,8 @@ class Home:
 
         archive = Archive(self._data / "archive")
         try:
-            return [ArchivedSession(archive, archive.find(name), cache=self.cache)]
+            kept = archive.find(name, [home.root for home in self.homes])
+            return [ArchivedSession(archive, kept, cache=self.cache)]
         except NotFound:
             return []
 

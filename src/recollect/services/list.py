@@ -25,6 +25,7 @@ from recollect.index import catalogue
 from recollect.index.catalogue import CatalogueRow
 from recollect.model.moments import milliseconds_of, moment_of
 from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
+from recollect.services.foreign.homes import lost_beginnings
 from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
@@ -55,6 +56,7 @@ class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
     agents: int
     is_live: bool
     is_archived: bool  # only the archive has it
+    lost_beginning: str | None = None  # the session that has it, and is not here
     lines: int | None = None
     messages: int | None = None
     has_conversation: bool | None = None
@@ -132,7 +134,8 @@ def listed(
     used = None
     if query.with_usage and rows:
         used = session_sums(opened, [root.path for root in roots], {row.session or "" for row in rows})
-    sessions = [_session(row, agents, live, counts.get(row.file), used) for row in rows]
+    lost = {path: base for root in roots for path, base in lost_beginnings(root.path).items()}
+    sessions = [_session(row, agents, live, counts.get(row.file), used, lost=lost) for row in rows]
     return SessionListResult(sessions, total, source.left_out, only_archived)
 
 
@@ -142,6 +145,8 @@ def _session(
     live: set[str],
     counts: _RowCounts | None,
     used: dict[str, SessionSum] | None,
+    *,
+    lost: dict[str, str],
 ) -> ListedSession:
     name = row.session or ""
     return ListedSession(
@@ -161,6 +166,7 @@ def _session(
         agents=agents.get((row.home, name), 0),
         is_live=name in live and not row.is_archived,
         is_archived=bool(row.is_archived),
+        lost_beginning=lost.get(row.path),
         lines=counts.lines if counts is not None else None,
         messages=counts.messages if counts is not None else None,
         has_conversation=counts.has_conversation if counts is not None else None,

@@ -272,12 +272,10 @@ def _findings(log: SessionFile | AgentFile, codes: Counter[str]) -> list[Finding
 
 def _damage_in(path: Path) -> list[str]:
     # Imported where there is no index: to look at lines takes more than all the rest.
-    from recollect.model.damage import Damage
-    from recollect.model.line_views.damage import damage_of
+    from recollect.model.line_views.damage import damage_code
     from recollect.storage.logs.reader import read_lines
 
     try:
-        items = (item if isinstance(item, Damage) else damage_of(item) for item in read_lines(path))
-        return [str(item.code) for item in items if item is not None]
+        return [code for line in read_lines(path) if (code := damage_code(line)) is not None]
     except RecollectError:
         return [_UNREADABLE]

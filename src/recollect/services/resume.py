@@ -37,7 +37,7 @@ from recollect.services.list import ListedSession
 from recollect.services.naming import in_short
 from recollect.services.session import Session
 from recollect.storage.logs.reader import read_lines
-from recollect.system.locations import agent_of, claude_homes
+from recollect.system.locations import agent_of, is_clients_home
 from recollect.system.paths import AGENTS, CLAUDE, agent_homes
 from recollect.system.progress import ProgressCallback
 
@@ -53,7 +53,7 @@ class Resumption(Struct, frozen=True):
     cwd_exists: bool
     argv: tuple[str, ...]
     nearby: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # why the client may refuse it
+    notes: tuple[str, ...] = ()  # why the client may refuse it, or what it does to it
 
     @property
     def command(self) -> str:
@@ -150,7 +150,7 @@ def resumption(session: Session, cwd: str | None = None) -> Resumption:
         directory = _absolute(cwd)
         at_home = _is_project_of(directory, session)
     exists = bool(directory) and Path(directory).is_dir()
-    by_id = at_home and exists and session.file.is_uuid and _is_clients_home(session)
+    by_id = at_home and exists and session.file.is_uuid and is_clients_home(session.home.root)
     name = session.id if by_id else str(session.place.absolute())
     nearby = () if exists or not directory else tuple(_moved_to(session, Path(directory).name))
     return Resumption(session.id, session.title, directory, exists, ("claude", "--resume", name), nearby)
@@ -159,21 +159,25 @@ def resumption(session: Session, cwd: str | None = None) -> Resumption:
 def _other_resumption(session: Session, agent: str, directory: str) -> Resumption:
     """How the client of another agent goes on, if it still has the session."""
     from recollect.services.foreign.lost_beginnings import refused_fork
-    from recollect.storage.foreign.mirror import dialect_of, facts_of_mirror, native_file, native_name
+    from recollect.storage.foreign.mirror import dialect_of, native_file
+    from recollect.storage.foreign.mirroring.state import facts_of_mirror, native_name
 
     root = session.home.root
     source, facts = native_file(root, session.path), facts_of_mirror(root)
     if source is None or facts is None:
         raise UsageError(
-            f"session {session.id}: {agent} no longer has its file, only recollect's mirror has it",
-            hint="write its files back with: recollect export"
+            f"session {session.id}: {agent} no longer has it (its client deleted it, or its file is gone);"
+            " recollect's mirror has it",
+            hint="write its files, or its rows, out with: recollect export"
             f" {session.id} --format original --no-redact --output DIR"
+            ", and put files back below its home"
             f"; or hand it over: recollect convert {session.id} --to claude",
         )
-    obstacle = dialect_of(agent).not_resumed(source, session.glance.version) or refused_fork(session)
+    told = dialect_of(agent).resume_warning(Path(facts.source), source, session.glance.version)
+    told = told or refused_fork(session)
     argv = (*_at_home(agent, facts.source), *AGENTS[agent].resume, native_name(root, session.id))
     exists = bool(directory) and Path(directory).is_dir()
-    notes = () if obstacle is None else (obstacle,)
+    notes = () if told is None else (told,)
     return Resumption(session.id, session.title, directory, exists, argv, notes=notes)
 
 
@@ -228,12 +232,6 @@ def _is_place(cwd: str) -> bool:
 def _is_project_of(directory: str, session: Session) -> bool:
     key, name = project_key(os.path.realpath(directory)), session.place.parent.name
     return key == name or same_long_prefix(name, key)
-
-
-def _is_clients_home(session: Session) -> bool:
-    """Whether the log is below the home that a client started from here would use."""
-    homes = claude_homes()
-    return bool(homes) and os.path.realpath(homes[0].path) == os.path.realpath(session.home.root)
 
 
 def _moved_to(session: Session, name: str) -> Iterator[str]:

@@ -54,6 +54,12 @@ def claude_homes(environ: Mapping[str, str] | None = None) -> list[HomeRoot]:
     return _distinct(root for root in roots if root.exists)
 
 
+def is_clients_home(home: str | Path) -> bool:
+    """Whether a client of Claude that is started here would look for its sessions in a home."""
+    homes = claude_homes()
+    return bool(homes) and os.path.realpath(homes[0].path) == os.path.realpath(home)
+
+
 def home_at(directory: str | Path, environ: Mapping[str, str] | None = None) -> HomeRoot:
     """The home of ``--home``; its config file is inside, or beside it as ``.claude.json``."""
     path = Path(paths.absolute(str(directory), _environment(environ)))
@@ -75,6 +81,18 @@ def mirrored_agent(directory: Path) -> str | None:
     agent = directory.name.partition("-")[0]
     is_mirror = agent in paths.AGENTS and os.path.isfile(directory / MIRROR_FACTS)  # noqa: PTH113 - never raises
     return agent if is_mirror else None
+
+
+def client_home(home: str) -> str:
+    """The home of the client: of a mirror the one that it mirrors, as far as that is known."""
+    if mirrored_agent(Path(home)) is None:
+        return home
+    try:
+        return str(
+            msgspec.json.decode(Path(home, MIRROR_FACTS).read_bytes(), type=dict[str, object])["source"]
+        )
+    except (OSError, KeyError, msgspec.DecodeError):
+        return home
 
 
 def data_dir(environ: Mapping[str, str] | None = None) -> Path:

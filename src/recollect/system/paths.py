@@ -95,6 +95,11 @@ AGENTS = {
 CLAUDE = "claude"
 
 
+def known_agents() -> tuple[str, ...]:
+    """Every agent whose homes are read."""
+    return (CLAUDE, *AGENTS)
+
+
 def agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Where the home of each other agent is looked for, existing or not: agent, directory, and what named it."""
     return [(agent, *_places(row, environ)[0]) for agent, row in AGENTS.items()]
@@ -154,6 +159,28 @@ def agent_at(directory: str) -> str:
         if any(_is_marked(directory, mark) for mark in row.marks):
             return agent
     return CLAUDE
+
+
+def agent_homes_around(path: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The homes of other agents that a path is or lies in: agent and directory.
+
+    First those where clients look for them, then directories that are marked as one.
+    """
+    found = [one for one in client_homes(environ) if one[0] != CLAUDE and is_within(path, one[1])]
+    place = _real(path)
+    while place != os.path.dirname(place):  # noqa: PTH120 - the root of all files is no home
+        found.append((agent_at(place), place))
+        place = os.path.dirname(place)  # noqa: PTH120
+    return [one for one in found if one[0] != CLAUDE]
+
+
+def is_within(path: str, directory: str) -> bool:
+    """Whether a path, there or not, is a directory or lies in it, without links."""
+    return os.path.join(_real(path), "").startswith(os.path.join(_real(directory), ""))
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(absolute(path, os.environ))
 
 
 def _is_marked(directory: str, mark: str) -> bool:

@@ -254,7 +254,7 @@ def test_a_session_of_another_agent_is_not_restored_into_a_claude_home(
         told = capsys.readouterr().err
         assert "of codex, and a Claude home takes only Claude's" in told
         assert "--to DIR" in told
-        assert f"recollect convert {'S' if UNTOUCHED in words else CHANGED} --to claude" in told
+        assert f" convert {'S' if UNTOUCHED in words else CHANGED} --to claude" in told
     answer(capsys, "archive", "restore", CHANGED, "--to", str(tmp_path / "out"), "--apply")
 
     assert before == files_of(of_codex)

@@ -100,7 +100,8 @@ def test_the_plan_changes_nothing(
     assert [str(home / "settings.json")] == planned["settings"]
     assert ("protect --run", True) == (planned["command"][-13:], "Nothing was changed" in told)
     assert ([], before) == (lines_of(table), state(own_home))
-    assert "Protected no: no scheduled archive (recollect protect)" in overview(capsys, home)
+    again = f"recollect --home {shlex.quote(str(home))} protect"
+    assert f"Protected no: no scheduled archive ({again})" in overview(capsys, home)
 
 
 def test_it_is_set_up_runs_in_an_empty_environment_and_goes_away(

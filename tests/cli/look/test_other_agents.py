@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,29 @@ def test_sessions_of_other_agents_are_archived_and_come_back_byte_for_byte(
     assert len(original_files(session)) == 3
 
 
+@pytest.mark.parametrize(
+    ("make", "name", "told_of"),
+    [
+        (tiny_homes.opencode_files, "ses_0a", "Not mirrored, so not in it: storage/session_diff/"),
+        (tiny_homes.qwen, tiny_homes.CHANGED, ""),
+    ],
+)
+def test_an_export_of_originals_says_what_the_mirror_does_not_keep(
+    make: Callable[[Path], Path],
+    name: str,
+    told_of: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    make(tmp_path / "opencode")
+    places = ["--home", str(tmp_path / "opencode"), "--data", str(tmp_path / "data")]
+    words = ["export", name, "--format", "original", "--no-redact", "--output", str(tmp_path / "out")]
+    assert main([*places, *words]) == 0
+    said = capsys.readouterr().err
+    assert told_of in said
+    assert ("Not mirrored" in said) == bool(told_of)
+
+
 @pytest.mark.parametrize("gone", ["tmp", "."])
 def test_a_session_that_its_client_deleted_is_still_listed_found_and_priced(
     own_home: Path, capsys: pytest.CaptureFixture[str], gone: str
@@ -201,26 +225,39 @@ def test_an_agent_without_a_home_is_said_and_no_other_home_is_read(
     assert not printed.out
 
 
-@pytest.mark.parametrize("words", [["--agent", "foo"], ["--agent=codex,foo"]])
-def test_before_a_command_an_unknown_agent_is_named_with_the_command(
+@pytest.mark.parametrize("words", [["--agent", "foo", "list"], ["list", "--agent=codex,foo"]])
+def test_an_unknown_agent_is_named_with_the_command_and_those_that_are_known(
     capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
-    assert main([*words, "list"]) == 2
+    """Before and after the command alike; the usage of the command is not printed for it."""
+    assert main(words) == 2
     said = capsys.readouterr().err
-    assert "list --agent foo: no such agent" in said
+    assert "list --agent foo: no such agent\n" in said
     assert "claude, codex, opencode, gemini, qwen" in said
-    assert "overview" not in said
+    assert "usage" not in said
 
 
-@pytest.mark.parametrize("words", [["--agent", "foo"], ["--agent=codex,foo"]])
-def test_an_unknown_agent_is_named_with_those_that_are_known(
-    own_home: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["list", "--agent", "codx"], "codx: no such agent: did you mean codex?"),
+        (["--agent=", "list"], "list --agent: needs the name of an agent"),
+        (["list", "--agent"], "list --agent: needs the name of an agent"),
+    ],
+)
+def test_a_mistyped_agent_is_told_what_it_may_be(
+    capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_spaces_and_capitals_in_names_of_agents_do_not_matter(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     SessionLog().prompt("k1", "Why is it red?").write(own_home / ".claude")
-    with pytest.raises(SystemExit):
-        main(["list", *words])
-    assert "no such agent" in (said := capsys.readouterr().err)
-    assert "opencode" in said
+    assert main(["--agent", "Codex, CLAUDE", "list"]) == 0
+    assert "Why is it red?" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from recollect.cli.look.picker import Picker, SessionChoice
+from recollect import Home
+from recollect.cli.look.picker import Picker, SessionChoice, last_messages
 from recollect.cli.main import main
 from recollect.cli.terminal.screen import Screen
 from recollect.services.list import ListedSession
 from tests.cli.terminal.terminals import InteractiveProgram, recollect
 from tests.small_home import TALK, prompt, put, reply, said
+from tests.storage.foreign import tiny_homes
 
 ONE = "3f2a9c1e-0000-4000-8000-000000000001"
 TWO = "5b1d9c1e-0000-4000-8000-000000000002"
@@ -232,3 +234,12 @@ def test_the_selected_session_stays_selected_when_the_list_grows() -> None:
     assert 2 == choice.place
     choice.move(-100)
     assert 0 == choice.place
+
+
+def test_the_preview_calls_a_model_of_another_vendor_a_model(tmp_path: Path) -> None:
+    """As ``show`` does; only Claude is called so."""
+    tiny_homes.codex(tmp_path / "home")
+    for session in Home(tmp_path / "home", data=tmp_path / "data", index=False).sessions():
+        said = "\n".join(last_messages(session.path))
+        assert "Model" in said
+        assert "Claude" not in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -12,11 +13,15 @@ from typing import Any
 
 import pytest
 
+from recollect.cli.main import main
 from recollect.cli.mend import check as command
+from recollect.cli.terminal import output
+from recollect.cli.terminal.homes import choose
 from recollect.errors import UsageError
 from recollect.model.checks import CODES
 from recollect.services.check import check as service
 from tests.small_home import ONE, TALK, TWO, lines, prompt, put, reply, said, uuid_of
+from tests.storage.foreign.tiny_homes import CHANGED, codex
 
 
 def run(*words: str, homes: tuple[str, ...] = ()) -> int:
@@ -24,6 +29,8 @@ def run(*words: str, homes: tuple[str, ...] = ()) -> int:
     parser = ArgumentParser()
     command.add_options(parser)
     options = parser.parse_args([*words, "--no-secrets"], Namespace(homes=list(homes), data=None))
+    choose(None, ())
+    output.choose_options([word for home in homes for word in ("--home", home)])
     return command.run(options)
 
 
@@ -207,3 +214,20 @@ def test_all_rules_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert list(CODES) == [line.split()[0] for line in lines if not line.startswith(" ")]
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_the_fix_of_a_line_that_is_no_record_writes_the_file_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The printed command is taken as it stands: redacted, it would not be the file."""
+    log = codex(tmp_path / "home")
+    log.write_bytes(log.read_bytes() + b"no record\n")
+    words = ["--home", str(tmp_path / "home"), "--data", str(tmp_path / "data")]
+    main([*words, "check", CHANGED, "--json"])
+    (fix,) = {
+        one["fix"]
+        for one in json.loads(capsys.readouterr().out)["findings"]
+        if one["code"] == "unreadable-record"
+    }
+    assert main(shlex.split(fix.replace("DIR", str(tmp_path / "out")))[1:]) == 0
+    assert [path.read_bytes() for path in (tmp_path / "out").rglob("*.jsonl")] == [log.read_bytes()]

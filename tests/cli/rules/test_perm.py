@@ -119,7 +119,8 @@ def test_replay_counts_and_shows_where_to_look(ruled: Place, capsys: pytest.Capt
 
     assert "4 calls in 1 directory: 2 allow, 1 ask, 1 deny; 0 not fully analysed" in shown
     assert f"deny       1  Bash(rm *) ({ruled.home.settings_file}:7)" in shown
-    assert "Bash: rm x   recollect show 3f2a9c1e" in shown
+    assert f"Bash: rm x   recollect --home {ruled.home.root}" in shown
+    assert " show 3f2a9c1e\n" in shown
 
 
 def test_replay_as_json_with_other_rules(ruled: Place, capsys: pytest.CaptureFixture[str]) -> None:

@@ -491,6 +491,24 @@ def test_a_pull_of_one_session_puts_only_it_into_the_home(
     assert f"--session {TWO[:6]} --into-home" in told
 
 
+def test_a_pull_of_chosen_sessions_puts_only_them_into_the_home(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What --mine and --since leave out stays in the store, fetched before or not; the command to repeat names them too."""
+    assert main(["sync", "push"]) == 0
+    elsewhere(monkeypatch, tmp_path / "other")
+    assert main(["sync", "login", str(folder), "--machine", "another"]) == 0
+    assert main(["sync", "pull"]) == 0
+    capsys.readouterr()
+    words = ["--into-home", "--directory", str(tmp_path)]
+    assert main(["sync", "pull", "--mine", *words]) == 0
+    assert "Nothing to put into the home." in capsys.readouterr().out
+    assert main(["sync", "pull", "--since", "1d", *words]) == 0
+    told = capsys.readouterr().out
+    assert f"  new     {ONE}  " in told
+    assert "sync pull --since 1d --into-home" in told
+
+
 def test_a_pull_into_a_home_means_the_one_of_claude(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

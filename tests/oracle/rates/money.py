@@ -56,8 +56,8 @@ def differences(record: MoneyRecord) -> list[str]:
 def _said(home: Path, opened: OpenIndex) -> dict[str, Decimal]:
     """Dollars by model; the total has no name."""
     report = costs([home], ["model"], opened=opened, mode="auto")
-    found = {"": report.totals.usd}
+    found = {"": report.totals.usd or Decimal(0)}
     for row in report.rows:
         name = canonical(row.keys["model"])
-        found[name] = found.get(name, Decimal(0)) + row.usd
+        found[name] = found.get(name, Decimal(0)) + (row.usd or Decimal(0))
     return found

@@ -437,9 +437,12 @@ def test_a_very_long_text_is_cut_and_says_so(home: Path, block: dict[str, Any]) 
 # ---- agents ----------------------------------------------------------------------------------------------
 
 
-def test_an_agent_stands_in_the_call_that_sent_it(home: Path) -> None:
-    """With its own messages and calls, folded, before the call ends."""
+@pytest.mark.parametrize("tool", ["Task", "spawn_agent"])
+def test_an_agent_stands_in_the_call_that_sent_it(home: Path, tool: str) -> None:
+    """With its own messages and calls, folded, before the call ends; other agents' tools have other names."""
     with_agent(home)
+    log = next(home.rglob(f"{SESSION}.jsonl"))
+    log.write_bytes(log.read_bytes().replace(b'"Task"', json.dumps(tool).encode()))
     shown = b"".join(one_page(Home(home).session(SESSION), None)).decode()
 
     assert re.search(

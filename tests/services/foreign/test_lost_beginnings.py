@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -36,33 +37,53 @@ def said(home: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().err
 
 
+def shown(home: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main([*words, "--home", str(home), "--data", str(home.parent / "data")]) == 0
+    return capsys.readouterr().out
+
+
 def test_a_fork_whose_original_was_gone_first_says_where_its_beginning_is(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In every form that ``show`` has; ``check`` has a finding for it."""
+    """In every form that shows the conversation or writes it elsewhere; ``check`` has a finding for it."""
     file = parent_file(home)
     kept = file.read_bytes()
     file.unlink()
     gone = f"the beginning of this conversation is in session {PARENT}, which is gone"
-    for words in (("show", FORK), ("show", FORK, "--json"), ("show", FORK, "--api")):
-        assert gone in said(home, capsys, *words)
+    html = str(home.parent / "talk.html")
+    for words in (
+        *(("show", FORK), ("show", FORK, "--json"), ("show", FORK, "--api"), ("tree", FORK)),
+        *(("export", FORK), ("export", FORK, "--format", "jsonl"), ("export", FORK, "--output", html)),
+        ("convert", FORK, "--to", "claude"),
+    ):
+        assert gone in said(home, capsys, *words), words
+    for index in ([], ["--no-index"]):
+        listing = shown(home, capsys, "list", *index)
+        assert [line.endswith("codex  beginning lost") for line in listing.splitlines()] == [True, True]
+        rows = json.loads(shown(home, capsys, "list", "--json", *index))["sessions"]
+        assert [row["lost_beginning"] for row in rows] == [PARENT, PARENT]
     report = recollect.Home(home, data=home.parent / "data", index=False).check()
     assert report.summary.by_code == {"lost-beginning": 2}
     assert all(PARENT in finding.what for finding in report.findings)
     file.write_bytes(kept)
-    assert f"`recollect show {PARENT}` has it" in said(home, capsys, "show", FORK)
+    assert "beginning" not in said(home, capsys, "show", FORK)
+    assert "beginning" not in shown(home, capsys, "list", "--json") + shown(home, capsys, "list")
+    report = recollect.Home(home, data=home.parent / "data", index=False).check()
+    assert report.summary.by_code == {}
 
 
-def test_a_fork_of_a_fork_lacks_what_that_one_lacks(home: Path) -> None:
+def test_a_fork_of_a_fork_lacks_what_that_one_lacks(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parent_file(home).unlink()
     fork = next(home.rglob(f"rollout-*-{FORK}.jsonl"))
     second = FORK.replace("01a1e396-3432", "01a1e396-4432")
-    meta = fork.read_text().splitlines()[0].replace(FORK, second).replace(PARENT, FORK).replace(":24", ":99")
+    meta = fork.read_text().splitlines()[0].replace(FORK, second).replace(PARENT, FORK).replace(":24", ":36")
     (fork.parent / f"rollout-2026-11-16T09-00-39-{second}.jsonl").write_text(f"{meta}\n")
     found = recollect.Home(home, data=home.parent / "data", index=False)
     lost = lost_beginning(found.session(second))
     assert lost is not None
     assert (lost.session, lost.is_here) == (PARENT, False)
+    rows = json.loads(shown(home, capsys, "list", "--json"))["sessions"]
+    assert [row["lost_beginning"] for row in rows] == [PARENT] * 3
 
 
 def test_a_fork_with_its_history_lacks_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,3 +114,17 @@ def test_an_original_that_the_client_moved_is_found(home: Path, place: str) -> N
     (home / place).mkdir(exist_ok=True)
     file.rename(home / place / file.name)
     assert refused_fork(fork_in(home)) is None
+
+
+def test_a_fork_from_before_the_first_record_lacks_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It goes on from a session of which it takes nothing; that one may be gone."""
+    fork = next(home.rglob(f"rollout-*-{FORK}.jsonl"))
+    lines = fork.read_text().splitlines(keepends=True)
+    meta = json.loads(lines[0])
+    meta["payload"]["history_base"]["end_ordinal_exclusive"] = 0
+    fork.write_text("".join([f"{json.dumps(meta)}\n", *lines[1:]]))
+    parent_file(home).unlink()
+    assert "beginning" not in said(home, capsys, "show", FORK)
+    assert lost_beginning(fork_in(home)) is None

@@ -14,6 +14,7 @@ import recollect
 from recollect.services.secrets.fingerprints import Fingerprints
 from recollect.services.secrets.redact import redact
 from recollect.services.secrets.scan import scan
+from recollect.storage.foreign.mirror import AgentMirror
 from tests.secret_home import token
 from tests.storage.foreign import tiny_homes
 
@@ -52,7 +53,7 @@ def holding(home: recollect.Home, data: Path, secret: str) -> list[Path]:
     return [
         one
         for one in (data / "agents").rglob("*")
-        if one.suffix in (".jsonl", ".json") and secret in one.read_text()
+        if one.suffix in (".jsonl", ".json", ".txt") and secret in one.read_text()
     ]
 
 
@@ -80,3 +81,47 @@ def test_a_redacted_secret_does_not_return_with_what_the_client_writes_next(
     state = log.read_bytes()
     assert recollect.Home(home, data=data, index=False).sessions()
     assert log.read_bytes() == state
+
+
+def test_a_secret_that_was_redacted_in_a_file_beside_the_log_does_not_return_there(tmp_path: Path) -> None:
+    """A result that Gemini stores in a file of its own, written again with more in it."""
+    home, data = tmp_path / ".gemini", tmp_path / "data"
+    say_in_chat(home, "print it")
+    result = home / "tmp/proj/tool-outputs" / f"session-{tiny_homes.CHANGED}" / "shell_1.txt"
+    result.parent.mkdir(parents=True)
+    result.write_text(f"TOKEN={OLD}\n")
+    before = recollect.Home(home, data=data, index=False)
+    session = next(one for one in before.sessions() if one.id == tiny_homes.CHANGED)
+    kept = holding(before, data, OLD)
+    assert {session.path, session.path.with_suffix("") / "tool-results" / "shell_1.txt"} == set(kept)
+    redact(session, data)
+    assert not holding(before, data, OLD)
+
+    result.write_text(f"TOKEN={OLD}\nOTHER={NEW}\n")
+
+    after = recollect.Home(home, data=data, index=False)
+    assert holding(after, data, NEW) == kept
+    assert not holding(after, data, OLD)
+
+
+def test_a_secret_that_was_redacted_only_beside_the_log_does_not_get_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mirror of before, whose log had no copy of the file, reads it once more."""
+    home, data = tmp_path / ".gemini", tmp_path / "data"
+    say_in_chat(home, "print it")
+    result = home / "tmp/proj/tool-outputs" / f"session-{tiny_homes.CHANGED}" / "shell_1.txt"
+    result.parent.mkdir(parents=True)
+    result.write_text(f"TOKEN={OLD}\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(AgentMirror, "keep_beside", lambda *_: None)
+        before = recollect.Home(home, data=data, index=False)
+        (kept,) = holding(before, data, OLD)
+    session = next(one for one in before.sessions() if one.id == tiny_homes.CHANGED)
+    redact(session, data)
+    for name in ("stamps.json", "state.msgpack"):
+        (session.home.root / name).unlink()
+
+    after = recollect.Home(home, data=data, index=False)
+    assert set(holding(after, data, "TOKEN=[redacted:")) == {kept, session.path}
+    assert not holding(after, data, OLD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import pytest
 import recollect
 from recollect.cli.main import main
 from recollect.errors import UsageError
+from recollect.model.made_ids import derived_uuid
 from recollect.services.resume import resumption
 from tests.storage.foreign import tiny_homes
+from tests.storage.foreign.samples import tree_state
 from tests.storage.foreign.tiny_homes import CHANGED
 
 
@@ -31,7 +34,7 @@ def test_a_session_whose_file_the_client_lost_is_not_offered_to_it(
     file = make(tmp_path / "home" / ".gemini")
     session = session_of(tmp_path / "home" / ".gemini", tmp_path)
     file.unlink()
-    with pytest.raises(UsageError, match="no longer has its file") as refused:
+    with pytest.raises(UsageError, match="no longer has it") as refused:
         resumption(session)
     assert f"export {CHANGED} --format original" in str(refused.value.hint)
     assert f"convert {CHANGED} --to claude" in str(refused.value.hint)
@@ -41,8 +44,61 @@ def test_a_session_of_opencode_whose_store_is_gone_is_not_offered_to_it(tmp_path
     store = tiny_homes.opencode_database(tmp_path / "opencode")
     session = session_of(tmp_path / "opencode", tmp_path)
     store.unlink()
-    with pytest.raises(UsageError, match="no longer has its file"):
+    with pytest.raises(UsageError, match="no longer has it"):
         resumption(session)
+
+
+def deleted_row(home: Path, *, is_settled: bool) -> None:
+    """Deleted by the client, in its write-ahead log: a database is read in place, or copied if that is recent."""
+    path = home / "opencode.db"
+    # As a client that does not come to its end leaves it: closing would empty the log.
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("DELETE FROM session WHERE id = 'ses_0a'")
+    shutil.copytree(home, home.with_name("left"))
+    database.close()
+    shutil.rmtree(home)
+    home.with_name("left").rename(home)
+    if is_settled:
+        for one in home.iterdir():
+            os.utime(one, (1_790_000_000, 1_790_000_000))
+
+
+@pytest.mark.parametrize("kind", ["database", "settled database", "files", "files beside a database"])
+def test_a_session_that_opencode_deleted_is_not_offered_to_it_and_its_home_stays_untouched(
+    kind: str, tmp_path: Path
+) -> None:
+    """Another one of the same store still is. A client with a database does not look at the files it was made of."""
+    home = tmp_path / "opencode"
+    if "files" in kind:
+        tiny_homes.opencode_files(home)
+    if "database" in kind:
+        tiny_homes.opencode_database(home)
+    for session in recollect.Home(home, data=tmp_path / "data", index=False).sessions():
+        resumption(session)
+    if "database" in kind:
+        deleted_row(home, is_settled="settled" in kind)
+    else:
+        (home / "storage" / "session" / "p" / "ses_0a.json").unlink()
+    before = tree_state(home)
+    content = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    found = recollect.Home(home, data=tmp_path / "data", index=False)
+    deleted, kept = (found.session(derived_uuid(name, 0)) for name in ("ses_0a", "ses_0b"))
+    with pytest.raises(UsageError, match="its client deleted it") as refused:
+        resumption(deleted)
+    assert f"export {deleted.id} --format original" in str(refused.value.hint)
+    assert f"convert {deleted.id} --to claude" in str(refused.value.hint)
+    assert resumption(kept).argv[-1] == "ses_0b"
+    assert tree_state(home) == before
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == content
+
+
+def test_a_store_that_cannot_be_read_now_tells_nothing_of_its_sessions(tmp_path: Path) -> None:
+    """What is not known is not called deleted: it is offered as before."""
+    store = tiny_homes.opencode_database(tmp_path / "opencode")
+    session = session_of(tmp_path / "opencode", tmp_path)
+    store.write_bytes(b"no database" * 1000)
+    assert resumption(session).client == "opencode"
 
 
 @pytest.mark.parametrize(

@@ -497,7 +497,8 @@ def test_a_hit_says_where_it_stands_and_how_to_go_on(home: Path, ask: Ask) -> No
         hit.snippet.text,
         hit.snippet.marks,
     )
-    assert f"cd '/srv/my app' && claude --resume {ONE}" == hit.resume
+    # By its path: no client that is started here looks into this home.
+    assert f"cd '/srv/my app' && claude --resume {log}" == hit.resume
 
 
 @pytest.mark.parametrize(
@@ -541,7 +542,7 @@ def test_an_agents_hit_belongs_to_its_session(home: Path, ask: Ask, layout: str)
     agent.write_bytes(lines([prompt(2, None, "agent's needle", agentId="a1", isSidechain=True)]))
     (hit,) = ask(home, "needle").hits
 
-    assert (ONE, "a1", "Send an agent", f"cd /srv/app && claude --resume {ONE}") == (
+    assert (ONE, "a1", "Send an agent", f"cd /srv/app && claude --resume {log}") == (
         hit.session,
         hit.agent,
         hit.title,

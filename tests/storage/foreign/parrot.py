@@ -30,7 +30,7 @@ class TalkState(Struct):
 
 def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
     found = [
-        stamped(name, Path(where, name), f"talks/{name}")
+        stamped(home, str(Path(where, name)), name)
         for where, names in walked(home / "talks", problems)
         for name in names
     ]
@@ -75,5 +75,5 @@ def deletion_warning(home: Path) -> str | None:
     return None
 
 
-def not_resumed(source: str, version: str | None) -> str | None:
+def resume_warning(home: Path, source: str, version: str | None) -> str | None:
     return None

@@ -7,15 +7,19 @@ import shutil
 from pathlib import Path
 
 import pytest
+import zstandard
 
 import recollect
 from recollect.cli.main import main
 from recollect.model.damage import readable_entries
 from recollect.model.prompts import typed_text
+from recollect.services.foreign.originals import resumed
 from recollect.storage.foreign import codex
 from recollect.storage.foreign.growth import content
-from recollect.storage.foreign.mirror import AgentMirror, originals
+from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.mirroring.sources import originals
 from recollect.storage.logs.reader import LogReader
+from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import ALL, Sample, codex_samples, counted
 
 # Each has something the others lack; the torture run takes all of them, and the index too.
@@ -82,7 +86,7 @@ def test_every_rollout_can_be_read_back_byte_for_byte(samples: dict[str, Sample]
         }
         for unit in codex.units(sample.home):
             if unit.key != codex.NAMES:
-                assert back[unit.source] == content(unit.path), unit.path
+                assert back[unit.source.removesuffix(".zst")] == content(unit.path), unit.path
                 read += 1
     assert read >= 40
 
@@ -405,3 +409,75 @@ def test_a_call_costs_what_its_service_tier_costs(tier: str | None, dollars: str
     rollout.write_text("".join(json.dumps(line) + "\n" for line in lines))
     report = recollect.Home(home, data=tmp_path / "data", index=False).costs()
     assert (str(report.totals.usd), len(report.uncertain)) == (dollars, 0)
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_the_title_is_what_was_typed_beside_a_picture(shared: Path, tmp_path: Path, index: bool) -> None:
+    """Codex 0.166 writes tags around it, each as a text of its own."""
+    home = shared / "dialects/samples/codex/0.166.0/image/.codex"
+    (session,) = recollect.Home(home, data=tmp_path, index=index).sessions()
+    assert session.title == "what is this"
+
+
+def test_a_prompt_of_the_costs_is_what_was_typed_beside_a_picture(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = shared / "dialects/samples/codex/0.166.0/image/.codex"
+    assert main(["cost", "--by", "prompt", "--home", str(home), "--data", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "what is this" in shown
+    assert "<image" not in shown
+
+
+def written(
+    home: Path, data: Path, session: str, capsys: pytest.CaptureFixture[str]
+) -> tuple[dict[str, bytes], str]:
+    """The files of a session as ``export --format original`` writes them, and what it says."""
+    out = data / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    words = ["export", session, "--format", "original", "--no-redact", "--output", str(out)]
+    assert main([*words, "--home", str(home), "--data", str(data)]) == 0
+    files = {str(one.relative_to(out)): one.read_bytes() for one in out.rglob("*") if one.is_file()}
+    return files, capsys.readouterr().err
+
+
+def test_a_compressed_rollout_is_written_as_it_was_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under the name it had then, which every version of the client reads; the command says so."""
+    home = tmp_path / "home"
+    packed = tiny_homes.codex_compressed(home)
+    files, told = written(home, tmp_path / "data", tiny_homes.CHANGED, capsys)
+    plain = str(packed.relative_to(home)).removesuffix(".zst")
+    assert files == {plain: content(packed)}
+    assert "not compressed, and without .zst in its name" in told
+    assert "not compressed" not in written(home, tmp_path / "data", tiny_homes.UNTOUCHED, capsys)[1]
+
+
+@pytest.mark.parametrize("before", ["compressed", "archived"])
+def test_a_rollout_that_was_moved_and_grew_is_one_file(
+    before: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The client unpacks a compressed one when it resumes it; an archived one can be taken out of its archive."""
+    home, data = tmp_path / "home", tmp_path / "data"
+    plain = tiny_homes.codex(home)
+    kept = b"".join(plain.read_bytes().splitlines(keepends=True)[:9])
+    if before == "archived":
+        packed = home / "archived_sessions" / plain.name
+        packed.parent.mkdir()
+        packed.write_bytes(kept)
+    else:
+        packed = plain.with_name(f"{plain.name}.zst")
+        packed.write_bytes(zstandard.ZstdCompressor().compress(kept))
+    plain.unlink()
+    mirror_of(home, data)
+    packed.unlink()
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "more"}]}
+    line = {"timestamp": tiny_homes.AT, "type": "response_item", "payload": item}
+    plain.write_bytes(kept + json.dumps(line).encode() + b"\n")
+    mirror_of(home, data)
+    files, _ = written(home, data, tiny_homes.CHANGED, capsys)
+    assert list(files.values()) == [plain.read_bytes()]
+    session = recollect.Home(home, data=data, index=False).session(tiny_homes.CHANGED)
+    asked = [one["content"][0]["text"] for one in resumed(session) if one.get("role") == "user"]
+    assert asked == [f"ask {tiny_homes.CHANGED}", "more"]

@@ -14,9 +14,13 @@ import pytest
 import recollect
 from recollect.cli.main import main
 from recollect.services.agents import agents_of
+from recollect.services.foreign.originals import original_files, resumed
+from recollect.services.resume import resumption
 from recollect.storage.foreign import gemini
 from recollect.storage.foreign.gemini_roots import project_root
-from recollect.storage.foreign.mirror import AgentMirror, originals
+from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.mirroring.sources import originals
+from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import Call, Sample, counted, other_samples, tree_state
 
 # Calls of the samples with a file (one session of each was too large to keep): whole ones, and cut ones with the counts of
@@ -37,6 +41,9 @@ def anywhere(calls: Counter[Call]) -> Counter[Call]:
     for call, count in calls.items():
         found[call._replace(thread="")] += count
     return found
+
+
+EMPTIED = "All messages were taken back"
 
 
 def test_every_recorded_call_was_billed_so(samples: dict[str, Sample], tmp_path: Path) -> None:
@@ -132,6 +139,101 @@ def test_what_is_replaced_rewound_and_checkpointed_is_folded(tmp_path: Path) -> 
     write(file, {"brand": "new"})
     report = recollect.Home(home, data=tmp_path / "data", index=False).check()
     assert report.summary.by_code == {"unknown-type": 1}
+
+
+def test_a_result_has_the_time_at_which_its_call_was_done(tmp_path: Path) -> None:
+    home = tmp_path / ".gemini"
+    result = [{"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "a"}}}]
+    call = {"id": "c1", "name": "ls", "args": {}, "result": result, "timestamp": "2026-11-16T09:00:07.000Z"}
+    write(
+        home / "tmp" / "proj" / "chats" / "session-2026-11-16T09-00-0e48df2f.jsonl",
+        {"sessionId": "0e48df2f-82dd-4e38-99ce-1e24bcfef5d7", "startTime": "2026-11-16T09:00:00.000Z"},
+        said("q1", "user", "list"),
+        {**said("a1", "gemini", "first"), "toolCalls": [call]},
+    )
+    (session,) = recollect.Home(home, data=tmp_path / "data", index=False).sessions()
+    times = [message.at for message in session.messages()]
+    assert [at.second for at in times if at is not None] == [0, 0, 7]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_prompt_that_the_client_took_back_leaves_the_context_it_began_with(
+    tmp_path: Path, is_new: bool
+) -> None:
+    """As after a request that the service refused: the checkpoint has only what the client says by itself."""
+    home = tmp_path / ".gemini"
+    file = home / "tmp" / "proj" / "chats" / "session-2026-11-16T09-00-0e48df2f.jsonl"
+    meta = {"sessionId": "0e48df2f-82dd-4e38-99ce-1e24bcfef5d7", "startTime": "2026-11-16T09:00:00.000Z"}
+    context = said("c1", "user", "<session_context>here</session_context>")
+    write(file, meta, {"$set": {"messages": [context]}}, said("q1", "user", "refused"))
+    if not is_new:
+        texts(home, tmp_path / "data")
+    write(file, {"$set": {"messages": [context]}})
+    live, everything = texts(home, tmp_path / "data")
+    assert live == ["<session_context>here</session_context>"]
+    assert "refused" in everything
+
+
+@pytest.mark.parametrize(
+    "dropping", [{"$rewindTo": "nobody"}, {"$rewindTo": "q1"}, {"$set": {"messages": []}}], ids=json.dumps
+)
+def test_what_is_taken_back_as_a_whole_leaves_nothing_as_in_the_client(
+    tmp_path: Path, dropping: dict[str, object]
+) -> None:
+    """A rewind to an id that is not there drops everything (0.61.0: messagesMap.clear()); all of it stays as a branch."""
+    home = tmp_path / ".gemini"
+    file = home / "tmp" / "proj" / "chats" / "session-2026-11-16T09-00-0e48df2f.jsonl"
+    write(file, {"sessionId": "0e48df2f-82dd-4e38-99ce-1e24bcfef5d7", "projectHash": "x"})
+    talk = [said("q1", "user", "one"), said("a1", "gemini", "first")]
+    write(file, *talk)
+    assert texts(home, tmp_path / "data")[0] == ["one", "first"]
+    write(file, dropping)
+    for data in ("data", "data", "fresh"):
+        assert texts(home, tmp_path / data) == ([EMPTIED], ["one", "first", EMPTIED])
+    (session,) = recollect.Home(home, data=tmp_path / "data", index=False).sessions()
+    assert resumed(session) == []
+    write(file, {"$set": {"lastUpdated": "2026-11-16T09:01:00.000Z"}})
+    assert texts(home, tmp_path / "data") == ([EMPTIED], ["one", "first", EMPTIED])
+    write(file, said("q3", "user", "three"))
+    for data in ("data", "later"):
+        assert texts(home, tmp_path / data)[0] == ["three"]
+    write(file, {"$set": {"messages": talk}})
+    for data in ("data", "last"):
+        live, everything = texts(home, tmp_path / data)
+        assert live == ["one", "first"]
+        assert "three" in everything
+
+
+def test_a_result_in_a_file_of_its_own_is_restored_and_keeps_no_session_for_its_client(
+    tmp_path: Path,
+) -> None:
+    """Its bytes need be no text. While only it is left, the client has no session to resume."""
+    file = tiny_homes.gemini_lines(tmp_path / ".gemini")
+    spilled = file.parents[1] / "tool-outputs" / f"session-{tiny_homes.CHANGED}" / "shell_1.txt"
+    spilled.parent.mkdir(parents=True)
+    spilled.write_bytes(b"no text: \xff\n" * 9)
+    for data in (spilled.read_bytes(), b"written again"):
+        spilled.write_bytes(data)
+        home = recollect.Home(tmp_path / ".gemini", data=tmp_path / "data", index=False)
+        session = home.session(tiny_homes.CHANGED)
+        back = original_files(session)
+        for path in (file, spilled):
+            assert back[path.relative_to(tmp_path / ".gemini").as_posix()] == path.read_bytes()
+    assert len(session.conversation().messages) == 3
+    file.unlink()
+    with pytest.raises(recollect.UsageError, match="no longer has it"):
+        resumption(session)
+
+
+def test_a_second_file_that_says_nothing_yet_takes_nothing_back(tmp_path: Path) -> None:
+    """Resuming begins one: the session stays as the first one has it."""
+    home = tmp_path / ".gemini"
+    file = home / "tmp" / "proj" / "chats" / "session-2026-11-16T09-00-0e48df2f.jsonl"
+    meta = {"sessionId": "0e48df2f-82dd-4e38-99ce-1e24bcfef5d7", "projectHash": "x"}
+    write(file, meta, said("q1", "user", "one"))
+    assert texts(home, tmp_path / "data")[0] == ["one"]
+    write(file.with_name(file.name.replace("09-00", "09-30")), meta, {"$rewindTo": "nobody"})
+    assert texts(home, tmp_path / "data")[0] == ["one"]
 
 
 def test_a_line_that_was_torn_for_long_is_folded_when_its_rest_comes(tmp_path: Path) -> None:
@@ -272,3 +374,24 @@ def test_a_result_that_was_too_large_is_kept_shown_and_found(
     assert [one.read_text() for one in place.iterdir()] == ["begin\nquokka\nend\n"]
     assert main([*places, "search", "quokka"]) == 0
     assert name[:8] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        (None, True),
+        ({"general": {"sessionRetention": {"enabled": True}}}, True),
+        ({"general": {"sessionRetention": {"enabled": False}}}, False),
+    ],
+)
+def test_resuming_warns_that_the_client_deletes_what_it_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: object, warned: bool
+) -> None:
+    """0.61 does so at its next start, unless its settings forbid it."""
+    home = tmp_path / ".gemini"
+    tiny_homes.gemini_lines(home)
+    if settings is not None:
+        (home / "settings.json").write_text(json.dumps(settings))
+    assert main(["--home", str(home), "--data", str(tmp_path / "data"), "resume", "@last", "--print"]) == 0
+    told = "deletes a session that it resumed when it starts again; recollect's mirror keeps it"
+    assert warned == (told in capsys.readouterr().err)

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,8 @@ import pytest
 from recollect.errors import StorageError
 from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign import codex
-from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.growth import Unit
+from recollect.storage.foreign.mirror import AgentMirror, dialect_of
 from recollect.system import fsops
 from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import codex_samples, tree_state
@@ -259,6 +261,40 @@ def test_a_torn_line_that_nobody_finished_is_kept_as_it_is(home: Path, tmp_path:
     mirror = mirrored(home, tmp_path / "data")
     lines = [json.loads(line) for data in logs_of(mirror).values() for line in data.splitlines()]
     assert rollout.read_bytes().splitlines()[-1].decode() in {line.get("original") for line in lines}
+
+
+@pytest.mark.parametrize("agent", ["codex", "gemini", "qwen"])
+def test_a_torn_line_is_taken_a_minute_later_although_its_file_did_not_change(
+    agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then it waits; only its file is read again, and after that none is."""
+    file = TINY[agent](tmp_path / "home")
+    with file.open("ab") as log:
+        log.write(b'{"torn')
+    mirror = AgentMirror(agent, tmp_path / "home", tmp_path / "data")
+    mirror.refresh()
+
+    def is_taken() -> bool:
+        return any(b'"original":"{\\"torn"' in data for data in logs_of(mirror).values())
+
+    dialect, read = dialect_of(agent), list[Path]()
+    translate = dialect.mirror
+
+    def noting(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
+        read.append(unit.path)
+        return translate(unit, saved, into)
+
+    monkeypatch.setattr(dialect, "mirror", noting)
+    mirror.refresh()
+    assert not is_taken()
+    later = time.time() + 61
+    monkeypatch.setattr(time, "time", lambda: later)
+    mirror.refresh()
+    assert is_taken()
+    assert set(read) == {file}
+    read.clear()
+    mirror.refresh()
+    assert not read
 
 
 def test_mirrors_are_private(home: Path, tmp_path: Path) -> None:

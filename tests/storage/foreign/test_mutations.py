@@ -20,7 +20,8 @@ import recollect
 import recollect.errors
 from recollect.services.indexing.access import OpenIndex, index_path
 from recollect.services.overview import overview
-from recollect.storage.foreign.mirror import AgentMirror, originals
+from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.mirroring.sources import originals
 from tests.storage.foreign import mutations, tiny_homes
 from tests.storage.foreign.mutations import MARK, NUMBER, Mutation
 from tests.storage.foreign.samples import ALL, tree_state
@@ -63,10 +64,10 @@ class Mirrored:
         return found
 
     def said(self) -> str:
-        """Everything but the originals."""
+        """Everything but the originals and their marks."""
         return json.dumps(
             [
-                {key: value for key, value in line.items() if not key.startswith("original")}
+                {key: value for key, value in line.items() if not key.startswith(("original", "mark"))}
                 for line in self.lines
             ]
         )
@@ -526,5 +527,5 @@ def test_a_compressed_file_is_cut_by_no_reader(tmp_path: Path) -> None:
     """What was compressed is read back as it was."""
     path = tiny_homes.codex_compressed(tmp_path / "home")
     now = Mirrored("codex", tmp_path / "home", tmp_path / "data")
-    back = originals(now.lines)[path.relative_to(tmp_path / "home").as_posix()]
+    back = originals(now.lines)[path.with_suffix("").relative_to(tmp_path / "home").as_posix()]
     assert b"".join(back) == zstandard.ZstdDecompressor().decompress(path.read_bytes())

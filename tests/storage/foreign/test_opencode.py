@@ -13,13 +13,15 @@ from pathlib import Path
 import pytest
 
 import recollect
+from recollect.model.blocks import ToolResultBlock
 from recollect.model.ids import is_uuid
 from recollect.services.agents import agents_of
 from recollect.services.foreign.homes import machine_homes
 from recollect.services.foreign.originals import resumed
 from recollect.services.resume import resumption
 from recollect.storage.foreign.loose import parsed
-from recollect.storage.foreign.mirror import AgentMirror, originals
+from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.mirroring.sources import originals
 from recollect.storage.foreign.opencode_store import database as opencode_database
 from recollect.storage.foreign.opencode_store import files as opencode_files
 from recollect.storage.foreign.opencode_store import store as opencode_store
@@ -78,7 +80,7 @@ def test_stores_are_untouched_and_every_file_is_read_back(samples: dict[str, Sam
 
 
 def test_sub_agents_are_tied_to_their_calls(samples: dict[str, Sample], tmp_path: Path) -> None:
-    for name in ("opencode-1.1.34", "opencode-1.18.33"):
+    for name in ("opencode-0.5.29", "opencode-1.1.34", "opencode-1.18.33"):
         home = recollect.Home(samples[name].home, data=tmp_path / name, index=False)
         found = [agent for session in home.sessions() for agent in agents_of(session)]
         assert found
@@ -255,6 +257,9 @@ def test_a_revert_that_is_pending_leaves_its_turn_and_can_be_taken_back(home: Pa
         live, everything = said_in(home, tmp_path / "data")
         assert live == left
         assert {"two", "second"} <= set(everything)
+    database.revert(1)
+    assert said_in(home, tmp_path / "data")[0] == ["All messages were taken back"]
+    assert said_in(home, tmp_path / "fresh")[0] == ["All messages were taken back"]
     database.revert(None)
     assert said_in(home, tmp_path / "data")[0] == ["one", "first", "two", "second"]
 
@@ -364,7 +369,7 @@ def test_of_the_event_log_only_what_no_row_has_is_read(
         read.clear()
         (unit,) = opencode_store.units(tmp_path / "opencode")
         with opencode_store.opened(unit, tmp_path / "opencode") as store:
-            store.of({one.session for one in store.listed({}).values()})
+            store.of(store.listed({}))
         return [raw for raw in read if parsed(raw).keys() & {"info", "part"}]  # type: ignore[attr-defined]
 
     with closing(sqlite3.connect(database)) as opened, opened:
@@ -385,6 +390,26 @@ def test_of_the_event_log_only_what_no_row_has_is_read(
             opened.execute("INSERT INTO message VALUES (?, ?, ?, ?)", again)
         opened.commit()
         assert events() == []
+
+
+def test_a_result_has_the_time_at_which_its_call_was_done(home: Path, tmp_path: Path) -> None:
+    database = Database(home)
+    database.say(1, "user", text("run it"))
+    done: dict[str, object] = {
+        "type": "tool",
+        "callID": "c1",
+        "tool": "bash",
+        "state": {
+            "status": "completed",
+            "input": {"command": "ls"},
+            "output": "a",
+            "time": {"start": 1_790_000_000_500, "end": 1_790_000_003_250},
+        },
+    }
+    database.say(2, "assistant", done, modelID="m1")
+    (session,) = recollect.Home(home, data=tmp_path / "data", index=False).sessions()
+    (result,) = (one for one in session.messages() if isinstance(one.blocks[0], ToolResultBlock))
+    assert result.at == dt.datetime.fromtimestamp(1_790_000_003.25, dt.UTC)
 
 
 def test_a_part_that_grows_ends_with_its_last_state(home: Path, tmp_path: Path) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
+import time
+import uuid
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol, cast
@@ -20,12 +23,18 @@ import recollect
 from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign.loose import Fields, ShapedRecords, parsed
 from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.opencode_store import database as opencode_database
 from recollect.storage.foreign.opencode_store import files as opencode_files
+from recollect.storage.foreign.opencode_store.row_marks import rows_of_sessions
 
 TABLES = """
-CREATE TABLE session(id TEXT PRIMARY KEY, directory TEXT, title TEXT, version TEXT, time_created INTEGER, time_updated INTEGER);
-CREATE TABLE message(id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
-CREATE TABLE part(id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
+CREATE TABLE IF NOT EXISTS session(id TEXT PRIMARY KEY, directory TEXT, title TEXT, version TEXT, time_created INTEGER, time_updated INTEGER);
+CREATE TABLE IF NOT EXISTS message(id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
+CREATE TABLE IF NOT EXISTS part(id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
+"""
+EVENTS = """
+CREATE TABLE IF NOT EXISTS event_sequence(aggregate_id TEXT PRIMARY KEY, seq INTEGER);
+CREATE TABLE IF NOT EXISTS event(id TEXT PRIMARY KEY, aggregate_id TEXT, seq INTEGER, type TEXT, data TEXT);
 """
 SESSIONS = ("ses_a", "ses_b", "ses_c")
 BEGAN = 1_790_000_000_000
@@ -47,7 +56,7 @@ class Rows:
     """A database with a write-ahead log."""
 
     def __init__(self, home: Path) -> None:
-        home.mkdir(parents=True)
+        home.mkdir(parents=True, exist_ok=True)
         self._db = sqlite3.connect(home / "opencode.db", isolation_level=None)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.executescript(TABLES)
@@ -79,12 +88,54 @@ class Rows:
             self._db.execute(f"DELETE FROM {table} WHERE {column} = ?", (session,))
 
 
+class Events(Rows):
+    """One with an event log, as clients write since 1.16: every write adds an event."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self._db.executescript(EVENTS)
+
+    def say(self, session: str, number: int, text: str, moved: int = 0) -> None:
+        super().say(session, number, text, moved)
+        self.say_nothing_more(session, number)
+
+    def say_nothing_more(self, session: str, number: int) -> None:
+        name = message_of(session, number)
+        for table, key, kind in (("message", "info", "message"), ("part", "part", "message.part")):
+            asked = f"SELECT id, data FROM {table} WHERE id = ? OR id = ?"
+            for one, data in self._db.execute(asked, (name, f"prt_{name}")).fetchall():
+                own = {"id": one, "sessionID": session, "messageID": name, **json.loads(data)}
+                self._note(session, f"{kind}.updated.1", {key: own})
+
+    def _note(self, session: str, kind: str, data: object) -> None:
+        self._db.execute(
+            "INSERT INTO event_sequence VALUES (?, 0) ON CONFLICT DO UPDATE SET seq = seq + 1", (session,)
+        )
+        self._db.execute(
+            "INSERT INTO event SELECT ?, ?, seq, ?, ? FROM event_sequence WHERE aggregate_id = ?",
+            (f"evt_{uuid.uuid4()}", session, kind, json.dumps(data), session),
+        )
+
+    def drop_message(self, session: str, number: int) -> None:
+        super().drop_message(session, number)
+        self._note(session, "message.removed.1", {"messageID": message_of(session, number)})
+
+    def drop_part(self, session: str, number: int) -> None:
+        super().drop_part(session, number)
+        self._note(session, "message.part.removed.1", {"messageID": message_of(session, number)})
+
+    def drop_session(self, session: str) -> None:
+        super().drop_session(session)
+        for table in ("event", "event_sequence"):
+            self._db.execute(f"DELETE FROM {table} WHERE aggregate_id = ?", (session,))
+
+
 class Files:
     """One file for each record."""
 
     def __init__(self, home: Path) -> None:
         self._root = home / "storage"
-        self._root.mkdir(parents=True)
+        self._root.mkdir(parents=True, exist_ok=True)
 
     def say(self, session: str, number: int, text: str, moved: int = 0) -> None:
         name, at, role = (
@@ -126,7 +177,7 @@ class Files:
             path.write_text(data)
 
 
-STORES: dict[str, Callable[[Path], Store]] = {"rows": Rows, "files": Files}
+STORES: dict[str, Callable[[Path], Store]] = {"rows": Rows, "events": Events, "files": Files}
 
 
 def live(home: Path, data: Path, session: str) -> list[str]:
@@ -205,6 +256,118 @@ def test_a_session_that_is_deleted_stays_as_it_was(store: Store, tmp_path: Path)
     store.say("ses_b", 1, "more")
     assert live(home, data, "ses_a") == ["hello"]
     assert live(home, data, "ses_b") == ["hello", "more"]
+
+
+@pytest.mark.parametrize("what", ["empty tables", "no tables", "a table less", "another database", "files"])
+def test_records_that_were_away_for_one_pass_and_return_unchanged_add_nothing(
+    what: str, tmp_path: Path
+) -> None:
+    """A client migrates its database, or a user swaps it: the conversation stays, and nothing is mirrored twice."""
+    home, data = tmp_path / "opencode", tmp_path / "data"
+    kind = "files" if what == "files" else "rows"
+    store = STORES[kind](home)
+    for session in SESSIONS:
+        for number in range(4):
+            store.say(session, number, f"{session} {number}")
+    mirror = AgentMirror("opencode", home, data)
+    mirror.refresh()
+    before = {path: path.read_bytes() for path in mirror.root.rglob("*.jsonl")}
+    aside = home.with_name("aside")
+    shutil.copytree(home, aside)
+    shutil.rmtree(home)
+    other = STORES[kind](home)
+    if what == "no tables":
+        (home / "opencode.db").write_bytes(b"")
+    elif what == "a table less":
+        shutil.rmtree(home)
+        shutil.copytree(aside, home)
+        with contextlib.closing(sqlite3.connect(home / "opencode.db")) as database:
+            database.execute("DROP TABLE session")
+    elif what in ("another database", "files"):
+        other.say("ses_d", 0, "another one")
+    mirror.refresh()
+    shutil.rmtree(home)
+    aside.rename(home)
+    mirror.refresh()
+    assert {path: path.read_bytes() for path in before} == before
+    store = STORES[kind](home)
+    store.say("ses_a", 4, "goes on")
+    assert live(home, data, "ses_a")[-2:] == ["ses_a 3", "goes on"]
+
+
+def test_rows_of_sessions_without_a_new_event_are_not_even_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Events(tmp_path / "opencode")
+    for session in SESSIONS:
+        store.say(session, 0, "hello")
+    mirror = AgentMirror("opencode", tmp_path / "opencode", tmp_path / "data")
+    mirror.refresh()
+    listed: list[Collection[str] | None] = []
+
+    def noted(connection: object, table: str, sessions: Collection[str] | None = None) -> object:
+        listed.append(sessions)
+        return rows_of_sessions(connection, table, sessions)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(opencode_database, "rows_of_sessions", noted)
+    store.say("ses_b", 1, "more")
+    mirror.refresh()
+    assert listed == [{"ses_b"}, {"ses_b"}]
+    assert live(tmp_path / "opencode", tmp_path / "data", "ses_b") == ["hello", "more"]
+
+
+@pytest.mark.parametrize(
+    ("what", "hours", "is_seen"), [("added", 0, True), ("changed", 0, False), ("changed", 2, True)]
+)
+def test_rows_that_were_written_without_an_event_are_found_by_their_number_or_some_time_later(
+    what: str, hours: int, is_seen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an import, a migration or a person writes them. No client changes a row so."""
+    store = Events(tmp_path / "opencode")
+    for number in range(2):
+        store.say("ses_a", number, "hello")
+    home, data = tmp_path / "opencode", tmp_path / "data"
+    live(home, data, "ses_a")
+    now = time.time()
+    monkeypatch.setattr("recollect.storage.foreign.opencode.time.time", lambda: now + hours * 3600)
+    Rows(home).say("ses_a", 2 if what == "added" else 1, "written", 1)
+    assert (live(home, data, "ses_a")[-1] == "written") is is_seen
+
+
+def test_what_is_remembered_of_a_store_does_not_grow_with_its_records(store: Store, tmp_path: Path) -> None:
+    """It is read and written at every pass. What was mirrored of each record stands in the log itself."""
+    mirror = AgentMirror("opencode", tmp_path / "opencode", tmp_path / "data")
+    sizes = []
+    for upto in (3, 60):
+        for number in range(upto):
+            store.say("ses_a", number, f"said {number}")
+        mirror.refresh()
+        sizes.append(len((mirror.root / "state.msgpack").read_bytes()))
+    assert sizes[1] < sizes[0] + 60
+
+
+@pytest.mark.parametrize("lost", ["state", "marks"])
+def test_a_pass_that_knows_only_the_logs_adds_what_is_new_alone(
+    lost: str, store: Store, tmp_path: Path
+) -> None:
+    """After a state that was lost, and over logs of a recollect that noted no marks."""
+    for number in range(3):
+        store.say("ses_a", number, f"said {number}")
+    mirror = AgentMirror("opencode", tmp_path / "opencode", tmp_path / "data")
+    mirror.refresh()
+    (log,) = mirror.root.rglob("*.jsonl")
+    if lost == "marks":
+        log.write_bytes(re.sub(rb'"mark":"[0-9a-f]+",', b"", log.read_bytes()))
+    for name in ("state.msgpack", "stamps.json"):
+        (mirror.root / name).unlink()
+    before = log.read_bytes()
+    mirror.refresh()
+    assert log.read_bytes() == before
+    store.say("ses_a", 2, "said otherwise", 1)
+    mirror.refresh()
+    added = log.read_bytes().removeprefix(before)
+    assert added.count(b'"whole":true') == 1
+    assert live(tmp_path / "opencode", tmp_path / "data", "ses_a")[-1] == "said otherwise"
 
 
 PLACES = st.tuples(st.sampled_from(SESSIONS[:2]), st.integers(0, 2))

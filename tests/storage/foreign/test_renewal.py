@@ -18,7 +18,9 @@ from recollect.storage.foreign import lines as made
 from recollect.storage.foreign.codex_usage import CallCounter, vector
 from recollect.storage.foreign.lines import LineFields, Voice
 from recollect.storage.foreign.loose import Fields
-from recollect.storage.foreign.mirror import AgentMirror, dialect_of, facts_of_mirror, originals
+from recollect.storage.foreign.mirror import AgentMirror, dialect_of
+from recollect.storage.foreign.mirroring.sources import originals
+from recollect.storage.foreign.mirroring.state import facts_of_mirror
 from recollect.system import fsops
 from tests.storage.foreign import tiny_homes
 from tests.storage.foreign.samples import Call, codex_samples, counted, other_samples
@@ -239,7 +241,7 @@ def test_other_agents_that_keep_lines_are_renewed_too(
         patch.setattr(qwen, "_CALL", "called otherwise")
         assert logs_of(mirrored(home, data, "qwen")) != fresh
 
-    monkeypatch.setattr(qwen, "TRANSLATION", 2)
+    monkeypatch.setattr(qwen, "TRANSLATION", qwen.TRANSLATION + 1)
 
     assert logs_of(mirrored(home, data, "qwen")) == fresh
 

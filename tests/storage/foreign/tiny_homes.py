@@ -148,7 +148,7 @@ def gemini_lines(home: Path) -> Path:
         messages = _gemini_messages(name)
         _jsonl(
             path,
-            [_gemini_meta(name), *messages, {"$set": {"messages": messages[:2]}}, {"$rewindTo": f"i-{name}"}],
+            [_gemini_meta(name), *messages, {"$rewindTo": f"i-{name}"}, {"$set": {"messages": messages[:2]}}],
         )
     return path.with_name(f"session-2026-11-16T09-00-{CHANGED[:8]}.jsonl")
 

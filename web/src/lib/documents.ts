@@ -70,10 +70,10 @@ export interface CacheCreation {
 
 /** What caching saved: reads at the price of input, less what writing cost more than input. */
 export interface CacheSavingsDocument {
-  saved_usd: string
+  saved_usd: string | null
   read_tokens: number
   written_tokens: number
-  uncached_usd: string
+  uncached_usd: string | null
 }
 
 /** A plan, or with ``applied`` what was done. ``undo`` is a command to type; the page also gets a request. */
@@ -669,7 +669,7 @@ export interface PeriodDocument {
   name: string
   since: string | null
   until: string | null
-  cost_usd: string
+  cost_usd: string | null
   responses: number
   unpriced_responses: number
   tokens: number
@@ -913,12 +913,12 @@ export interface SessionHitsDocument {
   strength: number | null
 }
 
-/** A part of the list; the first part has the facets. ``index`` is the state of the index. ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter. ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum; on a team's page those without a counted response. */
+/** A part of the list; the first part has the facets. ``index`` is the state of the index. ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter. ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum, which is null where these are all; on a team's page those without a counted response. */
 export interface SessionListDocument {
   sessions: SessionRowDocument[]
   from: number
   total: number
-  total_cost_usd: string
+  total_cost_usd: string | null
   unrecorded: number
   unlisted_cost_usd: string | null
   unpriced: string[]
@@ -1020,7 +1020,7 @@ export interface SpendingDocument {
 export interface StatAgentsDocument {
   agents: number
   responses: number
-  cost_usd: string
+  cost_usd: string | null
   types: StatToolDocument[]
 }
 
@@ -1028,17 +1028,17 @@ export interface StatAgentsDocument {
 export interface StatBlocksDocument {
   rows: CostRowDocument[]
   most_tokens: number
-  most_cost_usd: string
+  most_cost_usd: string | null
   limits: SeenLimitDocument[]
 }
 
 /** A local day. ``models`` are dollars by model. */
 export interface StatDayDocument {
   day: string
-  cost_usd: string
+  cost_usd: string | null
   responses: number
   unpriced_responses: number
-  models: Record<string, string>
+  models: Record<string, string | null>
   calls: number
   failures: number
   edits: number
@@ -1051,7 +1051,7 @@ export interface StatGroupDocument {
   sessions: number
   responses: number
   unpriced_responses: number
-  cost_usd: string
+  cost_usd: string | null
   directories: string[] | null
 }
 
@@ -1060,7 +1060,7 @@ export interface StatHourDocument {
   weekday: number
   hour: number
   responses: number
-  cost_usd: string
+  cost_usd: string | null
 }
 
 /** A session. ``active_minutes``: quarters of an hour in which an answer came. ``is_deleted``: only its usage is left. */
@@ -1068,7 +1068,7 @@ export interface StatSessionDocument {
   id: string
   title: string
   project: string
-  cost_usd: string
+  cost_usd: string | null
   unpriced_responses: number
   responses: number
   messages: number | null
@@ -1103,7 +1103,7 @@ export interface StatToolDocument {
   sessions: number
 }
 
-/** What was done and what it cost. Periods are always those of now; the rest is from ``since`` to ``until``. */
+/** What was done and what it cost. Periods are always those of now; the rest is from ``since`` to ``until``. Amounts leave out what ``unpriced_responses`` count, and are null if that is all there is, or if sessions of that time recorded no usage and no other did. */
 export interface StatsDocument {
   now: string
   timezone: string
@@ -1111,7 +1111,7 @@ export interface StatsDocument {
   until: string | null
   project: string | null
   periods: PeriodDocument[]
-  total_cost_usd: string
+  total_cost_usd: string | null
   uncertainty: UncertaintyDocument
   days: StatDayDocument[]
   hours: StatHourDocument[]

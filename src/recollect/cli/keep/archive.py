@@ -17,6 +17,7 @@ restored into a Claude home, only to --to DIR. An imported session can only
 become files of that session (mode 0600), never plans, shell environments or
 files of other sessions. Restored files get the current time, so that the client
 does not delete them again. Copies are seekable zstd: `zstd -d` unpacks them.
+Of a session that two homes had, each is kept; --home DIR names the one meant.
 show, search and cost read archived sessions without restoring them.
 What rm takes out is kept until `recollect undo ID --forget --apply`.
 
@@ -31,6 +32,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -60,6 +62,7 @@ from recollect.services.session import Session
 from recollect.storage.archive.archive import Archive, ArchiveResult, RestorePlan
 from recollect.storage.archive.bundle import export_bundle, import_bundle
 from recollect.storage.archive.manifest import Manifest
+from recollect.system.locations import client_home
 
 _ACTIONS = ("add", "list", "verify", "restore", "rm", "export", "import", "watch")
 _TITLE_COLUMNS = 44
@@ -145,13 +148,15 @@ def _list(options: Namespace, archive: Archive) -> int:
         return 0
     now = dt.datetime.now(dt.UTC)
     names = session_names(one.session for one in manifests)
+    often = Counter(one.session for one in manifests)
     for one, name in zip(manifests, names, strict=True):
+        home = f"  of {visible(client_home(one.home))}" if often[one.session] > 1 else ""
         last = dt.datetime.fromisoformat(one.last_at) if one.last_at else None
         title = padded(shortened(visible(one.title) or "(no title)", _TITLE_COLUMNS), _TITLE_COLUMNS)
         when = ago(last, now) if last else ""
         output.say(
             f"{output.styled(name, 'cyan')}  {when:>13}  {size(one.raw_bytes):>8} in "
-            f"{size(one.stored_bytes):>8}  {title}  {visible(one.cwd)}"
+            f"{size(one.stored_bytes):>8}  {title}  {visible(one.cwd)}{home}"
         )
     if not manifests:
         output.note("The archive is empty. `recollect archive add --all` archives every session.")
@@ -185,7 +190,8 @@ def _verify(options: Namespace, archive: Archive) -> int:
         )
         return 1 if problems else 0
     for problem in problems:
-        output.say(visible(f"{problem.session}: {problem.what}"))
+        home = f" of {problem.home}" if problem.home else ""
+        output.say(visible(f"{problem.session}{home}: {problem.what}"))
     if problems:
         output.note("Copy the damaged files from another copy of the archive, or archive the session again.")
         return 1
@@ -194,12 +200,12 @@ def _verify(options: Namespace, archive: Archive) -> int:
 
 
 def _restore(options: Namespace, archive: Archive) -> int:
-    chosen = archive.manifests() if options.all else [archive.find(name) for name in options.names]
+    homes = [home.path for home in chosen_homes(options.homes, may_be_missing=True)]
+    chosen = archive.manifests() if options.all else _named(options, archive, options.names)
     if not chosen:
         raise UsageError("archive restore: no session was named", hint="name sessions, or use --all")
     if options.to is not None:
-        refuse_agent_home(options.to)
-    homes = [home.path for home in chosen_homes(options.homes, may_be_missing=True)]
+        refuse_agent_home(options.to, "--to DIR")
     found = archive_service.restore_places(
         archive, chosen, homes, are_named=bool(options.homes), to=options.to
     )
@@ -238,6 +244,12 @@ def _restore(options: Namespace, archive: Archive) -> int:
     return 1 if blocked else 0
 
 
+def _named(options: Namespace, archive: Archive, names: Sequence[str]) -> list[Manifest]:
+    """Sessions of the archive by their names; --home tells which of two homes is meant."""
+    homes = [home.path for home in chosen_homes(options.homes, may_be_missing=True)] if options.homes else []
+    return [archive.find(name, homes) for name in names]
+
+
 def _tell_restored(
     options: Namespace, one: Manifest, row: ArchivedSessionDocument, plan: RestorePlan
 ) -> None:
@@ -259,7 +271,7 @@ def _remove(options: Namespace, archive: Archive) -> int:
     """Take sessions out of the archive; their homes are not touched."""
     if not options.names:
         raise UsageError("archive rm: no session was named", hint="recollect archive rm S...")
-    chosen = {one.session: one for one in map(archive.find, options.names)}
+    chosen = {one.session: one for one in _named(options, archive, options.names)}
     changes: list[str] = []
     if options.apply:
         with archive.adding():
@@ -286,7 +298,8 @@ def _export(options: Namespace, archive: Archive) -> int:
     if not options.names:
         raise UsageError("archive export: no file was named", hint="recollect archive export FILE [S...]")
     target, *names = options.names
-    chosen = [archive.find(name) for name in names] if names else archive.manifests()
+    refuse_agent_home(Path(target), "another FILE")
+    chosen = _named(options, archive, names) if names else archive.manifests()
     written = export_bundle(archive, chosen, Path(target).expanduser().absolute())
     if options.json:
         output.print_json(BundleDocument([archived_session(one) for one in chosen], written))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import named_session
+from recollect.cli.terminal.not_shown import tell_lost_beginning
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.model.ids import short_id
 from recollect.services.documents.export import convert_document
@@ -36,6 +37,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     session = named_session(options, options.session)
+    tell_lost_beginning(session)
     directory = options.into or change_plans.own_data(options) / "converted" / options.to
     plan = convert.planned(session, options.to, directory.absolute())
     convert.refuse_target(plan)

@@ -7,7 +7,9 @@ json     the document of `show --json`
 jsonl    the log, line by line
 flat     the flat dialect; what it cannot hold is listed on stderr
 original the files of another agent's session, byte for byte, into the
-         directory --output names; needs --no-redact
+         directory --output names; needs --no-redact. What the mirror does not
+         keep of it is said. A rollout that Codex has compressed is written as
+         it was before, without .zst in its name: every version reads it so
 parquet  all sessions as tables (responses, messages, tool_calls, sessions) for
          DuckDB, Polars, Spark and others: one file for each table and day
 
@@ -46,6 +48,7 @@ from recollect.cli.look.show import tell_damage
 from recollect.cli.terminal import change_plans, markdown_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
 from recollect.cli.terminal.homes import named_session
+from recollect.cli.terminal.not_shown import tell_lost_beginning
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
 from recollect.model.conversation.conversation import Messages
@@ -55,6 +58,7 @@ from recollect.services import whole_session
 from recollect.services.documents.conversation import conversation_pieces
 from recollect.services.documents.export import ExportDocument, damages, redacted
 from recollect.services.export import export
+from recollect.services.home_guard import refuse_agent_home, refuse_own_home
 from recollect.services.session import Session
 from recollect.system import fsops
 
@@ -112,6 +116,8 @@ def run(options: Namespace) -> int:
         export_lake.check(options)
         return export_lake.run(options)
     _check(options)
+    if options.output is not None and options.format != _ORIGINAL:
+        refuse_agent_home(options.output, "--output")
     if options.format == "html" and options.output is not None:
         from recollect.cli.look import export_html
 
@@ -129,6 +135,7 @@ def run(options: Namespace) -> int:
     else:
         written = export.write_file(options.output, pieces, force=options.force)
     _report(session, options, content, written, redactor)
+    tell_lost_beginning(session)
     return 0
 
 
@@ -178,8 +185,9 @@ def _originals(session: Session, options: Namespace) -> int:
             "--format original: bytes are written as they are, into a directory",
             hint="add --no-redact --output DIRECTORY",
         )
-    from recollect.services.foreign.originals import original_files
+    from recollect.services.foreign.originals import left_out, original_files, unpacked_files
 
+    refuse_own_home(options.output, session, "--output DIRECTORY")
     files = original_files(session)
     for name, data in files.items():
         path = options.output / name
@@ -188,6 +196,13 @@ def _originals(session: Session, options: Namespace) -> int:
         export.write_file(path, [data], force=options.force)
     total = size(sum(map(len, files.values())))
     output.note(f"{counted(len(files), 'file')}, {total}, in {visible(str(options.output))}")
+    unpacked = unpacked_files(session) & files.keys()
+    for name in sorted(unpacked):
+        output.note(
+            f"{visible(name)}: not compressed, and without .zst in its name, as the client reads it too"
+        )
+    if missing := left_out(session):
+        output.note(f"Not mirrored, so not in it: {missing}.")
     return 0
 
 

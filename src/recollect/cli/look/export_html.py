@@ -10,6 +10,7 @@ from recollect.cli.look.export import tell_replaced
 from recollect.cli.look.show import tell_damage
 from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.homes import open_home
+from recollect.cli.terminal.not_shown import tell_lost_beginning
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.services.documents.export import ExportDocument, ExportProblemDocument, damages, redacted
 from recollect.services.export.export import Redactor
@@ -27,6 +28,7 @@ def run(options: Namespace) -> int:
         session = home.session(options.session)
         name = session.id
         done = export_session(session, options.output, redactor, whole=whole, force=options.force)
+        tell_lost_beginning(session)
     if redactor is not None:
         done.damage = list(redactor.discreet(done.damage))
     _report(options, name, done, redactor)

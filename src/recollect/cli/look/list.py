@@ -3,9 +3,11 @@
 The list comes from the index; --no-index reads the logs instead. --json adds
 counts and cost of each session (a response that a fork copied counts only for
 its original session) and lists all sessions unless you give --limit. Sessions
-that exist only in the archive are listed and marked. --since and --until select
-sessions that were active in that time. --by repo groups the sessions of all
-worktrees of a repository, deleted worktrees too. Changes nothing.
+that exist only in the archive are listed and marked, and so are forks of Codex
+whose beginning is in a session that is not here ("beginning lost"). --since and
+--until select sessions that were active in that time. --by repo groups the
+sessions of all worktrees of a repository, deleted worktrees too. Changes
+nothing.
 
 Example:
   recollect list --since 7d

@@ -18,6 +18,8 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from recollect.cli.terminal import output
 from recollect.cli.terminal.change_plans import command, own_cache, own_data
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample, without_stores
@@ -60,7 +62,8 @@ def run(options: Namespace) -> int:
     if options.json:
         from recollect.services.documents.overview import overview_document
 
-        output.print_json(overview_document(answer, spent, is_sample=is_sample))
+        findings = tuple(replace(one, fix=output.typed(one.fix)) for one in answer.findings)
+        output.print_json(overview_document(replace(answer, findings=findings), spent, is_sample=is_sample))
         return 0
     if is_sample:
         _explain_sample(missing)
@@ -177,7 +180,7 @@ def _resume(found: ResumeSummary, sessions: int) -> str:
         return f"no history is lost ({scope})"
     codes = ", ".join(f"{count:,} {code}" for code, count in sorted(found.by_code.items()))
     lost = f"history is lost in {counted(found.sessions, 'session')}: {codes}"
-    return f"{output.styled(lost, 'red')} ({scope}); `recollect fix` mends it"
+    return output.typed(f"{output.styled(lost, 'red')} ({scope}); `recollect fix` mends it")
 
 
 def _damage(answer: Overview) -> str:
@@ -205,4 +208,5 @@ def _next_step(options: Namespace, answer: Overview) -> tuple[str, str]:
         return "Not every byte was read.", command(options, "overview", "--full")
     if any(one.severity is not Severity.INFO for one in answer.findings):
         return "To see and fix the findings:", command(options, "check")
-    return "More: recollect search WORDS, recollect resume, recollect --help", command(options, "cost")
+    more = output.typed("More: recollect search WORDS, recollect resume, recollect --help")
+    return more, command(options, "cost")

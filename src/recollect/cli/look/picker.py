@@ -243,6 +243,7 @@ def _selected(row: str, columns: int) -> str:
 def last_messages(log: Path) -> list[str]:
     """What was said last, from the end of the log: a few lines of each message, safe to show."""
     from recollect.model.blocks import TextBlock
+    from recollect.model.conversation.conversation import model_name
     from recollect.model.entry import Assistant, Entry, User
     from recollect.storage.logs.reader import LogReader
 
@@ -257,7 +258,10 @@ def last_messages(log: Path) -> list[str]:
             continue
         text = "\n".join(block.text for block in body.message.blocks if isinstance(block, TextBlock)).strip()
         if text:
-            who = output.styled("You", "green") if isinstance(body, User) else output.styled("Claude", "cyan")
+            if isinstance(body, User):
+                who = output.styled("You", "green")
+            else:
+                who = output.styled(model_name(body.message.model), "cyan")
             first, *more = (visible(line) for line in text.split("\n")[:_PREVIEW_LINES])
             lines += [f"{who}: {first}", *(f"  {line}" for line in more if line.strip())]
     return lines

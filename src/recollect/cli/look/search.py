@@ -32,6 +32,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from recollect.cli.terminal import change_plans, output
 from recollect.cli.terminal.change_plans import own_cache
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
@@ -156,6 +158,7 @@ def run(options: Namespace) -> int:
     found, is_early = answer(is_first_awaited=options.best or options.rank)
     if is_early and (found.is_cut_short or not found.total):
         found, _ = answer(is_first_awaited=True)
+    found = _typed(found)
     is_numbered = bool(found.sessions) and _remember(options, found.sessions)
     for remark in found.notes:
         output.note(visible(remark))
@@ -170,6 +173,16 @@ def run(options: Namespace) -> int:
             _print_sessions(found, now)
         _remark(found, options, has_homes=bool(homes), is_numbered=is_numbered)
     return Busy.exit_code if found.is_cut_short else 0
+
+
+def _typed(found: SearchResult) -> SearchResult:
+    """The same with its commands as they are to be typed."""
+
+    def typed(hit: SearchHit) -> SearchHit:
+        return hit if hit.resume is None else replace(hit, resume=output.typed(hit.resume))
+
+    sessions = [replace(one, best=typed(one.best)) for one in found.sessions]
+    return replace(found, hits=[typed(hit) for hit in found.hits], sessions=sessions)
 
 
 def _how(options: Namespace, *, has_homes: bool) -> str:

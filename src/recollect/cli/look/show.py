@@ -33,10 +33,10 @@ from msgspec import Raw, Struct
 from recollect.cli.terminal import conversation_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
 from recollect.cli.terminal.homes import named_hit
+from recollect.cli.terminal.not_shown import tell_lost_beginning, tell_unknown
 from recollect.cli.terminal.numbers import NumberedHit
 from recollect.cli.terminal.pager import paged
 from recollect.cli.terminal.text import counted, shortened, visible
-from recollect.cli.terminal.unknown_records import tell_unknown
 from recollect.errors import DamagedData, NotFound, UsageError
 from recollect.model.blocks import blocks_of
 from recollect.model.conversation.conversation import Conversation, Message, Messages
@@ -130,7 +130,7 @@ def run(options: Namespace) -> int:
         tell_damage(damage)
     _tell_pending(session)
     _tell_links(session)
-    _tell_lost_beginning(session)
+    tell_lost_beginning(session)
     tell_unknown(session)
     if options.tools == ToolDetail.FULL:
         _tell_kept_results(session)
@@ -161,21 +161,6 @@ def _tell_links(session: Session) -> None:
         output.note(f"recollect: goes on in session {visible(session.glance.continued_in)}")
     if session.glance.bridge_session:
         output.note(f"recollect: controlled through session {visible(session.glance.bridge_session)}")
-
-
-def _tell_lost_beginning(session: Session) -> None:
-    """A fork that holds no copy of what it goes on from shows its own turns only."""
-    if session.agent not in AGENTS:
-        return
-    from recollect.services.foreign.lost_beginnings import lost_beginning
-
-    lost = lost_beginning(session)
-    if lost is not None:
-        name = visible(lost.session)
-        where = (
-            f"`recollect show {name}` has it" if lost.is_here else "which is gone; this is what came after"
-        )
-        output.note(f"recollect: the beginning of this conversation is in session {name}, {where}")
 
 
 def _check(options: Namespace) -> None:

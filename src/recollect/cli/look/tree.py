@@ -20,8 +20,8 @@ from msgspec import Struct, convert
 from recollect.cli.terminal import conversation_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, when
 from recollect.cli.terminal.homes import named_session
+from recollect.cli.terminal.not_shown import tell_lost_beginning, tell_unknown
 from recollect.cli.terminal.text import counted, shortened, visible
-from recollect.cli.terminal.unknown_records import tell_unknown
 from recollect.errors import UsageError
 from recollect.model.conversation.agents import SubAgent
 from recollect.model.conversation.conversation import Message, spoken
@@ -71,6 +71,7 @@ def run(options: Namespace) -> int:
     else:
         for line in _lines(session):
             output.say(line)
+    tell_lost_beginning(session)
     tell_unknown(session)
     return 0
 

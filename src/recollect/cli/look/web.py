@@ -112,6 +112,7 @@ def _served(options: Namespace, port: int, cookie: str | None) -> ServedPage:
     data = change_plans.own_data(options)
     words = [part for home in options.homes for part in ("--home", home)]
     words += ["--data", options.data] if options.data else []
+    words += ["--agent", ",".join(options.only_agents)] if options.only_agents else []
     desk = PageBackend(
         Home(*[root.path for root in roots], data=data),
         data=data,

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.change_plans import command, own_data
+from recollect.cli.terminal.change_plans import own_data
 from recollect.cli.terminal.csv_tables import add_csv, print_csv, wants_csv
 from recollect.cli.terminal.findings import finding_lines, fix_lines
 from recollect.cli.terminal.homes import open_home
@@ -84,7 +84,7 @@ def run(options: Namespace) -> int:
             progress=progress,
             as_found=found.say if found is not None else None,
         )
-    chosen = [_typed(options, one) for one in checked.findings if _fits(options, one.severity, one.code)]
+    chosen = [_typed(one) for one in checked.findings if _fits(options, one.severity, one.code)]
     if wants_csv(options):
         print_csv(chosen[: options.limit or None])
         return checked.exit_code
@@ -121,7 +121,7 @@ class _FoundOnTerminal:
         if shown:
             _say_session(None if session is None else session.id, session)
         for one in shown:
-            self.said.append(_typed(self._options, one))
+            self.said.append(_typed(one))
             _say(self.said[-1])
         sys.stdout.flush()
 
@@ -163,10 +163,9 @@ def _fits(options: Namespace, severity: Severity, code: str) -> bool:
     return (not options.code or code in options.code) and _ORDER.index(severity) <= worst
 
 
-def _typed(options: Namespace, finding: Finding) -> Finding:
+def _typed(finding: Finding) -> Finding:
     """The fix as a command line to type, with the same global options as this one."""
-    words = finding.fix.split()
-    return replace(finding, fix=command(options, *words[1:])) if words[:1] == ["recollect"] else finding
+    return replace(finding, fix=output.typed(finding.fix))
 
 
 def _say_findings(home: Home, findings: Sequence[Finding]) -> None:

@@ -179,8 +179,10 @@ def _session(options: Namespace, root: HomeRoot, project: Path) -> AgentSession:
 
 def _own_store(store: Path, root: HomeRoot) -> Path:
     """The directory for the session. A Claude home is refused: other rules apply there."""
+    from recollect.services.home_guard import refuse_agent_home
     from recollect.system.locations import claude_homes
 
+    refuse_agent_home(store, "--store DIR")
     homes = {home.path.resolve() for home in (root, *claude_homes())}
     if store.resolve() in homes:
         raise UsageError(f"--store {store}: is a Claude home", hint="leave --store out to write into it")

@@ -287,7 +287,8 @@ def _tell_shifts(found: Replay) -> None:
 def _tell_examples(examples: Sequence[CallExample]) -> None:
     for one in examples:
         text = shortened(visible(f"{one.tool}: {one.text}"), 78)
-        output.say(output.styled(f"         {text}   recollect show {visible(short_id(one.session))}", "dim"))
+        show = output.typed(f"recollect show {visible(short_id(one.session))}")
+        output.say(output.styled(f"         {text}   {show}", "dim"))
 
 
 def _suggest(options: Namespace) -> int:
@@ -316,7 +317,9 @@ def _tell_advice(advice: RuleAdvice) -> None:
         place = f"{idle.rule.verdict.value} {idle.rule.text} ({_place(idle.rule.source)})"
         output.say(f"{output.styled(idle.kind, 'yellow')}: {visible(f'{place}: {idle.why}')}")
     if advice.suggestions:
-        output.say("Add one with: recollect settings add permissions.allow RULE --scope local --apply")
+        output.say(
+            output.typed("Add one with: recollect settings add permissions.allow RULE --scope local --apply")
+        )
 
 
 # ---- hook --------------------------------------------------------------------------------------------------

@@ -31,6 +31,9 @@ def run(options: Namespace) -> int:
     from recollect.cli.shell.man_pages import all_pages, man_page
 
     if options.write:
+        from recollect.services.home_guard import refuse_agent_home
+
+        refuse_agent_home(Path(options.write), "--write DIR")
         written = _write(Path(options.write).expanduser(), all_pages())
         output.say(f"{counted(written, 'page')} in {visible(options.write)}")
         return 0

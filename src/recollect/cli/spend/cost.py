@@ -57,7 +57,7 @@ from recollect.model.cost.report import (
     CostRow,
     UnpricedModel,
 )
-from recollect.services.cost.report import costs, is_unknown, prompt_titles, zone_of
+from recollect.services.cost.report import costs, prompt_titles, zone_of
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -282,7 +282,7 @@ def _figures(report: CostReport, row: CostRow) -> list[str]:
     tokens = row.tokens
     counts = [row.responses, tokens.input, tokens.output, tokens.cache_write_5m + tokens.cache_write_1h]
     counts += [tokens.cache_read] + [tokens.web_searches] * bool(report.totals.tokens.web_searches)
-    figures = [f"{count:,}" for count in counts] + ["-" if is_unknown(row) else dollars(row.pico_usd)]
+    figures = [f"{count:,}" for count in counts] + ["-" if row.is_unknown else dollars(row.pico_usd)]
     speed = row.performance
     if speed is not None:
         figures += [f"{speed.duration_ms / 1000:,.0f}", _rate(speed.tokens_per_second, 1)]
@@ -319,7 +319,7 @@ def _row_remark(row: CostRow) -> str:
     block = row.block
     if block is not None and block.is_active:
         remarks.append(f"running: {block.minutes_left} min left, {block.tokens_per_minute:,} tokens/min")
-        if not is_unknown(row):
+        if not row.is_unknown:
             hourly, projected = block.pico_usd_per_hour or 0, block.projected_pico_usd or 0
             remarks.append(f"{dollars(hourly)}/h, {dollars(projected)} at its end")
     return f"  {', '.join(remarks)}" if remarks else ""

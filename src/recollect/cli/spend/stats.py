@@ -115,7 +115,8 @@ def _lines(found: StatsDocument) -> Iterator[str]:
     yield from _table("Tools", heads, [_tool(one) for one in found.tools[:_SHOWN]])
     yield from _table("Sub-agents", heads, [_tool(one) for one in found.agents.types[:_SHOWN]])
     yield ""
-    yield f"Caching saved {_money(found.cache.saved_usd)} of {_money(found.cache.uncached_usd)}."
+    if found.cache.saved_usd is not None:
+        yield f"Caching saved {_money(found.cache.saved_usd)} of {_money(found.cache.uncached_usd)}."
     yield from _doubts(found)
 
 
@@ -153,9 +154,11 @@ def _shade(number: int, most: int) -> str:
     return _SHADES[-(-number * (len(_SHADES) - 1) // most)]
 
 
-def _money(usd: str, unpriced: int = 0) -> str:
+def _money(usd: str | None, unpriced: int = 0) -> str:
     from decimal import Decimal
 
+    if usd is None:
+        return "unpriced" if unpriced else "unknown"
     return dollars(int(Decimal(usd) * PICO)) + (" + unpriced" if unpriced else "")
 
 
@@ -169,5 +172,8 @@ def _doubts(found: StatsDocument) -> Iterator[str]:
     if about.unpriced_responses:
         names = ", ".join(map(visible, about.unpriced))
         yield f"{counted(about.unpriced_responses, 'response')} without a price: {names}."
+    if about.unrecorded_sessions:
+        what = counted(about.unrecorded_sessions, "session")
+        yield f"No usage recorded in {what} of other agents: cost unknown."
     if about.deleted_sessions:
         yield f"{_money(about.deleted_usd)} is of {counted(about.deleted_sessions, 'deleted session')}."

@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING
 from recollect.cli.terminal import output
 from recollect.cli.terminal.change_plans import own_cache, own_data
 from recollect.errors import Busy, MissingExtra, UsageError
+from recollect.services.home_guard import refuse_agent_home
 
 if TYPE_CHECKING:
     from recollect.server.app import PageApp
@@ -258,6 +259,7 @@ def _page_of(options: Namespace) -> Callable[[Service], PageApp] | None:
 
     address = address_of(options.page)
     place = Path(options.page_cache) if options.page_cache else own_cache(options) / "team-page"
+    refuse_agent_home(place, "--page-cache DIR")
 
     def page_of(service: Service) -> PageApp:
         door = TokenAuthenticator(service)

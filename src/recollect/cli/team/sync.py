@@ -36,6 +36,7 @@ import datetime as dt
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -223,17 +224,19 @@ def _pull(options: Namespace) -> int:
     remote = exchange.connected()
     try:
         pull = exchange.pull(remote)
-        only = options.words or None
+        only, among = options.words or None, None
         if options.session:
             session = session_named(remote, options.session)
             done = pull.one(session)
             # One that this machine sent is in its home already, and was not fetched.
             only = [*options.words, *({session} & exchange.kept.load().pulled.keys())]
         else:
-            done = pull.run(_wanted(options, exchange))
+            wanted = _wanted(options, exchange)
+            done = pull.run(wanted)
+            among = None if wanted is None else frozenset(done.listed)
         planned = None
         if options.into_home:
-            planned = _into_home(options, exchange, remote, only)
+            planned = _into_home(options, exchange, remote, only, among)
     finally:
         remote.close()
     if options.json:
@@ -247,7 +250,7 @@ def _pull(options: Namespace) -> int:
         output.say(f"They are in {pull.root}: read them with --home {pull.root}")
     else:
         output.say("Nothing new to fetch.")
-    if not options.session and not done.listed and (asked := _asked(options)):
+    if not options.session and not done.listed and (asked := visible(" ".join(_chosen(options)))):
         output.note(f"no session there fits {asked}; `recollect team list` shows how they are named")
     for session, place in done.moved:
         output.note(
@@ -260,10 +263,10 @@ def _pull(options: Namespace) -> int:
     return 1 if done.problems else 0
 
 
-def _asked(options: Namespace) -> str:
+def _chosen(options: Namespace) -> list[str]:
     """The options that choose sessions, as they were given."""
-    given = [f"--{name} {visible(text)}" for name in ("repo", "since") if (text := getattr(options, name))]
-    return " ".join((["--mine"] if options.mine else []) + given)
+    given = ((f"--{name}", text) for name in ("session", "repo", "since") if (text := getattr(options, name)))
+    return [*(["--mine"] if options.mine else []), *(word for pair in given for word in option(*pair))]
 
 
 def _wanted(options: Namespace, exchange: SyncClient) -> PullFilter | None:
@@ -283,7 +286,11 @@ def _wanted(options: Namespace, exchange: SyncClient) -> PullFilter | None:
 
 
 def _into_home(
-    options: Namespace, exchange: SyncClient, remote: object, only: list[str] | None
+    options: Namespace,
+    exchange: SyncClient,
+    remote: object,
+    only: list[str] | None,
+    among: Collection[str] | None,
 ) -> InstallPlan:
     from typing import cast
 
@@ -305,7 +312,7 @@ def _into_home(
             )
     home = ClaudeHome(roots[0].path, roots[0].config_file)
     install = exchange.install(home, cast("Remote", remote), directory)
-    planned = install.planned(only)
+    planned = install.planned(only, among)
     if options.apply and planned.sessions:
         options.change = install.carry_out(planned, exchange.data).id
     return planned
@@ -328,8 +335,9 @@ def _say_installed(options: Namespace, planned: InstallPlan, store: Path) -> Non
         output.say(f"Undo with: {command(options, 'undo', options.change, '--apply')}")
     else:
         where = [] if options.directory is None else ["--directory", str(options.directory)]
-        named = option("--session", options.session) if options.session else []
-        again = command(options, "sync", "pull", *options.words, *named, "--into-home", *where, "--apply")
+        again = command(
+            options, "sync", "pull", *options.words, *_chosen(options), "--into-home", *where, "--apply"
+        )
         output.say(output.styled(f"The home was not changed. Do it with: {again}", "dim"))
 
 

@@ -265,12 +265,10 @@ def _document(answer: bytes) -> dict[str, object]:
 
 
 def _say(document: dict[str, object]) -> None:
-    from recollect.model.cost.cents import dollars
-
     report = msgspec.convert(document, type=_RemoteCostReport)
     head = [*report.by, "responses", "input", "output", "cache write", "cache read", "cost"]
-    rows = [_cells(report.by, row, dollars(row.pico_usd)) for row in report.rows]
-    total = _cells([], report.total, dollars(report.total.pico_usd))
+    rows = [_cells(report.by, row) for row in report.rows]
+    total = _cells([], report.total)
     rows.append(["total", *[""] * (len(report.by) - 1), *total] if report.by else total)
     widths = [max(map(width, column)) for column in zip(head, *rows, strict=True)]
     for number, row in enumerate([head, *rows]):
@@ -285,8 +283,11 @@ def _say(document: dict[str, object]) -> None:
         output.note(f"not in the cost, because they have no price: {', '.join(map(visible, unpriced))}")
 
 
-def _cells(by: list[str], row: _RemoteCostRow, cost: str) -> list[str]:
+def _cells(by: list[str], row: _RemoteCostRow) -> list[str]:
+    from recollect.model.cost.cents import dollars
+
     tokens = row.tokens
+    cost = "-" if row.unpriced and not row.pico_usd else dollars(row.pico_usd)
     writes = tokens.get("cache_write_5m", 0) + tokens.get("cache_write_1h", 0)
     numbers = (
         row.responses,

@@ -32,7 +32,8 @@ def command(options: Namespace, *words: str) -> str:
     """A command line to type, with the same global options as this one."""
     homes = [part for home in options.homes for part in ("--home", home)]
     data = ["--data", options.data] if options.data else []
-    return " ".join(map(shell_word, ["recollect", *homes, *data, *words]))
+    agents = ["--agent", ",".join(options.only_agents)] if options.only_agents else []
+    return " ".join(map(shell_word, ["recollect", *homes, *data, *agents, *words]))
 
 
 def undo_of(options: Namespace, changes: list[str]) -> list[str]:

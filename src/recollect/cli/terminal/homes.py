@@ -12,8 +12,8 @@ from msgspec import structs
 
 from recollect.errors import NotFound, StorageError
 from recollect.services.foreign.homes import home_of, machine_homes, of_agents, unread_files
-from recollect.system.locations import HomeRoot, home_at
-from recollect.system.paths import CLAUDE, missing_stores
+from recollect.system.locations import HomeRoot, data_dir, home_at
+from recollect.system.paths import AGENTS, CLAUDE, missing_stores
 
 if TYPE_CHECKING:
     from recollect.cli.terminal.numbers import NumberedHit
@@ -59,12 +59,14 @@ class _Choice:
     data: str | None = None
     agents: tuple[str, ...] = ()
     told: ClassVar[set[str]] = set()  # what was said of them already
+    looked_up: ClassVar[dict[tuple[str, ...], list[HomeRoot]]] = {}  # by what named them
 
 
 def choose(data: str | None, agents: Sequence[str]) -> None:
     """Where mirrors of other agents' homes are kept, and the agents whose homes are read; none: all."""
     _Choice.data, _Choice.agents = data, tuple(agents)
     _Choice.told.clear()
+    _Choice.looked_up.clear()
 
 
 def chosen_homes(
@@ -77,11 +79,12 @@ def chosen_homes(
     ``with_notes``: say which files of other agents could not be read.
     """
     data = Path(_Choice.data) if _Choice.data else None
-    homes = [sample() if directory == SAMPLE else home_of(directory, data) for directory in named]
-    for home in homes:
-        _require_home(home)
+    # A command asks for what was found when its options were checked; who asks again has the homes looked at again.
+    homes = _Choice.looked_up.pop(tuple(named), None) or _required_homes(named)
     distinct = {home.path.resolve(): home for home in reversed(homes)}
-    found = of_agents(list(reversed(distinct.values())) or machine_homes(data), _Choice.agents)
+    found = list(reversed(distinct.values())) or machine_homes(data)
+    if _Choice.agents:
+        found = of_agents(found, _Choice.agents, data or data_dir())
     # --home was looked at above; the usual places are listed only where they exist.
     if missing := [] if may_be_missing else [home for home in found if not home.exists]:
         _require_reachable(missing[0])
@@ -100,6 +103,23 @@ def chosen_homes(
         if with_notes:
             _note_unread_files(found)
     return found
+
+
+def _required_homes(named: Sequence[str]) -> list[HomeRoot]:
+    """The homes that were named; each must be one."""
+    data = Path(_Choice.data) if _Choice.data else None
+    homes = [sample() if directory == SAMPLE else home_of(directory, data) for directory in named]
+    for home in homes:
+        _require_home(home)
+    return homes
+
+
+def look_up(named: Sequence[str]) -> None:
+    """Before a command runs: what it names must be homes. It is given what was found here when it asks first."""
+    key, homes = tuple(named), _required_homes(named)
+    _Choice.looked_up[key] = homes
+    chosen_homes(named)
+    _Choice.looked_up[key] = homes
 
 
 def _require_stores(named: Sequence[str]) -> None:
@@ -156,7 +176,9 @@ def _require_home(home: HomeRoot) -> None:
         inside = home.path / ".claude"
         hint = f"name {inside}" if inside.is_dir() else "name a directory that holds projects/"
         raise NotFound(
-            f"home {home.path}: not a Claude home: it has no projects/ and no settings.json", hint=hint
+            f"home {home.path}: not a Claude home (no projects/, no settings.json),"
+            f" and no sessions of {', '.join(AGENTS)} in it",
+            hint=hint,
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -22,11 +22,31 @@ STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 _PATIENCE = 0.5  # seconds
 COLOUR_CHOICES = ("auto", "always", "never")
 _FORCED: list[str] = []  # the value of --color
+_GIVEN: list[str] = []  # the global options, for commands that are to be typed next
 
 
 def choose_colour(choice: str) -> None:
     """What ``--color`` asks for; it beats the environment."""
     _FORCED[:] = [] if choice == "auto" else [choice]
+
+
+def choose_options(words: Sequence[str]) -> None:
+    """The global options of this command line: ``--home``, ``--data`` and ``--agent`` with their values."""
+    _GIVEN[:] = words
+
+
+def typed(text: str) -> str:
+    """A sentence of ours, with the global options in the commands that it names: without them they would not work."""
+    if not _GIVEN or "recollect " not in text:
+        return text
+    import re
+    import shlex
+
+    from recollect.cli.main import ALIASES, COMMANDS
+
+    names = "|".join({*COMMANDS, *ALIASES})
+    given = shlex.join(_GIVEN)
+    return re.sub(rf"\brecollect (?=(?:{names})\b(?!:| --help))", lambda _: f"recollect {given} ", text)
 
 
 def coloured() -> bool:
@@ -66,8 +86,8 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark on stderr, outside the answer."""
-    print(_fitted(text, sys.stderr), file=sys.stderr)
+    """Print a remark on stderr, outside the answer; commands in it are as they are to be typed."""
+    print(_fitted(typed(text), sys.stderr), file=sys.stderr)
 
 
 def _fitted(text: str, stream: TextIO) -> str:

@@ -29,15 +29,21 @@ class CommandParser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
+            self._refuse_agent(unknown)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self._near(unknown)}")
         return parsed
 
+    def _refuse_agent(self, unknown: Sequence[str]) -> None:
+        """The global option takes known agents only; others are left here, for commands that take sub-agents."""
+        name, equals, value = unknown[0].partition("=")
+        if name == "--agent":
+            from recollect.cli.terminal.agent_names import no_such_agent
+
+            given = value if equals else "".join(unknown[1:2])
+            raise no_such_agent(self.prog.partition(" ")[2], given)
+
     def _near(self, unknown: Sequence[str]) -> str:
         given = next((word.partition("=")[0] for word in unknown if word.startswith("-")), "")
-        if given == "--agent":  # the global option takes known agents only; others are left for sub-agents
-            from recollect.system.paths import AGENTS, CLAUDE
-
-            return f": no such agent; write one or more of {', '.join((CLAUDE, *AGENTS))}, with commas"
         known = [name for action in self._actions for name in action.option_strings]
         return near_miss(given, [*known, *GLOBAL_OPTIONS]) if given else ""
 

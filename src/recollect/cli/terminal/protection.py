@@ -18,7 +18,7 @@ def protection_line(found: Protection, now: dt.datetime) -> str:
         if last.sessions:
             parts.append(f"{last.archived:,} of {last.sessions:,} sessions archived")
     if found.reason:
-        parts.append(visible(found.reason))
+        parts.append(visible(output.typed(found.reason)))
     text = ", ".join(parts)
     if found.state == "protected":
         return text

@@ -80,6 +80,7 @@ def _marks(one: ListedSession) -> list[str]:
     """The most important first."""
     marks = [output.styled(one.agent, "yellow")] if one.agent != CLAUDE else []
     marks += [output.styled("live", "green")] if one.is_live else []
+    marks += [output.styled("beginning lost", "yellow")] if one.lost_beginning else []
     marks += [output.styled("archived", "dim")] if one.is_archived else []
     marks += [visible(copied)] if (copied := copy_note(one.title, fork_origin(Path(one.path)))) else []
     marks += [counted(one.agents, "agent")] if one.agents else []

@@ -158,17 +158,17 @@ CODES: dict[str, CheckRule] = {
     ),
     "unreadable-record": CheckRule(
         _WARNING,
-        "a line in a file of another agent that is not a record; its bytes are kept",
+        "a line in a file of another agent that is not a record, or too long to be shown whole; its bytes are kept",
         "is not asked: it is the file of another client",
         _OURS,
-        "recollect export {session} --format original --output DIR",
+        "recollect export {session} --format original --no-redact --output DIR",
     ),
     "lost-beginning": CheckRule(
         _WARNING,
-        "a fork of Codex whose beginning is in another session, which was gone when the fork was first read",
+        "a fork of Codex whose beginning is in another session, which is not here",
         'is not asked; Codex refuses to resume it while that session is gone ("missing source rollout")',
         _OURS,
-        "put the file of that session back below the home of Codex; or hand over what there is:"
+        "put the file of that session back below the home of Codex, and recollect has the beginning too; or hand over what there is:"
         " recollect convert {session} --to claude",
     ),
     "lone-surrogate": CheckRule(_INFO, "half a surrogate pair", "reads a replacement character", _RESUMED),

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from recollect.model import codec
 from recollect.model.checks import RuleViolation
 from recollect.model.checks.resumed import LIMITS
-from recollect.model.damage import Damage, DamageCode, Line, Notice
+from recollect.model.damage import RECORD_DAMAGE, UNREADABLE, Damage, DamageCode, Line, Notice
 from recollect.model.entry import (
     Assistant,
     Entry,
@@ -43,7 +43,6 @@ _OTHER_LINK = re.compile(rb'"type"\s*:\s*"(?:system|attachment|progress)"')
 _SIDECHAIN = re.compile(rb'"isSidechain"\s*:\s*true')
 _STARTS_TRIED = 64
 _SEARCHED = 1 << 20
-_UNREADABLE = ":unreadable"  # how a mirror calls a line that no one could read, after the agent
 _SPACE = " \t\r\0\ufeff"
 _MESSAGES = (User, Assistant, ToolCallBody, ToolResultBody)
 _decoder = json.JSONDecoder()
@@ -102,9 +101,11 @@ def line_faults(item: Entry) -> Iterator[RuleViolation]:
     elif isinstance(body, UnknownBody):
         if not body.type_name and "message" in item.fields():
             yield RuleViolation("unknown-shape", "a message without type", item.offset, item.uuid)
-        elif body.type_name.endswith(_UNREADABLE):
-            what = f"a line of {body.type_name.removesuffix(_UNREADABLE)}'s file is no record"
-            yield RuleViolation("unreadable-record", what, item.offset, item.uuid)
+        elif body.type_name.endswith(UNREADABLE):
+            size = item.fields().get("tooLong")
+            why = f"too long to be shown whole: {size:,} bytes" if isinstance(size, int) else "no record"
+            what = f"a line of {body.type_name.removesuffix(UNREADABLE)}'s file is {why}"
+            yield RuleViolation(RECORD_DAMAGE, what, item.offset, item.uuid)
         else:
             yield RuleViolation("unknown-type", f"type {body.type_name!r}", item.offset, item.uuid)
 

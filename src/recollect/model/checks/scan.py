@@ -39,6 +39,7 @@ from recollect.model.conversation.node import LeafMark, Node, message_node, node
 from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Line
 from recollect.model.entry import Assistant, Dialect, Entry, User
 from recollect.model.ids import is_uuid
+from recollect.model.line_views.damage import code_of
 
 # At most this many violations of one rule are kept; the rest are only counted.
 MOST_KEPT = 10_000
@@ -214,10 +215,12 @@ class _Scanner:
 
     def _take(self, line: Line | Damage, item: Entry | Damage | None) -> Iterator[RuleViolation]:
         self.lines += 1
-        if isinstance(line, Line) and len(line.data) > _LONGEST_LINE:
+        damage = item if isinstance(item, Damage) else None
+        is_long = isinstance(line, Line) and len(line.data) > _LONGEST_LINE
+        self.damaged += is_long or code_of(damage, line.data) is not None  # as lists count them
+        if is_long:
             yield RuleViolation("oversize-line", f"{len(line.data):,} bytes in one line", line.offset)
         if isinstance(item, Damage):
-            self.damaged += 1
             yield from self._take_damage(item)
         elif item is not None and isinstance(line, Line):
             yield from self._take_entry(line, item)

@@ -32,8 +32,11 @@ class Spending(Struct, frozen=True):
     is_unknown: bool = False
 
     def __add__(self, other: Spending) -> Spending:
+        tokens, pico_usd = self.tokens + other.tokens, self.pico_usd + other.pico_usd
+        unpriced = self.unpriced | other.unpriced
+        is_known = bool(tokens.total or pico_usd or unpriced)
         return Spending(
-            self.tokens + other.tokens, self.pico_usd + other.pico_usd, self.unpriced | other.unpriced
+            tokens, pico_usd, unpriced, is_unknown=not is_known and (self.is_unknown or other.is_unknown)
         )
 
     @property

@@ -164,9 +164,15 @@ class CostRow(Struct, frozen=True):
     is_unlogged: bool = False
 
     @property
-    def usd(self) -> Decimal:
-        """Dollars, exact, without zeros at the end."""
-        return usd(self.pico_usd)
+    def is_unknown(self) -> bool:
+        """Whether no response has a price, or a record where records count: the cost is unknown, not 0."""
+        missing = self.unpriced_responses + self.unrecorded_responses
+        return not self.pico_usd and 0 < self.responses <= missing
+
+    @property
+    def usd(self) -> Decimal | None:
+        """Dollars, exact, without zeros at the end; None where the cost is unknown."""
+        return None if self.is_unknown else usd(self.pico_usd)
 
 
 class UnpricedModel(Struct, frozen=True):

@@ -109,7 +109,7 @@ class FileReports:
         elif isinstance(body, User) and not isinstance(body.message.content, str):
             results = [block for block in body.message.content if isinstance(block, ToolResultBlock)]
             # There is one rich result per line: with several results its call is unknown.
-            changed = _changed_files(entry, body.tool_use_result)
+            changed = told_changes(body.tool_use_result, report_context(entry))
             if changed is not None:
                 return changed if self._is_new(results, body.tool_use_result) else []
             rich = body.tool_use_result if len(results) == 1 else msgspec.UNSET
@@ -144,7 +144,7 @@ class FileReports:
         fields = _rich_fields(rich)
         if isinstance(fields, str):
             return None if fields.startswith(_ERRORS) else _from_call(entry, call, block)
-        report = None if fields is None else _from_result(entry, call, fields)
+        report = None if fields is None else _from_result(report_context(entry), call, fields)
         return report or (_from_call(entry, call, block) if fields is None else None)
 
 
@@ -160,9 +160,11 @@ def _rich_fields(rich: Raw | UnsetType) -> _Fields | str | None:
     return value if isinstance(value, str) else None
 
 
-def _changed_files(entry: Entry, rich: Raw | UnsetType) -> list[FileChange | FileReading | FileNote] | None:
+def told_changes(
+    rich: Raw | UnsetType | None, context: ReportContext
+) -> list[FileChange | FileReading | FileNote] | None:
     """What a mirrored line of another agent says it changed, however many files; None where it says nothing."""
-    if isinstance(rich, UnsetType) or not bytes(rich).startswith(_CHANGED):
+    if rich is None or isinstance(rich, UnsetType) or not bytes(rich).startswith(_CHANGED):
         return None
     value = loose_value(bytes(rich))
     listed = value.get("changedFiles") if isinstance(value, dict) else None
@@ -172,12 +174,8 @@ def _changed_files(entry: Entry, rich: Raw | UnsetType) -> list[FileChange | Fil
             continue
         if fields.get("type") == "delete":
             path = fields.get("filePath")
-            found += (
-                [FileNote(path=path, context=report_context(entry), deleted=True)]
-                if isinstance(path, str)
-                else []
-            )
-        elif (report := _from_result(entry, None, fields)) is not None:
+            found += [FileNote(path=path, context=context, deleted=True)] if isinstance(path, str) else []
+        elif (report := _from_result(context, None, fields)) is not None:
             found.append(report)
     return found
 
@@ -186,13 +184,13 @@ def _changed_files(entry: Entry, rich: Raw | UnsetType) -> list[FileChange | Fil
 
 
 def _from_result(
-    entry: Entry, call: _FileToolCall | None, fields: _Fields
+    context: ReportContext, call: _FileToolCall | None, fields: _Fields
 ) -> FileChange | FileReading | None:
     file = fields.get("file")
     if isinstance(file, dict):
-        return _sight(entry, call, file, is_text=fields.get("type") == "text")
+        return _sight(context, call, file, is_text=fields.get("type") == "text")
     if isinstance(fields.get("notebook_path"), str):
-        return _notebook(entry, fields)
+        return _notebook(context, fields)
     path = fields.get("filePath")
     if not isinstance(path, str):
         return None
@@ -203,7 +201,7 @@ def _from_result(
         return None
     return FileChange(
         path=path,
-        context=report_context(entry),
+        context=context,
         is_edit=bool(replacements),
         content=content if isinstance(content, str) and not replacements else None,
         original=original if isinstance(original, str) else None,
@@ -214,13 +212,13 @@ def _from_result(
     )
 
 
-def _notebook(entry: Entry, fields: _Fields) -> FileChange | None:
+def _notebook(context: ReportContext, fields: _Fields) -> FileChange | None:
     if fields.get("error"):
         return None
     original, updated = fields.get("original_file"), fields.get("updated_file")
     return FileChange(
         path=str(fields["notebook_path"]),
-        context=report_context(entry),
+        context=context,
         is_edit=True,
         is_notebook=True,
         content=updated if isinstance(updated, str) else None,
@@ -228,12 +226,14 @@ def _notebook(entry: Entry, fields: _Fields) -> FileChange | None:
     )
 
 
-def _sight(entry: Entry, call: _FileToolCall | None, file: _Fields, *, is_text: bool) -> FileReading | None:
+def _sight(
+    context: ReportContext, call: _FileToolCall | None, file: _Fields, *, is_text: bool
+) -> FileReading | None:
     path = file.get("filePath") or (_arguments(call).get("file_path") if call else None)
     content = _whole_text(file) if is_text else _whole_bytes(file)
     if not isinstance(path, str) or content is None:
         return None
-    return FileReading(path=path, context=report_context(entry), content=content)
+    return FileReading(path=path, context=context, content=content)
 
 
 def _whole_text(file: _Fields) -> str | None:

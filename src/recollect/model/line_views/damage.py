@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
+import re
+
+from recollect.model.damage import DEFAULT_LIMITS, RECORD_DAMAGE, UNREADABLE, Damage, Line
 from recollect.model.json.text import deeper_than
 from recollect.model.line_views.links import line_links
+
+# A line of a mirror for a line of another client's file that is no record (storage/foreign/lines.py writes the type first).
+_UNREADABLE_RECORD = re.compile(rb'\{"type":"[a-z]+' + UNREADABLE.encode() + b'"')
+
+
+def damage_code(line: Line | Damage) -> str | None:
+    """Why a line counts as damaged, for overview, list and page; `check` says more about each."""
+    return code_of(line if isinstance(line, Damage) else damage_of(line), line.data)
+
+
+def code_of(damage: Damage | None, data: bytes) -> str | None:
+    """The code that a line is counted by, from what ``damage_of`` says of it."""
+    if damage is not None:
+        return damage.code.value
+    return RECORD_DAMAGE if _UNREADABLE_RECORD.match(data) else None
 
 
 def damage_of(line: Line) -> Damage | None:

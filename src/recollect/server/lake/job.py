@@ -29,6 +29,7 @@ from recollect.services.foreign.unrecorded import agent_of_log
 from recollect.services.lake.log_rows import LakeTask, LogRows, lake_job
 from recollect.services.lake.rows import RowsBuilder, call_rows, message_rows
 from recollect.services.lake.schema import MESSAGES, RESPONSES, SESSIONS, TOOL_CALLS, pyarrow
+from recollect.system.paths import CLAUDE
 
 # Appends of different servers may become visible in another order than their times say.
 _OVERLAP_MS = 60_000
@@ -262,7 +263,7 @@ class LakeJob:
                     agents,
                     sum(count for count, _, _ in found),
                     *sums,
-                    sum(cost for _, cost, _ in found if cost is not None),
+                    _known_cost([cost for _, cost, _ in found], client),
                     None,
                     sum(count for count, cost, _ in found if cost is None),
                     name,
@@ -278,6 +279,13 @@ class LakeJob:
 
         redactor = Redactor(self._data or Path())
         return lambda title: None if title is None else redactor.text(title)
+
+
+def _known_cost(costs: list[int | None], client: str | None) -> int | None:
+    """The sum of what is priced; None where nothing is, or where a client of another agent wrote down no usage."""
+    known = [cost for cost in costs if cost is not None]
+    is_unknown = not known if costs else client not in (None, CLAUDE)
+    return None if is_unknown else sum(known)
 
 
 def _batches(found: list[LakeSession]) -> Iterable[list[LakeSession]]:

@@ -29,7 +29,7 @@ from recollect.storage.home import ClaudeHome
 from recollect.storage.home_locks import lock_path
 from recollect.storage.prompt_history import SessionPrompts, by_session
 from recollect.storage.trash import TrashBatch
-from recollect.system.locations import agent_of
+from recollect.system.locations import agent_of, client_home
 from recollect.system.lock import FileLock
 from recollect.system.paths import CLAUDE
 from recollect.system.peek import open_regular
@@ -183,7 +183,21 @@ def restore_places(
             found.left.append((one, agent))
     if found.left and not found.places:
         raise _refusal(found.left)
+    _refuse_twice(found.places)
     return found
+
+
+def _refuse_twice(places: Sequence[tuple[Manifest, Path]]) -> None:
+    """One file cannot be two: sessions of one id that came from two homes go to one directory only one by one."""
+    taken: dict[Path, Manifest] = {}
+    for one, place in places:
+        other = taken.setdefault(place / one.log.path, one)
+        if other is not one:
+            raise UsageError(
+                f"restore {one.session}: {client_home(other.home)} and {client_home(one.home)} both had one,"
+                f" and {place} takes one of them",
+                hint="name the home of the one you mean with --home DIR",
+            )
 
 
 def restored_instead(session: str = "S") -> str:
@@ -233,7 +247,7 @@ def restore_home(manifest: Manifest, homes: Sequence[Path], *, are_named: bool) 
 
 def restore(archive: Archive, manifest: Manifest, home: Path) -> AppliedChange:
     """Restore a session into a home, or below another directory with the same layout. It can be undone."""
-    refuse_agent_home(home)
+    refuse_agent_home(home, "--to DIR")
     agent = agent_of_archived(archive, manifest)
     if agent != CLAUDE and is_claude_home(home):
         raise _refusal([(manifest, agent)])

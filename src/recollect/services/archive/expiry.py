@@ -110,19 +110,19 @@ def expiring(
         for log in home.sessions() if listed is None else listed[home.root]:
             expires = dt.datetime.fromtimestamp(log.mtime_ns / 1e9, dt.UTC) + keep
             if expires <= now + dt.timedelta(days=days):
-                found.append((expires, log))
-    kept = _archived([log for _, log in found], data)
+                found.append((expires, home.root, log))
+    kept = _archived([(home, log) for _, home, log in found], data)
     return sorted(
         (
             ExpiringSession(str(log.id) if log.id else log.path.stem, log.path, expires, log.path in kept)
-            for expires, log in found
+            for expires, _, log in found
         ),
         key=lambda one: one.expires_at,
     )
 
 
-def _archived(logs: Sequence[SessionFile], data: Path) -> set[Path]:
-    """The logs whose current state is archived."""
+def _archived(logs: Sequence[tuple[Path, SessionFile]], data: Path) -> set[Path]:
+    """The logs, each with its home, whose current state is archived."""
     if not (data / "archive").is_dir():
         return set()
     from recollect.storage.archive.archive import Archive
@@ -130,6 +130,6 @@ def _archived(logs: Sequence[SessionFile], data: Path) -> set[Path]:
     archive = Archive(data / "archive")
     return {
         log.path
-        for log in logs
-        if log.id is not None and is_archived(archive.known(log.path.parent.name, str(log.id)), log)
+        for home, log in logs
+        if log.id is not None and is_archived(archive.known(log.path.parent.name, str(log.id), home), log)
     }

@@ -241,12 +241,17 @@ def candidates(stage: ImportStage, home: Path | None) -> list[ImportCandidate]:
     """What an import into a home, or into the archive, would do with each session."""
     if home is None:
         return [_candidate(stage.archive, one, stage.archive.root / "none") for one in stage.manifests]
-    return [
-        _foreign(one, stage.agents[one.log.path])
-        if one.log.path in stage.agents
-        else _candidate(stage.archive, one, home)
-        for one in stage.manifests
-    ]
+    found: list[ImportCandidate] = []
+    for one in stage.manifests:
+        if one.log.path in stage.agents:
+            found.append(_foreign(one, stage.agents[one.log.path]))
+            continue
+        candidate = _candidate(stage.archive, one, home)
+        if candidate.state == "new" and any(one.session == other.session for other in found):
+            reason = f"another one of its id comes with it; this one is of {one.home}"
+            candidate = structs.replace(candidate, state="differs", reason=reason, files=())
+        found.append(candidate)
+    return found
 
 
 def _foreign(manifest: Manifest, agent: str) -> ImportCandidate:
@@ -288,11 +293,10 @@ def _safe(session: str) -> str:
 
 def import_into_home(stage: ImportStage, home: Path, chosen: Sequence[ImportCandidate]) -> list[str]:
     """Put the new sessions into a home; gives the ids of the changes."""
-    new = {one.session for one in chosen if one.state == "new"}
     return [
         archive_service.restore(stage.archive, one, home).id
-        for one in stage.manifests
-        if one.session in new and one.log.path not in stage.agents
+        for one, candidate in zip(stage.manifests, chosen, strict=True)
+        if candidate.state == "new"
     ]
 
 

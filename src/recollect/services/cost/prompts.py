@@ -16,7 +16,7 @@ from recollect.index.prompt_queries import TypedPromptRow, typed_prompts
 from recollect.index.schema import id_text
 from recollect.model.codec import decode
 from recollect.model.damage import Damage, Line
-from recollect.model.prompts import typed_texts
+from recollect.model.prompts import typed_text, typed_texts
 from recollect.storage.logs.reader import OpenLog
 
 
@@ -55,4 +55,6 @@ def _text(row: TypedPromptRow) -> str:
         data = log.read_all(row.length, row.offset).removesuffix(b"\n")
     item = decode(Line(data, row.offset))
     entry = item.readable if isinstance(item, Damage) else item
-    return "" if entry is None else " ".join(next(iter(typed_texts(entry)), "").split())
+    if entry is None:
+        return ""
+    return " ".join((typed_text(entry) or next(iter(typed_texts(entry)), "")).split())

@@ -39,7 +39,6 @@ from recollect.model.moments import milliseconds_of, moment_of
 from recollect.services.cost.source import IndexUsageSource, UsageQuery, UsageSource, quarter_of
 from recollect.services.indexing.access import OpenIndex
 from recollect.system.locations import agent_of
-from recollect.system.paths import CLAUDE
 from recollect.system.progress import ProgressCallback
 from recollect.system.unwatched import unwatched
 
@@ -99,12 +98,6 @@ def costs(
     moment = _milliseconds(now or dt.datetime.now(dt.UTC)) or 0
     report = one.made(offset, prices, mode, moment, explain=explain, performance=performance)
     return _titled(report, opened, source)
-
-
-def is_unknown(row: CostRow) -> bool:
-    """Whether no response of a row has a price, or a record where records count: its cost is unknown, not 0."""
-    missing = row.unpriced_responses + row.unrecorded_responses
-    return not row.pico_usd and 0 < row.responses <= missing
 
 
 def usage_source(
@@ -384,9 +377,9 @@ class CostReportBuilder:
         unused = [log for log in self._source.unused_logs() if chosen is None or log.number in chosen]
         if not unused:
             return 0
-        from recollect.services.foreign.unrecorded import agent_of_log
+        from recollect.services.foreign.unrecorded import unrecorded
 
-        unknown = len({log.session for log in unused if agent_of_log(log.home, log.path) != CLAUDE})
+        unknown = sum(log.may_be_within(self._since, self._until) for log in unrecorded(unused))
         if unknown:
             what = "1 session" if unknown == 1 else f"{unknown:,} sessions"
             self._notes.append(f"no usage recorded in {what} of other agents: cost unknown")

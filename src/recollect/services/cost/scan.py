@@ -29,6 +29,7 @@ from recollect.model.cost.copies import ResponseCopy, counted
 from recollect.model.cost.prices import UNCERTAIN
 from recollect.model.cost.reconcile import LoggedCopy, RecordedCost, TokenCounts
 from recollect.model.cost.report import UsageGroup
+from recollect.model.moments import milliseconds_of
 from recollect.services.cost.scan_worker import LogUsage, UsageTask, usage_job
 from recollect.services.cost.source import UsageQuery, quarter_of
 from recollect.services.cost.usage_tuples import UsageTuple
@@ -98,6 +99,15 @@ def titles_in(logs: Iterable[UsageLogRow], wanted: Collection[str]) -> dict[str,
                 if title := glance(Path(log.path)).title:
                     found.setdefault(log.session, title)
     return found
+
+
+def _times_of(log: str) -> tuple[int | None, int | None]:
+    from recollect.storage.logs.summary import glance
+
+    with contextlib.suppress(RecollectError):
+        seen = glance(Path(log), deep=False, with_metadata=False)
+        return milliseconds_of(seen.first_at), milliseconds_of(seen.last_at)
+    return None, None
 
 
 def _log_row(number: int, home: Path, log: FoundLog, answer: LogUsage) -> UsageLogRow:
@@ -180,7 +190,7 @@ class LogUsageSource:
         logs = {number for number, answer in enumerate(self._answers) if answer.rows}
         used = {self._logs[number].session for number in logs}
         return [
-            UnusedLog(log.number, log.home, log.path, log.session)
+            UnusedLog(log.number, log.home, log.path, log.session, *_times_of(log.path))
             for log in self._logs
             if log.session is not None and log.session not in used
         ]

@@ -62,14 +62,14 @@ class SessionListDocument(Struct, frozen=True, kw_only=True, rename={"from_": "f
     """A part of the list; the first part has the facets. ``index`` is the state of the index.
 
     ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter.
-    ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum; on a team's page those
-    without a counted response.
+    ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum, which is null where these
+    are all; on a team's page those without a counted response.
     """
 
     sessions: list[SessionRowDocument]
     from_: int
     total: int
-    total_cost_usd: str
+    total_cost_usd: str | None
     unrecorded: int
     unlisted_cost_usd: str | None
     unpriced: list[str]
@@ -101,7 +101,7 @@ class ProjectsDocument(Struct, frozen=True):
 class ListedSessionDocument(Struct, frozen=True, kw_only=True):
     """One session of ``list --json``. ``agent``: whose session it is. ``archived``: only the archive has it. Counts are null if a log cannot
     be read, ``responses`` and ``cost_usd`` if unknown. ``repo`` comes with ``--by repo``, ``unpriced`` and ``known_cost_usd`` if a model has no price,
-    ``continued_in`` if another session took over.
+    ``continued_in`` if another session took over, ``lost_beginning`` (the session that has it) if a fork of Codex lacks the history it goes on from.
     """
 
     id: str
@@ -122,6 +122,7 @@ class ListedSessionDocument(Struct, frozen=True, kw_only=True):
     live: bool
     archived: bool
     continued_in: str | UnsetType = UNSET
+    lost_beginning: str | UnsetType = UNSET
     known_cost_usd: str | UnsetType = UNSET
     unpriced: list[str] | UnsetType = UNSET
     repo: str | UnsetType = UNSET
@@ -165,6 +166,7 @@ def listed_session(one: ListedSession) -> ListedSessionDocument:
         live=one.is_live,
         archived=one.is_archived,
         continued_in=one.continued_in or UNSET,
+        lost_beginning=one.lost_beginning or UNSET,
         known_cost_usd=exact(used.pico_usd) if unpriced and used is not None else UNSET,
         unpriced=unpriced or UNSET,
     )

@@ -27,8 +27,10 @@ from recollect.model.blocks import (
 from recollect.model.conversation.agents import AGENT_TOOLS
 from recollect.model.conversation.tool_calls import DESCRIPTIVE_FIELDS, ToolCall, ToolCallStatus
 from recollect.model.entry import Entry, User
+from recollect.model.files.call_changes import call_changes, call_tally, is_edit
 from recollect.model.files.edit_tools import EDITING_TOOLS
-from recollect.model.files.line_tally import LineTally, line_tally
+from recollect.model.files.line_tally import LineTally
+from recollect.model.files.reports import FileChange
 from recollect.model.json.text import loose_value
 from recollect.model.markdown_html import pre_html, text_html
 from recollect.services.export.html_frame import words_of
@@ -49,28 +51,32 @@ _Values = Mapping[str, object]
 
 
 class ShownCall(Struct, frozen=True):
-    """A call with its input and the client's richer form of its result, each read once."""
+    """A call with its input, the client's richer form of its result, and the changes that it lists, each read once."""
 
     call: ToolCall
     answer: Entry | None
     values: object
     reported: object
+    changes: list[FileChange] = []
+
+    @property
+    def kind(self) -> str:
+        return " edit" if is_edit(self.call.name, self.changes) else ""
 
 
 def shown_call(call: ToolCall, answer: Entry | None = None) -> ShownCall:
     raw = answer.body.tool_use_result if answer is not None and isinstance(answer.body, User) else None
-    is_edit = call.name in EDITING_TOOLS and isinstance(raw, Raw)
-    return ShownCall(
-        call, answer, loose_value(call.input), loose_value(raw) if is_edit and isinstance(raw, Raw) else None
-    )
+    reported = loose_value(raw) if call.name in EDITING_TOOLS and isinstance(raw, Raw) else None
+    given = loose_value(call.input)
+    return ShownCall(call, answer, given, reported, call_changes(call.id, given, answer))
 
 
 def opening(shown: ShownCall) -> str:
     """The collapsible part up to its content: tool, subject, outcome."""
     call = shown.call
     ended = []
-    if call.name in EDITING_TOOLS and call.status is ToolCallStatus.OK:
-        changed = line_tally(call.name, shown.values, shown.reported) or LineTally()
+    if shown.kind and call.status is ToolCallStatus.OK:
+        changed = call_tally(call.name, shown.values, shown.reported, shown.changes) or LineTally()
         ended.append(f"<span>{tally(changed.added, changed.removed)}</span>")
     if call.status is not ToolCallStatus.OK:
         ended.append(f'<span class="chip{" bad" if call.status in _BAD else ""}">{_ENDS[call.status]}</span>')
@@ -78,9 +84,8 @@ def opening(shown: ShownCall) -> str:
         ended.append(f"<span>{duration(call.elapsed_ms)}</span>")
     about = gist(shown.values, call.name)
     subject = f" <code>{text_html(about)}</code>" if about else ""
-    kind = " edit" if call.name in EDITING_TOOLS else ""
     return (
-        f'<details class="call {call.status}{kind}"><summary><b>{text_html(_tool_name(call.name))}</b>{subject}'
+        f'<details class="call {call.status}{shown.kind}"><summary><b>{text_html(_tool_name(call.name))}</b>{subject}'
         f"{''.join(f' {one}' for one in ended)}</summary>"
     )
 
@@ -91,7 +96,7 @@ def group_opening(calls: Sequence[ShownCall]) -> str:
     failed = sum(one.call.status in _BAD for one in calls)
     about = words_of(", ".join(gist(one.values, name) for one in calls), _GIST)
     chip = f' <span class="chip bad">{failed} failed</span>' if failed else ""
-    kind = " edit" if name in EDITING_TOOLS else ""
+    kind = max(one.kind for one in calls)
     # What failed is in sight without unfolding first.
     return (
         f'<details class="call group{kind}"{" open" if failed else ""}><summary><b>{text_html(_tool_name(name))} '
@@ -101,7 +106,7 @@ def group_opening(calls: Sequence[ShownCall]) -> str:
 
 def asked(shown: ShownCall) -> Iterator[str]:
     """The input, or what it changes."""
-    diff = list(_diff(shown)) if isinstance(shown.values, dict) else []
+    diff = [*_listed_diff(shown.changes)] or [*_diff(shown)]
     yield f'<pre class="diff">\n{"".join(diff)}</pre>\n' if diff else block_text(_asked(shown.values))
 
 
@@ -249,7 +254,24 @@ def _diff(shown: ShownCall) -> Iterator[str]:
     if not lines:
         return
     path = values.get("file_path") or values.get("notebook_path")
-    yield _line("at", str(path)) if isinstance(path, str) else ""
+    yield from _file_diff(path, lines)
+
+
+def _listed_diff(changes: Iterable[FileChange]) -> Iterator[str]:
+    """The changes that a result lists, each below its path."""
+    for one in changes:
+        lines = [
+            line for hunk in one.hunks for line in (f"@@ -{hunk.old_start} +{hunk.new_start} @@", *hunk.lines)
+        ]
+        if not lines and one.content is not None:
+            lines = [*_replaced((one.original or "").splitlines(), one.content.splitlines())]
+        pairs = () if lines else one.replacements
+        lines += [line for each in pairs for line in _replaced(each.old.splitlines(), each.new.splitlines())]
+        yield from _file_diff(one.path, lines)
+
+
+def _file_diff(path: object, lines: Sequence[str]) -> Iterator[str]:
+    yield _line("at", path) if isinstance(path, str) else ""
     for line in lines[:_MOST_LINES]:
         yield _line({"+": "add", "-": "cut", "@": "at"}.get(line[:1], ""), line)
     if len(lines) > _MOST_LINES:

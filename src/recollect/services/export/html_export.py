@@ -202,7 +202,7 @@ def _project_session(
     used = one.used
     spent = source.cost.spending  # what only the archive has is not summed up without an index
     if used is not None:
-        spent = Spending(used.tokens, used.pico_usd, frozenset(used.unpriced))
+        spent = Spending(used.tokens, used.pico_usd, frozenset(used.unpriced), one.is_unrecorded)
     return ProjectRow(one, _title(source), spent)
 
 

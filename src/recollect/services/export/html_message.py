@@ -155,7 +155,7 @@ class MessageWriter:
         if len(calls) < _GROUP:
             return ""
         ends = self._ends_of(said)
-        shown = [html_call.shown_call(ends[block.id][0]) for block in calls]
+        shown = [html_call.shown_call(*ends[block.id]) for block in calls]
         if any(self._agents.sent_by(one.call) is not None for one in shown):
             return ""
         return html_call.group_opening(shown)

@@ -124,8 +124,8 @@ class _Charts:
 
     def _days(self) -> str:
         days = _filled(self._figures.days)
-        highest = max((Decimal(day.cost_usd) for day in days), default=Decimal(0)) or Decimal(1)
-        bars = "".join(self._bar(place, day, highest) for place, day in enumerate(days))
+        highest = max((Decimal(day.cost_usd or 0) for day in days), default=Decimal(0))
+        bars = "".join(self._bar(place, day, highest or Decimal(1)) for place, day in enumerate(days))
         label = f"Cost by day, {days[0].day} to {days[-1].day}" if days else "Cost by day"
         rows = (
             [text_html(day.day), f"{day.responses:,}", _amount(day.cost_usd, day.unpriced_responses)]
@@ -133,7 +133,7 @@ class _Charts:
         )
         table = _table(["Day", "Responses", "Cost"], rows)
         ends = (
-            f"<span>{days[0].day}</span><span>highest {_dollars(highest)}</span><span>{days[-1].day}</span>"
+            f"<span>{days[0].day}</span><span>{f'highest {_dollars(highest)}' * bool(highest)}</span><span>{days[-1].day}</span>"
             if days
             else ""
         )
@@ -149,7 +149,7 @@ class _Charts:
         width = 10
         below, parts = Decimal(0), []
         for model in self._models:
-            amount = Decimal(day.models.get(model, "0"))
+            amount = Decimal(day.models.get(model) or 0)
             if amount > 0:
                 top, tall = _HIGH * (1 - (below + amount) / highest), _HIGH * amount / highest
                 parts.append(
@@ -157,7 +157,7 @@ class _Charts:
                 )
                 below += amount
         return (
-            f"<g><title>{text_html(day.day)}: {_dollars(Decimal(day.cost_usd))}</title>{''.join(parts)}</g>"
+            f"<g><title>{text_html(day.day)}: {_dollars(Decimal(day.cost_usd or 0))}</title>{''.join(parts)}</g>"
             if parts
             else ""
         )
@@ -225,11 +225,11 @@ def _cells(tag: str, cells: Sequence[str]) -> str:
     return f"<{tag}>{cells[0]}</{tag}>{''.join(numbers)}"
 
 
-def _amount(exact: str, unpriced: int = 0) -> str:
-    """Dollars for people, and exactly for programs; what has no price is not in them."""
-    shown = _dollars(Decimal(exact))
-    if unpriced:
-        shown = f"{shown} + unpriced" if Decimal(exact) else "unpriced"
+def _amount(exact: str | None, unpriced: int = 0) -> str:
+    """Dollars for people, and exactly for programs; what has no price, or no record, is not in them."""
+    if exact is None:
+        return "unpriced" if unpriced else "unknown"
+    shown = f"{_dollars(Decimal(exact))}{' + unpriced' if unpriced else ''}"
     return f'<data value="{attribute(exact)}">{shown}</data>'
 
 

@@ -177,9 +177,10 @@ class ExportAgents:
 
     def sent_by(self, call: ToolCall) -> str | None:
         """The agent that a call started, if known."""
-        if call.name not in AGENT_TOOLS and call.agent_id is None:
+        known = self._by_call.get(call.id) or call.agent_id
+        if known is None and call.name not in AGENT_TOOLS:
             return None
-        named = self._by_call.get(call.id) or call.agent_id or agent_in_text(call.text)
+        named = known or agent_in_text(call.text)
         if named in self.numbers:
             return named
         prompt = loose_object(call.input).get("prompt")

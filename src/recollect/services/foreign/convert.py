@@ -30,7 +30,7 @@ from recollect.services.export import export
 from recollect.services.home_guard import refuse_client_home
 from recollect.services.session import Session
 from recollect.storage.foreign.lines import TOLD_BY, encode, titled
-from recollect.storage.foreign.mirror import facts_of_mirror
+from recollect.storage.foreign.mirroring.state import facts_of_mirror
 from recollect.system import fsops
 from recollect.system.paths import CLAUDE
 

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from recollect.errors import StorageError
+from recollect.errors import StorageError, UsageError
+from recollect.services.foreign.unrecorded import agent_named_in, is_claude_home
 from recollect.system import paths
 from recollect.system.locations import MIRRORS, HomeRoot, claude_homes, data_dir, home_at, mirrored_agent
 
 if TYPE_CHECKING:
-    from recollect.storage.foreign.mirror import AgentMirror, MirrorProblem
+    from recollect.storage.foreign.mirror import AgentMirror
+    from recollect.storage.foreign.mirroring.state import MirrorProblem
 
 # A command asks several times which homes there are; within this time the answer is the same.
 _AGAIN_SECONDS = 0.5
@@ -53,7 +55,8 @@ def refresh_mirror(root: Path) -> None:
     agent = mirrored_agent(root)
     if agent is None or time.monotonic() - _looked_at.get(str(root), -_AGAIN_SECONDS) < _AGAIN_SECONDS:
         return
-    from recollect.storage.foreign.mirror import AgentMirror, facts_of_mirror
+    from recollect.storage.foreign.mirror import AgentMirror
+    from recollect.storage.foreign.mirroring.state import facts_of_mirror
 
     facts = facts_of_mirror(root)
     if facts is not None and os.path.isdir(facts.source):  # noqa: PTH112 - never raises
@@ -66,9 +69,21 @@ def mirror_problems(root: Path) -> list[MirrorProblem]:
     """What a mirror lacks of the home it mirrors, and why; none where the directory is no mirror."""
     if mirrored_agent(root) is None:
         return []
-    from recollect.storage.foreign.mirror import problems_of_mirror
+    from recollect.storage.foreign.mirroring.state import problems_of_mirror
 
     return problems_of_mirror(root)
+
+
+def lost_beginnings(root: Path) -> dict[str, str]:
+    """Sessions of a mirror that lack their beginning, by their logs, and which session has it: for lists, without reading a log.
+
+    ``services/foreign/lost_beginnings.py`` tells the same from a log itself, wherever it lies.
+    """
+    if mirrored_agent(root) is None:
+        return {}
+    from recollect.storage.foreign.mirroring.state import lost_in_mirror
+
+    return {str(root / log): session for log, session in lost_in_mirror(root).items()}
 
 
 def unread_files(roots: Sequence[HomeRoot]) -> list[str]:
@@ -98,7 +113,7 @@ def _step(variable: str | None) -> str:
 
 def _variable_of(root: Path, path: str) -> str | None:
     """The variable that names a file which a mirror mirrors; None for a file that is simply in the home."""
-    from recollect.storage.foreign.mirror import facts_of_mirror
+    from recollect.storage.foreign.mirroring.state import facts_of_mirror
 
     agent, facts = mirrored_agent(root), facts_of_mirror(root)
     if agent is None or facts is None or paths.named_store(agent, facts.source, os.environ) != path:
@@ -117,9 +132,41 @@ def deletion_warnings(roots: Sequence[HomeRoot]) -> list[str]:
     return [warning for warning in told if warning is not None]
 
 
-def of_agents(roots: Sequence[HomeRoot], agents: Sequence[str]) -> list[HomeRoot]:
-    """Those that belong to one of these agents; all where none is named."""
-    return [root for root in roots if not agents or root.agent in agents]
+def of_agents(roots: Sequence[HomeRoot], agents: Sequence[str], data: Path) -> list[HomeRoot]:
+    """Those that hold sessions of these agents.
+
+    Refused where a home has others beside them: an answer would hold sessions that were not asked for, or lack some.
+    """
+    chosen = []
+    for root in roots:
+        held = _agents_in(root, data)
+        if held <= set(agents):
+            chosen.append(root)
+        elif held & set(agents):
+            named = " and ".join(sorted(held))
+            raise UsageError(
+                f"home {root.path}: holds sessions of {named}, and --agent chooses whole homes",
+                hint="leave --agent out: `recollect list --json` has the agent of each session,"
+                " and `recollect cost --by client` what they cost",
+            )
+    return chosen
+
+
+def _agents_in(root: HomeRoot, data: Path) -> set[str]:
+    """Whose sessions a home holds, with what only the archive has of it.
+
+    A mirror has those of its agent, and Claude's own home only Claude's. Any other directory may have several: what was
+    pulled, restored or copied says itself whose it is.
+    """
+    if root.agent != paths.CLAUDE or not root.exists or is_claude_home(root.path):
+        return {root.agent}
+    from recollect.storage.archive.archive import Archive
+    from recollect.storage.home_walk import scan_logs
+
+    logs = [log.path for log in scan_logs(root.path, []) if log.role == "session"]
+    archive = Archive(data / "archive")
+    kept = [str(archive.log_path(one)) for one, _ in archive.only_here([root.path], logs)]
+    return {agent_named_in(log) for log in (*logs, *kept)} or {paths.CLAUDE}
 
 
 def _agent_home(agent: str, home: Path, origin: str, data: Path) -> HomeRoot | None:
@@ -139,6 +186,8 @@ def _left_of(agent: str, home: Path, origin: str, data: Path) -> HomeRoot | None
     mirror = AgentMirror(agent, home, data)
     if mirrored_agent(mirror.root) is None:
         return None
+    if mirror.problems:
+        _refresh(mirror)  # what could not be read is gone too
     return structs.replace(home_at(mirror.root), origin=f"{origin}, deleted", agent=agent, source=home)
 
 

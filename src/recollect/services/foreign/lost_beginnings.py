@@ -1,7 +1,7 @@
 """Forks of Codex without a copy of their history: what is missing where the session they go on from is gone.
 
-A mirror copies that history into the fork's log when it first reads it. Where it was gone by then, the log begins in the
-middle. The client itself never has a copy: it refuses the fork as long as the other session's file is gone.
+A mirror copies that history into the fork's log, in the first pass that has both; the archive's copy of the other session is as good.
+Until then the log begins in the middle. The client itself never has a copy: it refuses the fork as long as the other session's file is gone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from recollect.model.damage import Line
 from recollect.model.entry import Entry
 from recollect.services.session import Session
 from recollect.storage.foreign.codex_shapes import rollout_of
-from recollect.storage.foreign.mirror import alias_log, dialect_of, facts_of_mirror
+from recollect.storage.foreign.mirror import dialect_of
+from recollect.storage.foreign.mirroring.sources import ZST
+from recollect.storage.foreign.mirroring.state import alias_log, facts_of_mirror
 from recollect.storage.logs.reader import read_lines
 
 _CODEX = "codex"
@@ -52,10 +54,13 @@ def refused_fork(session: Session) -> str | None:
     if gone is None:
         return None
     log = _log_of(session, gone)
+    name = (
+        gone if log is None or log.suffix == ZST else log.stem
+    )  # in the archive a log has no name of its own
     back = (
         "put it back from a backup"
         if log is None
-        else f"write it with: recollect export {log.stem} --format original --no-redact --output DIR,"
+        else f"write it with: recollect export {name} --format original --no-redact --output DIR,"
         f" and put it below {facts.source}"
     )
     return (

@@ -11,7 +11,9 @@ from recollect.model.conversation.chain import entries_of
 from recollect.model.damage import Line
 from recollect.model.json.text import loose_value
 from recollect.services.session import Session
-from recollect.storage.foreign.mirror import alias_log, dialect_of, originals
+from recollect.storage.foreign.mirror import dialect_of
+from recollect.storage.foreign.mirroring.sources import ZST, originals, sources_of
+from recollect.storage.foreign.mirroring.state import alias_log
 from recollect.storage.foreign.resumed import MirroredThread, Sources
 from recollect.storage.logs.reader import read_lines
 from recollect.system.paths import CLAUDE
@@ -20,12 +22,14 @@ from recollect.system.paths import CLAUDE
 def original_files(session: Session) -> dict[str, bytes]:
     """Every file of a session and its sub-agents, by its path below the agent's home, byte for byte.
 
-    A record of a database is a file of its own, named after its table and id.
+    A record of a database is a file of its own, named after its table and id. A file that the client compressed is as it was before.
     """
     _require_mirror(session)
-    logs = [session.path, *(agent.path for agent in session.agents())]
     found = {
-        name: b"".join(records) for log in logs for name, records in originals(_lines(log)).items() if records
+        name: b"".join(records)
+        for log in _logs(session)
+        for name, records in originals(_lines(log)).items()
+        if records
     }
     for name in found:
         parts = name.split("/")
@@ -35,6 +39,25 @@ def original_files(session: Session) -> dict[str, bytes]:
                 f"session {session.id}: {name!a} is no path of a file", hint="the log was tampered with"
             )
     return found
+
+
+# What clients keep beside a session's records, and the mirror does not.
+_LEFT_OUT = {
+    "opencode": "storage/session_diff/, tool-output/, snapshots and the records of projects",
+    "gemini": "plans, trackers and tasks of the session, checkpoints and pasted images",
+}
+
+
+def left_out(session: Session) -> str:
+    """What of a session in its client's home is not among the originals; "" where all of it is."""
+    return _LEFT_OUT.get(session.agent, "")
+
+
+def unpacked_files(session: Session) -> set[str]:
+    """Those of them that the client had compressed when they were mirrored, by their names now."""
+    return {
+        name.removesuffix(ZST) for log in _logs(session) for name in sources_of(log) if name.endswith(ZST)
+    }
 
 
 def resumed(session: Session) -> list[dict[str, Any]]:
@@ -56,6 +79,10 @@ def resumed(session: Session) -> list[dict[str, Any]]:
 def _copied_log(session: Session, name: str) -> Path | None:
     """The log of another session in a directory that is no mirror, where nothing says which log holds a rollout."""
     return next((log.path for log in session.home.sessions() if str(log.id) == name), None)
+
+
+def _logs(session: Session) -> list[Path]:
+    return [session.path, *(agent.path for agent in session.agents())]
 
 
 def _require_mirror(session: Session) -> None:

@@ -13,11 +13,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recollect.errors import UsageError
 from recollect.system.locations import agent_of
 from recollect.system.paths import AGENTS, CLAUDE, client_homes
 from recollect.system.peek import first_bytes, open_regular
+
+if TYPE_CHECKING:
+    from recollect.index.cost_queries import UnusedLog
 
 # How the log of a mirror begins, wherever it was brought to since (storage/foreign/lines.py).
 _START, _FOREIGN = 64, b'{"type":"foreign-'
@@ -36,6 +40,12 @@ def is_unrecorded(home: str, log: str, responses: int | None) -> bool:
     if responses != 0:
         return False
     return agent_of_log(home, log) != CLAUDE
+
+
+def unrecorded(unused: Iterable[UnusedLog]) -> list[UnusedLog]:
+    """The logs without usage whose cost is unknown and not 0: those of other agents, one of each session."""
+    found = (log for log in unused if agent_of_log(log.home, log.path) != CLAUDE)
+    return list({log.session: log for log in found}.values())
 
 
 def agent_of_log(home: str, log: str) -> str:

@@ -161,6 +161,7 @@ def _same_archive(
     """The directories of the archive, if it has for the homes what it had: it is as noted, and no log that came or went
     is of a session in it.
     """
+    from recollect.storage.archive.archive import is_kept
     from recollect.storage.home_walk import LOG, SeenDirectory
 
     base = os.path.join(archive, "sessions")  # noqa: PTH118 - no Path for thousands of names
@@ -171,7 +172,7 @@ def _same_archive(
     before = {path for path, _, inode, *_ in known if inode}
     for path in before.symmetric_difference(there):
         project, name = path.rsplit(os.sep, 2)[-2:]
-        if os.path.exists(os.path.join(base, project, name.removesuffix(LOG) + ".json")):  # noqa: PTH110, PTH118
+        if is_kept(base, project, name.removesuffix(LOG)):
             return None
     return own
 

@@ -177,9 +177,10 @@ class _FrameBuilder:
         # A line that the codec refuses is not an entry, even if its words can be found.
         as_entry = facts
         if facts is None or facts.decoded is None or not is_plainly_sound(line.data, _DEPTH):
-            damage = _damage_of(line)
+            damage, code = _damage_of(line)
+            if code is not None:
+                self._damage[code] = self._damage.get(code, 0) + 1
             if damage is not None:
-                self._damage[damage.code.value] = self._damage.get(damage.code.value, 0) + 1
                 as_entry = None if damage.readable is None else facts
         if self._listing is not None:
             self._listing.take(line, as_entry)
@@ -395,13 +396,13 @@ def _text_digest(texts: Columns) -> tuple[int, int]:
     return size, check - (1 << 31)
 
 
-def _damage_of(line: Line | Damage) -> Damage | None:
-    if isinstance(line, Damage):
-        return line
+def _damage_of(line: Line | Damage) -> tuple[Damage | None, str | None]:
+    """What is wrong with an odd line, and the code it is counted by."""
     # Imported only for such lines: most logs have none.
-    from recollect.model.line_views.damage import damage_of
+    from recollect.model.line_views.damage import code_of, damage_of
 
-    return damage_of(line)
+    damage = line if isinstance(line, Damage) else damage_of(line)
+    return damage, code_of(damage, line.data)
 
 
 def _pico(dollars: str) -> int:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from recollect.errors import UsageError
 from recollect.model.cost.prices import UNCERTAIN
+from recollect.services.home_guard import refuse_agent_home
 from recollect.services.homes import Home
 from recollect.services.indexing.access import OpenIndex, index_path
 from recollect.services.indexing.at_hand import index_at_hand
@@ -96,6 +97,7 @@ def export_lake(
 ) -> LakeReport:
     """Bring a lake up to date with the homes. ``with_text`` adds texts, without the secrets in them."""
     pyarrow("export --format parquet")
+    refuse_agent_home(directory, "--to DIR")
     files = LakeFiles(directory)
     before = files.manifest()
     roots = [one.root for one in home.homes]

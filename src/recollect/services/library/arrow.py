@@ -33,6 +33,7 @@ from recollect.services.lake.schema import (
     pyarrow,
 )
 from recollect.services.session import Session
+from recollect.system.paths import CLAUDE
 
 if TYPE_CHECKING:
     from recollect.model.cost.report import CostRow
@@ -143,6 +144,8 @@ def session_columns(
     def row(one: Session) -> tuple[object, ...]:
         seen, cost = glance(one), costs.get(one.id)
         tokens = (getattr(cost.tokens, name) if cost else 0 for name in TOKENS)
+        # Other agents' clients may write down no usage at all; a session of Claude without any cost nothing.
+        is_unknown = cost.is_unknown if cost else one.agent != CLAUDE
         return (
             one.id,
             seen.title or "",
@@ -154,8 +157,8 @@ def session_columns(
             agents(one),
             cost.responses if cost else 0,
             *tokens,
-            cost.pico_usd if cost else 0,
-            cost.usd if cost else 0,
+            None if is_unknown else cost.pico_usd if cost else 0,
+            None if is_unknown else cost.usd if cost else 0,
             cost.unpriced_responses if cost else 0,
             str(one.path),
             one.agent,

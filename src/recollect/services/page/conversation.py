@@ -174,6 +174,18 @@ class ViewMessages:
         return [found.start() for found in _STARTS.finditer(self.kinds)]
 
     @functools.cached_property
+    def turn_times(self) -> list[tuple[int, int]]:
+        """When each turn of the log began, in milliseconds, and the message of this view that starts it; -1 for one of another branch."""
+        others = (
+            one
+            for one in self.graph.nodes.values()
+            if one.uuid not in self.places and self._kind(one) in "pb"
+        )
+        found = [(one, -1) for one in others] + [(self.groups[index][0], index) for index in self.turns]
+        # Where a message was written again, both have its time: the one of this view counts.
+        return sorted((at, index) for node, index in found if (at := node.at_ms) is not None)
+
+    @functools.cached_property
     def boundaries(self) -> dict[str, int]:
         """The number of each compaction, as ``before`` counts them."""
         cuts = (node.uuid for node in self.graph.nodes.values() if node.is_boundary)

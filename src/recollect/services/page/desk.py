@@ -120,8 +120,7 @@ class PageBackend:
                     return now
         archive = archive_at(self.data)
         for project, session_id in archive.names() if archive.root.is_dir() else ():
-            manifest = archive.known(project, session_id) if session_id == name else None
-            if manifest is not None:
+            for manifest in archive.of(project, session_id) if session_id == name else ():
                 return ArchivedSession(archive, manifest)
         raise NotFound(f"session {name!r}: not found", hint="choose one from the list")
 

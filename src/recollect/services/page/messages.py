@@ -20,7 +20,8 @@ from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, to
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.prices import PriceList
 from recollect.model.entry import Assistant, Entry, User
-from recollect.model.files.line_tally import LineTally, line_tally
+from recollect.model.files.call_changes import call_changes, call_tally
+from recollect.model.files.line_tally import LineTally
 from recollect.model.json.text import loose_value
 from recollect.model.line_views.facts import usage_facts
 from recollect.model.moments import parsed_time
@@ -192,7 +193,8 @@ def _tally(call: ToolCall, answer: Entry | None) -> LineTally | None:
         return None
     rich = answer.body.tool_use_result
     reported = None if isinstance(rich, UnsetType) else loose_value(rich)
-    return line_tally(call.name, loose_value(call.input), reported)
+    given = loose_value(call.input)
+    return call_tally(call.name, given, reported, call_changes(call.id, given, answer))
 
 
 def signature(talk: ViewMessages) -> str:

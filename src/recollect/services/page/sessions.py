@@ -225,7 +225,7 @@ class SessionList:
             sessions=[self._document(row) for row in shown],
             from_=start,
             total=len(rows),
-            total_cost_usd=exact(listed),
+            total_cost_usd=None if rows and all(row.is_unrecorded for row in rows) else exact(listed),
             unrecorded=sum(row.is_unrecorded for row in rows),
             unlisted_cost_usd=exact(self._spent() - listed) if _is_all(query) else None,
             unpriced=unpriced,
@@ -320,7 +320,8 @@ class SessionList:
         if session.session_id is None or not archive.root.is_dir():
             return False
         try:
-            return is_archived(archive.known(session.path.parent.name, session.id), session.file)
+            kept = archive.known(session.path.parent.name, session.id, session.home.root)
+            return is_archived(kept, session.file)
         except RecollectError:
             return False
 

@@ -1,16 +1,18 @@
-"""The turns of a conversation: what each cost, and the work between prompt and answer. Reads the log once."""
+"""The turns of a conversation: what each cost, and the work between prompt and answer."""
 
 from __future__ import annotations
 
 import bisect
 import datetime as dt
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec import Raw, Struct
 
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Line
+from recollect.model.files.call_changes import changes_tally, line_changes
 from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.model.files.line_tally import LineTally, line_tally
 from recollect.model.json.text import loose_value
@@ -19,10 +21,12 @@ from recollect.model.line_views.tool_calls import CallBlock, call_line
 from recollect.model.moments import parsed_time
 from recollect.services.documents import conversation as documents
 from recollect.services.documents.cost import spending
+from recollect.services.page.calls_apart import calls_apart
 from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
 from recollect.services.page.log import PageSession
 from recollect.storage.config.our_config import price_list
 from recollect.storage.logs.reader import OpenLog
+from recollect.system.paths import CLAUDE
 
 
 class _TurnWork(Struct):
@@ -41,6 +45,9 @@ class _TurnWork(Struct):
         if seen is not None:
             self.calls += len(seen.calls)
             self.edits |= {one.id: one for one in seen.calls if one.name in EDITING_TOOLS}
+            listed = line_changes(seen.tool_use_result) or []
+            self.edited += len(listed)
+            self.tally += changes_tally(listed)
             for block in seen.results:
                 self._answered(block, seen.tool_use_result)
 
@@ -69,22 +76,38 @@ def turns_document(
         if end is not None and facts is not None and facts.response is not None:
             paid = starts[bisect.bisect_right(talk.turns, end)]
             ledgers.setdefault(paid, Ledger(prices)).add(facts)
+    copied: set[int] = set()
+    for turn, facts, is_copy in calls_apart(talk, session.home.root) if session.agent != CLAUDE else ():
+        if is_copy:
+            copied.add(turn)  # paid for in the session that it was copied from
+        else:
+            ledgers.setdefault(turn, Ledger(prices)).add(facts)
     totals = {turn: ledger.total() for turn, ledger in ledgers.items()}
     ends = dict(zip(starts, [*talk.turns, len(talk)], strict=True))
     whole = sum(totals.values(), Spending())
+    # Where a client of another agent recorded no usage, the cost is unknown, not 0.
+    counted = {*totals, *copied} if session.agent != CLAUDE else {*starts}
     turns = [
-        _turn(talk, turn, ends[turn], totals, work)
+        _turn(talk, turn, ends[turn], totals.get(turn, Spending()) if turn in counted else None, work)
         for turn in starts
         if turn >= 0 or turn in {**totals, **work}
     ]
-    return documents.TurnCostsDocument(turns=turns, session=whole_session, **spending.spending_members(whole))
+    spent = _members(whole if counted else None)
+    return documents.TurnCostsDocument(turns=turns, session=whole_session, **spent)
+
+
+def _members(spent: Spending | None) -> dict[str, Any]:
+    """What was spent; None where that is not known."""
+    if spent is None:
+        return spending.spending_members(Spending()) | {"cost_usd": None}
+    return spending.spending_members(spent)
 
 
 def _turn(
     talk: ViewMessages,
     turn: int,
     end: int,
-    totals: Mapping[int, Spending],
+    spent: Spending | None,
     work: Mapping[int, _TurnWork],
 ) -> documents.TurnCostDocument:
     done = work.get(turn, _TurnWork())
@@ -97,7 +120,7 @@ def _turn(
         edits=done.edited,
         added=done.tally.added,
         removed=done.tally.removed,
-        **spending.spending_members(totals.get(turn, Spending())),
+        **_members(spent),
     )
 
 

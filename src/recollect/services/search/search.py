@@ -42,6 +42,7 @@ from recollect.services.search.matches import (
 from recollect.services.search.question import BEST, HOW, REGEX, WORDS, SearchQuery, finder_of
 from recollect.services.search.quotes import MessagePlace, Quote, QuoteReader
 from recollect.storage.logs.reader import PACKED
+from recollect.system.locations import is_clients_home
 from recollect.system.paths import CLAUDE
 from recollect.system.progress import ProgressCallback
 
@@ -439,11 +440,13 @@ def _resume(origin: MatchOrigin, log: str) -> str | None:
     """The command that continues the session; an agent belongs to its session."""
     if origin.session is None:
         return None
-    home, _, _ = log.rpartition(f"{os.sep}projects{os.sep}")
+    home, _, below = log.rpartition(f"{os.sep}projects{os.sep}")
     if log.endswith(PACKED) or agent_of_log(home, log) != CLAUDE:
         # It restores the session first, or starts the client of the other agent.
         return f"recollect resume {_shell(origin.session)}"
-    go_on = f"claude --resume {_shell(origin.session)}"
+    # In another home than its own the client finds a session only by the path of its log.
+    own = os.path.join(home, "projects", below.partition(os.sep)[0], f"{origin.session}.jsonl")  # noqa: PTH118
+    go_on = f"claude --resume {_shell(origin.session if is_clients_home(home) else own)}"
     return f"cd {_shell(origin.directory)} && {go_on}" if origin.directory else go_on
 
 

@@ -81,7 +81,7 @@ class SessionNames:
 class RangeFigures(Struct, frozen=True):
     """What depends on the range and the index, and not on the time of day: good until the index changes."""
 
-    total_cost_usd: str
+    total_cost_usd: str | None
     uncertainty: documents.UncertaintyDocument
     days: list[documents.StatDayDocument]
     hours: list[documents.StatHourDocument]
@@ -99,20 +99,20 @@ def range_figures(
 ) -> RangeFigures:
     """The figures between two quarters of an hour."""
     used, work = within(table.used, first, end), within(table.work, first, end)
-    called = table.called(opened, first, end)
+    called, unrecorded = table.called(opened, first, end), table.unrecorded(first, end)
     clock, names = LocalTime(offset_of(timezone)), SessionNames(opened)
     return RangeFigures(
-        total_cost_usd=exact(_pico(used)),
-        uncertainty=_uncertainty(used, names, table.unrecorded),
-        days=_days(used, work, clock),
+        total_cost_usd=_usd(used, unrecorded),
+        uncertainty=_uncertainty(used, names, unrecorded),
+        days=_days(used, work, clock, table),
         hours=_hours(used, clock),
         models=_groups(used, lambda one: one.model),
         projects=_groups(used, lambda one: one.log.project),
         repositories=_repositories(used),
         top=_top(used, names),
         tools=_tools(called, lambda one: one.tool),
-        agents=_agents(used, called),
-        cache=_savings(used),
+        agents=_agents(used, called, unrecorded),
+        cache=_savings(used, is_unknown=_usd(used, unrecorded) is None),
     )
 
 
@@ -181,7 +181,7 @@ def _period(
         name=name,
         since=since,
         until=until,
-        cost_usd=exact(_pico(used)),
+        cost_usd=_usd(used, table.unrecorded(first, end)),
         responses=sum(one.responses for one in used),
         unpriced_responses=_unpriced(used),
         tokens=sum(one.tokens for one in used),
@@ -194,6 +194,12 @@ def _period(
 
 def _pico(used: Iterable[PricedUsage]) -> int:
     return sum(one.pico_usd or 0 for one in used)
+
+
+def _usd(used: Sequence[PricedUsage], unrecorded: int = 0) -> str | None:
+    """Exact dollars; None where nothing that was used has a price, or a record: unknown is not 0."""
+    is_unknown = all(one.pico_usd is None for one in used) if used else bool(unrecorded)
+    return None if is_unknown else exact(_pico(used))
 
 
 def _unpriced(used: Iterable[PricedUsage]) -> int:
@@ -224,21 +230,25 @@ def _uncertainty(
 
 
 def _days(
-    used: Sequence[PricedUsage], work: Sequence[QuarterWork], clock: LocalTime
+    used: Sequence[PricedUsage], work: Sequence[QuarterWork], clock: LocalTime, table: UsageTable
 ) -> list[documents.StatDayDocument]:
     spent = _grouped(used, lambda one: (clock.of(one.quarter) or (UNKNOWN,))[0])
     done = _grouped(work, lambda one: (clock.of(one.quarter) or (UNKNOWN,))[0])
-    return [_day(day, spent.get(day, ()), done.get(day, ())) for day in sorted({*spent, *done})]
+    return [_day(day, spent.get(day, ()), done.get(day, ()), table) for day in sorted({*spent, *done})]
 
 
-def _day(day: str, used: Sequence[PricedUsage], called: Sequence[QuarterWork]) -> documents.StatDayDocument:
+def _day(
+    day: str, used: Sequence[PricedUsage], called: Sequence[QuarterWork], table: UsageTable
+) -> documents.StatDayDocument:
+    worked = [one.quarter for one in called]
+    unrecorded = table.unrecorded(min(worked), max(worked) + 1) if worked and not used else 0
     models = _grouped(used, lambda one: one.model)
     return documents.StatDayDocument(
         day=day,
-        cost_usd=exact(_pico(used)),
+        cost_usd=_usd(used, unrecorded),
         responses=sum(one.responses for one in used),
         unpriced_responses=_unpriced(used),
-        models={model: exact(_pico(own)) for model, own in sorted(models.items())},
+        models={model: _usd(own) for model, own in sorted(models.items())},
         calls=sum(one.calls for one in called),
         failures=sum(one.calls for one in called if one.is_failed),
         edits=sum(one.calls for one in called if one.is_edit),
@@ -253,7 +263,7 @@ def _hours(used: Iterable[PricedUsage], clock: LocalTime) -> list[documents.Stat
         if at is not None:
             hours[at[1], at[2]].append(one)
     return [
-        documents.StatHourDocument(weekday, hour, sum(one.responses for one in own), exact(_pico(own)))
+        documents.StatHourDocument(weekday, hour, sum(one.responses for one in own), _usd(own))
         for (weekday, hour), own in sorted(hours.items())
     ]
 
@@ -274,7 +284,7 @@ def _group(
         sessions=len({one.log.session for one in own}),
         responses=sum(one.responses for one in own),
         unpriced_responses=_unpriced(own),
-        cost_usd=exact(_pico(own)),
+        cost_usd=_usd(own),
         directories=directories,
     )
 
@@ -310,7 +320,7 @@ def _session(
         id=session,
         title=names.title(session),
         project=own[0].log.project,
-        cost_usd=exact(_pico(own)),
+        cost_usd=_usd(own),
         unpriced_responses=_unpriced(own),
         responses=sum(one.responses for one in own),
         messages=messages,
@@ -338,18 +348,20 @@ def _tools(
     return sorted(counted, key=lambda one: (-one.calls, one.name))
 
 
-def _agents(used: Sequence[PricedUsage], called: Sequence[PlacedCalls]) -> documents.StatAgentsDocument:
+def _agents(
+    used: Sequence[PricedUsage], called: Sequence[PlacedCalls], unrecorded: int
+) -> documents.StatAgentsDocument:
     own = [one for one in used if is_agent(one.log)]
     started = [one for one in called if one.tool in AGENT_TOOLS]
     return documents.StatAgentsDocument(
         agents=len({one.log.path for one in own}),
         responses=sum(one.responses for one in own),
-        cost_usd=exact(_pico(own)),
+        cost_usd=_usd(own, 0 if used else unrecorded),
         types=_tools(started, lambda one: one.kind or UNKNOWN),
     )
 
 
-def _savings(used: Iterable[PricedUsage]) -> documents.CacheSavingsDocument:
+def _savings(used: Iterable[PricedUsage], *, is_unknown: bool) -> documents.CacheSavingsDocument:
     saved = read = written = spent = 0
     for one in used:
         read += one.counts[4]
@@ -364,7 +376,10 @@ def _savings(used: Iterable[PricedUsage]) -> documents.CacheSavingsDocument:
             if rate is not None:
                 saved += count * (price.input - rate)
     return documents.CacheSavingsDocument(
-        saved_usd=exact(saved), read_tokens=read, written_tokens=written, uncached_usd=exact(spent + saved)
+        saved_usd=None if is_unknown else exact(saved),
+        read_tokens=read,
+        written_tokens=written,
+        uncached_usd=None if is_unknown else exact(spent + saved),
     )
 
 
@@ -379,13 +394,17 @@ def _blocks(
 ) -> documents.StatBlocksDocument:
     report = costs(homes, ["block"], opened=opened, project=project, timezone=timezone, now=now)
     most = max(report.rows, key=_all_tokens, default=None)
-    dearest = max((row.pico_usd for row in report.rows), default=0)
+    dearest = max((row.pico_usd for row in report.rows if not row.is_unknown), default=None)
+    is_known = not (report.rows or report.is_unknown)  # nothing was used: nothing was paid
     edge = (now - dt.timedelta(days=_BLOCK_DAYS)).strftime("%Y-%m-%dT%H:%M:%SZ")
     recent = [row for row in report.rows if row.block is not None and row.block.end >= edge]
     document = cost_document(report, recent, timezone)
     limits = [] if data is None else _seen_limits(data, edge)
     return documents.StatBlocksDocument(
-        document.rows, 0 if most is None else _all_tokens(most), exact(dearest), limits
+        document.rows,
+        0 if most is None else _all_tokens(most),
+        exact(dearest or 0) if is_known or dearest is not None else None,
+        limits,
     )
 
 

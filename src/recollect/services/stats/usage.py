@@ -17,17 +17,17 @@ from recollect.index.calls import FAILED, OK
 from recollect.index.cost_queries import UsageRowFilter
 from recollect.index.database import IndexDatabase
 from recollect.index.stat_queries import CallSum
-from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, day_name, local_day
+from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, Offset, day_name, local_day
 from recollect.model.cost.money import NO_MODEL
 from recollect.model.cost.price_table import Rates
 from recollect.model.cost.prices import UNCERTAIN, Price, PriceList
 from recollect.model.cost.report import MAIN_AGENT, UsageLog
 from recollect.model.files.edit_tools import ANY_EDITING_TOOLS
 from recollect.services.cost.report import logs_of, with_repositories
+from recollect.services.foreign.unrecorded import unrecorded
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
 from recollect.storage.config.our_config import price_list
-from recollect.system.paths import CLAUDE
 
 _QUARTERS_AN_HOUR = 4
 _QUARTERS_A_DAY = 96
@@ -108,10 +108,14 @@ class UsageTable:
         self._is_all = project is None
         self._logs, self._names = logs, cost_queries.names(database)
         self.used = self._used(database)
-        with_usage = {one.log.session for one in self.used}
-        others = {log.session for log in logs.values() if log.client != CLAUDE and not log.is_gone}
-        self.unrecorded = len(others - with_usage - {UNKNOWN})  # sessions whose cost is unknown
+        unused = (log for log in cost_queries.unused_logs(database) if log.number in logs)
+        self._unrecorded = unrecorded(unused)
         self.work = self._worked(database)
+
+    def unrecorded(self, since: int | None, until: int | None) -> int:
+        """How many sessions between two quarters have an unknown cost, since their client recorded no usage."""
+        first, end = (None if quarter is None else quarter * QUARTER_MS for quarter in (since, until))
+        return sum(log.may_be_within(first, end) for log in self._unrecorded)
 
     def _used(self, database: IndexDatabase) -> list[PricedUsage]:
         prices = price_list()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shlex
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -110,12 +110,15 @@ class Installer:
         self._roots: dict[str, str] = {}
         self._live: set[str] = set()
 
-    def planned(self, only: Iterable[str] | None = None) -> InstallPlan:
-        """Examine everything that was pulled; nothing is changed."""
+    def planned(self, only: Iterable[str] | None = None, among: Collection[str] | None = None) -> InstallPlan:
+        """Examine what was pulled: the sessions named by ``only``, else those ``among`` the given ones; nothing is changed."""
         self._state = self._kept.load()
         self._look()
         found = InstallPlan(ChangePlan("sync", "pulled sessions", self._home.root))
-        chosen = list(self._state.pulled) if only is None else [self._named(name) for name in only]
+        if only is None:
+            chosen = [session for session in self._state.pulled if among is None or session in among]
+        else:
+            chosen = [self._named(name) for name in only]
         for session in chosen:
             try:
                 self._session(found, session)

@@ -40,10 +40,10 @@ STORE = "store"
 
 
 class PullResult(Struct):
-    """The result of a pull. ``listed``: how many sessions the remote named. ``moved`` are logs that were replaced, with the
+    """The result of a pull. ``listed``: the sessions that the remote named. ``moved`` are logs that were replaced, with the
     name of the new one."""
 
-    listed: int = 0
+    listed: list[str] = []
     sessions: list[str] = []
     lines: int = 0
     bytes: int = 0
@@ -87,7 +87,7 @@ class Pull:
             newest = self._state.newest
             try:
                 for session in self._listed(wanted, newest):
-                    self.done.listed += 1
+                    self.done.listed.append(session.id)
                     seen = (session.changed, session.lines, session.bytes)
                     if self._state.seen.get(session.id) != seen and self._session(session, own):
                         self._state.seen[session.id] = seen

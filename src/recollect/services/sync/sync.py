@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.errors import NotFound, UsageError
+from recollect.services.home_guard import refuse_agent_home
 from recollect.services.sync.push import Push, PushOptions
 from recollect.storage.config.sync_settings import SyncLogin, encryption_key, projects_to_send
 from recollect.storage.sync_state import StateFile, machine_id
@@ -41,6 +42,7 @@ def checked_address(address: str) -> str:
             f"{directory}: no such directory",
             hint="create it first: it is not created here, in case of a typo",
         )
+    refuse_agent_home(directory, "sync login DIRECTORY")
     return str(directory)
 
 

@@ -2,6 +2,7 @@
 
     <archive>/objects/<2 hex>/<sha256>.zst     raw bytes by content, seekable
     <archive>/sessions/<project key>/<session>.json    the files of a session
+    <archive>/sessions/<project key>/<session>@<checksum of the home's path>.json    of the same one in another home
 
 One lock guards adding. An addition writes objects first, each durable and read back, then publishes the
 manifest by a rename. A crash leaves the archive as it was, plus unreferenced objects: the next addition
@@ -15,7 +16,7 @@ import contextlib
 import datetime as dt
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -35,11 +36,14 @@ from recollect.storage.changes.journal import AppliedChange, ChangeJournal, Chan
 from recollect.storage.home_walk import SeenDirectory, seen_directory
 from recollect.storage.session_files import log_parts
 from recollect.system import fsops
+from recollect.system.locations import client_home
 from recollect.system.lock import FileLock
 from recollect.system.openat import components
 from recollect.system.peek import open_regular
 from recollect.system.progress import ProgressCallback
 from recollect.system.whole_files import write_new
+
+_OF_HOME = "@"  # no id of a session has it
 
 
 class ArchiveDescription(Struct, frozen=True):
@@ -72,10 +76,11 @@ class RestorePlan(Struct, frozen=True):
 
 
 class ArchiveProblem(Struct, frozen=True):
-    """Something in the archive that differs from what was stored."""
+    """Something in the archive that differs from what was stored. ``home``: where the session was archived from, if that is known."""
 
     session: str
     what: str
+    home: str = ""
 
 
 class Archive:
@@ -98,8 +103,8 @@ class Archive:
                     problems.append(ArchiveProblem(path.stem, problem.message))
         return sorted(found, key=lambda one: one.archived_at, reverse=True)
 
-    def find(self, name: str) -> Manifest:
-        """One session by its id, the start of it, or its title."""
+    def find(self, name: str, homes: Collection[Path] = ()) -> Manifest:
+        """One session by its id, the start of it, or its title; where several homes had it, that of ``homes``."""
         wanted = name.casefold()
         every = self.manifests()
         found = [one for one in every if name and one.session.startswith(name)] or [
@@ -110,23 +115,28 @@ class Archive:
             raise NotFound(
                 f"session {name!r} is not in the archive", hint="`recollect archive list` shows what is"
             )
-        if len({(one.project_key, one.session) for one in exact}) > 1:
-            raise Ambiguous(
-                "session", name, tuple(f"{short_id(one.session)} {one.title[:40]!r}" for one in exact)
-            )
+        exact = [one for one in exact if _is_of(one, homes)] or exact
+        if len(exact) > 1:
+            is_whole = len({one.session for one in exact}) == 1
+            lines = (f"{short_id(one.session)} {one.title[:40]!r}  {client_home(one.home)}" for one in exact)
+            raise Ambiguous("session", name, tuple(lines), is_whole=is_whole)
         return exact[0]
 
     def names(self) -> list[tuple[str, str]]:
         """Project key and id of every session, by their names alone."""
-        return [(path.parent.name, path.stem) for path in self._manifest_files()]
+        return list(self._by_session())
 
-    def known(self, project_key: str, session: str) -> Manifest | None:
-        """The manifest of a session, if it is here and valid."""
-        path = self._place(project_key, session)
-        try:
-            return self._read(path) if path.is_file() else None
-        except (DamagedData, StorageError):
-            return None
+    def of(self, project_key: str, session: str) -> list[Manifest]:
+        """The valid manifests of a session, one for each home that it was archived from."""
+        plain = self._first_place(project_key, session)
+        others = sorted(plain.parent.glob(f"{plain.stem}{_OF_HOME}*.json"))
+        return [one for path in (plain, *others) if (one := self.at(path)) is not None]
+
+    def known(self, project_key: str, session: str, home: Path) -> Manifest | None:
+        """The manifest of a session in a home, if it is here and valid; else one that was imported."""
+        found = self.of(project_key, session)
+        own = [one for one in found if one.is_own and _is_of(one, [home])]
+        return next(iter(own or [one for one in found[:1] if not one.is_own]), None)
 
     def directories(self) -> list[SeenDirectory]:
         """Those that hold the manifests. Each addition, replacement and removal changes the time of one."""
@@ -142,16 +152,18 @@ class Archive:
         cannot be read are added to ``unread``.
         """
         roots = {os.path.realpath(home): home for home in homes}
-        present = {tuple(path.rsplit("/", 2)[-2:]) for path in logs}
-        for project, session in self.names():
-            if (project, f"{session}.jsonl") in present:
+        paths = set(logs)
+        present = {tuple(path.rsplit("/", 2)[-2:]) for path in paths}
+        for (project, session), places in self._by_session().items():
+            if len(places) == 1 and (project, f"{session}.jsonl") in present:
                 continue
-            manifest = self.known(project, session)
-            if manifest is None:
-                if unread is not None:
+            for place in places:
+                manifest = self.at(place)
+                home = None if manifest is None else roots.get(os.path.realpath(manifest.home))
+                if manifest is None and unread is not None:
                     unread.append(session)
-            elif (home := roots.get(os.path.realpath(manifest.home))) is not None:
-                yield manifest, home
+                elif manifest and home and os.fspath(home / manifest.log.path) not in paths:
+                    yield manifest, home
 
     def log_path(self, manifest: Manifest, file: ArchivedFile | None = None) -> Path:
         """A compressed log; log readers accept it like any other."""
@@ -184,7 +196,7 @@ class Archive:
                 f"session {described.session}: its log is a link or is missing",
                 hint="links are read, but not archived: archive the session where its log lies",
             )
-        before = self.known(described.project_key, described.session)
+        before = self._before(described, log)
         known = {file.path: file for file in before.files} if before else {}
         kept: list[ArchivedFile] = []
         grown, new_bytes = [], 0
@@ -196,10 +208,13 @@ class Archive:
                 new_bytes += file.stored.stored_bytes
                 grown.append(name)
         earlier = self._earlier(before, kept)
+        # A home may be reached by several paths; the first is the one that its manifest is named after.
+        is_same = before is not None and _is_of(before, [described.home])
+        home = before.home if before and is_same else str(described.home)
         manifest = Manifest(
             described.session,
             described.project_key,
-            str(described.home),
+            home,
             described.cwd,
             described.title,
             described.first_at,
@@ -214,14 +229,24 @@ class Archive:
             before is None
             or bool(grown)
             or not before.is_own
-            or (manifest.files, manifest.prompts) != (before.files, before.prompts)
+            or (manifest.home, manifest.files, manifest.prompts)
+            != (before.home, before.files, before.prompts)
         )
         if changed:
-            self.publish(manifest)
+            self.publish(manifest, self._free_place(manifest) if before is None else self._place_of(before))
             self._discard_superseded(before, manifest)
         return ArchiveResult(
             manifest if changed or before is None else before, new_bytes, before is None, changed
         )
+
+    def _before(self, described: ArchiveDescription, log: Path) -> Manifest | None:
+        """What an addition goes on from. A home that was moved has what it had where it was before."""
+        found = self.known(described.project_key, described.session, described.home)
+        if found is not None:
+            return found
+        first = self.at(self._first_place(described.project_key, described.session))
+        is_moved = first is not None and not Path(first.home).is_dir() and self.is_in(first.log, log)
+        return first if is_moved else None
 
     def _prompts(self, before: Manifest | None, lines: bytes) -> StoredObject | None:
         """The stored prompts; lines that were taken out of the home's history since are kept."""
@@ -302,9 +327,8 @@ class Archive:
                 place += len(theirs)
         return True
 
-    def publish(self, manifest: Manifest) -> None:
+    def publish(self, manifest: Manifest, path: Path) -> None:
         """Publish a manifest; every object it names is already durable."""
-        path = self._place(manifest.project_key, manifest.session)
         try:
             fsops.make_directories(path.parent)
             fsops.replace_file(path, encoded(manifest))
@@ -329,7 +353,7 @@ class Archive:
         now = structs.replace(
             manifest, title=title, files=tuple(files), earlier=tuple(earlier), prompts=prompts
         )
-        self.publish(now)
+        self.publish(now, self._place_of(manifest))
         self._discard_superseded(manifest, now)
 
     def _stored(self, content: Iterable[bytes]) -> StoredObject:
@@ -360,7 +384,7 @@ class Archive:
         """
         used = {name for one in self.manifests() if one != manifest for name in one.objects()}
         plan = ChangePlan("archive rm", manifest.session, self.root)
-        plan.remove(self._place(manifest.project_key, manifest.session))
+        plan.remove(self._place_of(manifest))
         for name in manifest.objects():
             if name not in used and os.path.lexists(self.objects.path(name)):
                 plan.remove(self.objects.path(name))
@@ -372,10 +396,11 @@ class Archive:
         """Verify every byte of every manifest and object."""
         problems: list[ArchiveProblem] = []
         manifests = self.manifests(problems)
-        wanted = {name: (stored, one.session) for one in manifests for name, stored in one.objects().items()}
+        wanted = {name: (stored, one) for one in manifests for name, stored in one.objects().items()}
         total, done = sum(stored.stored_bytes for stored, _ in wanted.values()), 0
-        for stored, session in wanted.values():
-            problems += [ArchiveProblem(session, what) for what in self.objects.verify(stored)]
+        for stored, one in wanted.values():
+            home = client_home(one.home)
+            problems += [ArchiveProblem(one.session, what, home) for what in self.objects.verify(stored)]
             done += stored.stored_bytes
             if progress is not None:
                 progress(done, total)
@@ -482,8 +507,45 @@ class Archive:
 
     # --- places -------------------------------------------------------------------------------
 
-    def _place(self, project_key: str, session: str) -> Path:
-        return self.root / "sessions" / ProjectKey(project_key) / f"{SessionId(session)}.json"
+    def place_named(self, manifest: Manifest, name: str) -> Path:
+        """The file of a manifest that has this name elsewhere; one of the same home that is here goes first."""
+        own = self._place_in_home(manifest)
+        return own if own.exists() else self._place(manifest.project_key, name)
+
+    def name_of(self, manifest: Manifest) -> str:
+        """The name under which a manifest is here."""
+        return self._place_of(manifest).stem
+
+    def _place(self, project_key: str, name: str) -> Path:
+        return self.root / "sessions" / ProjectKey(project_key) / f"{name}.json"
+
+    def _first_place(self, project_key: str, session: str) -> Path:
+        return self._place(project_key, SessionId(session))
+
+    def _place_in_home(self, manifest: Manifest) -> Path:
+        return self._place(manifest.project_key, name_in_home(manifest))
+
+    def _free_place(self, manifest: Manifest) -> Path:
+        """Beside what was archived of the session from other homes."""
+        first = self._first_place(manifest.project_key, manifest.session)
+        return first if self.at(first) is None else self._place_in_home(manifest)
+
+    def _place_of(self, manifest: Manifest) -> Path:
+        own = self._place_in_home(manifest)
+        return own if own.exists() else self._first_place(manifest.project_key, manifest.session)
+
+    def _by_session(self) -> dict[tuple[str, str], list[Path]]:
+        found: dict[tuple[str, str], list[Path]] = {}
+        for path in self._manifest_files():
+            found.setdefault((path.parent.name, path.stem.partition(_OF_HOME)[0]), []).append(path)
+        return found
+
+    def at(self, path: Path) -> Manifest | None:
+        """The manifest in a file, if it is there and valid."""
+        try:
+            return self._read(path) if path.is_file() else None
+        except (DamagedData, StorageError):
+            return None
 
     def _manifest_files(self) -> Iterator[Path]:
         root = self.root / "sessions"
@@ -500,12 +562,34 @@ class Archive:
         finally:
             fsops.close_quietly(fd)
         manifest = decoded(data, path.stem)
-        if (manifest.project_key, manifest.session) != (path.parent.name, path.stem):
+        if not is_named(manifest, path.parent.name, path.stem):
             raise DamagedData(
                 f"archive manifest {path.stem}: it is about another session",
                 hint="rename it back to its own name",
             )
         return manifest
+
+
+def name_in_home(manifest: Manifest) -> str:
+    """The name of a manifest where the same session of another home has the session's own."""
+    return f"{manifest.session}{_OF_HOME}{hashlib.sha256(os.fsencode(manifest.home)).hexdigest()[:16]}"
+
+
+def is_named(manifest: Manifest, project_key: str, name: str) -> bool:
+    """Whether a manifest may go by this name."""
+    return manifest.project_key == project_key and name in (manifest.session, name_in_home(manifest))
+
+
+def is_kept(sessions: str, project_key: str, session: str) -> bool:
+    """Whether the directory of manifests has one of a session, by its name alone."""
+    with contextlib.suppress(OSError):
+        names = os.listdir(os.path.join(sessions, project_key))  # noqa: PTH118, PTH208 - names only
+        return any(name == f"{session}.json" or name.startswith(f"{session}{_OF_HOME}") for name in names)
+    return False
+
+
+def _is_of(manifest: Manifest, homes: Collection[Path]) -> bool:
+    return os.path.realpath(manifest.home) in map(os.path.realpath, homes)
 
 
 def _projects(root: Path) -> list[Path]:

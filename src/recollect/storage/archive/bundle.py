@@ -25,7 +25,7 @@ from msgspec import Struct, structs
 
 from recollect.errors import DamagedData, StorageError, UsageError
 from recollect.model.line_views.links import line_links
-from recollect.storage.archive.archive import Archive
+from recollect.storage.archive.archive import Archive, is_named
 from recollect.storage.archive.manifest import ArchivedFile, EarlierVersion, Manifest, decoded, encoded
 from recollect.storage.archive.objects import StoredObject
 from recollect.storage.archive.seekable import SeekableReader
@@ -34,7 +34,9 @@ from recollect.storage.session_files import META, is_flat_agent_log, is_flat_age
 from recollect.system import fsops
 
 _OBJECT = re.compile(r"objects/([0-9a-f]{2})/(\1[0-9a-f]{62})\.zst", re.ASCII)
-_MANIFEST = re.compile(r"sessions/([A-Za-z0-9._-]{1,255})/([A-Za-z0-9._-]{1,200})\.json", re.ASCII)
+_MANIFEST = re.compile(
+    r"sessions/([A-Za-z0-9._-]{1,255})/([A-Za-z0-9._-]{1,200}(?:@[0-9a-f]{16})?)\.json", re.ASCII
+)
 _CHUNK = 1 << 20
 
 
@@ -53,9 +55,12 @@ LIMITS = BundleLimits()
 
 def export_bundle(archive: Archive, manifests: Sequence[Manifest], target: Path) -> int:
     """Write a bundle and return its size in bytes. Never overwrites a file."""
-    manifests = [_portable(manifest) for manifest in manifests]
+    portable = {
+        f"sessions/{manifest.project_key}/{archive.name_of(manifest)}.json": _portable(manifest)
+        for manifest in manifests
+    }
     objects: dict[str, StoredObject] = {
-        name: one for manifest in manifests for name, one in manifest.objects().items()
+        name: one for manifest in portable.values() for name, one in manifest.objects().items()
     }
     temporary = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}.tmp")
     try:
@@ -64,8 +69,8 @@ def export_bundle(archive: Archive, manifests: Sequence[Manifest], target: Path)
             with os.fdopen(os.dup(fd), "wb") as stream, tarfile.open(fileobj=stream, mode="w|") as tar:
                 for name in sorted(objects):
                     _add_object(tar, archive, objects[name])
-                for manifest in manifests:
-                    _add(tar, f"sessions/{manifest.project_key}/{manifest.session}.json", encoded(manifest))
+                for name, manifest in portable.items():
+                    _add(tar, name, encoded(manifest))
             fsops.sync_file(fd)
         finally:
             fsops.close(fd)
@@ -129,7 +134,7 @@ class _BundleContents:
     def __init__(self, archive: Archive, limits: BundleLimits) -> None:
         self._archive, self._limits = archive, limits
         self._waiting: dict[str, Path] = {}
-        self._manifests: list[Manifest] = []
+        self._manifests: dict[Path, Manifest] = {}
         self._names: set[str] = set()
         self._total = 0
 
@@ -139,23 +144,25 @@ class _BundleContents:
                 self._take(tar, member)
 
     def publish(self) -> list[Manifest]:
-        wanted = {name: one for manifest in self._manifests for name, one in manifest.objects().items()}
+        manifests = {path: _portable(manifest) for path, manifest in self._manifests.items()}
+        wanted = {
+            name: one for manifest in self._manifests.values() for name, one in manifest.objects().items()
+        }
         stray = set(self._waiting) - set(wanted)
         if stray:
             raise self._refused(f"object {min(stray)[:12]}… belongs to no session in it")
         for name, stored in wanted.items():
             self._check(name, stored)
-        manifests = [_portable(manifest) for manifest in self._manifests]
-        for manifest in manifests:
+        for manifest in manifests.values():
             self._check_agents(manifest)
-        used = {name for manifest in manifests for name in manifest.objects()}
+        used = {name for manifest in manifests.values() for name in manifest.objects()}
         for name in used & set(self._waiting):
             temporary, path = self._waiting[name], self._archive.objects.path(name)
             fsops.make_directories(path.parent)
             fsops.rename_over(temporary, path)
             fsops.sync_dir(path.parent)
             del self._waiting[name]
-        return [self._publish(manifest) for manifest in manifests]
+        return [self._publish(manifest, path) for path, manifest in manifests.items()]
 
     def clean_up(self) -> None:
         for temporary in self._waiting.values():
@@ -173,9 +180,9 @@ class _BundleContents:
             if member.size > self._limits.manifest_bytes:
                 raise self._refused(f"{member.name!a} is too large for a manifest")
             manifest = decoded(body.read(member.size), found[2])
-            if (manifest.project_key, manifest.session) != (found[1], found[2]):
+            if not is_named(manifest, found[1], found[2]):
                 raise self._refused(f"{member.name!a} is about another session")
-            self._manifests.append(manifest)
+            self._manifests[self._archive.place_named(manifest, found[2])] = manifest
         else:
             raise self._refused(f"{member.name!a} is not a name that the archive uses")
 
@@ -251,10 +258,10 @@ class _BundleContents:
         found = (line_links(line) for line in head.split(b"\n"))
         return next((line.session_id for line in found if line is not None and line.session_id), None)
 
-    def _publish(self, manifest: Manifest) -> Manifest:
-        known = self._archive.known(manifest.project_key, manifest.session)
+    def _publish(self, manifest: Manifest, path: Path) -> Manifest:
+        known = self._archive.at(path)
         manifest = manifest if known is None else self._archive.combined(known, manifest)
-        self._archive.publish(manifest)
+        self._archive.publish(manifest, path)
         return manifest
 
     def _refused(self, problem: str) -> DamagedData:

@@ -23,7 +23,8 @@ from recollect.system.peek import ReadProblems
 
 # 2: keys of calls have the turn; in a fork of a fork, each call belongs to the fork that made it.
 # 3: messages of sub-agents are not the user's; a log begins with whose it is.
-TRANSLATION = 3
+# 4: behind a compaction stands all that it left; a rollout that was moved is one source.
+TRANSLATION = 4
 NAMES = "session_index.jsonl"
 _ARCHIVE = "archived_sessions"
 
@@ -38,11 +39,8 @@ def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
                     key = name.removesuffix(".zst")
                     if key == name or key not in found:
                         found[key] = os.path.join(where, name)  # noqa: PTH118 - thousands of names
-    rollouts = (
-        stamped(key, Path(path), os.path.relpath(path, home).replace(os.sep, "/"))
-        for key, path in sorted(found.items(), key=_by_time)
-    )
-    return [unit for unit in (*rollouts, stamped(NAMES, home / NAMES, NAMES)) if unit is not None]
+    rollouts = (stamped(home, path, key) for key, path in sorted(found.items(), key=_by_time))
+    return [unit for unit in (*rollouts, stamped(home, str(home / NAMES))) if unit is not None]
 
 
 def _by_time(found: tuple[str, str]) -> tuple[str, ...]:
@@ -59,7 +57,7 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     if is_restarted:
         state = RolloutState(growth=state.growth)
     if lines:
-        RolloutReader(unit, state, into).take(lines)
+        RolloutReader(unit, state, into).take(lines, is_restarted=is_restarted)
     return msgspec.msgpack.encode(state)
 
 
@@ -89,7 +87,7 @@ def deletion_warning(home: Path) -> str | None:
     return None
 
 
-def not_resumed(source: str, version: str | None) -> str | None:
+def resume_warning(home: Path, source: str, version: str | None) -> str | None:
     """Archived threads are an error since 0.117; the first era, which noted no version, ended with 0.29."""
     if source.startswith(f"{_ARCHIVE}/"):
         return "it is archived: Codex since 0.117 does not resume it before it is taken out of its archive"

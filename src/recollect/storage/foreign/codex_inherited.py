@@ -7,7 +7,8 @@ from recollect.storage.foreign.codex_shapes import fitted_line, meta_of
 from recollect.storage.foreign.codex_usage import vector
 from recollect.storage.foreign.lines import LineFields
 from recollect.storage.foreign.loose import Fields
-from recollect.storage.foreign.mirror import AgentMirror, originals
+from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.mirroring.sources import originals
 
 
 def chain_before(into: AgentMirror, log: str, rollout: str, end: int) -> list[LineFields]:
@@ -29,6 +30,14 @@ def chain_before(into: AgentMirror, log: str, rollout: str, end: int) -> list[Li
         chain.append({key: value for key, value in line.items() if not key.startswith("original")})
         leaf = line.get("parentUuid") or line.get("logicalParentUuid")
     return chain[::-1]
+
+
+def is_all_here(into: AgentMirror, log: str, rollout: str, end: int) -> bool:
+    """Whether a log has a rollout up to an ordinal: its file may be here only in part. Old ones number nothing."""
+    records = originals(into.lines(log))
+    mine = next((records[name] for name in records if f"{rollout}.jsonl" in name), [])
+    last = fitted_line(mine[-1]).fields.get("ordinal") if mine else None
+    return not isinstance(last, int) or last >= end - 1
 
 
 def total_before(
@@ -53,6 +62,17 @@ def total_before(
         until = min(end, above.get("end_ordinal_exclusive") or 0)
         return total_before(into, where, elder, until, below | {rollout})
     return total
+
+
+def before_prompts(chain: list[LineFields]) -> list[str | None]:
+    """The entry before each prompt that is still sent after such a history; what a compaction left counts too."""
+    found: list[str | None] = []
+    for line in chain:
+        if line.get("subtype") == made.COMPACTED:
+            found.clear()
+        elif is_prompt_line(line) or line.get("isCompactSummary"):
+            found.append(line["parentUuid"])
+    return found
 
 
 def is_prompt_line(line: LineFields) -> bool:

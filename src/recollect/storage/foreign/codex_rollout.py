@@ -7,12 +7,19 @@ the same log from where it was cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from recollect.model.conversation.node import ERROR_NOTE
+from recollect.model.damage import UNREADABLE
 from recollect.storage.foreign import lines as made
-from recollect.storage.foreign.codex_inherited import chain_before, is_prompt_line, total_before
+from recollect.storage.foreign.codex_inherited import (
+    before_prompts,
+    chain_before,
+    is_all_here,
+    is_prompt_line,
+    total_before,
+)
 from recollect.storage.foreign.codex_items import (
     agent_in,
     block_of,
@@ -31,7 +38,8 @@ from recollect.storage.foreign.edits import with_changes
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import LineFields
 from recollect.storage.foreign.loose import Fields, translated
-from recollect.storage.foreign.mirror import AgentMirror, Placed
+from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.mirroring.state import Placed
 
 # Events that repeat items in other words, or only concern what a user interface shows.
 _SILENT_EVENTS = frozenset(
@@ -85,6 +93,8 @@ _SILENT_LINES = frozenset(
     ]
 )
 _SILENT_ITEMS = frozenset(["ghost_snapshot", "compaction", "tool_search_call", "tool_search_output", "other"])
+_NO_SUMMARY = "(compacted by the provider: no text)"
+_MOST_CARRIED = 64 << 20
 
 
 class RolloutReader:
@@ -98,16 +108,20 @@ class RolloutReader:
         self._log = ""
         self._usage = CallCounter(state)
         self._original_ids: set[str] | None = None
+        self._asked: dict[str | None, object] = {}  # prompts, by the entry before them
+        self._has_all_asked = False  # those of earlier passes too
         self._told_by: tuple[str | None, str] | None = None  # turn and thread of the last line
 
-    def take(self, lines: list[bytes]) -> None:
+    def take(self, lines: list[bytes], *, is_restarted: bool) -> None:
         generation = self._state.growth.generation
         self._begin(used_line(lines[0])[0])
-        found = self._told(lines)
+        found: Iterable[LineFields] = self._told(lines)
         if generation:
             known = self._into.known_ids(self._log)
-            found = (made.only_new(line, known) for line in found)
-        self._into.append(self._log, found, (self._unit.source, generation))
+            found = [made.only_new(line, known) for line in found]
+            if is_restarted:  # what a rewritten file no longer has is a branch
+                found = self._into.ended(self._log, found, self._voice)
+        self._into.append(self._log, found, (self._state.source, generation))
 
     def _told(self, lines: list[bytes]) -> Iterator[LineFields]:
         for raw in lines:
@@ -118,6 +132,7 @@ class RolloutReader:
     def _begin(self, first: LineFields) -> None:
         """Where the rollout belongs, by its first line, or as it was decided before."""
         state, voice = self._state, self._voice
+        state.source = state.source or self._unit.source
         if not state.thread:
             meta = meta_of(first)
             state.thread = str(meta.get("id") or self._named)
@@ -163,9 +178,11 @@ class RolloutReader:
         if not isinstance(base, dict):
             return
         rollout, end = str(base.get("thread_id")), base.get("end_ordinal_exclusive")
-        log = self._into.log_of(rollout)
+        log = self._into.base(self._log, rollout) if isinstance(end, int) and end else None
         if log is None or not isinstance(end, int):
             return
+        if not is_all_here(self._into, log, rollout, end):
+            self._into.lacks_base(self._log)
         voice, state = self._voice, self._state
         chain = chain_before(self._into, log, rollout, end)
         state.total = total_before(self._into, log, rollout, end)
@@ -174,7 +191,7 @@ class RolloutReader:
             state.model = next(
                 (m for line in reversed(chain) if (m := (line.get("message") or {}).get("model"))), None
             )
-        state.prompts = [line["parentUuid"] for line in chain if is_prompt_line(line)]
+        state.prompts = before_prompts(chain)
         if log == self._log:
             voice.epoch += 1
             return
@@ -197,7 +214,7 @@ class RolloutReader:
         time, kind, payload = line.get("timestamp"), line.get("type"), line.get("payload")
         voice.at = time if isinstance(time, str) else voice.at
         if not line:
-            return [made.record(voice, "codex:unreadable")]
+            return [made.record(voice, f"codex{UNREADABLE}")]
         found = self._meaning(line, kind, payload)
         self._copies()
         if kind in _OF_CALLS:
@@ -283,9 +300,8 @@ class RolloutReader:
         if role == "assistant":
             return [made.assistant(voice, self._state.model, *blocks)]
         if role == "user" and not is_injected(item):
-            self._state.prompts.append(voice.leaf)
             plain = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
-            return [made.user(voice, plain)]
+            return [self._prompt(plain)]
         return [made.user(voice, blocks, isMeta=True)]
 
     def reasoning(self, item: Fields) -> list[LineFields]:
@@ -340,11 +356,16 @@ class RolloutReader:
 
     def told_by_agent(self, item: Fields) -> list[LineFields]:
         """A roll-back counts it as a prompt. It is one for a sub-agent, but nothing that the user of a session typed."""
-        self._state.prompts.append(self._voice.leaf)
         texts = [str(part.get("text") or "") for part in parts_of(item)]
         author = str(item.get("author"))
         aside = {"isMeta": True, made.TOLD_BY: author} if self._voice.agent is None else {}
-        return [made.user(self._voice, f"{author}: " + "\n".join(texts), **aside)]
+        return [self._prompt(f"{author}: " + "\n".join(texts), **aside)]
+
+    def _prompt(self, content: object, **more: object) -> LineFields:
+        """What a roll-back may go back to, and a compaction without a list carries over."""
+        self._state.prompts.append(self._voice.leaf)
+        self._asked[self._voice.leaf] = content
+        return made.user(self._voice, content, **more)
 
     def communication(self, payload: Fields) -> list[LineFields]:
         content = [{"type": "input_text", "text": payload.get("content")}]
@@ -390,9 +411,50 @@ class RolloutReader:
         return [made.note(self._voice, "rolled_back", f"Rolled back {turns} turns")]
 
     def compacted(self, payload: Fields) -> list[LineFields]:
-        return made.compaction(
-            self._voice, str(payload.get("message") or "(compacted by the provider: no text)")
-        )
+        """What is sent from here on: the list that the client wrote; without one, the prompts so far and the summary.
+
+        All of it stands behind the cut. What was typed before is no prompt a second time.
+        """
+        summary, kept = str(payload.get("message") or ""), payload.get("replacement_history")
+        if not isinstance(kept, list):
+            contents = [*self._asked_so_far(), summary or _NO_SUMMARY]
+            cut = [self._cut()]
+            return cut + [self._prompt(content, isCompactSummary=True) for content in contents]
+        is_sent = any(part.get("text") == summary for item in kept for part in parts_of(item))
+        return [self._cut("" if is_sent else summary), *self._left(kept)]
+
+    def _cut(self, unsent: str = "") -> LineFields:
+        self._state.prompts = []
+        text = f"Conversation compacted: {unsent}" if unsent else "Conversation compacted"
+        return made.boundary(self._voice, {"trigger": "auto"}, text)
+
+    def _left(self, items: list[Fields]) -> list[LineFields]:
+        """Items that a compaction left. Searches and edits among them were made before, and counted there."""
+        state, found = self._state, list[LineFields]()
+        before = state.searches, state.calls, state.edits
+        state.calls, state.edits = {}, {}
+        for item in items:
+            if item.get("type") == "compaction":
+                found.append(made.user(self._voice, _NO_SUMMARY, isCompactSummary=True))
+                continue
+            for line in self.item(item):
+                is_typed = is_prompt_line(line) and not line.get("isMeta")
+                found.append(line | {"isCompactSummary": True} if is_typed else line)
+            state.edits.clear()
+        state.searches, state.calls, state.edits = before
+        return [line for line in found if line["type"] != made.RECORD]
+
+    def _asked_so_far(self) -> list[object]:
+        """The prompts that are still sent; none where carrying them over again and again takes too much."""
+        state = self._state
+        if not self._has_all_asked and not self._asked.keys() >= set(state.prompts):
+            users = (line for line in self._into.lines(self._log) if line.get("type") == "user")
+            earlier = {line.get("parentUuid"): line["message"]["content"] for line in users}
+            self._asked = earlier | self._asked
+        self._has_all_asked = True
+        found = [self._asked[one] for one in state.prompts if one in self._asked]
+        state.carried += len(made.encode(found))
+        return found if state.carried <= _MOST_CARRIED else []
 
 
 _ITEMS: dict[str, Callable[[RolloutReader, Fields], list[LineFields]]] = {

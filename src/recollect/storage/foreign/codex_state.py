@@ -14,6 +14,7 @@ class RolloutState(Struct, kw_only=True):
 
     growth: Growth = msgspec.field(default_factory=Growth)
     voice: Voice = msgspec.field(default_factory=Voice)
+    source: str = ""  # where it lay when it was first read; the client moves and compresses rollouts
     thread: str = ""
     forked_from: str | None = None
     origin: str = ""  # the thread whose meta line stands last above
@@ -28,5 +29,6 @@ class RolloutState(Struct, kw_only=True):
     searches: int = 0
     tier: str | None = None  # of the service, where the client says it
     prompts: list[str | None] = []  # the entry before each prompt, for rolling back
+    carried: int = 0  # bytes of prompts that compactions without a list of what they left carried over
     calls: dict[str, str] = {}  # open calls by id: the tool
     edits: dict[str, list[LineFields]] = {}  # what open calls are to change

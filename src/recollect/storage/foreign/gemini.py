@@ -11,6 +11,7 @@ UUID are one session, because resuming starts a second file.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
@@ -21,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from recollect.errors import StorageError
+from recollect.model.damage import UNREADABLE
 from recollect.model.ids import is_uuid
 from recollect.model.json.text import loose_value
 from recollect.storage.foreign import edits, parts
@@ -30,6 +32,7 @@ from recollect.storage.foreign.growth import (
     Growth,
     Unit,
     content,
+    holds_none,
     new_lines,
     stamped,
     walked,
@@ -48,15 +51,18 @@ from recollect.storage.foreign.loose import (
     unexpected,
     whole_number,
 )
-from recollect.storage.foreign.mirror import AgentMirror, Placed
+from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.mirroring.state import Placed
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 from recollect.system.peek import ReadProblems
 
 _GeminiMessage = dict[str, Any]
 
 # 2: sessions of clients before 0.29 have the directory they worked in.
-TRANSLATION = 2
+# 3: a conversation of which all was taken back is empty.
+TRANSLATION = 3
 _CONTEXT = "<session_context>"
+_STOPPED_BY = "general.sessionRetention.enabled: false in its settings.json stops it"
 _SPILLED = "tool-outputs"
 _KINDS = {"chats": (".json", ".jsonl"), _SPILLED: (".txt",)}
 _NOTES = ("info", "warning", "error")
@@ -107,13 +113,13 @@ def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
         kinds = _KINDS.get(top.name, ())
         for where, names in walked(top, problems) if kinds else ():
             for name in names:
-                path = Path(where, name)
-                if path.suffix in kinds and not name.startswith("."):
-                    source = path.relative_to(home).as_posix()
-                    unit = stamped(source, path, source)
-                    if unit is not None:
-                        order = 2 if top.name == _SPILLED else int(path.parent != top)
-                        found.append((order, name, unit))
+                if name.endswith(kinds) and not name.startswith("."):
+                    unit = stamped(home, f"{where}{os.sep}{name}")
+                    if unit is not None and top.name == _SPILLED:
+                        # The number: mirrors of before, which kept no original of it, read it once more.
+                        found.append((2, name, unit._replace(stamp=(*unit.stamp, 1), holds=holds_none)))
+                    elif unit is not None:
+                        found.append((int(where != str(top)), name, unit))
     return [unit for _, _, unit in sorted(found, key=lambda one: one[:2])]
 
 
@@ -122,13 +128,7 @@ def deletion_warning(home: Path) -> str | None:
 
     Resuming leaves a second file with the same eight characters. The client can be told to delete nothing.
     """
-    try:
-        settings = loose_value((home / "settings.json").read_bytes())
-    except OSError:
-        settings = None
-    general = settings.get("general") if isinstance(settings, dict) else None
-    retention = general.get("sessionRetention") if isinstance(general, dict) else None
-    if isinstance(retention, dict) and retention.get("enabled") is False:
+    if not _deletes(home):
         return None
     names = Counter(path.stem[-8:] for path in (home / "tmp").glob("*/chats/session-*.jsonl"))
     doomed = sum(count > 1 for count in names.values())
@@ -137,13 +137,29 @@ def deletion_warning(home: Path) -> str | None:
     them = "1 resumed session" if doomed == 1 else f"{doomed:,} resumed sessions"
     return (
         f"{home}: Gemini CLI 0.61 deletes {them} when it starts next; the mirror keeps them"
-        " (`recollect protect` archives every hour; general.sessionRetention.enabled: false stops it)"
+        f" (`recollect protect` archives every hour; {_STOPPED_BY})"
     )
 
 
-def not_resumed(source: str, version: str | None) -> str | None:
-    """It resumes all that it lists."""
-    return None
+def _deletes(home: Path) -> bool:
+    """Whether the client may delete sessions: unless its settings tell it not to."""
+    try:
+        settings = loose_value((home / "settings.json").read_bytes())
+    except OSError:
+        return True
+    general = settings.get("general") if isinstance(settings, dict) else None
+    retention = general.get("sessionRetention") if isinstance(general, dict) else None
+    return not (isinstance(retention, dict) and retention.get("enabled") is False)
+
+
+def resume_warning(home: Path, source: str, version: str | None) -> str | None:
+    """It resumes all that it lists; 0.61 then deletes it."""
+    if not _deletes(home):
+        return None
+    return (
+        "Gemini CLI 0.61 deletes a session that it resumed when it starts again; recollect's mirror keeps it"
+        f" ({_STOPPED_BY})"
+    )
 
 
 def finish(home: Path, into: AgentMirror) -> None:
@@ -170,7 +186,7 @@ def resumed(thread: MirroredThread) -> list[Item]:
 def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     """Fold the file as it is now, and write down what is new."""
     if unit.path.parents[1].name == _SPILLED:
-        return _kept_result(unit, into)
+        return _kept_result(unit, saved, into)
     state = msgspec.msgpack.decode(saved, type=_FoldState) if saved else _FoldState()
     is_document = unit.path.suffix == ".json"
     new = whole_document(unit, state.growth) if is_document else new_lines(unit, state.growth).lines
@@ -201,13 +217,17 @@ def _fitted(raw: bytes) -> FittedRecord:
     return _RECORDS.named(raw)
 
 
-def _kept_result(unit: Unit, into: AgentMirror) -> bytes:
+def _kept_result(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     """A result that was too large for the record; the client deletes it with its session."""
+    state = msgspec.msgpack.decode(saved, type=_FoldState) if saved else _FoldState()
     project = unit.path.parents[2]
     name = unit.path.parent.name.removeprefix("session-")
-    place = into.place(name, project_root(project, into.home, None, bytes), project=project.name)
-    into.keep_result(place, unit.path.name, content(unit.path))
-    return b""
+    for data in whole_document(unit, state.growth):
+        place = into.place(name, project_root(project, into.home, None, bytes), project=project.name)
+        into.keep_result(place, unit.path.name, data)
+        if into.known_ids(into.log(place)):  # what is left of a deleted session is none
+            into.keep_beside(place, unit, data, state.growth.generation)
+    return msgspec.msgpack.encode(state)
 
 
 def _before(unit: Unit, growth: Growth, new: list[bytes]) -> bytes:
@@ -230,6 +250,7 @@ class _FoldedFile:
         self._place = self._placed(meta)
         self._log = into.log(self._place)
         self._known = into.known_ids(self._log)
+        self._was_begun = False
         self._seed = self._place.agent or self._place.session
         self._found: list[LineFields] = []
 
@@ -244,10 +265,15 @@ class _FoldedFile:
     def write(self, new: Iterable[tuple[bytes, FittedRecord]], generation: int) -> None:
         """New records, model calls, and the entries that the log lacks."""
         into, voice = self._into, self._voice()
+        # Of a document that was rewritten, the log may have what it no longer says.
+        self._was_begun = generation > 0 and self._unit.path.suffix == ".json" and bool(self._known)
         kept = []
         for raw, (said, odd) in new:
             kind = _record_kind(said)
-            line = made.record(voice, recordType=kind) if kind else made.record(voice, "gemini:unknown")
+            if kind:
+                line = made.record(voice, recordType=kind)
+            else:
+                line = made.record(voice, "gemini:unknown" if said or odd else f"gemini{UNREADABLE}")
             kept += made.with_original([line, *self._remarks(said, odd)], raw)
         into.append(self._log, kept, (self._unit.source, generation))
         self._fold()
@@ -300,12 +326,14 @@ class _FoldedFile:
     def _fold(self) -> None:
         view: dict[str, _GeminiMessage] = {}
         known: dict[str, _GeminiMessage] = {}
+        dropped_at: list[str | None] = []  # the last entries of the views before messages were dropped
         for record in self._records:
             target = record.get("$rewindTo")
             listed = _set_of(record).get("messages")
             if isinstance(target, str):
-                self._entries(view)
+                dropped_at.append(self._entries(view))
                 names = list(view)
+                # As in the client: an id that is not there drops everything.
                 dropped = names[names.index(target) :] if target in view else names
                 view = {name: one for name, one in view.items() if name not in dropped}
             elif isinstance(record.get("id"), str):
@@ -313,17 +341,21 @@ class _FoldedFile:
             elif isinstance(listed, list):
                 checkpoint = {one["id"]: _merged(known, one) for one in _messages_in(listed)}
                 if not view.keys() <= checkpoint.keys():
-                    self._entries(view)
+                    dropped_at.append(self._entries(view))
                 view = checkpoint
             else:
                 view |= {one["id"]: _merged(known, one) for one in _messages_in(record.get("messages"))}
         voice = self._voice()
-        voice.leaf = self._entries(view)
-        self._found = self._into.ended(self._log, self._found, voice)
+        is_begun = any(dropped_at) or self._was_begun
+        voice.leaf = self._entries(view, is_begun=is_begun)
+        self._found = self._into.ended(self._log, self._found, voice, is_emptied=is_begun)
 
-    def _entries(self, view: dict[str, _GeminiMessage]) -> str | None:
-        """The entries of a view that are not in the log yet; the last entry of the view."""
-        if not any(_is_spoken(one) for one in view.values()):
+    def _entries(self, view: dict[str, _GeminiMessage], *, is_begun: bool = False) -> str | None:
+        """The entries of a view that are not in the log yet; the last entry of the view.
+
+        What the client says by itself is no conversation, unless one was ``is_begun`` after it.
+        """
+        if not is_begun and not any(_is_spoken(one) for one in view.values()):
             return None
         voice = self._voice()
         answered = {call.get("id") for one in view.values() for call in _calls_of(one) if call.get("result")}
@@ -375,6 +407,9 @@ class _FoldedFile:
         for call in calls:
             results = parts.results(call.get("result"))
             if results:
+                ended = call.get("timestamp")
+                if isinstance(ended, str) and MOMENT.match(ended):
+                    voice.at = ended
                 yield edits.with_changes(made.user(voice, results), _edits_of(call))
             agent = call.get("agentId") or self._agent_of(call, message)
             if isinstance(agent, str):

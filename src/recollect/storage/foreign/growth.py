@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -26,6 +26,15 @@ _HINT = "its session stays as it was mirrored last; check the file and its permi
 _SETTLED_SECONDS = 60
 
 
+def _holds_its_own(session: str) -> bool:
+    return True
+
+
+def holds_none(session: str) -> bool:
+    """For a unit that lies beside the file of a session, or that clients do not read any more."""
+    return False
+
+
 class Unit(NamedTuple):
     """One thing that a client changes as a whole. The stamp differs where it may have changed."""
 
@@ -33,6 +42,8 @@ class Unit(NamedTuple):
     stamp: tuple[int, ...]
     path: Path
     source: str  # its path below the foreign home
+    # Whether the client finds a session there, by its own name for it; asked of stores of several sessions.
+    holds: Callable[[str], bool] = _holds_its_own
 
 
 class Growth(Struct):
@@ -42,6 +53,14 @@ class Growth(Struct):
     head: str = ""
     tail: str = ""
     generation: int = 0
+    is_torn: bool = False  # a last line was left there, since its end may still come
+    took_torn: bool = False  # it was taken without its end
+
+
+class _GrowthState(Struct):
+    """What the states of all readers of files have."""
+
+    growth: Growth = msgspec.field(default_factory=Growth)
 
 
 class NewLines(NamedTuple):
@@ -51,13 +70,17 @@ class NewLines(NamedTuple):
     is_restarted: bool
 
 
-def stamped(key: str, path: Path, source: str) -> Unit | None:
-    """A file as it is now; None where it cannot be seen."""
+def stamped(home: Path, path: str, key: str | None = None) -> Unit | None:
+    """A file of a home as it is now, which goes by its place there or another key; None where it cannot be seen.
+
+    Every command asks for thousands of them: their names are put together as text.
+    """
     try:
-        seen = path.stat()
+        seen = os.stat(path)  # noqa: PTH116
     except OSError:
         return None
-    return Unit(key, (seen.st_size, seen.st_mtime_ns, seen.st_ino), path, source)
+    source = path[len(os.path.join(home, "")) :].replace(os.sep, "/")  # noqa: PTH118
+    return Unit(key or source, (seen.st_size, seen.st_mtime_ns, seen.st_ino), Path(path), source)
 
 
 def walked(top: Path, problems: ReadProblems | None) -> Iterator[tuple[str, list[str]]]:
@@ -110,17 +133,28 @@ def _decompressed(path: Path, data: bytes) -> bytes:
 def new_lines(unit: Unit, growth: Growth) -> NewLines:
     """What is new, and the state after it in ``growth``."""
     with _opened(unit.path) as file:
-        if growth.consumed and (growth.head, growth.tail) != _marks(file, growth.consumed):
+        is_other = growth.consumed and (growth.head, growth.tail) != _marks(file, growth.consumed)
+        if is_other or (
+            growth.took_torn and file.seek(0, io.SEEK_END) > growth.consumed
+        ):  # or its end came after all
             growth.generation += 1
             growth.consumed = 0
         file.seek(growth.consumed)
         lines = file.readlines()
-        if lines and not lines[-1].endswith(b"\n") and not _is_taken(unit, lines[-1]):
+        growth.is_torn = bool(lines) and not lines[-1].endswith(b"\n") and not _is_taken(unit, lines[-1])
+        if growth.is_torn:
             lines.pop()
+        if lines:
+            growth.took_torn = not lines[-1].endswith(b"\n") and not _is_value(lines[-1])
         was_read = growth.consumed > 0
         growth.consumed += sum(map(len, lines))
         growth.head, growth.tail = _marks(file, growth.consumed)
     return NewLines(lines, not was_read)
+
+
+def is_left_torn(state: bytes) -> bool:
+    """Whether a unit has to be looked at again although it does not change: its last line is taken when it has settled."""
+    return bool(state) and msgspec.msgpack.decode(state, type=_GrowthState).growth.is_torn
 
 
 def was_read(growth: Growth, data: bytes) -> bool:
@@ -140,11 +174,16 @@ def whole_document(unit: Unit, growth: Growth) -> list[bytes]:
 
 
 def _is_taken(unit: Unit, last: bytes) -> bool:
-    """Whether a line without its newline is an entry already, or will never be one."""
+    """Whether a line without its newline is an entry already, or is not likely to become one."""
+    # A clock that was set back makes no difference for long.
+    return _is_value(last) or abs(time.time() - unit.stamp[1] / 1e9) > _SETTLED_SECONDS
+
+
+def _is_value(line: bytes) -> bool:
     try:
-        msgspec.json.decode(last)
+        msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return time.time() - unit.stamp[1] / 1e9 > _SETTLED_SECONDS
+        return False
     return True
 
 

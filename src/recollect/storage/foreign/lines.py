@@ -2,7 +2,7 @@
 
 ``foreign-source`` says which file of the foreign home the following bytes come from. Every line that was made from a
 record carries that record's exact bytes, its newline included, as ``original`` (``originalBase64`` where they are not
-UTF-8), so that the originals of a source joined are the source. A record that says nothing new is a
+UTF-8), so that the originals of a source joined are the source; ``long_lines`` cuts what would be too long. A record that says nothing new is a
 ``foreign-record`` with nothing but its bytes. ``foreign-usage`` is one model call.
 
 The id of a link is made from its parent's id and its content. So the same history always has the same ids: what a
@@ -24,6 +24,8 @@ from msgspec import Struct
 from recollect.model.made_ids import uuid_of
 
 SOURCE, RECORD, USAGE = "foreign-source", "foreign-record", "foreign-usage"
+PLACE = ("sessionId", "timestamp", "isSidechain", "agentId", "ordinal")
+COMPACTED = "compact_boundary"
 TOLD_BY = "toldBy"  # the sub-agent that wrote a message in the user's name
 LineFields = dict[str, Any]
 
@@ -97,19 +99,19 @@ def compaction(
     voice: Voice, summary: str, trigger: str = "auto", kept: tuple[str, str] | None = None
 ) -> list[LineFields]:
     """A cut: what stands before it is no longer sent, the summary is; then what was ``kept``, from the first of its links to the last."""
-    before = voice.leaf
     segment = {} if kept is None else {"headUuid": kept[0], "tailUuid": kept[1]}
-    about = {"trigger": trigger, **({"preservedSegment": segment} if segment else {})}
-    boundary = link(
-        voice,
-        "system",
-        {"subtype": "compact_boundary", "content": "Conversation compacted", "compactMetadata": about},
-    )
-    boundary |= {"parentUuid": None, "logicalParentUuid": before}
+    cut = boundary(voice, {"trigger": trigger, **({"preservedSegment": segment} if segment else {})})
     told = user(voice, summary, isCompactSummary=True)
     if segment:
         segment["anchorUuid"] = told["uuid"]
-    return [boundary, told]
+    return [cut, told]
+
+
+def boundary(voice: Voice, about: LineFields, text: str = "Conversation compacted") -> LineFields:
+    """A cut alone: what is sent from then on follows it."""
+    before = voice.leaf
+    said = {"subtype": COMPACTED, "content": text, "compactMetadata": about}
+    return link(voice, "system", said) | {"parentUuid": None, "logicalParentUuid": before}
 
 
 def usage(voice: Voice, key: str, model: str | None, counts: Mapping[str, int], **more: object) -> LineFields:
@@ -166,7 +168,7 @@ def only_new(line: LineFields, known: set[str]) -> LineFields:
     """A line of a source that is read again: what the log has already is kept as bytes alone."""
     if id_of(line) not in known:
         return line
-    kept = ("sessionId", "timestamp", "isSidechain", "agentId", "ordinal", "original", "originalBase64")
+    kept = (*PLACE, "original", "originalBase64")
     return {"type": RECORD, **{key: line[key] for key in kept if key in line}}
 
 
@@ -176,6 +178,11 @@ def original_of(line: Mapping[str, Any]) -> bytes | None:
         return str(line["original"]).encode()
     encoded = line.get("originalBase64")
     return None if encoded is None else base64.b64decode(encoded)
+
+
+def mark_of(data: bytes) -> str:
+    """What tells one state of a record from another."""
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 def key_of(*parts: object) -> str:

@@ -17,10 +17,9 @@ import os
 import re
 import shutil
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -31,40 +30,64 @@ from recollect.model.json.text import loose_value
 from recollect.model.made_ids import derived_uuid
 from recollect.model.project_key import project_key
 from recollect.storage.foreign import todos
-from recollect.storage.foreign.growth import Unit
+from recollect.storage.foreign.growth import Unit, is_left_torn
 from recollect.storage.foreign.lines import (
     RECORD,
-    SOURCE,
     USAGE,
     LineFields,
     Voice,
     encode,
+    id_of,
+    mark_of,
     note,
+    only_new,
     original_of,
+    record,
     source,
+    user,
+    with_original,
 )
 from recollect.storage.foreign.loose import UNEXPECTED
-from recollect.storage.foreign.redactions import redacted_again
+from recollect.storage.foreign.mirroring.files import WRITE, AgentMirrorFiles
+from recollect.storage.foreign.mirroring.long_lines import fitting
+from recollect.storage.foreign.mirroring.redactions import redacted_again
+from recollect.storage.foreign.mirroring.sources import ZST, file_name, sources_of
+from recollect.storage.foreign.mirroring.state import (
+    LOST,
+    PROBLEMS,
+    STAMPS,
+    STATE,
+    HistoryBase,
+    MirrorFacts,
+    MirrorProblem,
+    MirrorState,
+    Placed,
+    facts_of_mirror,
+    native_name,
+    problems_of_mirror,
+    saved_problems,
+    saved_stamps,
+    saved_state,
+)
 from recollect.storage.foreign.resumed import Item, MirroredThread
-from recollect.storage.logs.reader import read_lines
 from recollect.storage.session_files import META, PROJECTS, RESULTS, SUBAGENTS, TODOS
 from recollect.system import fsops
 from recollect.system.locations import MIRROR_FACTS, MIRRORS
 from recollect.system.lock import FileLock
 from recollect.system.peek import ReadProblems
 
-_STAMPS, _STATE, _LOCK, _PROBLEMS = "stamps.json", "state.msgpack", "mirror.lock", "problems.json"
+_LOCK = "mirror.lock"
 _RENEWAL = "renewal"  # where a mirror is translated again
 _WHOLE_HOME, _UNSEEN = "", "."  # what concerns no unit; directories that could not be looked at
 _NO_SOURCE = ("", 0)
-_WRITE = "write"
 _AGENT_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}\Z")
 _REWOUND = "rewound"
+_IS_WHOLE = b'"whole":true'
+# What ends an empty conversation: a note that follows no message would end none.
+_NOT_SAID = {"isMeta": True, "isVisibleInTranscriptOnly": True}
 # How lines begin that are not read where only links are looked for, or links and model calls: most of what a log holds.
 _RECORDS = (b'{"type":"%b"' % RECORD.encode(),)
 _NO_LINKS = (*_RECORDS, b'{"type":"%b"' % USAGE.encode())
-# More logs than these are synced with their whole file system: one by one, each waits for the disk.
-_MOST_SYNCED_ALONE = 16
 
 
 class AgentDialect(Protocol):
@@ -79,7 +102,7 @@ class AgentDialect(Protocol):
         """What may have changed, oldest first. Directories that could not be looked at are noted in ``problems``."""
 
     def mirror(self, unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
-        """Translate what is new; the state to go on from."""
+        """Translate what is new; the state to go on from, a Struct that calls its ``Growth`` so, if it has one."""
 
     def finish(self, home: Path, into: AgentMirror) -> None:
         """What concerns several sessions, after all of them."""
@@ -90,8 +113,11 @@ class AgentDialect(Protocol):
     def deletion_warning(self, home: Path) -> str | None:
         """What the client is about to delete."""
 
-    def not_resumed(self, source: str, version: str | None) -> str | None:
-        """Why clients do not resume a session although they have its file; ``version`` is that of its last client."""
+    def resume_warning(self, home: Path, source: str, version: str | None) -> str | None:
+        """Why clients do not resume a session although they have its file, or what they do to it then.
+
+        ``source`` is its file below ``home``, ``version`` that of its last client.
+        """
 
 
 def dialect_of(agent: str) -> AgentDialect:
@@ -100,37 +126,14 @@ def dialect_of(agent: str) -> AgentDialect:
     return dialect
 
 
-class MirrorFacts(Struct, frozen=True):
-    """What a mirror says of itself."""
+class _WholeRecord(Struct):
+    """A record that is a file or a row of its own. The first versions noted no mark."""
 
-    agent: str
-    source: str
-    translation: int = 1  # by which version of the agent's module; the first ones did not say
-
-
-class MirrorProblem(Struct, frozen=True):
-    """What a mirror lacks: a file that could not be read, or a part of a store that is not known."""
-
-    path: str
-    reason: str
-    is_unknown: bool = False
+    source: str = ""
+    mark: str = ""
 
 
-class Placed(Struct):
-    """Where a session or sub-agent is mirrored."""
-
-    project: str
-    session: str
-    agent: str | None = None
-    title: str | None = None
-
-
-class _MirrorState(Struct):
-    units: dict[str, bytes] = {}
-    logs: dict[str, int] = {}
-    headers: dict[str, tuple[str, int]] = {}
-    placed: dict[str, Placed] = {}
-    aliases: dict[str, str] = {}  # other names of sources, such as the id of a rollout
+_whole_record = msgspec.json.Decoder(_WholeRecord)
 
 
 class AgentMirror:
@@ -142,13 +145,11 @@ class AgentMirror:
         self.root = data / MIRRORS / f"{agent}-{zlib.crc32(os.fsencode(real)):08x}"
         self._problems: dict[str, list[MirrorProblem]] = {}
         self._unit, self._is_retried = _WHOLE_HOME, False
-        self._state = _MirrorState()
+        self._state = MirrorState()
         self._undo: list[Callable[[], object]] = []  # what this unit changed in the state
         self._written: dict[str, list[bytes]] = {}
-        self._unsynced: set[Path] = set()  # logs that this pass wrote
-        self._unsynced_names: set[Path] = (
-            set()
-        )  # directories that may hold names of theirs that are not synced
+        self._files = AgentMirrorFiles(self.root, home)
+        self._archived_from = data, self.root  # where the archive is, and what its logs are copies of
         self._todos: dict[str, list[LineFields]] = {}  # the list that a log ends with, where the unit has one
 
     @property
@@ -161,10 +162,13 @@ class AgentMirror:
         dialect, unseen = dialect_of(self.agent), ReadProblems()
         units = dialect.units(self.home, unseen)
         lost = [MirrorProblem(str(one.path), one.reason) for one in unseen]
-        is_known = _saved_problems(self.root).get(_UNSEEN, []) == lost and not self._is_outdated(dialect)
-        if is_known and self.stamps() == {unit.key: unit.stamp for unit in units}:
+        stamps = {unit.key: unit.stamp for unit in units}
+        told = saved_problems(self.root)
+        # What is wrong with no unit of now was put aside since, or concerns the whole home: a pass tells.
+        is_known = told.pop(_UNSEEN, []) == lost and told.keys() <= stamps.keys()
+        if is_known and saved_stamps(self.root) == stamps and not self._is_outdated(dialect):
             return
-        with self._writing(self.root):
+        with self._files.writing(self.root):
             fsops.make_directories(self.root / PROJECTS)
         is_first = not (self.root / MIRROR_FACTS).exists()
         lock = FileLock(self.root / _LOCK, timeout=600.0 if is_first else 0.0, guards=self.root)
@@ -172,13 +176,12 @@ class AgentMirror:
             self._run(dialect, units, lost)
 
     def _run(self, dialect: AgentDialect, units: list[Unit], lost: list[MirrorProblem]) -> None:
-        stamps = self.stamps()
-        self._unsynced.clear()
-        self._unsynced_names.clear()
+        stamps = saved_stamps(self.root)
+        self._files.begin()
         self._written.clear()
         self._todos.clear()
-        self._state = _saved(self.root)
-        self._problems = _saved_problems(self.root)
+        self._state = saved_state(self.root)
+        self._problems = saved_problems(self.root)
         if self._is_outdated(dialect):
             self._renew(dialect)
         for unit in units:
@@ -189,8 +192,11 @@ class AgentMirror:
                 self._state.units[unit.key] = self._mirrored(dialect, unit)
             self._flush()
             stamps[unit.key] = unit.stamp
-            if self._is_retried:
+            if self._is_retried or is_left_torn(self._state.units[unit.key]):
                 del stamps[unit.key]
+        late = self._late()
+        if late:
+            self._renew(dialect, late)
         self._begin(_WHOLE_HOME)
         with self.guarding(self.home):
             dialect.finish(self.home, self)
@@ -205,14 +211,55 @@ class AgentMirror:
         facts = facts_of_mirror(self.root)
         return facts is not None and facts.translation != dialect.TRANSLATION
 
-    def _renew(self, dialect: AgentDialect) -> None:
-        from recollect.storage.foreign.renewal import MirrorRenewal
+    def _late(self) -> list[str]:
+        """Logs whose beginning is here only now, and those that go on from them; each after what it goes on from."""
+        state = self._state
+        found = {
+            log
+            for log, base in state.bases.items()
+            if not base.was_here and self._size_of(base) not in (None, base.had)
+        }
+        last = -1
+        while last != len(found):
+            last = len(found)
+            found |= {log for log, base in state.bases.items() if state.aliases.get(base.alias) in found}
+        return sorted(
+            (log for log in found if (self.root / log).exists()), key=lambda log: len(self._above(log))
+        )
+
+    def _lost(self) -> dict[str, str]:
+        """Whose history each log lacks; a fork of a fork lacks what that one lacks."""
+        bases = self._state.bases
+        missing = {log: base.alias for log, base in bases.items() if not base.was_here}
+        if not missing:
+            return {}
+        chains = {log: [log, *self._above(log)] for log in bases}
+        return {
+            log: missing[one] for log, chain in chains.items() for one in reversed(chain) if one in missing
+        }
+
+    def _above(self, log: str) -> list[str]:
+        """The logs that one goes on from, as far as they are here, nearest first; a circle ends where it began."""
+        found: list[str] = []
+        base = self._state.bases.get(log)
+        while base is not None:
+            above = self.log_of(base.alias)
+            if above is None or above in (log, *found):
+                break
+            found.append(above)
+            base = self._state.bases.get(above)
+        return found
+
+    def _renew(self, dialect: AgentDialect, logs: list[str] | None = None) -> None:
+        """All logs, or these."""
+        from recollect.storage.foreign.mirroring.renewal import MirrorRenewal
 
         scratch = self.root / _RENEWAL
         shutil.rmtree(scratch, ignore_errors=True)
         fresh = AgentMirror(self.agent, self.home, scratch)
         fresh._state.placed = self._state.placed  # decided once
-        MirrorRenewal(self, fresh, dialect).run()
+        fresh._archived_from = self._archived_from
+        MirrorRenewal(self, fresh, dialect).run(logs)
         shutil.rmtree(scratch, ignore_errors=True)
 
     def _begin(self, unit: str) -> None:
@@ -233,6 +280,9 @@ class AgentMirror:
         for log in gone:
             self._state.logs.pop(log)
             self._state.headers.pop(log, None)
+        for place in self._state.placed.values():
+            if self.log(place) in gone:
+                place.title = None
         return dialect.mirror(unit, None, self)
 
     def _moved(self) -> list[str]:
@@ -247,7 +297,7 @@ class AgentMirror:
         try:
             yield
         except StorageError as problem:
-            if problem.operation == _WRITE:
+            if problem.operation == WRITE:
                 raise
             reason = problem.cause.strerror if problem.cause is not None else None
             self.problem(path, reason or problem.message, is_retried=True)
@@ -272,7 +322,12 @@ class AgentMirror:
 
         ``is_retried``: the next pass looks again although the file has not changed.
         """
-        self._problems.setdefault(self._unit, []).append(MirrorProblem(str(path), reason, is_unknown))
+        problem, found = (
+            MirrorProblem(str(path), reason, is_unknown),
+            self._problems.setdefault(self._unit, []),
+        )
+        if problem not in found:
+            found.append(problem)
         self._is_retried |= is_retried
 
     def place(
@@ -323,7 +378,7 @@ class AgentMirror:
             self._undo.append(lambda: headers.update({log: before}) if before else headers.pop(log))
             headers[log] = origin
         for line in lines:
-            found.append(encode(line) + b"\n")
+            found += [one + b"\n" for one in fitting(line, self.agent)]
             if line["type"] == "assistant" and (items := todos.listed(line)):
                 self._todos[log] = items
 
@@ -344,11 +399,27 @@ class AgentMirror:
             known = {}
         new = known | {key: value for key, value in meta.items() if value is not None}
         if new != known:
-            self._put(path, encode(new))
+            self._put_beside(self.log(place), path, encode(new))
 
     def keep_result(self, place: Placed, name: str, data: bytes) -> None:
         """A result that stands in a file of its own, for all that reads Claude's own results of this kind."""
-        self._put(self.root / PROJECTS / place.project / place.session / RESULTS / name, data)
+        self._put_beside(self.log(place), self._result(place, name), data)
+
+    def _result(self, place: Placed, name: str) -> Path:
+        return self.root / PROJECTS / place.project / place.session / RESULTS / name
+
+    def keep_beside(self, place: Placed, unit: Unit, data: bytes, generation: int) -> None:
+        """A whole file that says nothing of the conversation, so that it can be restored.
+
+        Without what was redacted in the log, or in what we made of the file.
+        """
+        log = self.log(place)
+        path = self.root / log
+        (kept,) = self._redacted_again(
+            [data], path, path.with_suffix(META), self._result(place, unit.path.name)
+        )
+        line = record(Voice(session=place.session, agent=place.agent), recordType="file")
+        self.append(log, with_original([line], kept), (unit.source, generation))
 
     def title(self, name: str, title: str, line: LineFields) -> None:
         """A name that a user gave, written where it is new."""
@@ -362,8 +433,32 @@ class AgentMirror:
         self._state.aliases[name] = log
 
     def log_of(self, alias: str) -> str | None:
-        """The log that goes by another name."""
-        return self._state.aliases.get(alias)
+        """The log that goes by another name; where it is not here, what our archive has of that session."""
+        log = self._state.aliases.get(alias)
+        if log is not None and (log in self._written or (self.root / log).exists()):
+            return log
+        from recollect.storage.foreign.mirroring.archived_logs import archived_log
+
+        return archived_log(*self._archived_from, alias)
+
+    def base(self, log: str, alias: str) -> str | None:
+        """The log that ``log`` goes on from; where it is not here, a later pass that has it completes ``log``."""
+        found, bases, before = self.log_of(alias), self._state.bases, self._state.bases.get(log)
+        self._undo.append(lambda: bases.update({log: before}) if before else bases.pop(log, None))
+        bases[log] = HistoryBase(alias, found is not None)
+        return found
+
+    def lacks_base(self, log: str) -> None:
+        """What ``log`` goes on from is here only in part: a later pass that has more of it completes ``log``."""
+        base = self._state.bases[log]
+        self._state.bases[log] = HistoryBase(base.alias, False, self._size_of(base) or 0)
+
+    def _size_of(self, base: HistoryBase) -> int | None:
+        """How large the log is that another goes on from; None where it is not here."""
+        log = self.log_of(base.alias)
+        if log is None or self._state.bases.get(log) is base:
+            return None
+        return self._state.logs.get(log, -1)
 
     def lines(self, log: str) -> Iterator[LineFields]:
         """The lines of a log, those not yet written included."""
@@ -371,14 +466,32 @@ class AgentMirror:
 
     def _lines(self, log: str, without: tuple[bytes, ...]) -> Iterator[LineFields]:
         """Those that do not begin so."""
+        if log.endswith(ZST):
+            from recollect.storage.foreign.mirroring.archived_logs import archived_lines
+
+            yield from archived_lines(Path(log))
+            return
+        for line in self._raw_lines(log):
+            value = None if line.startswith(without) else loose_value(line)
+            if isinstance(value, dict):
+                yield value
+
+    def _raw_lines(self, log: str) -> Iterator[bytes]:
         with contextlib.suppress(FileNotFoundError), (self.root / log).open("rb") as file:
-            for line in file:
-                value = None if line.startswith(without) else loose_value(line)
-                if isinstance(value, dict):
-                    yield value
-        for line in self._written.get(log, ()):
-            if not line.startswith(without):
-                yield msgspec.json.decode(line)
+            yield from file
+        yield from self._written.get(log, ())
+
+    def record_marks(self, log: str) -> dict[str, str]:
+        """What a log has last of each record that is a file or a row of its own, by source."""
+        found: dict[str, str] = {}
+        for line in self._raw_lines(log):
+            if _IS_WHOLE in line:
+                with contextlib.suppress(msgspec.DecodeError):  # one that was cut off
+                    record = _whole_record.decode(line)
+                    found[record.source] = record.mark or mark_of(
+                        original_of(msgspec.json.decode(line)) or b""
+                    )
+        return found
 
     def known_ids(self, log: str) -> set[str]:
         """Entries and model calls that a log has already: for a source that is read again from its start."""
@@ -392,19 +505,45 @@ class AgentMirror:
                 found.add(str(line["about"]))
         return found
 
-    def ended(self, log: str, found: list[LineFields], voice: Voice) -> list[LineFields]:
+    def only_changed(self, log: str, lines: list[LineFields]) -> list[LineFields]:
+        """Lines of a source that is read again, whose ids are the client's: what the log says so already is kept as bytes alone.
+
+        What says something else under the same id is written again, and counts from then on. Lines are compared as they
+        would be written, without what was redacted in the log.
+        """
+        said = {name: _told(line) for line in self._lines(log, _RECORDS) if (name := id_of(line))}
+        would_be = self._redacted_again([encode(line) for line in lines], self.root / log)
+        return [
+            only_new(line, {name} if said.get(name) == _told(msgspec.json.decode(data)) else set())
+            for line, data in zip(lines, would_be, strict=True)
+            for name in (id_of(line) or "",)
+        ]
+
+    def ended(
+        self, log: str, found: list[LineFields], voice: Voice, *, is_emptied: bool = False
+    ) -> list[LineFields]:
         """New entries of a log that has to end where ``voice`` does.
 
-        Where others follow that entry, a note after it says that the conversation goes on from there.
+        Where others follow that entry, a note after it says that the conversation goes on from there. ``is_emptied``:
+        a voice that ends nowhere is one of which all was taken back, and not one that has said nothing yet.
         """
-        last = None
+        seen: set[str] = set()
+        last = grown = (
+            None  # the last entry, and the last one that was new: what follows one that is written again stands before it
+        )
         for line in (*self._lines(log, _NO_LINKS), *found):
             if "uuid" in line:
                 last = line.get("parentUuid") if line.get("subtype") == _REWOUND else line["uuid"]
-        if voice.leaf is None or last is None or voice.leaf == last:
+                grown = grown if line["uuid"] in seen else last
+                seen.add(line["uuid"])
+                # That of the note: lists go by the last time of a log.
+                voice.at = max(voice.at or "", str(line.get("timestamp") or "")) or None
+        if voice.leaf == last == grown or (voice.leaf is None and not is_emptied):
             return found
         voice.epoch = sum(line.get("subtype") == _REWOUND for line in self._lines(log, _NO_LINKS)) + 1
-        return [*found, note(voice, _REWOUND, "Earlier messages were taken back")]
+        if voice.leaf is None:
+            return [*found, user(voice, "All messages were taken back", subtype=_REWOUND, **_NOT_SAID)]
+        return [*found, note(voice, _REWOUND, "Earlier messages were taken back or written again")]
 
     # ---- for a renewal -----------------------------------------------------------------------------------
 
@@ -431,6 +570,13 @@ class AgentMirror:
         finally:
             fsops.close(opened.fd)
 
+    def lend_bases(self, log: str, fresh: AgentMirror) -> None:
+        """What a log goes on from, for a mirror that has not translated it again."""
+        fresh._state.aliases = self._state.aliases | fresh._state.aliases
+        for above in self._above(log):
+            if not (fresh.root / above).exists():
+                fresh.write_log(above, (self.root / above).read_bytes())
+
     def state_of(self, unit: str) -> bytes | None:
         """What a unit goes on from."""
         return self._state.units.get(unit)
@@ -440,108 +586,52 @@ class AgentMirror:
         state, made = self._state, fresh._state
         state.units |= units
         state.aliases |= made.aliases
+        for base in (one for name, one in made.bases.items() if name == log):
+            had = 0 if base.was_here else self._size_of(base) or 0
+            state.bases[log] = HistoryBase(base.alias, base.was_here, had)
         state.headers[log] = made.headers[log]
         state.logs[log] = (self.root / log).stat().st_size
 
     # ---- files -------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _writing(self, path: Path) -> Iterator[None]:
-        """What goes wrong with our own copy is no fault of what is copied: the pass ends, and the next one repeats it."""
-        try:
-            yield
-        except OSError as cause:
-            again = fsops.next_step(cause, "run the command again: nothing is lost")
-            hint = f"{again}; --data DIR keeps the copy of {self.home} in another directory"
-            raise StorageError(_WRITE, path, cause, hint=hint) from cause
-
-    def _put(self, path: Path, data: bytes) -> None:
-        with self._writing(path):
-            fsops.make_directories(path.parent)
-            fsops.replace_file(path, data)
+    def _put_beside(self, log: str, path: Path, data: bytes) -> None:
+        """A file beside a log, without what was redacted in either of them."""
+        (kept,) = self._redacted_again([data], self.root / log, path)
+        self._files.put(path, kept)
 
     def _flush(self) -> None:
         for log, lines in self._written.items():
-            with self._writing(self.root / log):
-                self._state.logs[log] = self._add(log, self._redacted_again(log, lines))
+            with self._files.writing(self.root / log):
+                # A log that this pass begins has nothing to look for.
+                is_known = bool(self._state.logs.get(log))
+                kept = self._redacted_again(lines, self.root / log) if is_known else lines
+                self._state.logs[log] = self._files.add(log, kept, self._state.logs.get(log))
         for log, items in self._todos.items():
             if log in self._written:
-                (listed,) = self._redacted_again(log, [encode(items)])
-                self._put(self.root / TODOS / todos.file_name(Path(log)), listed)
+                self._put_beside(log, self.root / TODOS / todos.file_name(Path(log)), encode(items))
         self._written.clear()
         self._todos.clear()
 
-    def _redacted_again(self, log: str, lines: list[bytes]) -> list[bytes]:
-        """Lines without what was redacted in the log; one that this pass begins has nothing to look for."""
-        is_known = bool(self._state.logs.get(log))
-        return redacted_again(lines, self.root / log, self.root.parent.parent) if is_known else lines
-
-    def _add(self, log: str, lines: list[bytes]) -> int:
-        """Lines at the end of a log; how large it is then. They are synced with all others of the pass."""
-        path = self.root / log
-        fsops.make_directories(path.parent, synced=False)
-        opened = fsops.open_append(path)
-        self._unsynced.add(path)
-        if log not in self._state.logs:  # also where an earlier pass made it, and did not come to its end
-            above = (one for one in path.parents if one.is_relative_to(self.root))
-            self._unsynced_names.update(above)
-        try:
-            size = fsops.size_of(opened.fd)
-            known = self._state.logs.get(log, 0)
-            start = known if known <= size else 0
-            behind = fsops.pread(opened.fd, size - start, start)
-            if known <= size and behind and not behind.endswith(b"\n"):
-                # The last pass was cut off: the line that it began is written again.
-                behind = behind[: behind.rfind(b"\n") + 1]
-                size = start + len(behind)
-                fsops.truncate(opened.fd, size)
-            try:
-                fsops.write_all(opened.fd, b"".join(_not_behind(lines, behind) if behind else lines))
-            except OSError:
-                fsops.truncate(opened.fd, size)  # a full disk: what was written of it is given back
-                raise
-            return fsops.size_of(opened.fd)
-        finally:
-            fsops.close(opened.fd)
-
-    def _sync(self) -> None:
-        """The state may only say what a loss of power leaves there: first the logs of this pass, and their names."""
-        if len(self._unsynced) > _MOST_SYNCED_ALONE:
-            with self._writing(self.root):
-                if fsops.sync_file_system(self.root):
-                    return
-        for path in sorted(self._unsynced):
-            with self._writing(path):
-                fsops.sync_written(path)
-        for directory in sorted(self._unsynced_names):
-            with self._writing(directory):
-                fsops.sync_dir(directory)
-
-    def stamps(self) -> dict[str, tuple[int, ...]]:
-        try:
-            return msgspec.json.decode((self.root / _STAMPS).read_bytes(), type=dict[str, tuple[int, ...]])
-        except (OSError, msgspec.DecodeError):
-            return {}
+    def _redacted_again(self, lines: list[bytes], *marked: Path) -> list[bytes]:
+        return redacted_again(lines, marked, self.root.parent.parent)
 
     def _save(self, dialect: AgentDialect, stamps: dict[str, tuple[int, ...]]) -> None:
-        self._sync()
-        self._put(self.root / _STATE, msgspec.msgpack.encode(self._state))
+        self._files.sync()
+        self._files.put(self.root / STATE, msgspec.msgpack.encode(self._state))
         facts = MirrorFacts(self.agent, str(self.home), dialect.TRANSLATION)
-        self._put(self.root / MIRROR_FACTS, encode(facts))
-        if self._problems or (self.root / _PROBLEMS).exists():
-            self._put(self.root / _PROBLEMS, encode(self._problems))
+        if facts != facts_of_mirror(self.root):
+            self._files.put(self.root / MIRROR_FACTS, encode(facts))
+        if self._problems != saved_problems(self.root):
+            self._files.put(self.root / PROBLEMS, encode(self._problems))
+        lost = self._lost()
+        if lost or (self.root / LOST).exists():
+            self._files.put(self.root / LOST, encode(lost))
         # Last: until they are there, everything is looked at again.
-        self._put(self.root / _STAMPS, encode(stamps))
+        self._files.put(self.root / STAMPS, encode(stamps))
 
 
-def _not_behind(lines: list[bytes], behind: bytes) -> Iterator[bytes]:
-    """The lines that a pass which did not come to its end has not written yet."""
-    written = Counter(behind.split(b"\n"))
-    for line in lines:
-        if written[line[:-1]] > 0:
-            written[line[:-1]] -= 1
-        else:
-            yield line
+def _told(line: LineFields) -> LineFields:
+    return {key: value for key, value in line.items() if not key.startswith("original")}
 
 
 def _session_name(name: str) -> str:
@@ -553,101 +643,16 @@ def _agent_name(name: str | None) -> str | None:
     return name if name is None or _AGENT_NAME.match(name) else derived_uuid(name, 0)
 
 
-def problems_of_mirror(root: Path) -> list[MirrorProblem]:
-    """What the last pass could not mirror."""
-    return [problem for found in _saved_problems(root).values() for problem in found]
-
-
-def _saved_problems(root: Path) -> dict[str, list[MirrorProblem]]:
-    try:
-        return msgspec.json.decode((root / _PROBLEMS).read_bytes(), type=dict[str, list[MirrorProblem]])
-    except (OSError, msgspec.DecodeError):
-        return {}
-
-
-def facts_of_mirror(root: Path) -> MirrorFacts | None:
-    """Whose mirror a directory is; None where it is none."""
-    try:
-        return msgspec.json.decode((root / MIRROR_FACTS).read_bytes(), type=MirrorFacts)
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
-def native_name(root: Path, session: str) -> str:
-    """What the client calls a session; the same unless its names are no UUIDs."""
-    for name, place in _saved(root).placed.items():
-        if place.session == session and place.agent is None:
-            return name
-    return session
-
-
-def own_name(root: Path, native: str) -> str | None:
-    """The session that a client calls so, by the name it has here; None where it is not mirrored."""
-    place = _saved(root).placed.get(native)
-    return None if place is None or place.agent is not None else place.session
-
-
 def native_file(root: Path, log: Path) -> str | None:
-    """The file of a mirrored session below its client's home, where it is now; None where the client has it no more.
-
-    Rows of a store are looked for only as far as their store.
-    """
+    """The file of a mirrored session below its client's home, or the store that has it; None where the client has it no more."""
     facts = facts_of_mirror(root)
     if facts is None:
         return None
-    units = dialect_of(facts.agent).units(Path(facts.source))
-    here = {name: unit.source for unit in units for name in (_file_name(unit.source), unit.source)}
-    named = _sources_of(log)
+    name = native_name(root, log.stem)
+    units = [unit for unit in dialect_of(facts.agent).units(Path(facts.source)) if unit.holds(name)]
+    here = {name: unit.source for unit in units for name in (file_name(unit.source), unit.source)}
+    named = sources_of(log)
     if not named:
         return next((unit.source for unit in units), None)
-    found = (here.get(name) or here.get(_file_name(name)) for name in reversed(named))
+    found = (here.get(name) or here.get(file_name(name)) for name in reversed(named))
     return next((source for source in found if source is not None), None)
-
-
-def _sources_of(log: Path) -> list[str]:
-    """The files that a log was mirrored from, in order."""
-    named = []
-    for raw in read_lines(log):
-        line = loose_value(raw.data) if b'"foreign-source"' in raw.data else None
-        if isinstance(line, dict) and line.get("type") == SOURCE and line.get("source"):
-            named.append(str(line["source"]))
-    return named
-
-
-def _file_name(source: str) -> str:
-    """The same wherever the client moved it, compressed or not."""
-    return source.rpartition("/")[2].removesuffix(".zst")
-
-
-def alias_log(root: Path, name: str) -> Path | None:
-    """The log of a mirror that goes by another name, such as the id of a rollout."""
-    log = _saved(root).aliases.get(name)
-    return None if log is None else root / log
-
-
-def _saved(root: Path) -> _MirrorState:
-    try:
-        return msgspec.msgpack.decode((root / _STATE).read_bytes(), type=_MirrorState)
-    except (OSError, msgspec.DecodeError):
-        return _MirrorState()
-
-
-def originals(lines: Iterable[dict[str, Any]]) -> dict[str, list[bytes]]:
-    """The records of every source in a log, byte for byte; of a rewritten source its last generation."""
-    found: dict[str, list[bytes]] = {}
-    generations: dict[str, int] = {}
-    name = ""
-    for line in lines:
-        if line.get("type") == SOURCE:
-            name, generation = str(line["source"]), int(line["generation"])
-            if generations.setdefault(name, generation) < generation:
-                found[name] = []
-                generations[name] = generation
-            found.setdefault(name, [])
-            continue
-        data = original_of(line)
-        if data is not None and line.get("whole"):
-            found[str(line["source"])] = [data]  # a record that was a file, or a row, of its own
-        elif data is not None:
-            found.setdefault(name, []).append(data)
-    return found

@@ -7,11 +7,12 @@ copies them under new ids with unchanged times, so a call is known by when it wa
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
+import time
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property, lru_cache, partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +26,21 @@ from recollect.storage.foreign.edits import in_patch, replaced, with_changes, wr
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import LineFields, Voice
 from recollect.storage.foreign.loose import Fields, parsed, unexpected
-from recollect.storage.foreign.mirror import AgentMirror, Placed
+from recollect.storage.foreign.mirror import AgentMirror
+from recollect.storage.foreign.mirroring.state import Placed
 from recollect.storage.foreign.opencode_store.store import (
-    ListedRecord,
     OpenCodeRecord,
     OpenCodeRecords,
     OpenCodeStore,
+    SessionMark,
+    StoreChangedError,
     opened,
     units,
 )
 from recollect.storage.foreign.parts import thinking, tool_use
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
 
-__all__ = ["TRANSLATION", "deletion_warning", "finish", "mirror", "not_resumed", "resumed", "units"]
+__all__ = ["TRANSLATION", "deletion_warning", "finish", "mirror", "resume_warning", "resumed", "units"]
 
 TRANSLATION = 1
 _UNTITLED = "New session - "
@@ -57,11 +60,15 @@ _SHOWN = frozenset(["text", "reasoning", "tool", "file"])
 
 # Sessions are read and written together up to this size: memory depends on it, and not on the store.
 _BATCH = 4_000_000
+# The client's own event log says which sessions it wrote to. So often the rows themselves are asked, in seconds: they know
+# also what a migration or a person changed.
+_COMPARED_EVERY = 3600
+_TRIES = 5
 
 
 class _StoreState(Struct):
-    seen: dict[str, str] = {}  # what was mirrored of each record, by source
-    rows: dict[str, ListedRecord] = {}  # the records of the sessions that were mirrored, as they were listed
+    sessions: dict[str, SessionMark] = {}  # as they were listed when they were mirrored
+    compared: int = 0  # when rows of all sessions were listed last, in seconds
 
 
 def finish(home: Path, into: AgentMirror) -> None:
@@ -95,7 +102,7 @@ def deletion_warning(home: Path) -> str | None:
     return None
 
 
-def not_resumed(source: str, version: str | None) -> str | None:
+def resume_warning(home: Path, source: str, version: str | None) -> str | None:
     """It resumes all that it lists."""
     return None
 
@@ -103,12 +110,16 @@ def not_resumed(source: str, version: str | None) -> str | None:
 def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     """Mirror the sessions in which a record is new, another or gone."""
     state = msgspec.msgpack.decode(saved, type=_StoreState) if saved else _StoreState()
-    with opened(unit, into.home) as store:
-        _StorePass(unit, store, state, into).run()
-        for problem in store.problems:
-            into.problem(
-                problem.path, problem.reason, is_retried=problem.is_retried, is_unknown=problem.is_unknown
-            )
+    for _ in range(_TRIES):
+        # A client that writes meanwhile costs what was read since the last batch.
+        with contextlib.suppress(StoreChangedError), opened(unit, into.home) as store:
+            _StorePass(unit, store, state, into).run()
+            for problem in store.problems:
+                into.problem(
+                    problem.path, problem.reason, is_retried=problem.is_retried, is_unknown=problem.is_unknown
+                )
+            return msgspec.msgpack.encode(state)
+    into.problem(unit.path, "it changes all the time; it is read at the next call", is_retried=True)
     return msgspec.msgpack.encode(state)
 
 
@@ -117,79 +128,58 @@ class _StorePass:
 
     def __init__(self, unit: Unit, store: OpenCodeStore, state: _StoreState, into: AgentMirror) -> None:
         self._unit, self._store, self._state, self._into = unit, store, state, into
-        self._listed = store.listed(state.rows)
+        now = int(time.time())
+        is_due = abs(now - state.compared) > _COMPARED_EVERY
+        self._listed = store.listed({} if is_due else state.sessions)
         store.check()  # before anything is taken for gone
-        self._sources: dict[str, list[str]] = {}
-        for source, one in self._listed.items():
-            self._sources.setdefault(one.session, []).append(source)
+        if is_due:
+            state.compared = now
         self._sessions = store.sessions()
         self._facts = _StoreFacts(store, self._sessions)
 
     def run(self) -> None:
-        into, path = self._into, self._unit.path
-        gone = self._gone()
-        touched = {one.session for source, one in self._listed.items() if self._state.rows.get(source) != one}
-        wanted = sorted(touched | gone, key=partial(_began, self._sessions))
-        for batch in self._batches(one for one in wanted if one):
+        into, path, known = self._into, self._unit.path, self._state.sessions
+        is_whole = self._store.is_whole
+        touched = {
+            session
+            for session, mark in self._listed.items()
+            if mark.differs(known.get(session), is_whole=is_whole)
+        }
+        # What could not be listed may still be there.
+        gone = known.keys() - self._listed.keys() if is_whole else set()
+        for batch in self._batches(sorted((touched | gone) - {""}, key=partial(_began, self._sessions))):
             with into.guarding(path):
                 records = self._store.of(batch)
                 self._store.check()
-                self._write(batch, records, gone)
+                self._write(batch, records)
             into.settle()
-        lost = [name for name in self._sources.get("", ()) if name.startswith(("message/", "part/"))]
-        if lost:
+        if "" in self._listed and (lost := self._store.nameless()):
             into.problem(f"{path}: {lost[0]}", f"{len(lost):,} records name no session")
-
-    def _gone(self) -> set[str]:
-        """Sessions of which a record is there no more. What could not be listed may still be there."""
-        if not self._store.is_whole:
-            return set()
-        state, found = self._state, set()
-        for source in state.rows.keys() - self._listed.keys():
-            found.add(state.rows.pop(source).session)
-            state.seen.pop(source, None)
-        return found
 
     def _batches(self, sessions: Iterable[str]) -> Iterator[list[str]]:
         batch: list[str] = []
         size = 0
         for session in sessions:
             batch.append(session)
-            size += sum(self._listed[source].size for source in self._sources.get(session, ()))
+            size += self._listed[session].size if session in self._listed else 0
             if size > _BATCH:
                 yield batch
                 batch, size = [], 0
         if batch:
             yield batch
 
-    def _write(self, batch: list[str], records: OpenCodeRecords, gone: set[str]) -> None:
-        store, seen = _OpenCodeSessions(self._sessions, records, self._facts, self._into), self._state.seen
-        changed: dict[str, list[OpenCodeRecord]] = {session: [] for session in batch}
-        marks: dict[str, str] = {}
-        own = [self._sessions[session] for session in batch if session in self._sessions]
-        for record in (*own, *records.messages.values(), *records.parts.values(), *records.others):
-            mark = blake2b(record.original, digest_size=15).hexdigest()
-            before = seen.get(record.source)
-            if before != mark and (before is None or before != _first_mark(record)):
-                marks[record.source] = mark
-                changed.setdefault(store.session_of(record), []).append(record)
-        unread = {problem.path for problem in self._store.problems}
+    def _write(self, batch: list[str], records: OpenCodeRecords) -> None:
+        store, known = (
+            _OpenCodeSessions(self._sessions, records, self._facts, self._into),
+            self._state.sessions,
+        )
         for session in batch:
-            is_said = session in self._sessions or session in store.spoken
             with self._into.guarding(f"{self._unit.path}: {session}"):
-                if is_said and (changed[session] or session in gone):
-                    store.write(session, changed[session])
-                    seen |= {record.source: marks[record.source] for record in changed[session]}
-                self._state.rows |= {
-                    source: self._listed[source]
-                    for source in self._sources.get(session, ())
-                    if not unread or str(self._into.home / source) not in unread
-                }
-
-
-def _first_mark(record: OpenCodeRecord) -> str:
-    """The mark of a record in the states of earlier versions."""
-    return made.key_of(record.original.decode("utf-8", "replace"))
+                if session in self._sessions or session in store.spoken:
+                    store.write(session)
+                before, mark = known.pop(session, None), self._listed.get(session)
+                if mark is not None and session not in records.unread:
+                    known[session] = mark if self._store.is_whole else mark.after(before)
 
 
 def _began(sessions: dict[str, OpenCodeRecord], session: str) -> tuple[float, str]:
@@ -283,24 +273,41 @@ class _OpenCodeSessions:
         for messages in self.spoken.values():
             messages.sort(key=lambda one: (_created(one.fields), one.id))
 
-    def session_of(self, record: OpenCodeRecord) -> str:
-        """The session a record belongs to."""
-        if record.table == "session":
-            return record.id
+    @cached_property
+    def _own(self) -> dict[str, list[OpenCodeRecord]]:
+        """The records of each session but its own."""
+        found: dict[str, list[OpenCodeRecord]] = {}
+        records = self._records
+        for record in (*records.messages.values(), *records.parts.values(), *records.others):
+            found.setdefault(self._session_of(record), []).append(record)
+        return found
+
+    def _changed(self, session: str, log: str) -> Iterator[tuple[OpenCodeRecord, str]]:
+        """The records of which the log has not what they say now, each with the mark of that."""
+        seen = self._into.record_marks(log)
+        own = [self._sessions[session]] if session in self._sessions else []
+        for record in (*own, *self._own.get(session, ())):
+            mark = made.mark_of(record.original)
+            if seen.get(record.source) != mark:
+                yield record, mark
+
+    def _session_of(self, record: OpenCodeRecord) -> str:
         message = self._records.messages.get(str(record.fields.get("messageID")))
         holder = message if message is not None and record.table == "part" else record
         return str(holder.fields.get("sessionID") or record.fields.get("sessionID") or "")
 
-    def write(self, session: str, changed: list[OpenCodeRecord]) -> None:
+    def write(self, session: str) -> None:
         """The records that changed, byte for byte, then what they add to the conversation."""
         place, into = self._place(session), self._into
         log = into.log(place)
         voice = self._voice(session, place)
         kept: list[LineFields] = []
         here = made.record(voice)
-        for record in changed:
+        changed = []
+        for record, mark in self._changed(session, log):
+            changed.append(record)
             line = {**here, "type": _kind_of(record), "recordType": record.table, "source": record.source}
-            line["whole"] = True
+            line |= {"mark": mark, "whole": True}
             made.keep_original(line, record.original)
             kept.append(line)
         known = into.known_ids(log)
@@ -312,7 +319,7 @@ class _OpenCodeSessions:
             branches = [[made.note(voice, "opened", "Opened, nothing said yet")]]
         found = _once(line for branch in branches for line in branch if line["uuid"] not in known)
         voice.leaf = branches[-1][-1]["uuid"] if branches[-1] else None
-        found = into.ended(log, found, voice)
+        found = into.ended(log, found, voice, is_emptied=len(branches) > 1)
         calls = [line for line in self._calls(session, place) if line["message"]["id"] not in known]
         into.append(log, [*kept, *found, *calls])
         title = self._fields(session).get("title")
@@ -389,6 +396,8 @@ class _OpenCodeSessions:
         kept: list[OpenCodeRecord] = []
         run: list[OpenCodeRecord] = []
         for message in messages:
+            if any(part.is_removed for part in self._parts.get(message.id, ())) and not message.is_removed:
+                yield list(self._chain(session, place, [*kept, message], whole=message.id))
             if message.is_removed or message.id in reverted:
                 run.append(message)
                 continue
@@ -409,13 +418,19 @@ class _OpenCodeSessions:
             return set()
         return set(names[names.index(revert["messageID"]) + bool(revert.get("partID")) :])
 
-    def _chain(self, session: str, place: Placed, messages: Iterable[OpenCodeRecord]) -> Iterator[LineFields]:
+    def _chain(
+        self, session: str, place: Placed, messages: Iterable[OpenCodeRecord], whole: str = ""
+    ) -> Iterator[LineFields]:
+        """Without parts that were removed from messages that are still there, but for the one that is ``whole``."""
         voice, origin = self._voice(session, place), self._origin(session)
         ends: dict[str, tuple[str, str]] = {}  # the first and the last link of each message
         tail: str | None = None  # where that begins which the next summary leaves as it is
         for message in messages:
             voice.at = made.moment(_created(message.fields)) or voice.at
-            parts = [part.fields for part in self._parts.get(message.id, ())]
+            is_whole = message.is_removed or message.id == whole
+            parts = [
+                part.fields for part in self._parts.get(message.id, ()) if is_whole or not part.is_removed
+            ]
             voice.copied_from = origin if _is_copied(message) else None
             if message.fields.get("role") == "user":
                 tail = next((str(part.get("tail_start_id")) for part in parts if _is_compaction(part)), tail)
@@ -450,6 +465,7 @@ class _OpenCodeSessions:
         blocks: list[LineFields] = []
         results: list[LineFields] = []
         changed: list[LineFields] = []
+        ended: list[str] = []  # when each call was done
         for part in [*parts, {"type": "step-finish"}]:
             kind = part.get("type")
             if kind == "text" and part.get("text") and not part.get("ignored"):
@@ -461,11 +477,13 @@ class _OpenCodeSessions:
                 blocks.append(call)
                 results += result
                 changed += _edits_of(part)
+                ended += [at for at in [_ended(part)] if at is not None]
             elif kind == "step-finish" and blocks:
                 yield made.assistant(voice, model if isinstance(model, str) else None, *blocks)
                 if results:
+                    voice.at = max(ended, default=voice.at)
                     yield with_changes(made.user(voice, results), changed)
-                blocks, results, changed = [], [], []
+                blocks, results, changed, ended = [], [], [], []
         yield from _not_sent(parts, voice)
         error = message.get("error")
         if isinstance(error, dict):
@@ -477,9 +495,8 @@ class _OpenCodeSessions:
         state = part.get("state")
         now: Fields = state if isinstance(state, dict) else {}
         call = str(part.get("callID") or part.get("id"))
-        metadata = now.get("metadata")
-        child = metadata.get("sessionId") if isinstance(metadata, dict) else None
-        if isinstance(child, str) and child in self._sessions:
+        child = _started_by(now)
+        if child in self._sessions:
             self._into.note_agent(self._place(child), {"toolUseId": call})
         result: LineFields = {"type": "tool_result", "tool_use_id": call}
         if now.get("status") == "completed":
@@ -520,6 +537,24 @@ class _OpenCodeSessions:
     def _has_orphans(self) -> bool:
         lost = (parts for name, parts in self._parts.items() if name not in self._records.messages)
         return any(part.fields.get("type") == "step-finish" for parts in lost for part in parts)
+
+
+def _started_by(state: Fields) -> str:
+    """The sub-agent that a call started; before 1.0 only the list of what it did names it."""
+    about = state.get("metadata")
+    told: Fields = about if isinstance(about, dict) else {}
+    done = told.get("summary")
+    steps = done if isinstance(done, list) else []
+    named = (one.get("sessionID") for one in steps if isinstance(one, dict))
+    return str(told.get("sessionId") or next((one for one in named if one), ""))
+
+
+def _ended(part: Fields) -> str | None:
+    """When a call was done, where the client says so."""
+    state = part.get("state")
+    time = state.get("time") if isinstance(state, dict) else None
+    end = time.get("end") if isinstance(time, dict) else None
+    return made.moment(end) if isinstance(end, int | float) else None
 
 
 def _edits_of(part: Fields) -> list[LineFields]:

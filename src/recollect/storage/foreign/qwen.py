@@ -5,6 +5,7 @@ Telemetry lines hold every model call, side calls too; what answers say of usage
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,19 @@ import msgspec
 from msgspec import Struct
 
 from recollect.model.conversation.node import ERROR_NOTE
+from recollect.model.damage import UNREADABLE
 from recollect.model.made_ids import derived_uuid
 from recollect.storage.foreign import edits, parts
 from recollect.storage.foreign import lines as made
-from recollect.storage.foreign.growth import Growth, Unit, content, new_lines, stamped, walked
+from recollect.storage.foreign.growth import (
+    Growth,
+    Unit,
+    holds_none,
+    new_lines,
+    stamped,
+    walked,
+    whole_document,
+)
 from recollect.storage.foreign.lines import LineFields, Voice
 from recollect.storage.foreign.loose import (
     COUNT,
@@ -31,11 +41,19 @@ from recollect.storage.foreign.loose import (
 )
 from recollect.storage.foreign.mirror import AgentMirror
 from recollect.storage.foreign.resumed import Item, MirroredThread, as_messages
+from recollect.storage.session_files import META
 from recollect.system.peek import ReadProblems
 
-TRANSLATION = 1
+# 2: a line that was rewritten under its own id says what it says now.
+TRANSLATION = 2
 _COMPRESSED, _TELEMETRY, _TITLE = "chat_compression", "ui_telemetry", "custom_title"
 _CALL, _FAILURE = "qwen-code.api_response", "qwen-code.api_error"
+_WANTED = (
+    "agentType",
+    "description",
+    "toolUseId",
+    "parentAgentId",
+)  # of what stands beside the log of a sub-agent
 _COUNTS = ("input", "cached_content", "output", "thoughts")
 _LINE: dict[str, Shape] = {
     **dict.fromkeys(("type", "uuid", "parentUuid", "cwd", "gitBranch", "version", "model"), str),
@@ -77,17 +95,19 @@ class _ChatState(Struct, kw_only=True):
 
 
 def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
-    """The chats of every project, then the logs of their sub-agents."""
+    """The chats of every project, then the logs of their sub-agents, each before what stands beside it."""
     found: list[Unit | None] = []
-    for below in ("chats", "subagents"):
+    for below, kinds in (("chats", (".jsonl",)), ("subagents", (".jsonl", META))):
         for project in sorted((home / "projects").glob("*")):
             for where, names in walked(project / below, problems):
-                for name in sorted(names):
-                    if name.endswith(".jsonl"):
-                        path = Path(where, name)
-                        source = path.relative_to(home).as_posix()
-                        found.append(stamped(source, path, source))
-    return [unit for unit in found if unit is not None]
+                found += (
+                    stamped(home, f"{where}{os.sep}{name}") for name in sorted(names) if name.endswith(kinds)
+                )
+    return [
+        unit._replace(holds=holds_none) if unit.key.endswith(META) else unit
+        for unit in found
+        if unit is not None
+    ]
 
 
 def finish(home: Path, into: AgentMirror) -> None:
@@ -104,7 +124,7 @@ def deletion_warning(home: Path) -> str | None:
     return None
 
 
-def not_resumed(source: str, version: str | None) -> str | None:
+def resume_warning(home: Path, source: str, version: str | None) -> str | None:
     """It resumes all that it lists."""
     return None
 
@@ -112,7 +132,9 @@ def not_resumed(source: str, version: str | None) -> str | None:
 def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     """Translate what a chat has gained."""
     state = msgspec.msgpack.decode(saved, type=_ChatState) if saved else _ChatState()
-    lines, _ = new_lines(unit, state.growth)
+    if unit.path.name.endswith(META):
+        return _noted(unit, state, into)
+    lines, is_restarted = new_lines(unit, state.growth)
     said = [_LINES.named(raw) for raw in lines]
     if not said:
         return msgspec.msgpack.encode(state)
@@ -121,7 +143,6 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     place = into.placed(state.name)
     assert place is not None  # noqa: S101 - for the type checker: it was placed when its first line was read
     log = into.log(place)
-    known = into.known_ids(log) if state.growth.generation else set()
     found: list[LineFields] = []
     at = made.moment(unit.stamp[1] / 1e6)  # a line without a time is as old as the one before it
     for raw, (line, odd) in zip(lines, said, strict=True):
@@ -137,7 +158,12 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
         )
         told = translated("qwen", voice, odd, partial(_translated, line, voice))
         found += made.with_original(told, raw)
-    into.append(log, [made.only_new(line, known) for line in found], (unit.source, state.growth.generation))
+    generation = state.growth.generation
+    kept = into.only_changed(log, found) if generation else found
+    if generation and is_restarted:
+        voice.leaf = next((line["uuid"] for line in reversed(found) if "uuid" in line), None)
+        kept = into.ended(log, kept, voice)
+    into.append(log, kept, (unit.source, generation))
     return msgspec.msgpack.encode(state)
 
 
@@ -147,14 +173,21 @@ def _placed(unit: Unit, said: list[LineFields], into: AgentMirror) -> str:
     if unit.path.parent.name == "chats":
         into.place(unit.path.stem, cwd)
         return unit.path.stem
-    session, agent = unit.path.parent.name, unit.path.stem.removeprefix("agent-")
-    place = into.place(agent, cwd, session=session, agent=agent[:64])
-    beside = unit.path.with_suffix(".meta.json")
-    wanted = ("agentType", "description", "toolUseId", "parentAgentId")
-    with into.guarding(beside):
-        meta = fitted(parsed(content(beside)), dict.fromkeys(wanted, str)).fields if beside.exists() else {}
-        into.note_agent(place, {key: meta.get(key) for key in wanted})
+    agent = unit.path.stem.removeprefix("agent-")
+    into.place(agent, cwd, session=unit.path.parent.name, agent=agent[:64])
     return agent
+
+
+def _noted(unit: Unit, state: _ChatState, into: AgentMirror) -> bytes:
+    """What stands beside the log of a sub-agent, rewritten by the client when the agent ends."""
+    session, agent = unit.path.parent.name, unit.path.name.removesuffix(META).removeprefix("agent-")
+    is_known = into.placed(agent) or into.placed(session)  # else it is what is left of a deleted session
+    for data in whole_document(unit, state.growth) if is_known else ():
+        place = into.place(agent, "", session=session, agent=agent[:64])
+        meta = fitted(parsed(data), dict.fromkeys(_WANTED, str)).fields
+        into.note_agent(place, {key: meta.get(key) for key in _WANTED})
+        into.keep_beside(place, unit, data, state.growth.generation)
+    return msgspec.msgpack.encode(state)
 
 
 def _translated(line: LineFields, voice: _LineVoice) -> list[LineFields]:
@@ -172,7 +205,7 @@ def _translated(line: LineFields, voice: _LineVoice) -> list[LineFields]:
     elif kind == "system":
         found = _system(line, voice)
     else:
-        found = [made.record(voice, f"qwen:{kind}" if line else "qwen:unreadable")]
+        found = [made.record(voice, f"qwen:{kind}" if line else f"qwen{UNREADABLE}")]
     return found
 
 

@@ -36,7 +36,7 @@ def as_messages(
     ``thinking`` is sent back or not; ``interrupted`` is the result that the client invents for a call without one;
     ``summary_of`` is the question in whose answer the client puts the summary of a compaction.
     """
-    spoken = [entry for entry in entries if isinstance(entry.body, User | Assistant)]
+    spoken = [entry for entry in entries if _is_sent(entry)]
     done = {
         block.tool_use_id
         for entry in spoken
@@ -58,6 +58,11 @@ def as_messages(
             results = [{"type": "tool_result", "tool_use_id": one, "content": interrupted} for one in lost]
             found.append({"role": "user", "content": results})
     return found
+
+
+def _is_sent(entry: Entry) -> bool:
+    body = entry.body
+    return isinstance(body, Assistant) or (isinstance(body, User) and not body.is_visible_in_transcript_only)
 
 
 def _blocks(entry: Entry) -> list[Block]:

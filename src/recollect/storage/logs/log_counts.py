@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from recollect.model.conversation.message_count import MessageCount, Point, counted
 from recollect.model.conversation.node import Node, node_of
 from recollect.model.damage import Damage, Line
-from recollect.model.line_views.damage import damage_of
+from recollect.model.line_views.damage import damage_code
 from recollect.storage.logs.reader import LogReader, read_lines
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def log_counts(path: Path, stop: int | None = None) -> LogCounts:
     points: list[Point] = []
     for line in read_lines(path, stop=stop):
         lines += line.text_lines
-        damaged += isinstance(line, Damage) or damage_of(line) is not None
+        damaged += damage_code(line) is not None
         point = node_of(line) if isinstance(line, Line) else None
         if point is not None:
             points.append(point)

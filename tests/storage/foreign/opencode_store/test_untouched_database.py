@@ -7,6 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -15,6 +17,7 @@ import pytest
 from recollect.errors import StorageError
 from recollect.storage.foreign.mirror import AgentMirror
 from recollect.storage.foreign.opencode_store import database as opencode_database
+from recollect.storage.foreign.opencode_store.store import SessionMark
 from recollect.storage.foreign.opencode_store.untouched_database import connected
 from tests.storage.foreign import tiny_homes
 
@@ -50,18 +53,15 @@ def touched(home: Path) -> dict[str, tuple[int, ...]]:
     }
 
 
+def has(mirror: AgentMirror, text: bytes) -> bool:
+    return any(text in log.read_bytes() for log in mirror.root.rglob("*.jsonl"))
+
+
 def titles(mirror: AgentMirror) -> bool:
-    return any(b"only in the log" in log.read_bytes() for log in mirror.root.rglob("*.jsonl"))
+    return has(mirror, b"only in the log")
 
 
-def no_copy(path: Path) -> Path:
-    raise AssertionError(f"{path} was copied")
-
-
-def test_what_stands_only_in_the_log_is_read_without_a_copy(
-    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opencode_database, "_copy", no_copy)
+def test_what_stands_only_in_the_log_is_read_where_it_lies(database: Path, tmp_path: Path) -> None:
     before = touched(database.parent)
     mirror = AgentMirror("opencode", database.parent, tmp_path / "data")
     mirror.refresh()
@@ -90,32 +90,73 @@ def test_nothing_can_be_written_through_it(database: Path) -> None:
     assert touched(database.parent) == before
 
 
-def test_a_database_that_is_written_to_is_copied(
+def meanwhile(monkeypatch: pytest.MonkeyPatch, done: Callable[[], object]) -> list[int]:
+    """Do something after each time that a store was listed; how often that was is returned."""
+    listed, times = opencode_database._RowStore.listed, [0]
+
+    def listing(store: opencode_database._RowStore, known: dict[str, SessionMark]) -> dict[str, SessionMark]:
+        found = listed(store, known)
+        times[0] += 1
+        done()
+        return found
+
+    monkeypatch.setattr(opencode_database._RowStore, "listed", listing)
+    return times
+
+
+def test_what_a_client_writes_meanwhile_does_not_disturb(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.utime(database.with_name(database.name + "-wal"))
-    monkeypatch.setattr(opencode_database, "connected", no_copy)
+    """It goes to the end of the log, behind what is read; the next pass has it."""
+    writer = sqlite3.connect(database, isolation_level=None)
     mirror = AgentMirror("opencode", database.parent, tmp_path / "data")
-    mirror.refresh()
+    with monkeypatch.context() as patched:
+        written = partial(writer.execute, "UPDATE session SET title = 'written meanwhile'")
+        times = meanwhile(patched, written)
+        mirror.refresh()
+    assert times == [1]
     assert titles(mirror)
+    assert not has(mirror, b"written meanwhile")
+    mirror.refresh()
+    assert has(mirror, b"written meanwhile")
+    writer.close()
 
 
-def test_what_changed_while_it_was_listed_is_told_and_taken_with_the_next_pass(
+def test_a_log_that_is_copied_into_the_database_meanwhile_is_read_again(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was listed and what is read after it may not fit together. Then the log begins again, which is noticed too."""
+    writer = sqlite3.connect(database, isolation_level=None)
+    left = [
+        ("UPDATE session SET title = 'first'", "PRAGMA wal_checkpoint(PASSIVE)"),
+        ("UPDATE session SET title = 'second'", "PRAGMA wal_checkpoint(RESTART)"),
+        ("UPDATE session SET title = 'third'",),
+    ]
+
+    def done() -> None:
+        for statement in left.pop(0) if left else ():
+            writer.execute(statement).fetchall()
+
+    mirror = AgentMirror("opencode", database.parent, tmp_path / "data")
+    times = meanwhile(monkeypatch, done)
+    mirror.refresh()
+    writer.close()
+    assert times == [4]
+    assert not mirror.problems
+    assert has(mirror, b"third")
+    assert not has(mirror, b"first")
+
+
+def test_a_database_that_changes_all_the_time_is_told_and_taken_with_the_next_pass(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is taken for gone."""
     mirror = AgentMirror("opencode", database.parent, tmp_path / "data")
     with monkeypatch.context() as patched:
-        listed = opencode_database._RowStore.listed
-
-        def meanwhile(store: opencode_database._RowStore, known: object) -> object:
-            found = listed(store, {})
-            os.utime(database)
-            return dict(list(found.items())[:1])
-
-        patched.setattr(opencode_database._RowStore, "listed", meanwhile)
+        meanwhile(patched, partial(os.utime, database))
         mirror.refresh()
-    assert [one.reason for one in mirror.problems] == ["it changed while it was read"]
+    assert [one.reason for one in mirror.problems] == ["it changes all the time; it is read at the next call"]
+    assert not titles(mirror)
     mirror.refresh()
     assert titles(mirror)
     assert not mirror.problems

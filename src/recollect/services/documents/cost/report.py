@@ -10,7 +10,6 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from recollect.model.cost.money import exact
 from recollect.model.cost.report import MODES, CostExplanation, CostReport, CostRow
-from recollect.services.cost.report import is_unknown
 from recollect.services.documents.cost.spending import TokensDocument, counts
 
 
@@ -159,7 +158,7 @@ def _row(row: CostRow, mode: str, titles: Mapping[str, str] = MappingProxyType({
         responses=row.responses,
         messages=row.responses,
         **counts(row.tokens),
-        cost_usd=None if is_unknown(row) else exact(row.pico_usd),
+        cost_usd=None if row.is_unknown else exact(row.pico_usd),
         unpriced_responses=row.unpriced_responses,
         **more,
     )
@@ -176,7 +175,7 @@ def _block(row: CostRow) -> dict[str, object]:
             "tokens_per_minute": block.tokens_per_minute,
             "projected_tokens": block.projected_tokens,
         }
-        if not is_unknown(row):
+        if not row.is_unknown:
             members["cost_usd_per_hour"] = exact(block.pico_usd_per_hour or 0)
             members["projected_cost_usd"] = exact(block.projected_pico_usd or 0)
     return members

@@ -16,7 +16,7 @@ class PeriodDocument(Struct, frozen=True, kw_only=True):
     name: str
     since: dt.datetime | None
     until: dt.datetime | None
-    cost_usd: str
+    cost_usd: str | None
     responses: int
     unpriced_responses: int
     tokens: int
@@ -30,10 +30,10 @@ class StatDayDocument(Struct, frozen=True, kw_only=True):
     """A local day. ``models`` are dollars by model."""
 
     day: str
-    cost_usd: str
+    cost_usd: str | None
     responses: int
     unpriced_responses: int
-    models: dict[str, str]
+    models: dict[str, str | None]
     calls: int
     failures: int
     edits: int
@@ -46,7 +46,7 @@ class StatHourDocument(Struct, frozen=True):
     weekday: int
     hour: int
     responses: int
-    cost_usd: str
+    cost_usd: str | None
 
 
 class StatGroupDocument(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class StatGroupDocument(Struct, frozen=True, kw_only=True):
     sessions: int
     responses: int
     unpriced_responses: int
-    cost_usd: str
+    cost_usd: str | None
     directories: list[str] | None = None
 
 
@@ -66,7 +66,7 @@ class StatSessionDocument(Struct, frozen=True, kw_only=True):
     id: str
     title: str
     project: str
-    cost_usd: str
+    cost_usd: str | None
     unpriced_responses: int
     responses: int
     messages: int | None
@@ -99,17 +99,17 @@ class StatAgentsDocument(Struct, frozen=True, kw_only=True):
 
     agents: int
     responses: int
-    cost_usd: str
+    cost_usd: str | None
     types: list[StatToolDocument]
 
 
 class CacheSavingsDocument(Struct, frozen=True, kw_only=True):
     """What caching saved: reads at the price of input, less what writing cost more than input."""
 
-    saved_usd: str
+    saved_usd: str | None
     read_tokens: int
     written_tokens: int
-    uncached_usd: str
+    uncached_usd: str | None
 
 
 class SeenLimitDocument(Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class StatBlocksDocument(Struct, frozen=True):
 
     rows: list[CostRowDocument]
     most_tokens: int
-    most_cost_usd: str
+    most_cost_usd: str | None
     limits: list[SeenLimitDocument]
 
 
@@ -149,7 +149,11 @@ class UncertaintyDocument(Struct, frozen=True, kw_only=True):
 
 
 class StatsDocument(Struct, frozen=True, kw_only=True):
-    """What was done and what it cost. Periods are always those of now; the rest is from ``since`` to ``until``."""
+    """What was done and what it cost. Periods are always those of now; the rest is from ``since`` to ``until``.
+
+    Amounts leave out what ``unpriced_responses`` count, and are null if that is all there is, or if sessions of that time
+    recorded no usage and no other did.
+    """
 
     now: dt.datetime
     timezone: str
@@ -157,7 +161,7 @@ class StatsDocument(Struct, frozen=True, kw_only=True):
     until: dt.datetime | None
     project: str | None
     periods: list[PeriodDocument]
-    total_cost_usd: str
+    total_cost_usd: str | None
     uncertainty: UncertaintyDocument
     days: list[StatDayDocument]
     hours: list[StatHourDocument]

@@ -19,7 +19,6 @@ from recollect.model.cost.money import exact
 from recollect.model.cost.report import MODES, CostRow, ranks_of
 from recollect.model.cost.usage import Tokens
 from recollect.model.search.query import WordQuery
-from recollect.services.cost.report import is_unknown
 from recollect.services.documents.cost.report import CostDocument, CostRowDocument, UnpricedModelDocument
 from recollect.services.documents.cost.spending import counts
 from recollect.services.documents.search import PageHitDocument, PageSearchDocument, SessionHitsDocument
@@ -194,7 +193,7 @@ class _Spent:
             responses=self.responses,
             messages=self.responses,
             **counts(self.tokens),
-            cost_usd=None if is_unknown(row) else exact(self.pico_usd),
+            cost_usd=None if row.is_unknown else exact(self.pico_usd),
             unpriced_responses=self.unpriced,
             **keys,
         )

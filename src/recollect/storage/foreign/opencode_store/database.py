@@ -1,36 +1,41 @@
 """The database of OpenCode from 1.2 on, with its write-ahead log, and its event log from 1.16 on.
 
 Only session, message, part, todo, project and event are read: other tables hold tokens. The client never empties its
-write-ahead log at the end, so most databases have one. They are read where they lie, without touching them; one that was
-written to a moment ago is copied together with its log, in memory where there is a file system for that, since it would
-change while it is read. The copy is removed at once.
+write-ahead log at the end, so most databases have one. They are read where they lie, without touching them, also while a client
+writes: what it adds to its log afterwards is not seen. Only where it copies its log into the database meanwhile, or begins it
+again, what was read may not fit together, and is read again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from recollect.errors import StorageError
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import encode
 from recollect.storage.foreign.loose import COUNT, Fields, fitted, parsed
+from recollect.storage.foreign.opencode_store.row_marks import (
+    LISTED_BY,
+    TableRows,
+    nameless_rows,
+    rows_of_sessions,
+)
 from recollect.storage.foreign.opencode_store.store import (
     LEFT_OUT,
     SHAPED,
-    ListedRecord,
     OpenCodeRecord,
     OpenCodeRecords,
+    SessionMark,
+    StoreChangedError,
     StoreProblem,
+    checksum,
 )
 from recollect.storage.foreign.opencode_store.untouched_database import connected
 from recollect.system.paths import named_store
@@ -39,7 +44,6 @@ if TYPE_CHECKING:
     import apsw
 
 _TABLES = ("project", "session", "message", "part", "todo")
-_LISTED_BY = frozenset(["id", "session_id", "time_updated", "data"])
 # Many, and large: of these only rows that may have changed are read.
 _LARGE = ("message", "part")
 # What a database holds besides; new ones are named, never read: they may hold tokens.
@@ -95,11 +99,15 @@ _NAMED_EVENTS = (
     f"SELECT type, {_EVENT_NAME} AS name, data FROM event"  # noqa: S608 - constants
     " WHERE (type LIKE 'message.updated.%' OR type LIKE 'message.part.updated.%')"
 )
+_LAST_EVENTS = (
+    "SELECT last.aggregate_id, last.seq, event.id FROM event_sequence AS last"
+    " CROSS JOIN event ON event.aggregate_id = last.aggregate_id AND event.seq = last.seq"
+)
 _TRIES = 5
-# How new a row may be for its time to tell nothing yet: its client may be about to write it again.
-_YOUNG_MS = 2000
-# How long after its last write a database is taken for one that is in use.
-_BUSY_SECONDS = 60
+# How long a file system may take a later write for the same time.
+_TICK_NS = 50_000_000
+# Of a write-ahead log, with the numbers that are drawn for it each time it is begun.
+_LOG_HEAD = 32
 
 
 def units(home: Path) -> list[Unit]:
@@ -119,23 +127,13 @@ def units(home: Path) -> list[Unit]:
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[_RowStore]:
     """A database, for reading."""
-    with contextlib.ExitStack() as stack:
-        try:
-            state = _state(path)
-            if _is_busy(state):
-                store = _RowStore(path, partial(_of_copy, stack.enter_context(_copy(path))), None)
-            else:
-                store = _RowStore(path, partial(connected if state[2] else _unchanging, path), state)
-        except OSError as cause:
-            hint = "its sessions stay as they were mirrored last"
-            raise StorageError("read", path, cause, hint=hint) from cause
-        stack.callback(store.close)
+    try:
+        store = _RowStore(path, _Snapshot.settled(path))
+    except OSError as cause:
+        hint = "its sessions stay as they were mirrored last"
+        raise StorageError("read", path, cause, hint=hint) from cause
+    with contextlib.closing(store):
         yield store
-
-
-def _is_busy(state: tuple[int, int, int, int]) -> bool:
-    """Whether a client is likely to write while we read. A clock that was set back makes no difference for long."""
-    return state[2] > 0 and abs(time.time() - state[3] / 1e9) < _BUSY_SECONDS
 
 
 def _wal(database: Path) -> Path:
@@ -153,30 +151,38 @@ def _state(path: Path) -> tuple[int, int, int, int]:
     )
 
 
-@contextlib.contextmanager
-def _copy(path: Path) -> Iterator[Path]:
-    memory = Path("/dev/shm")  # noqa: S108 - a directory of our own is made there, readable by us alone
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as directory:
-        copy = Path(directory, "copy.db")
+class _Snapshot(NamedTuple):
+    """What stays as it is while all that was in a database and its log stays where it was.
+
+    The head of a log differs each time that it is begun again. A log that comes into being later holds nothing of it.
+    """
+
+    inode: int
+    size: int
+    changed: int
+    log: bytes
+
+    @classmethod
+    def settled(cls, path: Path) -> _Snapshot:
+        """Times of files are exact to some milliseconds: a write that was just done would hide the next one."""
         for _ in range(_TRIES):
-            before = _state(path)
-            shutil.copyfile(path, copy)
-            if before[2]:
-                shutil.copyfile(_wal(path), _wal(copy))
-            else:
-                _wal(copy).unlink(missing_ok=True)
-            if _state(path) == before:
-                yield copy
-                return
-        raise StorageError(
-            "read", path, OSError(0, "it changes all the time"), hint="it is read at the next call"
-        )
+            taken = cls.taken(path)
+            if abs(time.time_ns() - taken.changed) > _TICK_NS:
+                break
+            time.sleep(_TICK_NS / 1e9)
+        return taken
 
+    @classmethod
+    def taken(cls, path: Path) -> _Snapshot:
+        log = b""
+        with contextlib.suppress(FileNotFoundError), _wal(path).open("rb") as file:
+            log = file.read(_LOG_HEAD)
+        seen = path.stat()
+        return cls(seen.st_ino, seen.st_size, seen.st_mtime_ns, log)
 
-def _of_copy(copy: Path) -> apsw.Connection:
-    import apsw
-
-    return apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READWRITE)
+    def is_still(self, path: Path) -> bool:
+        now = self.taken(path)
+        return now == self or (not self.log and now[:3] == self[:3])
 
 
 def _unchanging(path: Path) -> apsw.Connection:
@@ -188,24 +194,22 @@ def _unchanging(path: Path) -> apsw.Connection:
 
 
 class _RowStore:
-    """One database; ``state`` is what it has to be in until all is read, where it is read in place."""
+    """One database, as it was when it was opened."""
 
-    def __init__(
-        self, path: Path, connect: Callable[[], apsw.Connection], state: tuple[int, ...] | None
-    ) -> None:
+    def __init__(self, path: Path, snapshot: _Snapshot) -> None:
         import apsw
 
-        self._path, self._expected, self._error = path, state, apsw.Error
+        self._path, self._snapshot, self._error = path, snapshot, apsw.Error
         self.problems: list[StoreProblem] = []
-        self.is_whole = True
-        self._of: dict[str, dict[str, list[int]]] = {}  # the rows of each session, by table
         # Small tables, and those without the usual columns: their records, each with its session.
         self._held: dict[str, list[tuple[str, OpenCodeRecord]]] = {}
-        self._names: set[str] = set()
         try:
-            self._connection = connect()
+            self._connection = connected(path) if snapshot.log else _unchanging(path)
             asked = self._connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
             self._tables = {str(row[0]) for row in asked}
+            # A client makes all of them at once: while one is missing, it migrates, or it is another one's database.
+            self.is_whole = self._tables >= SHAPED.keys()
+            self._large = [name for name in _LARGE if self._columns(name) >= LISTED_BY]
             self.problems += [*self._unknown_tables(), *self._unknown_columns()]
         except apsw.Error as cause:
             problem = OSError(0, str(cause))
@@ -215,57 +219,97 @@ class _RowStore:
         self._connection.close()
 
     def check(self) -> None:
-        if self._expected is not None and _state(self._path) != self._expected:
-            problem = OSError(0, "it changed while it was read")
-            raise StorageError("read", self._path, problem, hint="it is read at the next call")
+        if not self._snapshot.is_still(self._path):
+            raise StoreChangedError(f"{self._path} changed while it was read")
 
     # ---- what there is -----------------------------------------------------------------------------------
 
-    def listed(self, known: Mapping[str, ListedRecord]) -> dict[str, ListedRecord]:
-        found: dict[str, ListedRecord] = {}
-        for table in (name for name in _TABLES if name in self._tables):
+    def listed(self, known: Mapping[str, SessionMark]) -> dict[str, SessionMark]:
+        self._hold()
+        events = self._last_events()
+        tables = {table: dict(_held_rows(held)) for table, held in self._held.items()}
+        # A write adds an event and changes the row of the session: without both, the other rows are those of the last pass.
+        trusted = {
+            session: mark
+            for session, mark in known.items()
+            if mark.events is not None
+            and mark.events == events.get(session)
+            and all(
+                mark.tables.get(table) == (rows[session].mark if session in rows else None)
+                for table, rows in tables.items()
+            )
+        }
+        others = {*known, *events, *(session for rows in tables.values() for session in rows)}
+        others -= trusted.keys()
+        for table in self._large:
             with self._reading(table):
-                if table in _LARGE and self._columns(table) >= _LISTED_BY:
-                    found |= self._listed_rows(table)
-                else:
-                    found |= self._listed_contents(table, found)
-        self._names = set(found)
+                tables[table] = self._listed_rows(table, trusted, others)
+        marks: dict[str, SessionMark] = {}
+        now = time.time_ns()
+        for session in {*events, *(session for rows in tables.values() for session in rows)}:
+            own = {table: rows[session] for table, rows in tables.items() if session in rows}
+            marks[session] = SessionMark(
+                {table: rows.mark for table, rows in own.items()},
+                events.get(session),
+                sum(rows.size for rows in own.values()),
+                now if any(rows.is_young for rows in own.values()) else 0,
+            )
+        return marks
+
+    def _listed_rows(
+        self, table: str, trusted: Mapping[str, SessionMark], others: Collection[str]
+    ) -> dict[str, TableRows]:
+        """The rows of every session: as they were for those that did not change, unless rows were added or removed there too."""
+        if trusted:
+            found = {
+                session: TableRows.of_mark(mark.tables[table])
+                for session, mark in trusted.items()
+                if table in mark.tables
+            }
+            found |= rows_of_sessions(self._connection, table, others)
+            ((count,),) = self._connection.execute(f"SELECT count(*) FROM {table}")  # noqa: S608 - a constant
+            if sum(own.rows for own in found.values()) == count:
+                return found
+        return rows_of_sessions(self._connection, table)
+
+    def _hold(self) -> None:
+        """Read what is small, and what has not the columns that tell whether a row has changed."""
+        for table in _TABLES:
+            if table in self._tables and table not in self._large:
+                with self._reading(table):
+                    records = [*self._rows(table)]
+                    above = self._message_sessions() if table == "part" else {}
+                    self._held[table] = [(_session_of(record, above), record) for record in records]
+
+    def _message_sessions(self) -> Mapping[str, str]:
+        if "message" in self._held:
+            return {record.id: session for session, record in self._held["message"]}
+        asked = "SELECT id, session_id FROM message"
+        return dict(self._connection.execute(asked)) if "message" in self._tables else {}
+
+    def _last_events(self) -> dict[str, str]:
+        """The last event of each session: its number, and its id where it has one, since a session that is deleted and returns
+        counts from 0 again.
+        """
+        found: dict[str, str] = {}
         if "event" in self._tables:
             with self._reading("event"):
-                asked = "SELECT aggregate_id, max(seq), count(*) FROM event GROUP BY aggregate_id"
-                for session, last, count in self._connection.execute(asked):
-                    found[f"event/{session}"] = ListedRecord(str(session), f"{last}:{count}")
+                if "event_sequence" in self._tables and "id" in self._columns("event"):
+                    asked = _LAST_EVENTS
+                else:
+                    asked = "SELECT aggregate_id, max(seq), '' FROM event GROUP BY aggregate_id"
+                for session, last, name in self._connection.execute(asked):
+                    found[str(session)] = f"{last}:{name}"
         return found
 
-    def _listed_rows(self, table: str) -> dict[str, ListedRecord]:
-        """Without their contents; time and size of a row differ where it was written again.
-
-        Within the millisecond of its time they may not: so a row that is that new differs once more, and its content is compared.
-        """
-        found = {}
-        now = time.time_ns()
-        young = now // 1_000_000 - _YOUNG_MS
-        asked = f"SELECT rowid, id, session_id, time_updated, octet_length(data) FROM {table}"  # noqa: S608 - a constant
-        for row, name, session, updated, size in self._connection.execute(asked):
-            mine = str(session or "")
-            self._of.setdefault(mine, {}).setdefault(table, []).append(row)
-            mark = f"{updated}:{size}"
-            if type(updated) is int and updated >= young:
-                mark = f"{mark}:{now}"
-            found[f"{table}/{name or f'{session}-{row}'}"] = ListedRecord(mine, mark, size or 0)
+    def nameless(self) -> list[str]:
+        found = [
+            record.source for name in _LARGE for session, record in self._held.get(name, ()) if not session
+        ]
+        for table in self._large:
+            with self._reading(table):
+                found += nameless_rows(self._connection, table)
         return found
-
-    def _listed_contents(self, table: str, found: dict[str, ListedRecord]) -> dict[str, ListedRecord]:
-        listed = {}
-        held = self._held.setdefault(table, [])
-        for record in self._rows(table):
-            own = record.id if table == "session" else str(record.fields.get("sessionID") or "")
-            above = found.get(f"message/{record.fields.get('messageID')}") if table == "part" else None
-            session = above.session if above is not None else own
-            mark = blake2b(record.original, digest_size=15).hexdigest()
-            listed[record.source] = ListedRecord(session, mark, len(record.original))
-            held.append((session, record))
-        return listed
 
     @contextlib.contextmanager
     def _reading(self, table: str) -> Iterator[None]:
@@ -299,20 +343,29 @@ class _RowStore:
 
     # ---- contents ----------------------------------------------------------------------------------------
 
+    def may_have(self, session: str) -> bool:
+        found = None
+        with self._reading("session"):
+            found = self._connection.execute("SELECT 1 FROM session WHERE id = ?", (session,)).fetchone()
+        return not self.is_whole or found is not None
+
     def sessions(self) -> dict[str, OpenCodeRecord]:
         return {record.id: record for _, record in self._held.get("session", ())}
 
     def of(self, sessions: Collection[str]) -> OpenCodeRecords:
-        found = OpenCodeRecords({}, {}, [])
+        found = OpenCodeRecords({}, {}, [], set(sessions))
         for table in _TABLES:
             for session, record in self._held.get(table, ()):
                 if table != "session" and session in sessions:
                     found.put(record)
-        for table in _LARGE:
-            rows = [row for name in sessions for row in self._of.get(name, {}).get(table, ())]
+        done = 0
+        for table in self._large:
             with self._reading(table):
-                for record in self._rows(table, rows) if rows else ():
+                for record in self._rows(table, sessions):
                     found.put(record)
+                done += 1
+        if done == len(self._large):
+            found.unread.clear()
         if "event" in self._tables:
             with self._reading("event"):
                 for record in self._events(sessions):
@@ -328,22 +381,24 @@ class _RowStore:
             with self._reading("event"):
                 yield from (record for record in self._events(None) if record.table in tables)
 
-    def _rows(self, table: str, wanted: list[int] | None = None) -> Iterator[OpenCodeRecord]:
+    def _rows(self, table: str, sessions: Collection[str] | None = None) -> Iterator[OpenCodeRecord]:
         if table not in self._tables:
             return
         cursor = self._connection.cursor()
-        names: list[str] = []
-        order = sorted(wanted or ())
-        if wanted is None:
-            rows = cursor.execute(f"SELECT * FROM {table}")  # noqa: S608 - a constant
+        is_numbered = table in self._large
+        asked = f"SELECT {'rowid, ' * is_numbered}* FROM {table}"  # noqa: S608 - constants
+        if sessions is None:
+            rows = cursor.execute(asked)
         else:
-            asked = f"SELECT * FROM {table} WHERE rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid"  # noqa: S608 - a constant
-            rows = cursor.execute(asked, (encode(order).decode(),))
+            only = " WHERE session_id IN (SELECT value FROM json_each(?)) ORDER BY rowid"
+            rows = cursor.execute(asked + only, (encode([*sessions]).decode(),))
+        names: list[str] = []
         left_out: frozenset[str] = frozenset()
         kinds = None  # of the columns, where they are those of all clients so far
-        for number, row in enumerate(rows):
+        for counted, values in enumerate(rows):
+            number, row = (values[0], values[1:]) if is_numbered else (counted, values)
             if not names:
-                names = [column[0] for column in cursor.getdescription()]
+                names = [column[0] for column in cursor.getdescription()][is_numbered:]
                 left_out = LEFT_OUT.intersection(names)
                 kinds = _USUAL.get((table, *names))
             given = dict(zip(names, row, strict=True))
@@ -351,7 +406,7 @@ class _RowStore:
             if record is None:
                 for name in left_out:
                     del given[name]
-                record = _record(table, number if wanted is None else order[number], given)
+                record = _record(table, number, given)
             yield record
 
     def _events(self, sessions: Collection[str] | None) -> Iterator[OpenCodeRecord]:
@@ -363,7 +418,10 @@ class _RowStore:
         mine = "" if sessions is None else " AND aggregate_id IN (SELECT value FROM json_each(?))"
         which = () if sessions is None else (encode(list(sessions)).decode(),)
         asked = self._connection.execute(f"SELECT DISTINCT type, name FROM ({_NAMED_EVENTS}{mine})", which)  # noqa: S608 - constants
-        gone = [str(name) for kind, name in asked if f"{_table_of(kind)}/{name}" not in self._names]
+        named: dict[str, set[str]] = {}
+        for kind, name in asked:
+            named.setdefault(_table_of(kind), set()).add(str(name))
+        gone = [name for table, names in named.items() for name in names - self._there(table, names)]
         last: dict[tuple[str, str], str] = {}
         wanted = (
             f"{_NAMED_EVENTS}{mine} AND name IN (SELECT value FROM json_each(?)) ORDER BY aggregate_id, seq"  # noqa: S608 - constants
@@ -381,6 +439,30 @@ class _RowStore:
             own = str(fields.get("id"))
             source = f"event/{table}/{own}"
             yield OpenCodeRecord(table, own, fields, source, encode(held), is_removed=True, odd=tuple(odd))
+
+    def _there(self, table: str, names: set[str]) -> set[str]:
+        """Those of which there is a row."""
+        if table not in self._tables:
+            return set()
+        asked = f"SELECT id FROM {table} WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608 - a constant
+        return {str(row[0]) for row in self._connection.execute(asked, (encode([*names]).decode(),))}
+
+
+def _session_of(record: OpenCodeRecord, above: Mapping[str, str]) -> str:
+    """The session of a record; that of its message counts more than its own word."""
+    if record.table == "session":
+        return record.id
+    return str(above.get(str(record.fields.get("messageID"))) or record.fields.get("sessionID") or "")
+
+
+def _held_rows(held: list[tuple[str, OpenCodeRecord]]) -> Iterator[tuple[str, TableRows]]:
+    """The records of each session."""
+    by_session: dict[str, list[OpenCodeRecord]] = {}
+    for session, record in held:
+        by_session.setdefault(session, []).append(record)
+    for session, own in by_session.items():
+        contents = (f"{one.source}\0{blake2b(one.original, digest_size=15).hexdigest()}" for one in own)
+        yield session, TableRows(checksum(contents), len(own), sum(len(one.original) for one in own))
 
 
 def _record(table: str, number: int, given: Fields) -> OpenCodeRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -13,11 +14,14 @@ from recollect.storage.foreign.loose import fitted, parsed
 from recollect.storage.foreign.opencode_store.store import (
     LEFT_OUT,
     SHAPED,
-    ListedRecord,
     OpenCodeRecord,
     OpenCodeRecords,
+    SessionMark,
     StoreProblem,
+    checksum,
 )
+
+_ALL = "files"  # they are listed together
 
 
 def _roots(home: Path) -> list[Path]:
@@ -65,8 +69,9 @@ class _FileStore:
         self._paths: dict[str, tuple[str, Path]] = {}  # by source
         self._of: dict[str, list[str]] = {}  # the sources of each session
 
-    def listed(self, known: Mapping[str, ListedRecord]) -> dict[str, ListedRecord]:
-        found: dict[str, ListedRecord] = {}
+    def listed(self, known: Mapping[str, SessionMark]) -> dict[str, SessionMark]:
+        marks: dict[str, list[str]] = {}
+        sizes: Counter[str] = Counter()
         holders: dict[str, str] = {}  # the session of each message
         for table, path in sorted(file_paths(self._home), key=lambda one: (one[0] == "part", one)):
             source = path.relative_to(self._home).as_posix()
@@ -77,15 +82,15 @@ class _FileStore:
             self._paths[source] = table, path
             if table == "message":
                 holders[path.stem] = path.parent.name
-            session = self._session(table, path, source, holders, known)
-            mark = f"{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ino}"
-            found[source] = ListedRecord(session, mark, seen.st_size)
+            session = self._session(table, path, source, holders)
             self._of.setdefault(session, []).append(source)
-        return found
+            marks.setdefault(session, []).append(f"{source}\0{seen.st_size}:{seen.st_mtime_ns}:{seen.st_ino}")
+            sizes[session] += seen.st_size
+        return {
+            session: SessionMark({_ALL: checksum(own)}, size=sizes[session]) for session, own in marks.items()
+        }
 
-    def _session(
-        self, table: str, path: Path, source: str, holders: dict[str, str], known: Mapping[str, ListedRecord]
-    ) -> str:
+    def _session(self, table: str, path: Path, source: str, holders: dict[str, str]) -> str:
         if table in ("session", "todo"):
             return path.stem
         if table != "part":
@@ -94,20 +99,27 @@ class _FileStore:
             return holders[path.parent.name]
         if path.parent.parent.name.startswith("ses_"):
             return path.parent.parent.name
-        if source in known:
-            return known[source].session
         record = self._read(source)  # its message was deleted
         return str(record.fields.get("sessionID") or "") if record is not None else ""
+
+    def nameless(self) -> list[str]:
+        return [source for source in self._of.get("", ()) if self._paths[source][0] in ("message", "part")]
+
+    def may_have(self, session: str) -> bool:
+        here = (path.stem for table, path in file_paths(self._home) if table == "session")
+        return not self.is_whole or session in here
 
     def sessions(self) -> dict[str, OpenCodeRecord]:
         return {record.id: record for record in self.every("session")}
 
     def of(self, sessions: Collection[str]) -> OpenCodeRecords:
-        found = OpenCodeRecords({}, {}, [])
+        found = OpenCodeRecords({}, {}, [], set())
         for session in sessions:
             for source in self._of.get(session, ()):
-                record = None if self._paths[source][0] == "session" else self._read(source)
-                if record is not None:
+                record = self._read(source)
+                if record is None:
+                    found.unread.add(session)
+                elif record.table != "session":
                     found.put(record)
         return found
 

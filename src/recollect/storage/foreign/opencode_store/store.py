@@ -1,19 +1,22 @@
 """The stores of OpenCode, read without touching them: JSON files up to 1.1, a database from 1.2 on.
 
-A store lists its records first, without their contents: each with its session and a mark that differs where it may
-have changed. Only the sessions in which one did are read.
+A store lists its sessions first, without the contents of their records: each with a mark that differs where one of its
+records may have changed, is new or is gone. Only those sessions are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from recollect.storage.foreign.growth import Unit
+from recollect.errors import StorageError
+from recollect.storage.foreign.growth import Unit, holds_none
 from recollect.storage.foreign.loose import ANY, NUMBER, Fields, Shape, ShapedRecords
 from recollect.system.peek import ReadProblems
 
@@ -55,7 +58,8 @@ _SHAPES: dict[str, dict[str, Shape]] = {
         "state": {
             **dict.fromkeys(("status", "output", "error"), str),
             "input": {},
-            "metadata": {"sessionId": str, **dict.fromkeys(("filediff", "diff", "exists"), ANY)},
+            "metadata": {"sessionId": str, **dict.fromkeys(("filediff", "diff", "exists", "summary"), ANY)},
+            "time": {"end": NUMBER},
         },
     },
 }
@@ -83,20 +87,44 @@ class StoreProblem(NamedTuple):
     is_unknown: bool = False
 
 
-class ListedRecord(Struct, frozen=True, array_like=True, gc=False):
-    """A record without its content: whose it is, a mark that differs where it may have changed, about how large it is."""
+class SessionMark(Struct, frozen=True, array_like=True, gc=False):
+    """What differs where a record of a session may have changed, is new or is gone.
 
-    session: str
-    mark: str
+    ``tables`` has a text for the records of each table. ``events`` tells the last event. ``size`` is about that of
+    all records. ``young`` is when it was listed, if a record was so new that its client may write it again within the same
+    millisecond: so it differs once more.
+    """
+
+    tables: dict[str, str]
+    events: str | None = None
     size: int = 0
+    young: int = 0
+
+    def differs(self, known: SessionMark | None, *, is_whole: bool) -> bool:
+        """From what was ``known`` of the session. Unless the list ``is_whole``, what is not in it may still be there."""
+        if known is None or (known.events, known.young) != (self.events, self.young):
+            return True
+        if is_whole:
+            return known.tables != self.tables
+        return any(known.tables.get(table) != mark for table, mark in self.tables.items())
+
+    def after(self, known: SessionMark | None) -> SessionMark:
+        """With what was known of tables that could not be listed."""
+        tables = self.tables if known is None else {**known.tables, **self.tables}
+        return SessionMark(tables, self.events, self.size, self.young)
+
+
+class StoreChangedError(Exception):
+    """A store was written to while it was read: what was read may not fit together."""
 
 
 class OpenCodeRecords(NamedTuple):
-    """Records of some sessions."""
+    """Records of some sessions; not all of those that are ``unread``."""
 
     messages: dict[str, OpenCodeRecord]
     parts: dict[str, OpenCodeRecord]
     others: list[OpenCodeRecord]
+    unread: set[str]
 
     def put(self, record: OpenCodeRecord) -> None:
         """Add one."""
@@ -108,14 +136,27 @@ class OpenCodeRecords(NamedTuple):
             self.others.append(record)
 
 
+def checksum(texts: Iterable[str]) -> str:
+    """The same for the same texts in any order."""
+    return blake2b("\n".join(sorted(texts)).encode("utf-8", "surrogateescape"), digest_size=15).hexdigest()
+
+
 class OpenCodeStore(Protocol):
     """A store while it is read."""
 
     problems: list[StoreProblem]
     is_whole: bool  # whether what is not listed is not there
 
-    def listed(self, known: Mapping[str, ListedRecord]) -> dict[str, ListedRecord]:
-        """Every record, by its source. ``known`` is what the last pass listed."""
+    def listed(self, known: Mapping[str, SessionMark]) -> dict[str, SessionMark]:
+        """Every session of which there is a record, "" for those that name none. ``known`` is what the last pass listed, as far as
+        the store's own word is taken for what did not change since.
+        """
+
+    def nameless(self) -> list[str]:
+        """The sources of messages and parts that name no session."""
+
+    def may_have(self, session: str) -> bool:
+        """Whether a session is there, or would not be seen if it were. Nothing has to be listed for it."""
 
     def sessions(self) -> dict[str, OpenCodeRecord]:
         """All sessions, by id."""
@@ -127,16 +168,32 @@ class OpenCodeStore(Protocol):
         """All records of some tables, one at a time."""
 
     def check(self) -> None:
-        """Raise ``StorageError`` where the store has changed since it was opened."""
+        """Raise ``StoreChangedError`` where the store has changed since it was opened."""
 
 
 def units(home: Path, problems: ReadProblems | None = None) -> list[Unit]:
     """The files as one unit, then every database with its write-ahead log."""
     from recollect.storage.foreign.opencode_store import database, files
 
-    stamp = files.stamp(home)
+    stamp, databases = files.stamp(home), database.units(home)
     of_files = [] if stamp is None else [Unit(FILES, stamp, home, FILES)]
-    return [*of_files, *database.units(home)]
+    # A client that has a database does not look at files: they were copied when it was made, and stayed.
+    read = databases or of_files
+    return [
+        unit._replace(holds=partial(_may_hold, unit, home) if unit in read else holds_none)
+        for unit in (*of_files, *databases)
+    ]
+
+
+def _may_hold(unit: Unit, home: Path, session: str) -> bool:
+    """Whether a store has a session; also where it cannot be read now: another message says so."""
+    try:
+        with opened(unit, home) as store:
+            is_there = store.may_have(session)
+            store.check()
+            return is_there
+    except (StorageError, StoreChangedError):
+        return True
 
 
 def opened(unit: Unit, home: Path) -> AbstractContextManager[OpenCodeStore]:

@@ -2,7 +2,8 @@
 
 A call that was mirrored under one key and is copied under another would count twice. The mirror has the bytes of every
 record, so what the client deleted since is translated again like the rest, and what was redacted here does not come back.
-Lines that no translation made (names, tags) stay where they are.
+Lines that no translation made (names, tags) stay where they are. In the same way a fork gets its beginning where the log that has it
+is mirrored later than the fork.
 
 A log is replaced in one step, and the version of the mirror is noted after all of them: a pass that was stopped leaves
 logs of both kinds, and the next one translates them all again, with the same result. A log that does not come
@@ -22,6 +23,8 @@ from recollect.model.json.text import loose_value
 from recollect.storage.foreign.growth import Growth, Unit, was_read
 from recollect.storage.foreign.lines import RECORD, SOURCE, USAGE, LineFields, original_of
 from recollect.storage.foreign.loose import UNEXPECTED
+from recollect.storage.foreign.mirroring.sources import file_name
+from recollect.storage.foreign.mirroring.state import saved_stamps
 from recollect.storage.home_locks import lock_path
 from recollect.storage.session_files import PROJECTS
 from recollect.system import fsops
@@ -42,6 +45,13 @@ class _Stretch(NamedTuple):
     records: list[bytes]
 
 
+class _HeldRecords(NamedTuple):
+    """The bytes of every source in a log, and whether history was copied into it before them."""
+
+    records: dict[tuple[str, int], bytes]
+    has_copied: bool
+
+
 class MirrorRenewal:
     """One renewal. ``fresh`` is an empty mirror of the same home, below a directory that is removed again."""
 
@@ -50,14 +60,20 @@ class MirrorRenewal:
         self._sources = fresh.root / "sources"
         self._read: dict[str, tuple[int, bytes]] = {}  # generation and bytes of each source of a log
 
-    def run(self) -> None:
-        """Translate every log again; what follows goes on from the states of the new translation."""
+    def run(self, only: list[str] | None = None) -> None:
+        """Translate every log again, or ``only`` these; what follows goes on from the states of the new translation."""
+        root = self._old.root
+        for log in self._all_logs() if only is None else only:
+            with FileLock(lock_path(root / log, root.parent.parent), guards=root / log):
+                if only is not None:
+                    self._old.lend_bases(log, self._fresh)
+                self._renew(log)
+
+    def _all_logs(self) -> list[str]:
+        """The original before its forks: names begin with the time."""
         root = self._old.root
         logs = [path.relative_to(root).as_posix() for path in (root / PROJECTS).rglob("*.jsonl")]
-        # The original before its forks: names begin with the time.
-        for log in sorted(logs, key=lambda one: PurePosixPath(_first_source(root / one)).name):
-            with FileLock(lock_path(root / log, root.parent.parent), guards=root / log):
-                self._renew(log)
+        return sorted(logs, key=lambda one: PurePosixPath(_first_source(root / one)).name)
 
     def _renew(self, log: str) -> None:
         path, fresh = self._old.root / log, self._fresh
@@ -68,7 +84,7 @@ class MirrorRenewal:
         except UNEXPECTED:
             states = {}
         after = fresh.take_log(log)
-        if not states or _held(before) != _held(after):
+        if not states or not _is_kept(_held(before), _held(after)):
             fresh.write_log(log, before)  # forks still find what they go on from
             return
         fresh.write_log(log, after)
@@ -80,7 +96,7 @@ class MirrorRenewal:
     def _replayed(self, log: str, data: bytes, settled: int) -> dict[str, bytes]:
         """The states after every record of a log was translated again; none where one has no translation."""
         states: dict[str, bytes] = {}
-        stamps = self._old.stamps()
+        stamps = saved_stamps(self._old.root)
         for stretch in _stretches(data, self._old.agent):
             if not stretch.source:
                 self._fresh.carry(log, stretch.records)
@@ -176,8 +192,12 @@ def _is_made(line: LineFields, agent: str) -> bool:
     return "uuid" in line or kind in (USAGE, RECORD) or str(kind).startswith(f"{agent}:")
 
 
-def _held(data: bytes) -> tuple[dict[tuple[str, int], bytes], bool]:
-    """The bytes of every source in a log, and whether history was copied into it before them."""
+def _is_kept(before: _HeldRecords, after: _HeldRecords) -> bool:
+    """Whether nothing is lost. History that was not here before may be copied now."""
+    return before.records == after.records and after.has_copied >= before.has_copied
+
+
+def _held(data: bytes) -> _HeldRecords:
     found: dict[tuple[str, int], list[bytes]] = {}
     name, has_copied = ("", 0), False
     for raw in _by_newline(data):
@@ -185,9 +205,10 @@ def _held(data: bytes) -> tuple[dict[tuple[str, int], bytes], bool]:
         if not isinstance(line, dict):
             continue
         if line.get("type") == SOURCE:
-            name = (str(line["source"]), int(line["generation"]))
+            # The client may have moved it in between: what follows is of the same file.
+            name = (file_name(str(line["source"])), int(line["generation"]))
         has_copied |= not name[0] and "uuid" in line
         record = original_of(line)
         if record is not None:
             found.setdefault(name, []).append(record)
-    return {name: b"".join(records) for name, records in found.items()}, has_copied
+    return _HeldRecords({name: b"".join(records) for name, records in found.items()}, has_copied)
