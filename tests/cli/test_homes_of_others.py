@@ -129,14 +129,32 @@ def test_cleanup_says_whose_sessions_it_leaves_alone(
     assert "Sessions of codex are left alone" in capsys.readouterr().err
 
 
-def test_where_nothing_is_found_every_place_that_was_looked_at_is_named(
+WITHOUT_A_HOME = ["list", "cost", "stats", "search x", "scan", "check", "todos", "history", "plans", "cleanup"]
+
+
+@pytest.mark.parametrize("command", [*WITHOUT_A_HOME, "archive add --all", "index status", "list --json"])
+def test_where_there_is_no_home_every_command_says_once_where_it_looked(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """"No secrets found" would be as true, and mislead."""
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    assert main(command.split()) == 0
+    told = capsys.readouterr().err
+    places = "~/.claude, ~/.config/claude, ~/.codex, ~/.local/share/opencode, ~/.gemini and ~/.qwen"
+    assert told.count(f"No home of an agent was found: looked in {places}. Name one with --home DIR") == 1
+    (own_home / ".claude" / "projects").mkdir(parents=True)
+    assert main(command.split()) == 0
+    assert "No home" not in capsys.readouterr().err
+
+
+def test_a_place_that_a_variable_names_is_told_by_its_name(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    monkeypatch.setenv("XDG_DATA_HOME", str(own_home / "data"))
     assert main(["list"]) == 0
-    assert "~/.claude, ~/.config/claude, ~/.codex, $XDG_DATA_HOME/opencode, ~/.gemini and ~/.qwen" in (
-        capsys.readouterr().err
-    )
+    assert "~/.codex, $XDG_DATA_HOME/opencode, ~/.gemini" in capsys.readouterr().err
 
 
 READING = ["list", "cost", "search x", "show @last", "stats", "scan", "check", "export @last"]

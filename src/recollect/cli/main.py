@@ -338,7 +338,15 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
         )
     if command not in _WITHOUT_A_HOME and (command, getattr(parsed, "action", "")) != _HOOK:
         _say_homes(parsed)
-    run: Callable[[Namespace], int] = module.run
+    code = _carried_out(command, module.run, parsed)
+    if "recollect.cli.terminal.homes" in sys.modules:
+        from recollect.cli.terminal.homes import note_no_home
+
+        note_no_home()
+    return code
+
+
+def _carried_out(command: str, run: Callable[[Namespace], int], parsed: Namespace) -> int:
     if not getattr(parsed, "apply", False):
         return run(parsed)
     from recollect.storage.changes.batch import one_batch

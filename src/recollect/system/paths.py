@@ -125,7 +125,8 @@ def _places(row: AgentRow, environ: Mapping[str, str]) -> list[tuple[str, str]]:
         found.append((os.path.join(absolute(named, environ), *row.below), f"${row.variable}"))
     if row.usual[0] == "@":
         data = _xdg(environ, "XDG_DATA_HOME", ".local", "share")
-        origin = os.path.join("$XDG_DATA_HOME", *row.usual[1:])
+        named_by = "$XDG_DATA_HOME" if environ.get("XDG_DATA_HOME") else "~/.local/share"
+        origin = os.path.join(named_by, *row.usual[1:])
         return [*found, (os.path.join(data, *row.usual[1:]), origin)]
     return [*found, (os.path.join(user_home(environ), *row.usual), os.path.join("~", *row.usual))]
 

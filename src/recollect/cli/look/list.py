@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,7 +38,6 @@ from recollect.services.indexing.access import OpenIndex
 from recollect.services.indexing.at_hand import index_at_hand
 from recollect.services.list import ListedSession, ListQuery, SessionListResult, listed
 from recollect.system.locations import HomeRoot
-from recollect.system.paths import usual_places
 
 if TYPE_CHECKING:
     from recollect.services.documents.sessions import ListDocument
@@ -168,6 +166,6 @@ def _remark(roots: Sequence[HomeRoot], found: SessionListResult, is_filtered: bo
         output.note(f"{shown:,} of {total:,} sessions; --all shows the others")
     elif not total and is_filtered:
         output.note("No session matches.")
-    elif not total:
-        looked = ", ".join(str(root.source or root.path) for root in roots) or usual_places(os.environ)
+    elif not total and roots:
+        looked = ", ".join(str(root.source or root.path) for root in roots)
         output.note(f"No sessions in {visible(looked)}. Name another home with --home DIR.")

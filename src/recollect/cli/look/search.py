@@ -277,8 +277,8 @@ def _say_resume(hit: SearchHit) -> None:
 def _remark(found: SearchResult, options: Namespace, *, has_homes: bool, is_numbered: bool) -> None:
     total = f"{found.total:,}{'' if found.is_complete else '+'}"
     if not has_homes:
-        output.note("No Claude home was found. Name one with --home DIR, or try --home :sample.")
-    elif not found.hits and not found.sessions:
+        return
+    if not found.hits and not found.sessions:
         hint = (
             "fewer words" if options.substring or options.regex else "fewer words, a prefix*, or --substring"
         )

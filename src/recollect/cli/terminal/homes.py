@@ -13,7 +13,7 @@ from msgspec import structs
 from recollect.errors import NotFound, StorageError
 from recollect.services.foreign.homes import home_of, machine_homes, of_agents, unread_files
 from recollect.system.locations import HomeRoot, data_dir, home_at
-from recollect.system.paths import AGENTS, CLAUDE, missing_stores
+from recollect.system.paths import AGENTS, CLAUDE, missing_stores, usual_places
 
 if TYPE_CHECKING:
     from recollect.cli.terminal.numbers import NumberedHit
@@ -60,6 +60,7 @@ class _Choice:
     agents: tuple[str, ...] = ()
     told: ClassVar[set[str]] = set()  # what was said of them already
     looked_up: ClassVar[dict[tuple[str, ...], list[HomeRoot]]] = {}  # by what named them
+    is_without_home = False  # the command asked for homes to read, and there are none
 
 
 def choose(data: str | None, agents: Sequence[str]) -> None:
@@ -67,6 +68,7 @@ def choose(data: str | None, agents: Sequence[str]) -> None:
     _Choice.data, _Choice.agents = data, tuple(agents)
     _Choice.told.clear()
     _Choice.looked_up.clear()
+    _Choice.is_without_home = False
 
 
 def chosen_homes(
@@ -99,10 +101,22 @@ def chosen_homes(
             hint="name one with --home DIR; `recollect` lists the homes of this machine",
         )
     if not may_be_missing:
+        _Choice.is_without_home = not found
         _require_stores(named)
         if with_notes:
             _note_unread_files(found)
     return found
+
+
+def note_no_home() -> None:
+    """After an answer about no home at all: it must not look like one about homes in which there is nothing."""
+    if _Choice.is_without_home:
+        from recollect.cli.terminal import output
+
+        output.note(
+            f"No home of an agent was found: looked in {usual_places(os.environ)}."
+            f" Name one with --home DIR, or try --home {SAMPLE}."
+        )
 
 
 def _required_homes(named: Sequence[str]) -> list[HomeRoot]:
