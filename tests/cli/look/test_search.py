@@ -321,7 +321,8 @@ def test_no_home_at_all_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.delenv("CLAUDE_CONFIG_DIR")
     code = main(["search", "needle"])
 
-    assert (0, True) == (code, "No Claude home" in capsys.readouterr().err)
+    told = capsys.readouterr().err
+    assert (0, True, False) == (code, "No home of an agent" in told, "fewer words" in told)
 
 
 @pytest.mark.parametrize(

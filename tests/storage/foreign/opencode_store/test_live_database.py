@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,10 @@ class LiveClient:
         while self.is_writing():
             time.sleep(0.002)
 
+    def write_next(self, bursts: Iterator[int]) -> None:
+        """Nothing after the last of them."""
+        self.write(next(bursts, 0))
+
 
 class LiveHome:
     """A home whose client runs, and its mirror."""
@@ -141,7 +146,7 @@ def test_what_a_client_writes_while_its_database_is_read_has_it_read_again(
     for _ in range(6):
         live.client.write(10)
         bursts = iter([15] * times)
-        with between_list_and_rows(lambda bursts=bursts: live.client.write(next(bursts, 0))):
+        with between_list_and_rows(partial(live.client.write_next, bursts)):
             assert live.refresh() == []
         assert live.said() == [*range(live.client.written)]
 
