@@ -382,6 +382,13 @@ class AgentMirror:
             if line["type"] == "assistant" and (items := todos.listed(line)):
                 self._todos[log] = items
 
+    def is_as_left(self, log: str) -> bool:
+        """Whether a log is as the last pass left it: no one wrote to it, or moved it, since."""
+        try:
+            return log not in self._written and (self.root / log).stat().st_size == self._state.logs.get(log)
+        except OSError:
+            return False
+
     def settle(self) -> None:
         """Write what was appended so far: for units that are larger than what should be held in memory.
 

@@ -21,10 +21,13 @@ from recollect.errors import StorageError
 from recollect.storage.foreign.growth import Unit
 from recollect.storage.foreign.lines import encode
 from recollect.storage.foreign.loose import COUNT, Fields, fitted, parsed
+from recollect.storage.foreign.opencode_store.growing import GrowingEnd, GrowingSession
 from recollect.storage.foreign.opencode_store.row_marks import (
     LISTED_BY,
     TableRows,
     nameless_rows,
+    rows_at_end,
+    rows_before,
     rows_of_sessions,
 )
 from recollect.storage.foreign.opencode_store.store import (
@@ -103,6 +106,7 @@ _LAST_EVENTS = (
     "SELECT last.aggregate_id, last.seq, event.id FROM event_sequence AS last"
     " CROSS JOIN event ON event.aggregate_id = last.aggregate_id AND event.seq = last.seq"
 )
+_OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"
 _TRIES = 5
 # How long a file system may take a later write for the same time.
 _TICK_NS = 50_000_000
@@ -354,14 +358,12 @@ class _RowStore:
 
     def of(self, sessions: Collection[str]) -> OpenCodeRecords:
         found = OpenCodeRecords({}, {}, [], set(sessions))
-        for table in _TABLES:
-            for session, record in self._held.get(table, ()):
-                if table != "session" and session in sessions:
-                    found.put(record)
+        for record in self._others(sessions):
+            found.put(record)
         done = 0
         for table in self._large:
             with self._reading(table):
-                for record in self._rows(table, sessions):
+                for record in self._rows(table, _OF_SESSIONS, (encode([*sessions]).decode(),)):
                     found.put(record)
                 done += 1
         if done == len(self._large):
@@ -372,6 +374,47 @@ class _RowStore:
                     found.put(record)
         return found
 
+    def _others(self, sessions: Collection[str]) -> list[OpenCodeRecord]:
+        """What is held of them, but for the sessions themselves."""
+        return [
+            record
+            for table in _TABLES
+            for session, record in self._held.get(table, ())
+            if table != "session" and session in sessions
+        ]
+
+    def before(self, session: str, end: GrowingEnd) -> str | None:
+        marks = []
+        for table in self._large:
+            with self._reading(table):
+                rows = rows_before(self._connection, table, session, end)
+                marks += [] if rows.is_young else [rows.mark]
+        return " ".join(marks) if len(marks) == len(_LARGE) else None
+
+    def at_end(self, session: str, known: GrowingSession) -> OpenCodeRecords | None:
+        if self.before(session, known.end) != known.before or self._may_lack(session, known.events):
+            return None
+        found = OpenCodeRecords({}, {}, self._others([session]), set())
+        for table in self._large:
+            with self._reading(table):
+                for record in self._rows(table, *rows_at_end(table, session, known.end)):
+                    found.put(record)
+        return found if self.is_whole else None
+
+    def _may_lack(self, session: str, since: str | None) -> bool:
+        """Whether a record was written since an event, and removed again: only the event log still has it."""
+        if "event" not in self._tables:
+            return since is not None
+        number, _, name = ("-1::" if since is None else since).partition(":")
+        asked = "SELECT id FROM event WHERE aggregate_id = ? AND seq = ?"
+        if since is not None and [(name,)] != [*self._connection.execute(asked, (session, int(number)))]:
+            return True
+        asked = f"SELECT DISTINCT type, name FROM ({_NAMED_EVENTS} AND aggregate_id = ? AND seq > ?)"  # noqa: S608 - constants
+        named: dict[str, set[str]] = {table: set() for table in _LARGE}
+        for kind, own in self._connection.execute(asked, (session, int(number))):
+            named[_table_of(kind)].add(str(own))
+        return any(names - self._there(table, names) for table, names in named.items())
+
     def every(self, *tables: str) -> Iterator[OpenCodeRecord]:
         for table in tables:
             with self._reading(table):
@@ -381,17 +424,13 @@ class _RowStore:
             with self._reading("event"):
                 yield from (record for record in self._events(None) if record.table in tables)
 
-    def _rows(self, table: str, sessions: Collection[str] | None = None) -> Iterator[OpenCodeRecord]:
+    def _rows(self, table: str, condition: str = "", bound: tuple[str, ...] = ()) -> Iterator[OpenCodeRecord]:
         if table not in self._tables:
             return
         cursor = self._connection.cursor()
         is_numbered = table in self._large
         asked = f"SELECT {'rowid, ' * is_numbered}* FROM {table}"  # noqa: S608 - constants
-        if sessions is None:
-            rows = cursor.execute(asked)
-        else:
-            only = " WHERE session_id IN (SELECT value FROM json_each(?)) ORDER BY rowid"
-            rows = cursor.execute(asked + only, (encode([*sessions]).decode(),))
+        rows = cursor.execute(asked + (f" WHERE {condition} ORDER BY rowid" if condition else ""), bound)
         names: list[str] = []
         left_out: frozenset[str] = frozenset()
         kinds = None  # of the columns, where they are those of all clients so far

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from recollect.storage.foreign.lines import encode
 from recollect.storage.foreign.loose import fitted, parsed
+from recollect.storage.foreign.opencode_store.growing import GrowingEnd, GrowingSession
 from recollect.storage.foreign.opencode_store.store import (
     LEFT_OUT,
     SHAPED,
@@ -122,6 +123,13 @@ class _FileStore:
                 elif record.table != "session":
                     found.put(record)
         return found
+
+    def before(self, session: str, end: GrowingEnd) -> str | None:
+        """Files are read one by one, and only those that changed: there is nothing to be saved."""
+        return None
+
+    def at_end(self, session: str, known: GrowingSession) -> OpenCodeRecords | None:
+        return None
 
     def every(self, *tables: str) -> Iterator[OpenCodeRecord]:
         for source, (table, _) in self._paths.items():

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from recollect.storage.foreign.lines import encode
+from recollect.storage.foreign.opencode_store.growing import GrowingEnd
 
 if TYPE_CHECKING:
     import apsw
@@ -65,6 +66,30 @@ def rows_of_sessions(
             f"{rows}:{size}:{check}", rows + before.rows, size + before.size, before.is_young or is_young
         )
     return found
+
+
+def rows_before(connection: apsw.Connection, table: str, session: str, end: GrowingEnd) -> TableRows:
+    """The rows of a session but those of its last messages."""
+    asked = f"{_SUMS} FROM {table} WHERE session_id = ? AND NOT {_at_end(table)}"
+    ((_, rows, size, check, latest, odd),) = connection.execute(asked, (session, *_named(end)))
+    young = time.time_ns() // 1_000_000 - _YOUNG_MS
+    is_young = bool(odd) or (latest is not None and latest >= young)
+    return TableRows(f"{rows}:{size}:{check}", rows, size, is_young)
+
+
+def rows_at_end(table: str, session: str, end: GrowingEnd) -> tuple[str, tuple[str, ...]]:
+    """The condition for the other rows, with its values."""
+    return f"session_id = ? AND {_at_end(table)}", (session, *_named(end))
+
+
+def _at_end(table: str) -> str:
+    """Where no message is named, it is not the end."""
+    message = "id" if table == "message" else "message_id"
+    return f"coalesce({message} > ? OR {message} IN (SELECT value FROM json_each(?)), 0)"  # noqa: S608 - a constant
+
+
+def _named(end: GrowingEnd) -> tuple[str, str]:
+    return end.last, encode(end.messages).decode()
 
 
 def nameless_rows(connection: apsw.Connection, table: str) -> list[str]:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from recollect.errors import StorageError
 from recollect.storage.foreign.growth import Unit, holds_none
 from recollect.storage.foreign.loose import ANY, NUMBER, Fields, Shape, ShapedRecords
+from recollect.storage.foreign.opencode_store.growing import GrowingEnd, GrowingSession
 from recollect.system.peek import ReadProblems
 
 # A link to a shared session opens it for anyone.
@@ -163,6 +164,14 @@ class OpenCodeStore(Protocol):
 
     def of(self, sessions: Collection[str]) -> OpenCodeRecords:
         """The other records of some sessions; those that only the event log still has included."""
+
+    def before(self, session: str, end: GrowingEnd) -> str | None:
+        """What differs where a row of a session changed that is not at its end; None where a row may change unnoticed."""
+
+    def at_end(self, session: str, known: GrowingSession) -> OpenCodeRecords | None:
+        """The records of the last messages, where the others are as they were known; None where they are not, or where that cannot
+        be told.
+        """
 
     def every(self, *tables: str) -> Iterator[OpenCodeRecord]:
         """All records of some tables, one at a time."""
