@@ -9,12 +9,32 @@ import pytest
 
 from recollect import Home
 from recollect.services.overview import look_for_damage
+from recollect.storage.foreign.mirroring import long_lines
 from recollect.storage.logs.log_counts import log_counts
 from tests.storage.foreign import tiny_homes
 from tests.surfaces.case import Case
 from tests.web.pages import Browser, served
 
-CODE = "unreadable-record"
+NO_RECORD, TOO_LONG = "unreadable-record", "oversize-record"
+
+
+def assert_counted(case: Case, code: str, count: int) -> None:
+    """On every surface; the index is asked where it is and where it is not."""
+    lines = f"{count} line{'s' * (count > 1)}"
+    by_code = case.document("check")["summary"]["by_code"]
+    assert count == by_code.get(code, 0)
+    logs = [session.file for session in Home(case.home, data=case.data, index=False).sessions()]
+    assert ({code: count} if count else {}) == look_for_damage(logs, None).by_code
+    assert count == sum(log_counts(log.path).damaged for log in logs)
+    found = [(one["code"], one["what"]) for one in case.document("overview")["findings"]]
+    assert ([(code, lines)] if count else []) == found
+    assert (f"{count} {code}" in case.said("overview")) == bool(count)
+    assert [count] * bool(count) == [
+        one["damaged"] for one in case.document("list")["sessions"] if one["damaged"]
+    ]
+    with Browser(served(case.home, case.data)) as browser:
+        rows = browser.get("/api/sessions?damaged=true")["sessions"]
+    assert [count] * bool(count) == [row["damaged"] for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -24,14 +44,15 @@ def test_a_line_that_is_no_record_is_counted_alike(make: Callable[[Path], Path],
     case = Case(tmp_path / "home", tmp_path)
     with make(case.home).open("ab") as file:
         file.write(b"<<< not a record >>>\n")
+    assert_counted(case, NO_RECORD, 1)
 
-    assert case.document("check")["summary"]["by_code"][CODE] == 1
-    logs = [session.file for session in Home(case.home, data=case.data, index=False).sessions()]
-    assert {CODE: 1} == look_for_damage(logs, None).by_code
-    assert 1 == sum(log_counts(log.path).damaged for log in logs)
-    assert [(CODE, "1 line")] == [(one["code"], one["what"]) for one in case.document("overview")["findings"]]
-    assert f"1 {CODE}" in case.said("overview")
-    assert [1] == [row["damaged"] for row in case.document("list")["sessions"] if row["damaged"]]
-    with Browser(served(case.home, case.data)) as browser:
-        rows = browser.get("/api/sessions?damaged=true")["sessions"]
-    assert [1] == [row["damaged"] for row in rows]
+
+def test_a_record_that_is_too_long_to_be_shown_is_counted_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a code of its own: it is sound."""
+    case = Case(tmp_path / "home", tmp_path)
+    file = tiny_homes.qwen(case.home)
+    file.write_text(file.read_text().replace(f"ask {tiny_homes.CHANGED}", "word " * 2000))
+    monkeypatch.setattr(long_lines, "LONGEST", 8192)
+    assert_counted(case, TOO_LONG, 1)

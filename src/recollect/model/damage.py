@@ -29,9 +29,11 @@ DEFAULT_LIMITS = Limits()
 
 
 # A mirror keeps a line of another client's file that is no record under such a type, after the agent's name. The bytes are
-# damaged there; our line around them is sound.
+# damaged there; our line around them is sound. One with the field ``TOO_LONG`` stands behind a sound record that is too long for a line.
 UNREADABLE = ":unreadable"
+TOO_LONG = "tooLong"
 RECORD_DAMAGE = "unreadable-record"
+RECORD_TOO_LONG = "oversize-record"
 
 
 class DamageCode(enum.StrEnum):

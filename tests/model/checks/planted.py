@@ -465,6 +465,9 @@ PLANTS: dict[str, Plant] = {
     "a record that no one could read": _line(
         "unreadable-record", b'{"type":"codex:unreadable","original":"<<<"}\n'
     ),
+    "a record that is too long to be shown": _line(
+        "oversize-record", b'{"type":"codex:unreadable","tooLong":70000000}\n'
+    ),
     "a message without message": _aside(
         lambda log, turn: [link(log.uuid(), _parent(log, turn), log.at(turn, -1), type="user")],
         "unknown-shape",

@@ -252,6 +252,7 @@ CASES: dict[str, Callable[[Path], None]] = {
     "unknown-shape": entries(link(5, 4, type="user", message="text")),
     "unknown-type": entries({"type": "from-the-future"}),
     "unreadable-record": entries({"type": "codex:unreadable", "original": "not json"}),
+    "oversize-record": entries({"type": "codex:unreadable", "tooLong": 70_000_000}),
     "lost-beginning": raw(lines([FORK_WITHOUT_HISTORY, *TALK])),
     "lone-surrogate": raw(lines(TALK).replace(b'"Q1"', b'"\\ud800"')),
     "byte-order-mark": raw(b"\xef\xbb\xbf" + lines(TALK)),

@@ -124,5 +124,5 @@ def test_a_record_of_many_megabytes_is_shown_found_and_restored(
     assert listed == {tiny_homes.CHANGED: 1, tiny_homes.UNTOUCHED: 0}
     report = recollect.Home(home, data=tmp_path / "data", index=False).check()
     assert report.summary.damaged == 1
-    assert report.summary.by_code == {"unreadable-record": 1}
+    assert report.summary.by_code == {"oversize-record": 1}
     assert f"{len(said(2, 'user', longer)):,} bytes" in report.findings[0].what

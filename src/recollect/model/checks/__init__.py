@@ -32,6 +32,7 @@ REPAIR = "recollect repair {session}"
 _NONE = "nothing to do"
 # No command fixes these; this one saves what can be read.
 _EXPORT = "recollect export {session}"
+_ORIGINAL = "recollect export {session} --format original --no-redact --output DIR"
 # How a statement about the client was established.
 _RESUMED = "2.1.325 resumed such a log"
 _ALL = "2.0.76, 2.1.197 and 2.1.325 resumed such logs"
@@ -89,7 +90,7 @@ ABOUT_LINES = frozenset(
     [
         *("invalid-json", "glued-objects", "nul-run", "torn-tail", "skipped-bytes", "unfinished-line"),
         *("not-an-object", "invalid-utf8", "oversize-line", "too-deep", "unknown-shape", "unknown-type"),
-        *("being-written", "unreadable", "unreadable-record", "lost-beginning"),
+        *("being-written", "unreadable", "unreadable-record", "oversize-record", "lost-beginning"),
     ]
 )
 
@@ -158,10 +159,17 @@ CODES: dict[str, CheckRule] = {
     ),
     "unreadable-record": CheckRule(
         _WARNING,
-        "a line in a file of another agent that is not a record, or too long to be shown whole; its bytes are kept",
+        "a line in a file of another agent that is not a record; its bytes are kept",
         "is not asked: it is the file of another client",
         _OURS,
-        "recollect export {session} --format original --no-redact --output DIR",
+        _ORIGINAL,
+    ),
+    "oversize-record": CheckRule(
+        _WARNING,
+        "a record in a file of another agent that is too long to be shown whole; its bytes are kept",
+        "is not asked: it is the file of another client",
+        _OURS,
+        _ORIGINAL,
     ),
     "lost-beginning": CheckRule(
         _WARNING,

@@ -19,7 +19,16 @@ from msgspec import Struct, structs
 from recollect.model import codec
 from recollect.model.checks import RuleViolation
 from recollect.model.checks.resumed import LIMITS
-from recollect.model.damage import RECORD_DAMAGE, UNREADABLE, Damage, DamageCode, Line, Notice
+from recollect.model.damage import (
+    RECORD_DAMAGE,
+    RECORD_TOO_LONG,
+    TOO_LONG,
+    UNREADABLE,
+    Damage,
+    DamageCode,
+    Line,
+    Notice,
+)
 from recollect.model.entry import (
     Assistant,
     Entry,
@@ -102,12 +111,18 @@ def line_faults(item: Entry) -> Iterator[RuleViolation]:
         if not body.type_name and "message" in item.fields():
             yield RuleViolation("unknown-shape", "a message without type", item.offset, item.uuid)
         elif body.type_name.endswith(UNREADABLE):
-            size = item.fields().get("tooLong")
-            why = f"too long to be shown whole: {size:,} bytes" if isinstance(size, int) else "no record"
-            what = f"a line of {body.type_name.removesuffix(UNREADABLE)}'s file is {why}"
-            yield RuleViolation(RECORD_DAMAGE, what, item.offset, item.uuid)
+            yield _unreadable_record(item, body.type_name.removesuffix(UNREADABLE))
         else:
             yield RuleViolation("unknown-type", f"type {body.type_name!r}", item.offset, item.uuid)
+
+
+def _unreadable_record(item: Entry, agent: str) -> RuleViolation:
+    fields, code, why = item.fields(), RECORD_DAMAGE, "no record"
+    if TOO_LONG in fields:
+        code, why = RECORD_TOO_LONG, "too long to be shown whole"
+        size = fields[TOO_LONG]
+        why += f": {size:,} bytes" if isinstance(size, int) else ""
+    return RuleViolation(code, f"a line of {agent}'s file is {why}", item.offset, item.uuid)
 
 
 def examined(damage: Damage) -> DamagedLine:

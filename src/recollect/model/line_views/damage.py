@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 
-from recollect.model.damage import DEFAULT_LIMITS, RECORD_DAMAGE, UNREADABLE, Damage, Line
+from recollect.model.damage import (
+    DEFAULT_LIMITS,
+    RECORD_DAMAGE,
+    RECORD_TOO_LONG,
+    TOO_LONG,
+    UNREADABLE,
+    Damage,
+    Line,
+)
 from recollect.model.json.text import deeper_than
 from recollect.model.line_views.links import line_links
 
 # A line of a mirror for a line of another client's file that is no record (storage/foreign/lines.py writes the type first).
 _UNREADABLE_RECORD = re.compile(rb'\{"type":"[a-z]+' + UNREADABLE.encode() + b'"')
+# In the bytes of a record, which stand there as text, each quotation mark has a backslash before it.
+_IS_TOO_LONG = b'"%b":' % TOO_LONG.encode()
 
 
 def damage_code(line: Line | Damage) -> str | None:
@@ -21,7 +31,9 @@ def code_of(damage: Damage | None, data: bytes) -> str | None:
     """The code that a line is counted by, from what ``damage_of`` says of it."""
     if damage is not None:
         return damage.code.value
-    return RECORD_DAMAGE if _UNREADABLE_RECORD.match(data) else None
+    if not _UNREADABLE_RECORD.match(data):
+        return None
+    return RECORD_TOO_LONG if _IS_TOO_LONG in data else RECORD_DAMAGE
 
 
 def damage_of(line: Line) -> Damage | None:

@@ -26,6 +26,7 @@ _NAMED = "unknown-type"  # each type is listed
 _ONCE = frozenset(
     [
         "unreadable-record",
+        "oversize-record",
         "crlf",
         "byte-order-mark",
         "other-session-id",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recollect.model.damage import DEFAULT_LIMITS, UNREADABLE
+from recollect.model.damage import DEFAULT_LIMITS, TOO_LONG, UNREADABLE
 from recollect.storage.foreign.lines import PLACE, RECORD, LineFields, encode, keep_original, original_of
 
 LONGEST = DEFAULT_LIMITS.line_bytes
@@ -40,7 +40,7 @@ def fitting(line: LineFields, agent: str) -> list[bytes]:
     shown = encode(made | kept)
     if len(shown) <= LONGEST:
         return [*found, shown]
-    told = {"type": f"{agent}{UNREADABLE}", **place, "tooLong": len(shown if data is None else data)}
+    told = {"type": f"{agent}{UNREADABLE}", **place, TOO_LONG: len(shown if data is None else data)}
     cut = _cut_off(made | kept) or ([_record(place | whole, b"")] if kept else [])
     return [*found, *cut, encode(told)]
 
