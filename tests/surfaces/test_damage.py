@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,3 +58,42 @@ def test_a_record_that_is_too_long_to_be_shown_is_counted_alike(
     file.write_text(file.read_text().replace(f"ask {tiny_homes.CHANGED}", "word " * 2000))
     monkeypatch.setattr(long_lines, "LONGEST", 8192)
     assert_counted(case, TOO_LONG, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "torn"),
+    [
+        *((tiny_homes.codex, 1), (tiny_homes.codex, 3), (tiny_homes.gemini_lines, 3)),
+        *((tiny_homes.qwen, 1), (tiny_homes.qwen, 3)),
+    ],
+)
+def test_a_torn_line_that_is_finished_late_is_no_damage_any_more(
+    make: Callable[[Path], Path], torn: int, tmp_path: Path
+) -> None:
+    """It was taken as damaged, and its end came after that; the index has counted it before."""
+    case = Case(tmp_path / "home", tmp_path)
+    file = make(case.home)
+    whole = b"".join(file.read_bytes().splitlines(keepends=True)[:torn])
+    file.write_bytes(whole[:-9])
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    assert_counted(case, NO_RECORD, 1)
+    file.write_bytes(whole)
+    assert_counted(case, NO_RECORD, 0)
+    out = case.place / "out"
+    case.said("export", tiny_homes.CHANGED, "--format", "original", "--no-redact", "--output", str(out))
+    assert (out / file.relative_to(case.home)).read_bytes() == whole
+    shutil.rmtree(case.data)
+    assert_counted(case, NO_RECORD, 0)
+
+
+def test_damage_that_is_still_in_a_rewritten_file_counts_once(tmp_path: Path) -> None:
+    """Its file is read again from its start, and the lines of before stay in the log."""
+    case = Case(tmp_path / "home", tmp_path)
+    file = tiny_homes.codex(case.home)
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:2], b"<<< one\n", *lines[2:], b"<<< two\n"]))
+    assert_counted(case, NO_RECORD, 2)
+    file.write_bytes(b"".join([*lines[:2], b"<<< one\n", *lines[2:], lines[-1]]))
+    assert_counted(case, NO_RECORD, 1)
+    file.write_bytes(b"".join([*lines[:2], b"<<< one\n", *lines[2:], lines[-1], b"<<< three\n"]))
+    assert_counted(case, NO_RECORD, 2)

@@ -31,6 +31,7 @@ DEFAULT_LIMITS = Limits()
 # A mirror keeps a line of another client's file that is no record under such a type, after the agent's name. The bytes are
 # damaged there; our line around them is sound. One with the field ``TOO_LONG`` stands behind a sound record that is too long for a line.
 UNREADABLE = ":unreadable"
+FOREIGN_SOURCE = "foreign-source"  # the line before the records of a file
 TOO_LONG = "tooLong"
 RECORD_DAMAGE = "unreadable-record"
 RECORD_TOO_LONG = "oversize-record"

@@ -214,7 +214,8 @@ def _known_damage(opened: OpenIndex, logs: Sequence[SessionFile | AgentFile]) ->
     assert opened.database is not None  # noqa: S101 - for the type checker: the caller has looked
     codes: dict[str, Counter[str]] = {}
     for path, code, lines in catalogue.damage(opened.database):
-        codes.setdefault(path, Counter())[code] = lines
+        if lines:  # none where what was damage in a file of another agent is not any more
+            codes.setdefault(path, Counter())[code] = lines
     for path, _ in opened.refreshed.problems if opened.refreshed is not None else ():
         codes[path] = Counter([_UNREADABLE])
     damaged = [log for log in logs if str(log.path) in codes] if codes else []
@@ -244,7 +245,7 @@ def look_for_damage(
         codes.update(found)
         if found:
             damaged.append(log.path)
-            findings += _findings(log, Counter(found))
+            findings += _findings(log, found)
         checked += log.size
         count += 1
         if progress is not None:
@@ -270,12 +271,12 @@ def _findings(log: SessionFile | AgentFile, codes: Counter[str]) -> list[Finding
     return found
 
 
-def _damage_in(path: Path) -> list[str]:
+def _damage_in(path: Path) -> Counter[str]:
     # Imported where there is no index: to look at lines takes more than all the rest.
-    from recollect.model.line_views.damage import damage_code
+    from recollect.model.line_views.damage import damage_in
     from recollect.storage.logs.reader import read_lines
 
     try:
-        return [code for line in read_lines(path) if (code := damage_code(line)) is not None]
+        return damage_in(read_lines(path))
     except RecollectError:
-        return [_UNREADABLE]
+        return Counter([_UNREADABLE])

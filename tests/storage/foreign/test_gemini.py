@@ -395,3 +395,20 @@ def test_resuming_warns_that_the_client_deletes_what_it_resumed(
     assert main(["--home", str(home), "--data", str(tmp_path / "data"), "resume", "@last", "--print"]) == 0
     told = "deletes a session that it resumed when it starts again; recollect's mirror keeps it"
     assert warned == (told in capsys.readouterr().err)
+
+
+def test_a_file_of_which_no_record_can_be_read_is_no_session_yet(tmp_path: Path) -> None:
+    """Its first record names the session: taken for one of another name, it would stay in the mirror as damage."""
+    home, data = tmp_path / "home", tmp_path / "data"
+    file = tiny_homes.gemini_lines(home)
+    whole = file.read_bytes()
+    file.write_bytes(whole.splitlines()[0][:-9])
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    mirror = AgentMirror("gemini", home, data)
+    mirror.refresh()
+    assert [(one.path, one.reason) for one in mirror.problems] == [(str(file), "half written, or no session")]
+    file.write_bytes(whole)
+    mirror.refresh()
+    assert not mirror.problems
+    logs = {log.stem for log in mirror.root.rglob("projects/**/*.jsonl")}
+    assert logs == {tiny_homes.CHANGED, tiny_homes.UNTOUCHED}

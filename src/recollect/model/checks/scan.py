@@ -36,10 +36,11 @@ from recollect.model.checks.times import time_faults
 from recollect.model.checks.tools import ToolTrace, tool_faults
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import LeafMark, Node, message_node, node_of
-from recollect.model.damage import DEFAULT_LIMITS, Damage, DamageCode, Line
+from recollect.model.damage import DEFAULT_LIMITS, RECORD_DAMAGE, Damage, DamageCode, Line
 from recollect.model.entry import Assistant, Dialect, Entry, User
 from recollect.model.ids import is_uuid
 from recollect.model.line_views.damage import code_of
+from recollect.model.line_views.mirrored_damage import RecordGenerations
 
 # At most this many violations of one rule are kept; the rest are only counted.
 MOST_KEPT = 10_000
@@ -156,6 +157,8 @@ class _Scanner:
         self._first: dict[str, Node] = {}
         self._again: list[tuple[Node, Node]] = []
         self._damaged: list[DamagedLine] = []
+        self._generations = RecordGenerations()
+        self._no_records: dict[int, RuleViolation] = {}  # by offset
         self._without_id: list[RuleViolation] = []
         self._is_kept = False
         self._entries: dict[int, Entry] = {}
@@ -171,6 +174,7 @@ class _Scanner:
                 yield from self._take(line, item)
         if tail is not None:
             yield from self._take_tail(tail)
+        yield from self._no_records.values()
         yield from self._duplicates()
         graph = Graph(self._points)
         yield from time_faults(graph)
@@ -218,6 +222,9 @@ class _Scanner:
         damage = item if isinstance(item, Damage) else None
         is_long = isinstance(line, Line) and len(line.data) > _LONGEST_LINE
         self.damaged += is_long or code_of(damage, line.data) is not None  # as lists count them
+        for offset in self._generations.take(line):
+            self.damaged -= 1
+            self._no_records.pop(offset, None)
         if is_long:
             yield RuleViolation("oversize-line", f"{len(line.data):,} bytes in one line", line.offset)
         if isinstance(item, Damage):
@@ -257,7 +264,7 @@ class _Scanner:
 
     def _take_entry(self, line: Line, entry: Entry, *, is_damaged: bool = False) -> Iterator[RuleViolation]:
         if not is_damaged and (entry.notices or entry.kind.value.startswith("unknown")):
-            yield from line_faults(entry)
+            yield from self._line_faults(entry)
         if not self._points:
             yield from beginning_fault(entry)
         self._tools.take(entry)
@@ -272,6 +279,14 @@ class _Scanner:
             what = f"it names session {str(entry.session_id)[:60]!r}"
             yield RuleViolation("other-session-id", what, entry.offset, entry.uuid)
         self._link(node_of(line))
+
+    def _line_faults(self, entry: Entry) -> Iterator[RuleViolation]:
+        """Whether bytes of another client are damage is known when there are no later ones."""
+        for fault in line_faults(entry):
+            if fault.code == RECORD_DAMAGE:
+                self._no_records[entry.offset] = fault
+            else:
+                yield fault
 
     def _damages(self, graph: Graph, begins_at: int) -> Iterator[RuleViolation]:
         """Damaged lines: an error where a message of the conversation is lost with one."""

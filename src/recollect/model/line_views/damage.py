@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
+from collections.abc import Iterable
 
-from recollect.model.damage import (
-    DEFAULT_LIMITS,
-    RECORD_DAMAGE,
-    RECORD_TOO_LONG,
-    TOO_LONG,
-    UNREADABLE,
-    Damage,
-    Line,
-)
+from recollect.model.damage import DEFAULT_LIMITS, RECORD_DAMAGE, Damage, Line
 from recollect.model.json.text import deeper_than
 from recollect.model.line_views.links import line_links
+from recollect.model.line_views.mirrored_damage import RecordGenerations, record_code
 
-# A line of a mirror for a line of another client's file that is no record (storage/foreign/lines.py writes the type first).
-_UNREADABLE_RECORD = re.compile(rb'\{"type":"[a-z]+' + UNREADABLE.encode() + b'"')
-# In the bytes of a record, which stand there as text, each quotation mark has a backslash before it.
-_IS_TOO_LONG = b'"%b":' % TOO_LONG.encode()
+
+def damage_in(lines: Iterable[Line | Damage]) -> Counter[str]:
+    """The damaged lines of a log, by code, for overview, list and page; `check` says more about each."""
+    found, generations = Counter[str](), RecordGenerations()
+    for line in lines:
+        code = damage_code(line)
+        if code is not None:
+            found[code] += 1
+        found[RECORD_DAMAGE] -= len(generations.take(line))
+    return +found
 
 
 def damage_code(line: Line | Damage) -> str | None:
-    """Why a line counts as damaged, for overview, list and page; `check` says more about each."""
+    """Why a line counts as damaged, unless a later one stops that (``RecordGenerations``)."""
     return code_of(line if isinstance(line, Damage) else damage_of(line), line.data)
 
 
 def code_of(damage: Damage | None, data: bytes) -> str | None:
     """The code that a line is counted by, from what ``damage_of`` says of it."""
-    if damage is not None:
-        return damage.code.value
-    if not _UNREADABLE_RECORD.match(data):
-        return None
-    return RECORD_TOO_LONG if _IS_TOO_LONG in data else RECORD_DAMAGE
+    return record_code(data) if damage is None else damage.code.value
 
 
 def damage_of(line: Line) -> Damage | None:

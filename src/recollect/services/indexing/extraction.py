@@ -10,6 +10,7 @@ import decimal
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,7 +30,7 @@ from recollect.index.frame import (
 from recollect.index.schema import Id
 from recollect.model.cost.line_usage import ResponseUsage, counts_are_uncertain
 from recollect.model.cost.prices import variant
-from recollect.model.damage import DEFAULT_LIMITS, Damage, Line
+from recollect.model.damage import DEFAULT_LIMITS, FOREIGN_SOURCE, RECORD_DAMAGE, Damage, Line
 from recollect.model.json.text import is_plainly_sound
 from recollect.model.line_views.call_events import call_events
 from recollect.model.line_views.facts import (
@@ -61,6 +62,9 @@ _IDS_AT_HAND = 64
 _DEPTH = DEFAULT_LIMITS.depth
 # A larger side file is indexed up to here; --substring reads the rest from the file.
 _LONGEST_OUTPUT = 32 << 20
+
+if TYPE_CHECKING:
+    from recollect.model.line_views.mirrored_damage import RecordGenerations
 
 NumberedFrame = tuple[int, Frame | None]
 """A frame with the number of its job; None marks the end of a job."""
@@ -119,11 +123,12 @@ def _digest(data: bytes) -> bytes:
 
 def _log_frames(log: OpenLog, job: ExtractionJob) -> Iterator[Frame]:
     listing = SessionListing(log, job) if job.is_session else None
-    collected = _FrameBuilder(job.start, listing)
+    earlier = _EarlierRecords(log)
+    collected = _FrameBuilder(job.start, earlier, listing)
     for line in log.lines(job.start):
         if collected.take(line):
             yield collected.frame(log)
-            collected = _FrameBuilder(line.end, listing)
+            collected = _FrameBuilder(line.end, earlier, listing)
     if listing is not None and collected.end > job.start:
         # The last frame holds the count, which needs every line.
         count, is_continued = listing.count()
@@ -144,12 +149,32 @@ def _tool_output(job: ExtractionJob) -> Frame:
         return Frame(0, size, [row] if text else [], [], head=head_of(file, size), tail=tail_of(file, size))
 
 
+class _EarlierRecords:
+    """How much damage in the file of another client a line ends, wherever in the log the reading began."""
+
+    def __init__(self, log: OpenLog) -> None:
+        self._log = log
+        self._generations: RecordGenerations | None = None
+
+    def stopped_by(self, line: Line | Damage) -> int:
+        """Lines before it that no longer count. Before a file was read a second time nothing is, and nothing read for it."""
+        if self._generations is None:
+            from recollect.model.line_views.mirrored_damage import RecordGenerations, generation_of
+
+            if not generation_of(line.data)[1]:
+                return 0
+            self._generations = RecordGenerations()
+            for before in self._log.lines(0, line.offset):
+                self._generations.take(before)
+        return len(self._generations.take(line))
+
+
 class _FrameBuilder:
     """Collects the lines of one frame."""
 
-    def __init__(self, start: int, listing: SessionListing | None = None) -> None:
+    def __init__(self, start: int, earlier: _EarlierRecords, listing: SessionListing | None = None) -> None:
         self.start = self.end = start
-        self._listing = listing
+        self._listing, self._earlier = listing, earlier
         self._seeks_prompt = listing is None and start == 0
         self._messages: list[MessageValues] = []
         self._usage: dict[tuple[str, str, int], _BestLine] = {}
@@ -175,13 +200,15 @@ class _FrameBuilder:
     def _add(self, line: Line | Damage) -> None:
         facts = facts_of(line.data) if isinstance(line, Line) else None
         # A line that the codec refuses is not an entry, even if its words can be found.
-        as_entry = facts
+        as_entry, code = facts, None
         if facts is None or facts.decoded is None or not is_plainly_sound(line.data, _DEPTH):
             damage, code = _damage_of(line)
             if code is not None:
-                self._damage[code] = self._damage.get(code, 0) + 1
+                self._count(code, 1)
             if damage is not None:
                 as_entry = None if damage.readable is None else facts
+        if code == RECORD_DAMAGE or (facts is not None and facts.type == FOREIGN_SOURCE):
+            self._count(RECORD_DAMAGE, -self._earlier.stopped_by(line))
         if self._listing is not None:
             self._listing.take(line, as_entry)
         if facts is None or isinstance(line, Damage):
@@ -194,6 +221,10 @@ class _FrameBuilder:
         if as_entry is not None and facts.type in _WITH_CALLS:
             self._calls += call_rows(facts, line)
 
+    def _count(self, code: str, lines: int) -> None:
+        if lines:
+            self._damage[code] = self._damage.get(code, 0) + lines
+
     def frame(self, log: OpenLog) -> Frame:
         # Unset fields keep the frame's defaults.
         return Frame(
@@ -203,7 +234,7 @@ class _FrameBuilder:
             [*(one.row() for one in self._usage.values()), *self._nameless],
             first_at=self._first_at,
             last_at=self._last_at,
-            damage=tuple(self._damage.items()),
+            damage=tuple((code, lines) for code, lines in self._damage.items() if lines),
             calls=self._calls,
             head=head_of(log, self.end) if self.start == 0 else b"",
             tail=tail_of(log, self.end),

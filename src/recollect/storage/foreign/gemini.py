@@ -192,15 +192,16 @@ def mirror(unit: Unit, saved: bytes | None, into: AgentMirror) -> bytes:
     new = whole_document(unit, state.growth) if is_document else new_lines(unit, state.growth).lines
     if not new:
         return msgspec.msgpack.encode(state)
-    if is_document and not isinstance(parsed(new[0]), dict):
+    fits = [_fitted(raw) for raw in new]
+    before = b"" if is_document else _before(unit, state.growth, new)
+    is_session = isinstance(parsed(new[0]), dict) if is_document else before or any(map(any, fits))
+    if not is_session:  # which one it is, only a record says
         raise StorageError(
             "read",
             unit.path,
             OSError(0, "half written, or no session"),
             hint="it is read again when it changes",
         )
-    fits = [_fitted(raw) for raw in new]
-    before = b"" if is_document else _before(unit, state.growth, new)
     is_cut_otherwise = before[-1:] not in (b"", b"\n") or any(b"\r" in raw[:-2] for raw in new)
     if is_cut_otherwise and not is_document:
         # A line that was taken before its newline came goes on in the first of the new ones; some end without one.

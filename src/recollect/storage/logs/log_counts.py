@@ -9,6 +9,7 @@ from recollect.model.conversation.message_count import MessageCount, Point, coun
 from recollect.model.conversation.node import Node, node_of
 from recollect.model.damage import Damage, Line
 from recollect.model.line_views.damage import damage_code
+from recollect.model.line_views.mirrored_damage import RecordGenerations
 from recollect.storage.logs.reader import LogReader, read_lines
 
 if TYPE_CHECKING:
@@ -27,9 +28,10 @@ def log_counts(path: Path, stop: int | None = None) -> LogCounts:
     """The counts of a log, as if it ended at ``stop``."""
     lines = damaged = 0
     points: list[Point] = []
+    generations = RecordGenerations()
     for line in read_lines(path, stop=stop):
         lines += line.text_lines
-        damaged += damage_code(line) is not None
+        damaged += (damage_code(line) is not None) - len(generations.take(line))
         point = node_of(line) if isinstance(line, Line) else None
         if point is not None:
             points.append(point)
