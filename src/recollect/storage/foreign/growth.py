@@ -1,7 +1,8 @@
 """What a foreign file has gained since it was last read, and whether it is still the same file.
 
 Files of agents are appended to, but some clients rewrite them: a changed head, or changed bytes before the place
-where reading stopped, begin a new generation, and everything is read again.
+where reading stopped, begin a new generation, and everything is read again. Only where a file changed without growing, or is
+another file, or older than it was, all that was read is compared: someone edited it, or put another in its place.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import io
 import os
 import time
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -20,7 +22,7 @@ from msgspec import Struct
 from recollect.errors import StorageError
 from recollect.system.peek import ReadProblems, open_regular
 
-_HEAD, _TAIL = 4096, 256
+_HEAD, _TAIL, _BLOCK = 4096, 256, 1 << 20
 _HINT = "its session stays as it was mirrored last; check the file and its permissions"
 # A torn last line that was not finished in this time is taken unchanged.
 _SETTLED_SECONDS = 60
@@ -55,6 +57,8 @@ class Growth(Struct):
     generation: int = 0
     is_torn: bool = False  # a last line was left there, since its end may still come
     took_torn: bool = False  # it was taken without its end
+    stamp: tuple[int, ...] = ()  # of the unit when it was read
+    checksum: int | None = None  # of all that was read; states of before have none
 
 
 class _GrowthState(Struct):
@@ -133,12 +137,10 @@ def _decompressed(path: Path, data: bytes) -> bytes:
 def new_lines(unit: Unit, growth: Growth) -> NewLines:
     """What is new, and the state after it in ``growth``."""
     with _opened(unit.path) as file:
-        is_other = growth.consumed and (growth.head, growth.tail) != _marks(file, growth.consumed)
-        if is_other or (
-            growth.took_torn and file.seek(0, io.SEEK_END) > growth.consumed
-        ):  # or its end came after all
+        if growth.consumed and _is_other(file, unit, growth):
             growth.generation += 1
             growth.consumed = 0
+        checksum = _checked(file, growth)
         file.seek(growth.consumed)
         lines = file.readlines()
         growth.is_torn = bool(lines) and not lines[-1].endswith(b"\n") and not _is_taken(unit, lines[-1])
@@ -149,7 +151,46 @@ def new_lines(unit: Unit, growth: Growth) -> NewLines:
         was_read = growth.consumed > 0
         growth.consumed += sum(map(len, lines))
         growth.head, growth.tail = _marks(file, growth.consumed)
+    growth.stamp = unit.stamp
+    growth.checksum = None if checksum is None else _summed(lines, checksum)
     return NewLines(lines, not was_read)
+
+
+def _is_other(file: BinaryIO, unit: Unit, growth: Growth) -> bool:
+    """Whether a file is not the one that was read so far, or the end of a line came that was taken without it."""
+    if (growth.head, growth.tail) != _marks(file, growth.consumed):
+        return True
+    if growth.took_torn and file.seek(0, io.SEEK_END) > growth.consumed:
+        return True
+    if growth.checksum is None or not _is_suspect(growth.stamp, unit.stamp):
+        return False
+    return growth.checksum != _sum_of(file, growth.consumed)
+
+
+def _is_suspect(before: tuple[int, ...], now: tuple[int, ...]) -> bool:
+    """Whether a file changed as no append does. Each is size, time and inode."""
+    if before == now or not before:
+        return False
+    return now[0] == before[0] or now[1] < before[1] or now[2] != before[2]
+
+
+def _checked(file: BinaryIO, growth: Growth) -> int | None:
+    """The checksum of what was read so far; a state of before gets one, for which the file is read once."""
+    if not growth.consumed:
+        return 0
+    return _sum_of(file, growth.consumed) if growth.checksum is None else growth.checksum
+
+
+def _sum_of(file: BinaryIO, end: int) -> int:
+    file.seek(0)
+    return _summed(iter(lambda: file.read(min(_BLOCK, end - file.tell())), b""), 0)
+
+
+def _summed(blocks: Iterable[bytes], value: int) -> int:
+    """A checksum that goes on from its own value, so that what was read before is not needed for it."""
+    for block in blocks:
+        value = zlib.crc32(block, value)
+    return value
 
 
 def is_left_torn(state: bytes) -> bool:
@@ -159,7 +200,9 @@ def is_left_torn(state: bytes) -> bool:
 
 def was_read(growth: Growth, data: bytes) -> bool:
     """Whether a file with these bytes is the one that was read so far."""
-    return _marks(io.BytesIO(data), growth.consumed) == (growth.head, growth.tail)
+    file = io.BytesIO(data)
+    is_same = growth.checksum is None or growth.checksum == _sum_of(file, growth.consumed)
+    return is_same and _marks(file, growth.consumed) == (growth.head, growth.tail)
 
 
 def whole_document(unit: Unit, growth: Growth) -> list[bytes]:

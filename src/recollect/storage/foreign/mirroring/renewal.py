@@ -105,7 +105,8 @@ class MirrorRenewal:
             if unit is None:
                 return {}
             stamp = stamps.get(unit.key) or (unit.stamp[0], settled, 0)
-            unit = unit._replace(stamp=stamp)
+            # Each generation was a file of its own, also where size, beginning and end are those of the one before.
+            unit = unit._replace(stamp=(*stamp[:2], stretch.generation, *stamp[3:]))
             states[unit.key] = self._dialect.mirror(unit, states.get(unit.key), self._fresh)
         return states
 
