@@ -177,10 +177,11 @@ class AgentMirror:
 
     def _run(self, dialect: AgentDialect, units: list[Unit], lost: list[MirrorProblem]) -> None:
         stamps = saved_stamps(self.root)
-        self._files.begin()
         self._written.clear()
         self._todos.clear()
         self._state = saved_state(self.root)
+        was_ended = (self.root / MIRROR_FACTS).exists()
+        self._files.begin(self._state.logs, is_lost=was_ended and not self._state.logs)
         self._problems = saved_problems(self.root)
         if self._is_outdated(dialect):
             self._renew(dialect)
@@ -259,7 +260,8 @@ class AgentMirror:
         fresh = AgentMirror(self.agent, self.home, scratch)
         fresh._state.placed = self._state.placed  # decided once
         fresh._archived_from = self._archived_from
-        MirrorRenewal(self, fresh, dialect).run(logs)
+        with self._files.writing(self.root):
+            MirrorRenewal(self, fresh, dialect).run(logs)
         shutil.rmtree(scratch, ignore_errors=True)
 
     def _begin(self, unit: str) -> None:
@@ -279,6 +281,7 @@ class AgentMirror:
         self._take_back(0)
         for log in gone:
             self._state.logs.pop(log)
+            self._files.moved(log)
             self._state.headers.pop(log, None)
         for place in self._state.placed.values():
             if self.log(place) in gone:
@@ -484,8 +487,7 @@ class AgentMirror:
                 yield value
 
     def _raw_lines(self, log: str) -> Iterator[bytes]:
-        with contextlib.suppress(FileNotFoundError), (self.root / log).open("rb") as file:
-            yield from file
+        yield from self._files.lines(log)
         yield from self._written.get(log, ())
 
     def record_marks(self, log: str) -> dict[str, str]:
@@ -597,7 +599,7 @@ class AgentMirror:
             had = 0 if base.was_here else self._size_of(base) or 0
             state.bases[log] = HistoryBase(base.alias, base.was_here, had)
         state.headers[log] = made.headers[log]
-        state.logs[log] = (self.root / log).stat().st_size
+        state.logs[log] = self._files.replaced(log)
 
     # ---- files -------------------------------------------------------------------------------------------
 
@@ -612,7 +614,7 @@ class AgentMirror:
                 # A log that this pass begins has nothing to look for.
                 is_known = bool(self._state.logs.get(log))
                 kept = self._redacted_again(lines, self.root / log) if is_known else lines
-                self._state.logs[log] = self._files.add(log, kept, self._state.logs.get(log))
+                self._state.logs[log] = self._files.add(log, kept)
         for log, items in self._todos.items():
             if log in self._written:
                 self._put_beside(log, self.root / TODOS / todos.file_name(Path(log)), encode(items))
