@@ -26,11 +26,12 @@ from recollect.index.catalogue import CatalogueRow
 from recollect.model.moments import milliseconds_of, moment_of
 from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
 from recollect.services.foreign.homes import lost_beginnings
-from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
+from recollect.services.foreign.unrecorded import agent_named_in, agent_of_log, is_unrecorded
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
 from recollect.services.session_order import NewestFirst, newest_first, touches
-from recollect.system.locations import HomeRoot
+from recollect.system.locations import HomeRoot, agent_of
+from recollect.system.paths import CLAUDE
 from recollect.system.progress import ProgressCallback
 
 if TYPE_CHECKING:
@@ -139,6 +140,20 @@ def listed(
     return SessionListResult(sessions, total, source.left_out, only_archived)
 
 
+def _lost_elsewhere(row: CatalogueRow) -> str | None:
+    """What a copy of a Codex session lacks that lies in no mirror, but in the archive or where it was restored: its log tells."""
+    agent = agent_of(row.home)
+    if agent == CLAUDE:
+        agent = agent_named_in(row.path)
+    elif not row.is_archived:
+        return None
+    if agent != "codex":
+        return None
+    from recollect.services.foreign.lost_beginnings import lost_in_log
+
+    return lost_in_log(Path(row.path))
+
+
 def _session(
     row: CatalogueRow,
     agents: dict[tuple[str, str], int],
@@ -166,7 +181,7 @@ def _session(
         agents=agents.get((row.home, name), 0),
         is_live=name in live and not row.is_archived,
         is_archived=bool(row.is_archived),
-        lost_beginning=lost.get(row.path),
+        lost_beginning=lost.get(row.path) or _lost_elsewhere(row),
         lines=counts.lines if counts is not None else None,
         messages=counts.messages if counts is not None else None,
         has_conversation=counts.has_conversation if counts is not None else None,

@@ -19,7 +19,8 @@ from tests.storage.foreign.test_codex import ALPHA, BETA, GAMMA, Payloads, mirro
 ORDER = {ALPHA: 0, BETA: 10, GAMMA: 20}
 
 
-def begun(thread: str, base: str | None = None, end: int = 99) -> Payloads:
+def begun(thread: str, base: str | None = None, end: int = 5) -> Payloads:
+    """A session of five records; a fork goes on from all of another."""
     fields: dict[str, object] = {"id": thread, "cwd": "/w", "cli_version": "0.166.0"}
     if base is not None:
         fields |= {"forked_from_id": base, "history_base": {"thread_id": base, "end_ordinal_exclusive": end}}

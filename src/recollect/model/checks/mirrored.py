@@ -8,6 +8,8 @@ from recollect.model.checks import RuleViolation
 from recollect.model.entry import Entry, ForeignRecord
 from recollect.model.json.text import loose_value
 
+LOST_BEGINNING = "lost-beginning"
+
 
 def goes_on_from(entry: Entry) -> str | None:
     """The session of Codex whose history a fork without a copy goes on from, as the fork's first record names it."""
@@ -27,5 +29,9 @@ def beginning_fault(entry: Entry) -> Iterator[RuleViolation]:
     """A record before which no entry stands: a mirror copies the history there as long as it has it."""
     base = goes_on_from(entry)
     if base is not None:
-        what = f"its beginning is in session {base[:60]!a}, and not in this log"
-        yield RuleViolation("lost-beginning", what, entry.offset)
+        yield RuleViolation(LOST_BEGINNING, beginning_is_in(base), entry.offset)
+
+
+def beginning_is_in(base: str) -> str:
+    """What a finding says of a log whose beginning another session has."""
+    return f"its beginning is in session {base[:60]!a}, and not in this log"

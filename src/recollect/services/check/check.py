@@ -21,14 +21,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from recollect.model.checks import ABOUT_LINES
+from recollect.model.checks.mirrored import LOST_BEGINNING
 from recollect.model.findings import Finding, Severity
 from recollect.services.check.home_checks import (
     OwnedAgents,
+    beginning_finding,
     owned_agents,
     quick_findings,
     secret_findings,
 )
 from recollect.services.check.kept_report import LogReport, decoded, rules_version
+from recollect.services.foreign.homes import lost_beginnings
 from recollect.services.foreign.unrecorded import agent_of_log
 from recollect.services.homes import Home
 from recollect.services.indexing.file_results import FileResults, file_results
@@ -192,6 +195,7 @@ class _FindingCollector:
 
     def __init__(self, homes: Sequence[Path] = ()) -> None:
         self._homes = homes
+        self._lost = {log: base for home in homes for log, base in lost_beginnings(home).items()}
         self.logs = self.lines = self.damaged = self.bytes = 0
         self._findings: list[tuple[int, int, Finding]] = []
         self._kinds: Counter[tuple[Severity, str]] = Counter()
@@ -204,8 +208,9 @@ class _FindingCollector:
         self.lines += found.lines
         self.damaged += found.damaged
         self.bytes += log.size
+        lost = self._lost_in(found, log)
         if not found.findings and not found.more:
-            return []
+            return lost
         # What Claude's client would make of a conversation says nothing about another agent's.
         is_foreign = self._is_foreign(log)
         for severity, code, more in found.more:
@@ -214,7 +219,16 @@ class _FindingCollector:
         listed = [one for one in found.findings if not is_foreign or one.code in ABOUT_LINES]
         for finding in listed:
             self.add(finding)
-        return listed
+        return listed + lost
+
+    def _lost_in(self, found: LogReport, log: LogFile) -> list[Finding]:
+        """A beginning that a mirror knows to be lost although its log begins with an entry: of a fork of a fork, or here in part."""
+        base = self._lost.get(str(log.path))
+        if base is None or any(one.code == LOST_BEGINNING for one in found.findings):
+            return []
+        finding = beginning_finding(log, base)
+        self.add(finding)
+        return [finding]
 
     def _is_foreign(self, log: LogFile) -> bool:
         home = next((root for root in self._homes if log.path.is_relative_to(root)), log.path.parent)

@@ -19,12 +19,13 @@ from msgspec import structs
 
 from recollect.errors import RecollectError
 from recollect.model.checks import CODES
+from recollect.model.checks.mirrored import LOST_BEGINNING, beginning_is_in
 from recollect.model.findings import Finding
 from recollect.model.ids import SessionId, short_id
 from recollect.model.project_key import project_key
 from recollect.services.archive.expiry import ExpirySummary, expiring
 from recollect.services.foreign.homes import mirror_problems, unread_step
-from recollect.storage.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
+from recollect.storage.home import AgentFile, ClaudeHome, LogFile, ProjectDir, SessionFile
 from recollect.system.peek import open_regular
 
 if TYPE_CHECKING:
@@ -71,6 +72,12 @@ def _finding(code: str, what: str, path: Path | str, session: str | None = None)
     rule = CODES[code]
     fix = rule.fix.format(session=short_id(session or ""), path=shlex.quote(str(path)))
     return Finding(code, rule.severity, what, fix, str(path), session)
+
+
+def beginning_finding(log: LogFile, base: str) -> Finding:
+    """A log whose beginning is in the session ``base``."""
+    session = log.owner() if isinstance(log, AgentFile) else None
+    return _finding(LOST_BEGINNING, beginning_is_in(base), log.path, str(session or log.path.stem))
 
 
 def owned_agents(homes: Sequence[ClaudeHome]) -> OwnedAgents:

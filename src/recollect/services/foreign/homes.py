@@ -77,7 +77,7 @@ def mirror_problems(root: Path) -> list[MirrorProblem]:
 def lost_beginnings(root: Path) -> dict[str, str]:
     """Sessions of a mirror that lack their beginning, by their logs, and which session has it: for lists, without reading a log.
 
-    ``services/foreign/lost_beginnings.py`` tells the same from a log itself, wherever it lies.
+    ``services/foreign/lost_beginnings.py`` goes by this too; of a log that lies elsewhere its own records tell.
     """
     if mirrored_agent(root) is None:
         return {}

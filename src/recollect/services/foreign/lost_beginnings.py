@@ -15,6 +15,7 @@ from recollect.model.checks.mirrored import goes_on_from
 from recollect.model.codec import decode
 from recollect.model.damage import Line
 from recollect.model.entry import Entry
+from recollect.services.foreign.homes import lost_beginnings
 from recollect.services.session import Session
 from recollect.storage.foreign.codex_shapes import rollout_of
 from recollect.storage.foreign.mirror import dialect_of
@@ -33,14 +34,21 @@ class LostBeginning(Struct, frozen=True):
 
 
 def lost_beginning(session: Session) -> LostBeginning | None:
-    """Where the beginning of a conversation is, if not in its own log: a fork of a fork lacks what that one lacks."""
+    """Where the beginning of a conversation is, if not in its own log: a fork of a fork lacks what that one lacks.
+
+    A mirror has a note of it, which knows also what is here in part. Of a log elsewhere, and of those that it goes on from, the records tell.
+    """
     if session.agent != _CODEX:
         return None
-    for log in _history(session):
-        base = next(_bases(log, only_first=True), None)
-        if base is not None:
-            return LostBeginning(base, _log_of(session, base) is not None)
-    return None
+    noted = lost_beginnings(session.home.root).get(str(session.path))
+    bases = (base for log in _history(session) for base in _bases(log, only_first=True))
+    base = noted or next(bases, None)
+    return None if base is None else LostBeginning(base, _log_of(session, base) is not None)
+
+
+def lost_in_log(log: Path) -> str | None:
+    """The session that has the beginning of a log, as the log itself tells it."""
+    return next(_bases(log, only_first=True), None) if log.is_file() else None
 
 
 def refused_fork(session: Session) -> str | None:

@@ -181,7 +181,7 @@ class RolloutReader:
         log = self._into.base(self._log, rollout) if isinstance(end, int) and end else None
         if log is None or not isinstance(end, int):
             return
-        if not is_all_here(self._into, log, rollout, end):
+        if log != self._log and not is_all_here(self._into, log, rollout, end):
             self._into.lacks_base(self._log)
         voice, state = self._voice, self._state
         chain = chain_before(self._into, log, rollout, end)

@@ -229,15 +229,17 @@ class AgentMirror:
         )
 
     def _lost(self) -> dict[str, str]:
-        """Whose history each log lacks; a fork of a fork lacks what that one lacks."""
-        bases = self._state.bases
-        missing = {log: base.alias for log, base in bases.items() if not base.was_here}
-        if not missing:
-            return {}
-        chains = {log: [log, *self._above(log)] for log in bases}
-        return {
-            log: missing[one] for log, chain in chains.items() for one in reversed(chain) if one in missing
-        }
+        """Whose history each log lacks; a fork of a fork lacks what that one lacks, also where only our archive still has it."""
+        state = self._state
+        found = {log: base.alias for log, base in state.bases.items() if not base.was_here}
+        last = -1 if found else 0
+        while last != len(found):
+            last = len(found)
+            for log, base in state.bases.items():
+                above = state.aliases.get(base.alias)
+                if log not in found and above in found:
+                    found[log] = found[above]
+        return found
 
     def _above(self, log: str) -> list[str]:
         """The logs that one goes on from, as far as they are here, nearest first; a circle ends where it began."""
@@ -454,6 +456,8 @@ class AgentMirror:
     def base(self, log: str, alias: str) -> str | None:
         """The log that ``log`` goes on from; where it is not here, a later pass that has it completes ``log``."""
         found, bases, before = self.log_of(alias), self._state.bases, self._state.bases.get(log)
+        if found == log:
+            return found  # a revert: what the log itself goes on from is still to be known
         self._undo.append(lambda: bases.update({log: before}) if before else bases.pop(log, None))
         bases[log] = HistoryBase(alias, found is not None)
         return found
