@@ -28,7 +28,7 @@ _OTHER_AGENTS = (
     "codex/0.166.0/agents_v2/.codex",
     "gemini-0.61.0/.gemini",
     "qwen-0.24.4/.qwen",
-    "opencode-1.2.27/data/opencode",
+    "opencode-1.18.33/data/opencode",
 )
 Lines = list[dict[str, Any]]
 
@@ -47,6 +47,7 @@ def cases() -> Iterator[HomeCase]:
     yield HomeCase("conversations", lambda place: _made(place, _conversations()))
     yield HomeCase("endings", lambda place: _made(place, _endings()))
     yield HomeCase("sample", lambda _: sample_home())
+    yield HomeCase("copied calls", lambda place: made_copied(place / "home"))
     for home in sorted((SHARED / "samples" / "claude-home").glob("*/.claude")):
         yield HomeCase(f"samples/{home.parent.name}", lambda _, home=home: home)  # type: ignore[misc]
     if (SHARED / "dialects" / "samples" / "codex").is_dir():
@@ -80,6 +81,31 @@ def made_unrecorded(home: Path) -> Path:
         lines = [line for line in log.read_text().splitlines() if "usage" not in line]
         log.write_text("\n".join(lines).replace(tiny_homes.AT, "2026-01-05T09:00:00.000Z") + "\n")
     next(home.rglob(f"*{tiny_homes.UNTOUCHED}.jsonl")).unlink()
+    return home
+
+
+# Two forks that made no call of their own: one is copied without its calls, one has copies of them.
+SILENT_FORKS = ("019c0000-0000-7000-8000-00000000000c", "019d0000-0000-7000-8000-00000000000d")
+
+
+def made_copied(home: Path) -> Path:
+    """A home of Codex with silent forks, the session they were made of, and one without any usage."""
+    parent = made_unrecorded(home)
+    rollout = next(parent.rglob(f"*{tiny_homes.CHANGED}.jsonl"))
+    tiny_homes.codex(home / "other")
+    origin = next((home / "other").rglob(f"*{tiny_homes.UNTOUCHED}.jsonl"))
+    lines = [json.loads(line) for line in origin.read_text().splitlines()]
+    told = next(number for number, line in enumerate(lines) if line["type"] == "token_usage_record")
+    ask = json.loads(json.dumps(lines[3]).replace("ask", "never answered"))
+    based = {"history_base": {"thread_id": tiny_homes.UNTOUCHED, "end_ordinal_exclusive": told + 1}}
+    forks = (based, [ask]), ({"forked_from_id": tiny_homes.UNTOUCHED}, lines[1 : told + 1])
+    for name, (kind, rest) in zip(SILENT_FORKS, forks, strict=True):
+        head = lines[0] | {"payload": lines[0]["payload"] | kind | {"id": name}}
+        fork = [line | {"timestamp": "2026-11-16T10:00:00.000Z"} for line in (head, *rest)]
+        place = rollout.with_name(rollout.name.replace(tiny_homes.CHANGED, name))
+        place.write_text("".join(json.dumps(line) + "\n" for line in fork))
+    origin.rename(rollout.with_name(origin.name))
+    shutil.rmtree(home / "other")
     return home
 
 

@@ -15,7 +15,17 @@ from recollect.model.cost.report import CostRow
 from recollect.services.agents import agent_count
 from tests.client_parser import client_lines
 from tests.surfaces.case import Case
-from tests.surfaces.record import FIELDS, TOKENS, UNRECORDED, Record, Records, Surface, nothing_used
+from tests.surfaces.record import (
+    FIELDS,
+    TOKENS,
+    UNRECORDED,
+    USAGE,
+    Record,
+    Records,
+    Surface,
+    nothing_used,
+    priced_cost,
+)
 
 _PICO = 10**12
 _SAID = ("messages", "lines", "agents", "damaged", "responses")
@@ -40,9 +50,29 @@ def surfaces(case: Case) -> Iterator[Surface]:
     sessions = list(recollect.Home(case.home, data=case.data).sessions())
     spent = {one.id: _spent(one.spending()) for one in sessions}
     yield Surface("Session.spending", (*TOKENS, "cost_usd", "is_unpriced", UNRECORDED), spent)
+    yield _arrow(case)
     yield Surface("Session.counts", _SAID, {one.id: _counted(one.counts()) for one in sessions})
     yield Surface("recollect.Home(index=False)", FIELDS, library(case, index=False))
     yield Surface("recollect.aio", FIELDS, asyncio.run(_awaited(case)))
+
+
+def _arrow(case: Case) -> Surface:
+    """The table of sessions; the lake and ``sql`` take theirs from the same columns."""
+    rows = recollect.Home(case.home, data=case.data).sessions().to_arrow().to_pylist()
+    records: Records = {
+        row["id"]: {
+            **{name: row[name.removesuffix("_tokens")] for name in ("agents", "responses", *TOKENS)},
+            "cost_usd": row["usd"],
+            "is_unpriced": bool(row["unpriced_responses"]),
+            UNRECORDED: row["usd"] is None and not row["unpriced_responses"],
+        }
+        for row in rows
+    }
+    return Surface("to_arrow", ("agents", *USAGE, UNRECORDED), records, {"cost_usd": _priced})
+
+
+def _priced(one: Record) -> object:
+    return None if one[UNRECORDED] else priced_cost(one)
 
 
 def _told(session: recollect.Session) -> Record:

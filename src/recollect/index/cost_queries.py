@@ -16,7 +16,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from recollect.index.database import IndexDatabase
-from recollect.index.schema import AGENT, QUARTER_MS, SESSION, TOOL_OUTPUT, same_uuid
+from recollect.index.schema import AGENT, ANSWERED, COPIED, QUARTER_MS, SESSION, TOOL_OUTPUT, same_uuid
 from recollect.model.cost.calendar import QuarterSpan
 
 UsageSumRow = tuple[int, ...]
@@ -37,6 +37,10 @@ _ASKED_AT = (
 )
 
 
+_ONLY_COPIED = (
+    f"traits & {COPIED} AND NOT EXISTS"  # noqa: S608 - numbers of the schema
+    f" (SELECT 1 FROM files AS one WHERE one.session = files.session AND one.traits & {ANSWERED})"
+)
 # A session that was restored, or is in the archive, has another log: it is not deleted.
 _GONE = (
     "gone AND role = 0 AND NOT EXISTS"
@@ -161,7 +165,10 @@ class UsageLogRow(Struct, frozen=True, gc=False):
 
 
 class UnusedLog(Struct, frozen=True):
-    """A log of a session without any usage. Times are in milliseconds; None where none is known."""
+    """A log of a session without any usage. Times are in milliseconds; None where none is known.
+
+    ``is_copied``: the session has answers, and all of them are copies of another session's; None where its logs have to tell.
+    """
 
     number: int
     home: str
@@ -169,6 +176,7 @@ class UnusedLog(Struct, frozen=True):
     session: str
     first_at: int | None = None
     last_at: int | None = None
+    is_copied: bool | None = None
 
     def may_be_within(self, since: int | None, until: int | None) -> bool:
         """Whether it may have been used between two times."""
@@ -191,10 +199,16 @@ def names(database: IndexDatabase) -> dict[int, str]:
     return dict(cast("list[tuple[int, str]]", database.rows("SELECT id, text FROM names")))
 
 
-def unused_logs(database: IndexDatabase) -> list[UnusedLog]:
-    """The own logs of sessions of which no log mentions a response. Its own is looked at first: nearly all mention one."""
+def unused_logs(database: IndexDatabase, files: Collection[int] | None = None) -> list[UnusedLog]:
+    """The own logs of sessions of which no log mentions a response, be it a copy of another session's; ``files`` are those to look at.
+
+    Its own is looked at first: nearly all mention one.
+    """
+    chosen = "1" if files is None else f"id IN ({_listed(files)})"
     found = database.rows(
-        "SELECT id, home, path, session, first_at, last_at FROM files WHERE role = ? AND NOT gone AND session NOT NULL"
+        f"SELECT id, home, path, session, first_at, last_at, {_ONLY_COPIED} FROM files"  # noqa: S608 - whole numbers and constants
+        " WHERE role = ? AND NOT gone AND session NOT NULL"
+        f" AND {chosen}"
         " AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.file = files.id)"
         " AND NOT EXISTS (SELECT 1 FROM files AS one JOIN usage ON usage.file = one.id"
         " WHERE one.session = files.session)",

@@ -114,6 +114,7 @@ class Frame(NamedTuple):
     is_warm_up: bool | None = None  # of an agent's log: whether the client made it to warm its cache
     calls: Sequence[CallRow] = ()
     origins: str | None = None  # where worktrees were made from, a line each, the last one first
+    traits: int = 0  # see the table of files
     head: bytes = b""
     tail: bytes = b""
     # Why the log could not be read from ``start`` on, "" if it vanished; such a frame holds nothing else.

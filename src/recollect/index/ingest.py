@@ -129,7 +129,7 @@ class Ingest:
         self._rollup.write()
         self._run(
             "UPDATE files SET consumed = 0, head = NULL, tail = NULL, first_at = NULL, last_at = NULL,"
-            " messages = 0, damaged = 0, cwd = NULL, branch = NULL, is_warm_up = NULL, origins = NULL,"
+            " messages = 0, damaged = 0, cwd = NULL, branch = NULL, is_warm_up = NULL, origins = NULL, traits = 0,"
             " session = CASE role WHEN 1 THEN NULL ELSE session END WHERE id = ?",
             (file,),
         )
@@ -159,8 +159,8 @@ class Ingest:
             " first_at = coalesce(first_at, ?4), last_at = coalesce(?5, last_at),"
             " messages = messages + ?6, damaged = damaged + ?7, cwd = coalesce(cwd, ?8),"
             " branch = coalesce(?9, branch), session = coalesce(session, ?10), agent = coalesce(agent, ?11),"
-            " is_warm_up = coalesce(is_warm_up, ?12), origins = coalesce(?13 || char(10) || origins, ?13, origins)"
-            " WHERE id = ?14",
+            " is_warm_up = coalesce(is_warm_up, ?12), origins = coalesce(?13 || char(10) || origins, ?13, origins),"
+            " traits = traits | ?14 WHERE id = ?15",
             (
                 frame.end,
                 frame.tail,
@@ -175,6 +175,7 @@ class Ingest:
                 frame.agent,
                 frame.is_warm_up,
                 frame.origins,
+                frame.traits,
                 file,
             ),
         )

@@ -17,10 +17,12 @@ keeps neither places nor counts of words, so it is small. Its rows are numbered 
 
 from __future__ import annotations
 
-VERSION = 9
+VERSION = 10
 
 # What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
+# What is in a log (``files.traits``): answers copied from another session, answers of its own.
+COPIED, ANSWERED = 1, 2
 
 Id = bytes | str | None  # of a message: a uuid as 16 bytes; any other id unchanged
 SPAN_BITS = 10  # the newest time is stored for every 1,024 text rows
@@ -45,6 +47,7 @@ CREATE TABLE files(
   cwd INTEGER, branch INTEGER,
   is_warm_up INTEGER,
   origins TEXT, -- where its worktrees were made from, a line each, the last one first
+  traits INTEGER NOT NULL DEFAULT 0,
   gone INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX files_by_session ON files(session);

@@ -370,6 +370,8 @@ class Home:
         opener = index_at_hand(roots, cache=self.index_cache) if self._with_index else self._index(roots)
         with opener as opened:
             report = costs(roots, ("agent", "model"), opened=opened, session=session)
+        if report.is_unknown:
+            return [AgentCost(True, 0, Spending(is_unknown=True))]
         return [
             AgentCost(
                 row.keys["agent"] == MAIN_AGENT,
@@ -610,7 +612,7 @@ class Home:
     def _session_columns(self) -> ArrowColumns[Session]:
         from recollect.services.library import arrow
 
-        return arrow.session_columns({row.keys["session"]: row for row in self.costs("session").rows})
+        return arrow.session_columns(self.costs("session"))
 
     def live_ids(self) -> set[str]:
         """Sessions that a running client has open; a hint, never proof."""

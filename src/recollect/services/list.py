@@ -26,7 +26,7 @@ from recollect.index.catalogue import CatalogueRow
 from recollect.model.moments import milliseconds_of, moment_of
 from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
 from recollect.services.foreign.homes import lost_beginnings
-from recollect.services.foreign.unrecorded import agent_named_in, agent_of_log, is_unrecorded
+from recollect.services.foreign.unrecorded import agent_named_in, agent_of_log
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import project_name
 from recollect.services.session_order import NewestFirst, newest_first, touches
@@ -72,7 +72,7 @@ class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def is_unrecorded(self) -> bool:
         """Whether its client wrote down no usage at all: what it cost is unknown, not 0."""
-        return is_unrecorded(self.home, self.path, None if self.used is None else self.used.responses)
+        return self.used is not None and self.used.is_unknown
 
     @property
     def project(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -32,13 +32,14 @@ from recollect.model.damage import Damage, Line, readable_entries
 from recollect.model.entry import Dialect, Entry, Kind, Summary, System
 from recollect.model.ids import SessionId, short_id
 from recollect.model.line_views.facts import usage_facts
-from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
+from recollect.services.foreign.unrecorded import agent_of_log, copied_only
 from recollect.storage.config.our_config import price_list
 from recollect.storage.home import AgentFile, ClaudeHome, SessionFile
 from recollect.storage.logs.conversation_cache import ConversationCache
 from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.reader import LogReader, OpenLog, read_lines
 from recollect.storage.logs.summary import LogSummary, glance, marked_entries
+from recollect.system.paths import CLAUDE
 
 Branches = Literal["active", "all"]
 
@@ -301,10 +302,7 @@ class Session:
         What a fork copied belongs to the session it was made in. A session of no home is counted by itself.
         """
         rows = self.agent_costs() if self._costs is not None or with_agents else [self._added_up([self.path])]
-        found = sum((row.spending for row in rows if with_agents or row.is_main), Spending())
-        responses = sum(row.responses for row in rows)
-        unknown = is_unrecorded(str(self.home.root), str(self.path), responses)
-        return structs.replace(found, is_unknown=True) if unknown else found
+        return sum((row.spending for row in rows if with_agents or row.is_main), Spending())
 
     def agent_costs(self) -> Sequence[AgentCost]:
         """What its own log and those of its agents cost, by model; one row where it belongs to no home."""
@@ -326,12 +324,13 @@ class Session:
             damaged=log.damaged,
         )
 
-    def _added_up(self, logs: Iterable[Path]) -> AgentCost:
+    def _added_up(self, logs: Sequence[Path]) -> AgentCost:
         ledger = Ledger(price_list())
         for path in logs:
             for line in read_lines(path):
                 ledger.add(usage_facts(line.data) if isinstance(line, Line) else None, path=str(path))
-        return AgentCost(True, ledger.responses, ledger.total())
+        unknown = not ledger.responses and self.agent != CLAUDE and not copied_only(map(str, logs))
+        return AgentCost(True, ledger.responses, structs.replace(ledger.total(), is_unknown=unknown))
 
     def _node(self, uuid: str) -> Node:
         found = [node for name, node in self.graph.nodes.items() if name.startswith(uuid)] if uuid else []

@@ -194,6 +194,33 @@ def test_a_session_that_only_shares_a_response_keeps_what_its_logs_said(
     play(postgres, bucket, scene)
 
 
+def test_a_fork_of_copies_cost_nothing_and_a_session_without_usage_is_unknown(
+    postgres: str, files: Bucket | Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a fork calls may be copied, or answers alone; where it is not read again, its cost stays known."""
+
+    async def scene(made: World, lake: Lake) -> None:
+        codex = line(type="foreign-source", agent="codex")
+        asked, said = talk(1).splitlines(keepends=True)
+        copy = json.loads(said) | {"forkedFrom": {"sessionId": "s1", "messageUuid": "a-1"}}
+        bare = copy | {"message": {key: copy["message"][key] for key in ("role", "content")}}
+        logs = {"s1": asked + said, "s2": asked + line(**copy), "s3": asked + line(**bare), "s4": asked}
+        for name, lines in logs.items():
+            await made.put(name, codex + lines)
+        known = {"s1": True, "s2": True, "s3": True, "s4": False}
+        await lake.run()
+        found = {row["id"]: row["usd"] for row in lake.rows("sessions")}
+        assert {name: usd is not None for name, usd in found.items()} == known
+        assert (found["s1"] > 0, found["s2"], found["s3"]) == (True, 0, 0)
+        monkeypatch.setattr(job, "_OVERLAP_MS", -1)
+        await made.put("s5", talk(1, 10, 70))  # a better copy: s1 and s2 are summed up again
+        await lake.run()
+        found = {row["id"]: row["usd"] for row in lake.rows("sessions")}
+        assert {name: found[name] is not None for name in known} == known
+
+    play(postgres, files, scene)
+
+
 def test_a_killed_job_is_finished_by_the_next_with_nothing_twice(
     postgres: str, files: Bucket | Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

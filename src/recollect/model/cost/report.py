@@ -201,7 +201,7 @@ class UncertainUsage(Struct, frozen=True):
 class CostReport(Struct, frozen=True):
     """The answer to what things cost. ``gone``: sessions that were deleted but are still in the totals.
 
-    ``unrecorded_sessions`` are of other agents whose clients wrote down no usage: nothing here says what they cost.
+    ``unrecorded`` are sessions of other agents whose clients wrote down no usage: nothing here says what they cost.
     """
 
     by: tuple[str, ...]
@@ -213,7 +213,7 @@ class CostReport(Struct, frozen=True):
     gone: int = 0
     notes: tuple[str, ...] = ()
     titles: dict[str, str] = {}  # of the sessions and prompts that are keys
-    unrecorded_sessions: int = 0
+    unrecorded: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         by, amount = ", ".join(self.by) or TOTAL, dollars(self.totals.pico_usd)
@@ -222,7 +222,12 @@ class CostReport(Struct, frozen=True):
     @property
     def is_unknown(self) -> bool:
         """Whether nothing is known: there were sessions, and none has a record of usage."""
-        return bool(self.unrecorded_sessions) and not self.totals.responses
+        return bool(self.unrecorded) and not self.totals.responses
+
+    @property
+    def unrecorded_sessions(self) -> int:
+        """How many sessions have an unknown cost."""
+        return len(self.unrecorded)
 
     @property
     def uncertain_responses(self) -> int:

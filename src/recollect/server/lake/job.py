@@ -25,7 +25,7 @@ from recollect.server.database.postgres_lake import DroppedMonths, LakeSession, 
 from recollect.server.database.records import LIVE
 from recollect.server.database.sql_sweep import DAY_MS
 from recollect.server.lake.iceberg import IcebergLake, ReplacedRows
-from recollect.services.foreign.unrecorded import agent_of_log
+from recollect.services.foreign.unrecorded import agent_of_log, copied_only
 from recollect.services.lake.log_rows import LakeTask, LogRows, lake_job
 from recollect.services.lake.rows import RowsBuilder, call_rows, message_rows
 from recollect.services.lake.schema import MESSAGES, RESPONSES, SESSIONS, TOOL_CALLS, pyarrow
@@ -58,16 +58,20 @@ class _ServerLog(NamedTuple):
 
 
 class _LoggedFacts(NamedTuple):
-    """What only the logs of a session say of it: how many sub-agents it has, and which client wrote it."""
+    """What only the logs of a session say of it: how many sub-agents it has, which client wrote it, and whether its own log has
+    answers that are all copies of another session's.
+    """
 
     agents: int = 0
     client: str | None = None
+    is_copied: bool = False
 
 
 class _ReadSession(NamedTuple):
     session: LakeSession
     logs: list[tuple[_ServerLog, LogRows]]
     client: str | None
+    is_copied: bool
 
 
 class LakeJob:
@@ -145,7 +149,9 @@ class LakeJob:
         await self._write_responses(usage, states, is_unsure=is_unsure, was_there=was_there)
         logged = await self._logged(others & set(known))
         for one in read:
-            logged[one.session.id] = _LoggedFacts(sum(rows.agents for _, rows in one.logs), one.client)
+            logged[one.session.id] = _LoggedFacts(
+                sum(rows.agents for _, rows in one.logs), one.client, one.is_copied
+            )
         dropped = await self._database.lake_dropped(self._org, logged)
         summed = self._session_rows([*usage, *more], states, logged, dropped)
         built = RowsBuilder(SESSIONS, with_text=self._with_text)
@@ -161,13 +167,18 @@ class LakeJob:
     async def _logged(self, sessions: set[str]) -> dict[str, _LoggedFacts]:
         if not sessions:
             return {}
-        rows = await asyncio.to_thread(self._lake.rows, "sessions", ("id", "agents", "client"), sessions)
-        return {row["id"]: _LoggedFacts(row["agents"] or 0, row["client"]) for row in rows}
+        columns = ("id", "agents", "client", "pico_usd")
+        rows = await asyncio.to_thread(self._lake.rows, "sessions", columns, sessions)
+        # A log that did not change says what it said: what a session cost was known or not.
+        return {
+            row["id"]: _LoggedFacts(row["agents"] or 0, row["client"], row["pico_usd"] is not None)
+            for row in rows
+        }
 
     async def _read(self, session: LakeSession) -> _ReadSession:
         """The logs of a session, through files: what is not plain is read as a home's logs are."""
         logs: list[tuple[_ServerLog, LogRows]] = []
-        client = None
+        client, is_copied = None, False
         for key, lines in await self._database.lake_logs(self._org, session.id):
             log = _ServerLog(f"{session.id}/{key}" if key else session.id, _agent(key), session.id)
             with tempfile.NamedTemporaryFile(prefix="recollect-lake-", suffix=".jsonl") as file:
@@ -178,11 +189,12 @@ class LakeJob:
                 (found,) = await asyncio.to_thread(self._rows_of, task)
                 if not key:
                     client = await asyncio.to_thread(agent_of_log, tempfile.gettempdir(), file.name)
+                    is_copied = client != CLAUDE and await asyncio.to_thread(copied_only, [file.name])
             rows = LogRows(*found)
             if rows.problem is not None:
                 self._notes.append(f"could not be read: {log.path}")
             logs.append((log, rows))
-        return _ReadSession(session, logs, client)
+        return _ReadSession(session, logs, client, is_copied)
 
     def _rows_of(self, task: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         return next(iter(self._read_logs([task])))
@@ -233,14 +245,16 @@ class LakeJob:
         dropped: DroppedMonths,
     ) -> list[tuple[Any, ...]]:
         counted: dict[str, dict[tuple[Any, ...], LakeUsage]] = defaultdict(dict)
+        recorded: set[str] = set()
         for one in usage:
+            recorded.add(one.row.session)
             # A late row of a dropped month is in its sums.
             if one.is_counted and one.row.said >= dropped.until:
                 row = one.row
                 counted[row.session][row.message, row.key, row.request, row.speaker] = one
         redacted = self._titles()
         rows = []
-        for name, (agents, client) in sorted(logged.items()):
+        for name, (agents, client, is_copied) in sorted(logged.items()):
             session = states.get(name)
             if session is None or session.state != LIVE:
                 continue
@@ -263,7 +277,9 @@ class LakeJob:
                     agents,
                     sum(count for count, _, _ in found),
                     *sums,
-                    _known_cost([cost for _, cost, _ in found], client),
+                    _known_cost(
+                        [cost for _, cost, _ in found], client, is_known=is_copied or name in recorded
+                    ),
                     None,
                     sum(count for count, cost, _ in found if cost is None),
                     name,
@@ -281,10 +297,13 @@ class LakeJob:
         return lambda title: None if title is None else redactor.text(title)
 
 
-def _known_cost(costs: list[int | None], client: str | None) -> int | None:
-    """The sum of what is priced; None where nothing is, or where a client of another agent wrote down no usage."""
+def _known_cost(costs: list[int | None], client: str | None, *, is_known: bool) -> int | None:
+    """The sum of what is priced; None where nothing is, or where a client of another agent wrote down no usage.
+
+    ``is_known``: its logs have calls or answers that are copies, and count elsewhere.
+    """
     known = [cost for cost in costs if cost is not None]
-    is_unknown = not known if costs else client not in (None, CLAUDE)
+    is_unknown = not known if costs else not is_known and client not in (None, CLAUDE)
     return None if is_unknown else sum(known)
 
 

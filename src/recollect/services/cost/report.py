@@ -368,20 +368,21 @@ class CostReportBuilder:
         asked = CostQuery(self._by, timeline, prices, mode, explain, performance, now, active_since)
         unrecorded = self._unrecorded()
         report = self._added_up(query, asked)
-        report = structs.replace(report, unrecorded_sessions=unrecorded) if unrecorded else report
+        report = structs.replace(report, unrecorded=unrecorded) if unrecorded else report
         return self._with_versions(report) if explain else report
 
-    def _unrecorded(self) -> int:
-        """How many sessions of other agents have no usage: what they cost is unknown, which is not 0."""
+    def _unrecorded(self) -> frozenset[str]:
+        """The sessions of other agents that have no usage: what they cost is unknown, which is not 0."""
         chosen = None if self._files is None else set(self._files)
         unused = [log for log in self._source.unused_logs() if chosen is None or log.number in chosen]
         if not unused:
-            return 0
+            return frozenset()
         from recollect.services.foreign.unrecorded import unrecorded
 
-        unknown = sum(log.may_be_within(self._since, self._until) for log in unrecorded(unused))
+        found = (log for log in unrecorded(unused) if log.may_be_within(self._since, self._until))
+        unknown = frozenset(log.session for log in found)
         if unknown:
-            what = "1 session" if unknown == 1 else f"{unknown:,} sessions"
+            what = "1 session" if len(unknown) == 1 else f"{len(unknown):,} sessions"
             self._notes.append(f"no usage recorded in {what} of other agents: cost unknown")
         return unknown
 

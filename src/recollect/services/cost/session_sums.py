@@ -29,11 +29,15 @@ _FEW = 500
 
 
 class SessionSum(Struct):
-    """What a session and its agents used. ``spent`` is pico-dollars by model, None for one without a price."""
+    """What a session and its agents used. ``spent`` is pico-dollars by model, None for one without a price.
+
+    ``is_unknown``: a client of another agent wrote down no usage at all, so nothing here says what it cost.
+    """
 
     responses: int
     tokens: Tokens
     spent: dict[str, int | None]
+    is_unknown: bool = False
 
     @property
     def pico_usd(self) -> int:
@@ -57,7 +61,10 @@ NOTHING_USED = SessionSum(0, Tokens(), {})
 def session_sums(
     opened: OpenIndex, homes: Sequence[Path], only: Collection[str] | None = None
 ) -> dict[str, SessionSum]:
-    """By session id, over its log and its agents'; ``only`` names those that are needed, others may be left out."""
+    """By session id, over its log and its agents'; ``only`` names those that are needed, others may be left out.
+
+    One that is left out though it was asked for used nothing (``NOTHING_USED``).
+    """
     if only is not None and len(only) > _FEW:
         only = None
     found = None if opened.database is None else _summed(opened.database, price_list(), only)
@@ -97,7 +104,16 @@ def _summed(
         known.tokens += Tokens(*counts)
         before = known.spent.get(name, 0)
         known.spent[name] = None if pico is None or before is None else before + pico
-    return found
+    unused = [file for file, session in sessions.items() if session not in found]
+    return found | (_unknown(database, unused) if unused else {})
+
+
+def _unknown(database: IndexDatabase, unused: Collection[int]) -> dict[str, SessionSum]:
+    """Those of which no log has a record of usage; a list has few without a response of their own."""
+    from recollect.services.foreign.unrecorded import unrecorded
+
+    found = unrecorded(cost_queries.unused_logs(database, unused))
+    return {log.session: SessionSum(0, Tokens(), {}, is_unknown=True) for log in found}
 
 
 def _reported(opened: OpenIndex, homes: Sequence[Path]) -> dict[str, SessionSum]:
@@ -114,4 +130,4 @@ def _reported(opened: OpenIndex, homes: Sequence[Path]) -> dict[str, SessionSum]
         one.responses += row.responses
         one.tokens += row.tokens
         one.spent[row.keys["model"]] = None if row.unpriced_responses else row.pico_usd
-    return found
+    return found | {name: SessionSum(0, Tokens(), {}, is_unknown=True) for name in made.unrecorded}

@@ -1,5 +1,8 @@
 """Whose a log is, wherever it was brought to; and sessions whose client wrote down no usage: their cost is unknown, not 0.
 
+A fork that made no call of its own cost nothing, and that is known: its calls, or at least its answers, are copies, and what they
+cost is counted for the session they were made in.
+
 A session of another agent never goes into a Claude home: Claude would load it, and does not know its lines. All that
 bring sessions there (``sync pull --into-home``, ``archive restore``, ``import``, ``resume``) ask ``agent_named_in``.
 """
@@ -11,11 +14,11 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.errors import UsageError
+from recollect.errors import RecollectError, UsageError
 from recollect.system.locations import agent_of
 from recollect.system.paths import AGENTS, CLAUDE, client_homes
 from recollect.system.peek import first_bytes, open_regular
@@ -30,22 +33,40 @@ _AGENT = re.compile(rb'\{"type":"foreign-source","agent":"([a-z]+)"')
 # begins a line like this, so that its own logs are not read any further.
 _UNNAMED = re.compile(rb'\{"type":"(?:foreign-|[a-z]+:|(?:user|assistant|system)","uuid":)')
 _ROW, _ROWS_OF = b'"whole":true', "opencode"  # records that are rows of a store: only one agent has them
+_ANSWER = b'{"type":"assistant"'  # of a mirrored log
 _COMPRESSED = b"\x28\xb5\x2f\xfd"  # how a log in the archive begins
 UNKNOWN_AGENT = "unknown"
 UNKNOWN_COST = "no usage recorded: cost unknown"
 
 
-def is_unrecorded(home: str, log: str, responses: int | None) -> bool:
-    """Whether a session of another agent has no model call. ``responses`` is None where that is not known yet."""
-    if responses != 0:
-        return False
-    return agent_of_log(home, log) != CLAUDE
-
-
 def unrecorded(unused: Iterable[UnusedLog]) -> list[UnusedLog]:
-    """The logs without usage whose cost is unknown and not 0: those of other agents, one of each session."""
-    found = (log for log in unused if agent_of_log(log.home, log.path) != CLAUDE)
-    return list({log.session: log for log in found}.values())
+    """The logs without usage, copies included, whose cost is unknown and not 0: those of other agents, one of each session."""
+    found: dict[str, list[UnusedLog]] = {}
+    for log in unused:
+        if agent_of_log(log.home, log.path) != CLAUDE:
+            found.setdefault(log.session, []).append(log)
+    return [logs[0] for logs in found.values() if not _are_copied(logs)]
+
+
+def _are_copied(logs: Sequence[UnusedLog]) -> bool:
+    told = [log.is_copied for log in logs]
+    return copied_only(log.path for log in logs) if None in told else all(told)
+
+
+def copied_only(logs: Iterable[str]) -> bool:
+    """Whether the logs of a session have answers, and all of them are copies of another session's. Reads them."""
+    from recollect.model.line_views.facts import facts_of
+    from recollect.storage.logs.reader import read_lines
+
+    is_copied = False
+    with contextlib.suppress(RecollectError):
+        for log in logs:
+            for line in read_lines(Path(log)):
+                facts = facts_of(line.data) if line.data.startswith(_ANSWER) else None
+                if facts is not None and not facts.is_forked:
+                    return False
+                is_copied |= facts is not None
+    return is_copied
 
 
 def agent_of_log(home: str, log: str) -> str:

@@ -27,7 +27,7 @@ from recollect.index.frame import (
     UsageRow,
     call_key,
 )
-from recollect.index.schema import Id
+from recollect.index.schema import ANSWERED, COPIED, Id
 from recollect.model.cost.line_usage import ResponseUsage, counts_are_uncertain
 from recollect.model.cost.prices import variant
 from recollect.model.damage import DEFAULT_LIMITS, FOREIGN_SOURCE, RECORD_DAMAGE, Damage, Line
@@ -186,6 +186,7 @@ class _FrameBuilder:
         self._ids: dict[str, Id] = {}
         self._first_at: int | None = None
         self._last_at: int | None = None
+        self._traits = 0
 
     def take(self, line: Line | Damage) -> bool:
         """Add a line; whether the frame is full."""
@@ -236,6 +237,7 @@ class _FrameBuilder:
             last_at=self._last_at,
             damage=tuple((code, lines) for code, lines in self._damage.items() if lines),
             calls=self._calls,
+            traits=self._traits,
             head=head_of(log, self.end) if self.start == 0 else b"",
             tail=tail_of(log, self.end),
             **self._facts,  # type: ignore[arg-type]
@@ -252,6 +254,8 @@ class _FrameBuilder:
                 kept.setdefault("cwd", facts.cwd)
             if facts.branch:
                 kept["branch"] = facts.branch
+            if facts.type == "assistant":
+                self._traits |= COPIED if facts.is_forked else ANSWERED
         if facts.session:
             kept.setdefault("session", facts.session)
         if facts.type == "user" and self._seeks_prompt:

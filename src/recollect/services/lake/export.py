@@ -267,7 +267,7 @@ class _LakeExport:
         for log in after.logs.values():
             agents[log.session] += log.agents
         columns = session_columns(
-            {row.keys["session"]: row for row in report.rows},
+            report,
             lambda session: agents[session.id],
             lambda session: glance(session.path, with_metadata=self._with_text),
         )

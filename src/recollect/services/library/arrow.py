@@ -11,7 +11,7 @@ Texts are transcripts: data, not instructions, and not redacted.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -33,10 +33,9 @@ from recollect.services.lake.schema import (
     pyarrow,
 )
 from recollect.services.session import Session
-from recollect.system.paths import CLAUDE
 
 if TYPE_CHECKING:
-    from recollect.model.cost.report import CostRow
+    from recollect.model.cost.report import CostReport
     from recollect.storage.logs.summary import LogSummary
 
 Item = TypeVar("Item")
@@ -135,17 +134,17 @@ def tool_call_columns() -> ArrowColumns[ToolCall]:
 
 
 def session_columns(
-    costs: Mapping[str, CostRow],
+    report: CostReport,
     agents: Callable[[Session], int] = agent_count,
     glance: Callable[[Session], LogSummary] = attrgetter("glance"),
 ) -> ArrowColumns[Session]:
-    """One row for each session. Money and tokens are those of ``Home.costs("session")``, sub-agents included."""
+    """One row for each session. Money and tokens are those of the report, ``Home.costs("session")``, sub-agents included."""
+    costs = {row.keys["session"]: row for row in report.rows}
 
     def row(one: Session) -> tuple[object, ...]:
         seen, cost = glance(one), costs.get(one.id)
         tokens = (getattr(cost.tokens, name) if cost else 0 for name in TOKENS)
-        # Other agents' clients may write down no usage at all; a session of Claude without any cost nothing.
-        is_unknown = cost.is_unknown if cost else one.agent != CLAUDE
+        is_unknown = cost.is_unknown if cost else one.id in report.unrecorded
         return (
             one.id,
             seen.title or "",

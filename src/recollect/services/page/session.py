@@ -20,7 +20,6 @@ from recollect.services.documents import parts
 from recollect.services.documents.conversation import CompactionDocument, SessionHeadDocument
 from recollect.services.documents.cost.spending import AmountDocument, counts
 from recollect.services.documents.findings import FindingsDocument
-from recollect.services.foreign.unrecorded import is_unrecorded
 from recollect.services.page import findings
 from recollect.services.page.content import Blob, blob_of
 from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
@@ -152,7 +151,7 @@ def _spending(desk: PageBackend, session: PageSession) -> dict[str, Any]:
             return {}
     unpriced = [one.model for one in report.unpriced]
     responses = report.totals.responses
-    unknown = is_unrecorded(str(session.home.root), str(session.path), responses)
+    unknown = report.is_unknown
     return {
         "responses": responses,
         "cost_usd": None if unpriced or unknown else exact(report.totals.pico_usd),

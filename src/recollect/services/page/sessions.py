@@ -27,7 +27,7 @@ from recollect.services.archive.expiry import is_archived, retention_days
 from recollect.services.check.home_checks import WITHIN_DAYS
 from recollect.services.cost.session_sums import NOTHING_USED, SessionSum, session_sums
 from recollect.services.documents import sessions as documents
-from recollect.services.foreign.unrecorded import agent_of_log, is_unrecorded
+from recollect.services.foreign.unrecorded import agent_of_log
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.listing import Mark, mark_of
@@ -71,13 +71,6 @@ class IndexedSessions(Struct, frozen=True):
     files: dict[str, CatalogueRow]
     agents: dict[tuple[str, str], int]  # by home and session
     used: dict[str, SessionSum]
-
-
-class _HomeOfRows(Struct, frozen=True):
-    """What rows need of their home."""
-
-    path: str
-    kept_for: dt.timedelta
 
 
 class SessionRow(Struct):
@@ -330,26 +323,23 @@ class SessionList:
     def _made(
         self, sessions: Sequence[Session], indexed: IndexedSessions, live: set[str]
     ) -> list[SessionRow]:
-        homes = {
-            home.root: _HomeOfRows(
-                str(home.root), dt.timedelta(days=min(retention_days(home), _LONGEST_KEPT_DAYS))
-            )
+        kept = {
+            home.root: dt.timedelta(days=min(retention_days(home), _LONGEST_KEPT_DAYS))
             for home in self._desk.home.homes
         }
-        return [self._row(one, indexed, live, homes) for one in sessions]
+        return [self._row(one, indexed, live, kept) for one in sessions]
 
     def _row(
         self,
         session: Session,
         indexed: IndexedSessions,
         live: set[str],
-        homes: Mapping[Path, _HomeOfRows],
+        kept: Mapping[Path, dt.timedelta],
     ) -> SessionRow:
         path, size, mtime_ns = mark_of(session)
         name, is_archived = session.id, session.is_archived
         known = indexed.files.get(path)
         used = indexed.used.get(name, NOTHING_USED) if known is not None else None
-        home = homes.get(session.home.root) or _HomeOfRows(str(session.home.root), _USUALLY_KEPT)
         is_current = known is not None and (known.size, known.mtime_ns) == (size, mtime_ns)
         return SessionRow(
             session,
@@ -357,9 +347,9 @@ class SessionList:
             *_counts(known),
             indexed.agents.get((known.home, name), 0) if known is not None else None,
             used,
-            used is not None and is_unrecorded(home.path, path, used.responses),
+            used is not None and used.is_unknown,
             name in live and not is_archived,
-            None if is_archived else home.kept_for,
+            None if is_archived else kept.get(session.home.root, _USUALLY_KEPT),
         )
 
     def _indexed(self) -> IndexedSessions:

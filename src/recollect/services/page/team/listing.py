@@ -17,7 +17,6 @@ from recollect.errors import UsageError
 from recollect.index.catalogue import CatalogueRow
 from recollect.services.documents import sessions as documents
 from recollect.services.documents.cost.spending import counts
-from recollect.services.foreign.unrecorded import is_unrecorded
 from recollect.services.page.listing import WalkedSession, mark_of
 from recollect.services.page.sessions import IndexedSessions, SessionList, SessionQuery, SessionRow
 from recollect.services.page.team.source import TeamList
@@ -56,9 +55,9 @@ class TeamSessionList(SessionList):
         listed = self._desk.listed_session(session.id)
         row = self._made([listed or session], self._indexed(), set())[0]
         row.session = session
-        row.is_unrecorded = row.used is not None and is_unrecorded(
-            str(session.home.root), str(session.path), row.used.responses
-        )
+        # Which copies count is known to the server; whether there is a call at all, to the log itself.
+        is_silent = row.used is not None and not row.used.responses
+        row.is_unrecorded = is_silent and Session(session.home, session.file).spending().is_unknown
         return row
 
     def spending(self, session: Session) -> dict[str, Any]:
