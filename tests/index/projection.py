@@ -186,7 +186,7 @@ def calls(index: IndexDatabase) -> list[Row]:
     return rows(
         index,
         "SELECT path, place, key, names.text, coalesce(kind, 0) > 0, coalesce(calls.at, -1), coalesce(took, -1), state,"
-        " is_retry, is_commit, forked FROM calls JOIN files ON files.id = file"
+        " is_retry, is_commit, forked, changes, coalesce(answer, -1) FROM calls JOIN files ON files.id = file"
         " JOIN names ON names.id = tool WHERE NOT gone",
     )
 

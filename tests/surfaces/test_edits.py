@@ -17,8 +17,8 @@ _OPENCODE = ("opencode-1.18.33/data/opencode", "opencode-1.2.27/data/opencode")
 _PATCH = "*** Begin Patch\n*** Add File: a.py\n+1\n+2\n*** Update File: b.py\n@@\n-old\n+new\n*** End Patch"
 
 
-def patched(home: Path) -> None:
-    """A home of Codex in which a shell passes on a patch of two files."""
+def patched(home: Path) -> Path:
+    """A home of Codex in which a shell passes on a patch of two files; gives the rollout."""
     rollout = tiny_homes.codex(home)
     lines = [json.loads(line) for line in rollout.read_text().splitlines()]
     for line in lines:
@@ -26,6 +26,7 @@ def patched(home: Path) -> None:
             line["payload"]["arguments"] = json.dumps({"command": ["apply_patch", _PATCH]})
     kept = [line for line in lines if line["type"] != "compacted" and "rolled_back" not in str(line)]
     rollout.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    return rollout
 
 
 def qwen(home: Path) -> None:

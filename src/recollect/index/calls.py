@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import CallRow
+from recollect.index.frame import CALLS_A_LINE, CallRow
 from recollect.index.met_ids import MetIds
 
 OPEN, OK, FAILED = 0, 1, 2
@@ -26,11 +26,12 @@ _SHARED = (
 
 
 class _NewCall:
-    __slots__ = ("is_retry", "row", "state", "took", "tool")
+    __slots__ = ("answer", "changes", "is_retry", "row", "state", "took", "tool")
 
     def __init__(self, row: CallRow, tool: int, *, is_retry: bool) -> None:
         self.row, self.tool, self.is_retry = row, tool, is_retry
         self.state, self.took = OPEN, cast("int | None", None)
+        self.changes, self.answer = 0, cast("int | None", None)
 
 
 class CallIngest:
@@ -98,13 +99,22 @@ class CallIngest:
         if begun is not None:
             if begun.state == OPEN:
                 begun.state, begun.took = state, _took(begun.row.at, row.at)
+            if row.changes:
+                begun.changes, begun.answer = row.changes, row.place // CALLS_A_LINE
             return
         if is_first:
             return
         found = self._db.rows(
-            "SELECT place, tool, at FROM calls WHERE key = ? AND file = ? AND state = ?", row.key, file, OPEN
+            "SELECT place, tool, at, state FROM calls WHERE key = ? AND file = ?", row.key, file
         )
-        for place, tool, at in cast("list[tuple[int, int, int | None]]", found):
+        for place, tool, at, before in cast("list[tuple[int, int, int | None, int]]", found):
+            if row.changes:
+                self._db.connection.execute(
+                    "UPDATE calls SET changes = ?, answer = ? WHERE file = ? AND place = ?",
+                    (row.changes, row.place // CALLS_A_LINE, file, place),
+                )
+            if before != OPEN:
+                continue
             self._db.connection.execute(
                 "UPDATE calls SET state = ?, took = ? WHERE file = ? AND place = ?",
                 (state, _took(at, row.at), file, place),
@@ -123,7 +133,7 @@ class CallIngest:
 
     def _insert(self, file: int, calls: Iterable[_NewCall]) -> None:
         self._db.connection.executemany(
-            "INSERT INTO calls VALUES(?,?,?,?,?,?,?,?,?,?,?,1)",
+            "INSERT INTO calls VALUES(?,?,?,?,?,?,?,?,?,?,?,1,?,?)",
             [
                 (
                     file,
@@ -137,6 +147,8 @@ class CallIngest:
                     one.is_retry,
                     one.row.is_commit,
                     one.row.forked,
+                    one.changes,
+                    one.answer,
                 )
                 for one in calls
             ],

@@ -66,7 +66,10 @@ class UsageRow(NamedTuple):
 
 
 class CallRow(NamedTuple):
-    """A tool call, or the result of one (``tool`` is None). ``key`` is made from its id."""
+    """A tool call, or the result of one (``tool`` is None). ``key`` is made from its id.
+
+    ``changes``: how many changes of files a result lists.
+    """
 
     place: int
     key: int
@@ -76,6 +79,7 @@ class CallRow(NamedTuple):
     is_commit: bool
     is_error: bool
     forked: bool
+    changes: int = 0
 
 
 def call_key(name: str) -> int:

@@ -134,11 +134,12 @@ CREATE TABLE cost_states(
   cache_read INTEGER NOT NULL, web_searches INTEGER NOT NULL
 );
 CREATE INDEX cost_states_by_file ON cost_states(file);
--- Tool calls (calls.py): place is 64 times the offset of the line plus the number of the call in it.
+-- Tool calls (calls.py): place is 64 times the offset of the line plus the number of the call in it. changes: how many changes of
+-- files the result lists, as results of other agents do, in the line at answer.
 CREATE TABLE calls(
   file INTEGER, place INTEGER, key INTEGER NOT NULL, tool INTEGER NOT NULL, kind INTEGER,
   at INTEGER, took INTEGER, state INTEGER NOT NULL, is_retry INTEGER NOT NULL, is_commit INTEGER NOT NULL,
-  forked INTEGER NOT NULL, counted INTEGER NOT NULL,
+  forked INTEGER NOT NULL, counted INTEGER NOT NULL, changes INTEGER NOT NULL, answer INTEGER,
   PRIMARY KEY(file, place)
 ) WITHOUT ROWID;
 CREATE INDEX calls_by_key ON calls(key);

@@ -46,12 +46,17 @@ class WorkSum(NamedTuple):
 
 
 class CallPlace(NamedTuple):
-    """Where a call stands in a log; ``agent`` is set in the log of a sub-agent."""
+    """Where a call stands in a log; ``agent`` is set in the log of a sub-agent.
+
+    ``changes``: how many changes its result lists, in the line that starts at ``answer``; none where the tool tells that it edits.
+    """
 
     file: int
     place: int
     key: int
     tool: int
+    changes: int
+    answer: int | None
     agent: str | None
 
     @property
@@ -95,20 +100,18 @@ def worked(database: IndexDatabase, tools: Collection[int], *, by_file: bool) ->
     ]
 
 
-def newest_calls(
-    database: IndexDatabase, tools: Collection[int], files: Collection[int] = ()
-) -> list[CallPlace]:
-    """Counted calls of these tools that went well, the newest first; those without a time come last.
+def newest_edits(database: IndexDatabase, tools: Collection[int]) -> list[CallPlace]:
+    """Counted calls of these tools that went well and all whose results list changes, the newest first; those without a time come last.
 
-    Of ``files`` all calls but copies in forks: other agents may number the calls of each session alike.
+    Of the latter all but copies in forks: other agents may number the calls of each session alike.
     """
-    names, whole = (",".join(str(int(one)) for one in sorted(some)) or "0" for some in (tools, files))
-    of_tools = f"counted AND state = {OK} AND tool IN ({names}) AND file NOT IN ({whole})"
-    where = f"({of_tools} OR file IN ({whole}) AND NOT calls.forked) AND NOT gone"
+    names = ",".join(str(int(one)) for one in sorted(tools)) or "0"
+    of_tools = f"counted AND state = {OK} AND tool IN ({names}) AND NOT changes"
+    where = f"({of_tools} OR changes AND NOT calls.forked) AND NOT gone"
     return [
         CallPlace(*row)  # type: ignore[arg-type]
         for row in database.rows(
-            "SELECT file, place, key, tool, iif(role = 1, files.agent, NULL) FROM calls"  # noqa: S608 - whole numbers and constants
+            "SELECT file, place, key, tool, changes, answer, iif(role = 1, files.agent, NULL) FROM calls"  # noqa: S608 - whole numbers and constants
             f" JOIN files ON files.id = file WHERE {where} ORDER BY calls.at DESC, path, place DESC"
         )
     ]

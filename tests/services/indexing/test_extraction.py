@@ -366,3 +366,42 @@ class TestToolOutput:
         row = MessageRow(*frame.messages[0])
         assert row.texts is not None
         assert (b"word word ", 500) == (row.texts[3], row.length)
+
+
+class TestListedChanges:
+    def test_a_result_of_another_agent_has_the_number_of_changes_it_lists(self, log: Path) -> None:
+        """Each of several results its own, also where reading goes on between the calls and the results."""
+        calls = [
+            {"type": "tool_use", "id": name, "name": "write", "input": {"filePath": path, "content": "x"}}
+            for name, path in (("c1", "/w/a"), ("c2", "/w/b"), ("c3", "/w/c"))
+        ]
+        results: list[dict[str, Any]] = [
+            {"type": "tool_result", "tool_use_id": call["id"], "content": "ok"} for call in calls
+        ]
+        results[2]["is_error"] = True
+        listed = [
+            {"filePath": path, "content": "x", "type": "update"} for path in ("/w/a", "/w/b", "/w/b", "/w/c")
+        ]
+        asked = {"type": "assistant", "uuid": "a", "message": {"role": "assistant", "content": calls}}
+        told = {
+            "type": "user",
+            "uuid": "b",
+            "parentUuid": "a",
+            "message": {"role": "user", "content": results},
+            "toolUseResult": {"changedFiles": listed},
+        }
+        whole = the_frame(log, asked, told)
+        rest = the_frame(log, asked, told, start=len(encoded([asked])))
+
+        for frame in (whole, rest):
+            assert [one.changes for one in frame.calls if one.tool is None] == [1, 2, 0]
+
+    def test_a_text_that_speaks_of_changes_lists_none(self, log: Path) -> None:
+        result = {
+            "type": "tool_result",
+            "tool_use_id": "c1",
+            "content": '{"changedFiles":[{"filePath":"/w/a"}]}',
+        }
+        told = {"type": "user", "uuid": "b", "message": {"role": "user", "content": [result]}}
+
+        assert [one.changes for one in the_frame(log, told).calls] == [0]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from recollect.storage.logs.reader import OpenLog
 from tests.small_home import ONE, TWO, lines, link, prompt, put, reply
+from tests.storage.foreign import tiny_homes
+from tests.surfaces.test_edits import patched
 from tests.web.pages import Browser, served
 
 AGENT = "a1b2c3d4e5f6a7b8c"
@@ -106,3 +112,35 @@ def test_a_log_that_is_gone_or_changed_gives_no_edit(tmp_path: Path) -> None:
         log.unlink()
     with Browser(page) as browser:
         assert [one["session"] for one in browser.get("/api/edits")["edits"]] == [TWO]
+
+
+def test_of_another_agents_log_only_the_lines_of_shown_edits_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index knows where they are, so a large log is not looked through."""
+    rollout = patched(tmp_path / "home")
+    said = rollout.read_text().splitlines()
+    talk = json.loads(next(line for line in said if '"role": "assistant"' in line))
+    talk["payload"]["content"][0]["text"] = "nothing was changed " * 50
+    rollout.write_text("\n".join([*said, *[json.dumps(talk)] * 3_000]) + "\n")
+    with Browser(served(tmp_path / "home", tmp_path / "data")) as browser:
+        browser.get("/api/sessions")
+        log = next((tmp_path / "data").rglob(f"{tiny_homes.CHANGED}.jsonl"))
+        read = 0
+        given = OpenLog.read
+
+        def counting(self: OpenLog, size: int, offset: int) -> bytes:
+            nonlocal read
+            data = given(self, size, offset)
+            read += len(data)
+            return data
+
+        monkeypatch.setattr(OpenLog, "read", counting)
+        found = browser.get("/api/edits")["edits"]
+        monkeypatch.undo()
+
+    assert [(one["path"], one["added"], one["removed"]) for one in found] == [
+        ("/w/a.py", 2, 0),
+        ("/w/b.py", 1, 1),
+    ]
+    assert read < log.stat().st_size / 10

@@ -16,6 +16,8 @@ from recollect.model.entry import Entry, User
 from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.model.files.line_tally import LineTally, change_tally, line_tally
 from recollect.model.files.reports import FileChange, ReportContext, report_context, told_changes
+from recollect.model.json.text import loose_value
+from recollect.model.line_views.tool_calls import call_line
 
 
 def line_changes(
@@ -37,6 +39,18 @@ def call_changes(call: str, given: object, answer: Entry | None) -> list[FileCha
     if not any(one.tool_use_id == call and one.is_error is not True for one in results):
         return []
     return changes if len(results) == 1 else _asked_for(given, changes)
+
+
+def changes_by_call(answer: Entry, asked: bytes | None) -> Iterator[tuple[str, list[FileChange]]]:
+    """The listed changes of each call that a line answers. ``asked``: the line with the calls, which tells several apart."""
+    if not isinstance(answer.body, User):
+        return
+    line = None if asked is None else call_line(asked)
+    given = {} if line is None else {one.id: one.input for one in line.calls}
+    for block in answer.body.message.blocks:
+        if isinstance(block, ToolResultBlock):
+            name = block.tool_use_id
+            yield name, call_changes(name, loose_value(given[name]) if name in given else None, answer)
 
 
 def is_edit(tool: str, changes: Sequence[FileChange]) -> bool:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _COMMIT = r"\bgit(?:\s+(?:-[Cc]\s+\S+|--?[\w-]+(?:=\S+)?))*\s+commit(?![\w-])"
 _SHELLS = ("Bash", "PowerShell")
 AGENT_TOOLS = ("Task", "Agent")
+# How a mirrored line of another agent begins (storage/foreign/lines.py), which no client of Claude writes, and how a result in it
+# lists what it changed (storage/foreign/edits.py). In a text the quotes would be escaped.
+_MIRRORED, _LISTS = b'{"type":"user","uuid":', b'"changedFiles":'
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 
@@ -46,6 +49,11 @@ def commits(command: str) -> bool:
     """Whether a command of a shell makes a commit."""
     # The pattern is compiled where it is first needed: few commands have the word.
     return "commit" in command and re.search(_COMMIT, command) is not None
+
+
+def lists_changes(data: bytes) -> bool:
+    """Whether a line of results lists changes of files. Lines of Claude are not searched: most of their bytes are results."""
+    return data.startswith(_MIRRORED) and _LISTS in data
 
 
 def call_events(facts: LineFacts, data: bytes) -> Iterator[CallEvent]:

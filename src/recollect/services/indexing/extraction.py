@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import decimal
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from recollect.model.cost.line_usage import ResponseUsage, counts_are_uncertain
 from recollect.model.cost.prices import variant
 from recollect.model.damage import DEFAULT_LIMITS, FOREIGN_SOURCE, RECORD_DAMAGE, Damage, Line
 from recollect.model.json.text import is_plainly_sound
-from recollect.model.line_views.call_events import call_events
+from recollect.model.line_views.call_events import call_events, lists_changes
 from recollect.model.line_views.facts import (
     PROSE,
     TITLE,
@@ -124,17 +124,17 @@ def _digest(data: bytes) -> bytes:
 def _log_frames(log: OpenLog, job: ExtractionJob) -> Iterator[Frame]:
     listing = SessionListing(log, job) if job.is_session else None
     earlier = _EarlierRecords(log)
-    collected = _FrameBuilder(job.start, earlier, listing)
+    collected = _FrameBuilder(log, job.start, earlier, listing)
     for line in log.lines(job.start):
         if collected.take(line):
-            yield collected.frame(log)
-            collected = _FrameBuilder(line.end, earlier, listing)
+            yield collected.frame()
+            collected = _FrameBuilder(log, line.end, earlier, listing)
     if listing is not None and collected.end > job.start:
         # The last frame holds the count, which needs every line.
         count, is_continued = listing.count()
-        yield collected.frame(log)._replace(message_count=count, is_continued=is_continued)
+        yield collected.frame()._replace(message_count=count, is_continued=is_continued)
     elif collected.end > collected.start:
-        yield collected.frame(log)
+        yield collected.frame()
 
 
 def _tool_output(job: ExtractionJob) -> Frame:
@@ -172,9 +172,11 @@ class _EarlierRecords:
 class _FrameBuilder:
     """Collects the lines of one frame."""
 
-    def __init__(self, start: int, earlier: _EarlierRecords, listing: SessionListing | None = None) -> None:
+    def __init__(
+        self, log: OpenLog, start: int, earlier: _EarlierRecords, listing: SessionListing | None = None
+    ) -> None:
         self.start = self.end = start
-        self._listing, self._earlier = listing, earlier
+        self._log, self._listing, self._earlier = log, listing, earlier
         self._seeks_prompt = listing is None and start == 0
         self._messages: list[MessageValues] = []
         self._usage: dict[tuple[str, str, int], _BestLine] = {}
@@ -220,13 +222,29 @@ class _FrameBuilder:
         if facts.response is not None:
             self._take_usage(facts, facts.response, None if facts.parent is None else self._id(facts.parent))
         if as_entry is not None and facts.type in _WITH_CALLS:
-            self._calls += call_rows(facts, line)
+            rows = call_rows(facts, line)
+            self._calls += self._with_changes([*rows], line) if lists_changes(line.data) else rows
 
     def _count(self, code: str, lines: int) -> None:
         if lines:
             self._damage[code] = self._damage.get(code, 0) + lines
 
-    def frame(self, log: OpenLog) -> Frame:
+    def _with_changes(self, rows: Sequence[CallRow], line: Line) -> Iterator[CallRow]:
+        """The results in a line that lists changes of files. Several stand behind the line of their calls, which tells them apart."""
+        from recollect.model.codec import decode  # few lines are decoded whole
+        from recollect.model.files.call_changes import changes_by_call
+
+        item = decode(line)
+        entry = item.readable if isinstance(item, Damage) else item
+        before = next(self._log.lines_backwards(line.offset), None) if len(rows) > 1 else None
+        asked = before.data if isinstance(before, Line) else None
+        listed = () if entry is None else changes_by_call(entry, asked)
+        found = {call_key(call): len(changes) for call, changes in listed}
+        for row in rows:
+            yield row if row.tool is not None else row._replace(changes=found.get(row.key, 0))
+
+    def frame(self) -> Frame:
+        log = self._log
         # Unset fields keep the frame's defaults.
         return Frame(
             self.start,
