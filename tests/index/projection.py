@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recollect.index.database import IndexDatabase
-from recollect.index.schema import QUARTER_MS, ROLE_BITS, SPAN_BITS
+from recollect.index.schema import MIRRORED, QUARTER_MS, ROLE_BITS, SPAN_BITS
 from recollect.model.cost.copies import ResponseCopy, marks
 from tests.client_parser import client_lines
 
@@ -256,17 +256,21 @@ def faults(index: IndexDatabase) -> list[str]:
 
 
 def _check_calls(index: IndexDatabase) -> list[str]:
-    """One copy of each call counts: the first by (not forked, time, path)."""
+    """One copy of each call counts: the first by (not forked, time, path); of mirrored calls each that is not forked."""
     by_key: defaultdict[int, list[Row]] = defaultdict(list)
     for row in rows(
         index,
-        "SELECT key, forked, calls.at IS NULL, coalesce(calls.at, 0), path, place, counted"
+        f"SELECT key, forked, calls.at IS NULL, coalesce(calls.at, 0), path, place, traits & {MIRRORED} AND NOT forked, counted"
         " FROM calls JOIN files ON files.id = file",
     ):
         by_key[row[0]].append(row[1:])
-    expected = {key: [number == 0 for number in range(len(own))] for key, own in by_key.items()}
+    expected = {key: _counting([bool(row[-2]) for row in sorted(own)]) for key, own in by_key.items()}
     actual = {key: [bool(row[-1]) for row in sorted(own)] for key, own in by_key.items()}
     return [f"call {key}: {actual[key]} count" for key in by_key if actual[key] != expected[key]]
+
+
+def _counting(are_own: list[bool]) -> list[bool]:
+    return are_own if any(are_own) else [number == 0 for number in range(len(are_own))]
 
 
 def _check_texts(index: IndexDatabase) -> list[str]:

@@ -1,7 +1,8 @@
 """Tool calls in the index: a row for each call of each log, with its outcome once the result is there.
 
 A copy of a call in a fork or in a continued session has the same id: ``counted`` is set for one of them,
-the first by (not forked, time, path), whatever the order of arrival. ``is_retry``: the call before it of
+the first by (not forked, time, path), whatever the order of arrival. Other agents may number the calls of each session alike, and their
+copies are marked: of theirs, each counts that is not forked. ``is_retry``: the call before it of
 the same tool in the same log had failed when this one was made.
 """
 
@@ -13,10 +14,11 @@ from typing import cast
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import CALLS_A_LINE, CallRow
 from recollect.index.met_ids import MetIds
+from recollect.index.schema import MIRRORED
 
 OPEN, OK, FAILED = 0, 1, 2
 _OWNERS = (
-    "SELECT calls.file, place FROM calls JOIN files ON files.id = calls.file"
+    f"SELECT calls.file, place, traits & {MIRRORED} AND NOT forked FROM calls JOIN files ON files.id = calls.file"  # noqa: S608 - a number of the schema
     " WHERE key = ? ORDER BY forked, calls.at IS NULL, calls.at, path, place"
 )
 _SHARED = (
@@ -159,10 +161,12 @@ class CallIngest:
 
     def _settle(self, key: int) -> None:
         """Decide again which copy of a call counts."""
-        for number, (file, place) in enumerate(self._db.rows(_OWNERS, key)):
+        found = self._db.rows(_OWNERS, key)
+        are_own = any(is_own for *_, is_own in found)
+        for number, (file, place, is_own) in enumerate(found):
             self._db.connection.execute(
                 "UPDATE calls SET counted = ?1 WHERE file = ?2 AND place = ?3 AND counted <> ?1",
-                (number == 0, file, place),
+                (bool(is_own) if are_own else number == 0, file, place),
             )
 
 

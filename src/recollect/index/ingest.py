@@ -151,7 +151,6 @@ class Ingest:
         catalogue_updates.add_damage(self._db, file, frame)
         self._messages.add(file, frame.messages)
         self._add_usage(file, frame.usage)
-        self._calls.add(file, frame.calls, is_first=frame.start == 0)
         if frame.cost_state is not None:
             self._replace_cost_state(file, *frame.cost_state)
         self._run(
@@ -179,6 +178,8 @@ class Ingest:
                 file,
             ),
         )
+        # Which of several calls count depends on what their logs are.
+        self._calls.add(file, frame.calls, is_first=frame.start == 0)
         return True
 
     # --- usage ----------------------------------------------------------------------------------

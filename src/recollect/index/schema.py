@@ -21,8 +21,8 @@ VERSION = 10
 
 # What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
-# What is in a log (``files.traits``): answers copied from another session, answers of its own.
-COPIED, ANSWERED = 1, 2
+# What is in a log (``files.traits``): answers copied from another session, answers of its own, records of another agent.
+COPIED, ANSWERED, MIRRORED = 1, 2, 4
 
 Id = bytes | str | None  # of a message: a uuid as 16 bytes; any other id unchanged
 SPAN_BITS = 10  # the newest time is stored for every 1,024 text rows

@@ -9,7 +9,7 @@ from recollect.index.calls import OK
 from recollect.index.cost_queries import UsageSumRow
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import CALLS_A_LINE
-from recollect.index.schema import QUARTER_MS
+from recollect.index.schema import AGENT, MIRRORED, QUARTER_MS
 
 _USED = (
     "SELECT quarter, file, model, NULL, NULL, variant, sum(messages), sum(input), sum(output), sum(cache_write_5m),"
@@ -28,6 +28,7 @@ class CallSum(NamedTuple):
     state: int
     is_retry: bool
     is_commit: bool
+    is_edit: bool
     quarter: int | None
     calls: int
     took: int | None
@@ -39,10 +40,30 @@ class WorkSum(NamedTuple):
 
     quarter: int
     file: int | None
-    tool: int
+    is_edit: bool
     state: int
     is_commit: bool
     calls: int
+
+
+class StartingCall(NamedTuple):
+    """A call by its key, with its outcome."""
+
+    file: int
+    key: int
+    tool: int
+    state: int
+    is_retry: bool
+    at: int | None
+    took: int | None
+
+
+class AgentLogRow(NamedTuple):
+    """The log of a sub-agent of another agent; times are milliseconds."""
+
+    file: int
+    first_at: int | None
+    last_at: int | None
 
 
 class CallPlace(NamedTuple):
@@ -71,9 +92,14 @@ def used(database: IndexDatabase) -> list[UsageSumRow]:
 
 
 def called(
-    database: IndexDatabase, since: int | None = None, until: int | None = None, *, by_quarter: bool = False
+    database: IndexDatabase,
+    tools: Collection[int],
+    since: int | None = None,
+    until: int | None = None,
+    *,
+    by_quarter: bool = False,
 ) -> list[CallSum]:
-    """Counted calls between two quarters, by log, tool, kind and outcome, and by quarter if that is asked."""
+    """Counted calls between two quarters, by log, tool, kind and outcome, and by quarter if that is asked. ``tools``: those that edit."""
     bounds = ["counted"]
     bounds += [] if since is None else [f"at >= {since * QUARTER_MS}"]
     bounds += [] if until is None else [f"at < {until * QUARTER_MS}"]
@@ -81,37 +107,54 @@ def called(
     return [
         CallSum(*row)  # type: ignore[arg-type]
         for row in database.rows(
-            f"SELECT file, tool, kind, state, is_retry, is_commit, {quarter}, count(*), sum(took), count(took)"  # noqa: S608 - whole numbers and constants
-            f" FROM calls WHERE {' AND '.join(bounds)} GROUP BY 1, 2, 3, 4, 5, 6, 7"
+            f"SELECT file, tool, kind, state, is_retry, is_commit, {_edits(tools)}, {quarter}, count(*), sum(took), count(took)"  # noqa: S608 - whole numbers and constants
+            f" FROM calls WHERE {' AND '.join(bounds)} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"
         )
     ]
 
 
 def worked(database: IndexDatabase, tools: Collection[int], *, by_file: bool) -> list[WorkSum]:
-    """Counted calls by quarter and outcome, in the order of time; ``tools`` are those told apart from all others (0)."""
-    names = ",".join(str(int(one)) for one in sorted(tools)) or "0"
+    """Counted calls by quarter and outcome, in the order of time. ``tools``: those that edit."""
     file = "file" if by_file else "NULL"
     return [
         WorkSum(*row)  # type: ignore[arg-type]
         for row in database.rows(
-            f"SELECT {_QUARTER}, {file}, iif(tool IN ({names}), tool, 0), state, is_commit, count(*)"  # noqa: S608 - whole numbers and constants
+            f"SELECT {_QUARTER}, {file}, {_edits(tools)}, state, is_commit, count(*)"  # noqa: S608 - whole numbers and constants
             " FROM calls WHERE counted GROUP BY 1, 2, 3, 4, 5 ORDER BY 1"
         )
     ]
 
 
 def newest_edits(database: IndexDatabase, tools: Collection[int]) -> list[CallPlace]:
-    """Counted calls of these tools that went well and all whose results list changes, the newest first; those without a time come last.
-
-    Of the latter all but copies in forks: other agents may number the calls of each session alike.
-    """
-    names = ",".join(str(int(one)) for one in sorted(tools)) or "0"
-    of_tools = f"counted AND state = {OK} AND tool IN ({names}) AND NOT changes"
-    where = f"({of_tools} OR changes AND NOT calls.forked) AND NOT gone"
+    """Counted calls that are edits, the newest first; those without a time come last. ``tools``: those that edit."""
     return [
         CallPlace(*row)  # type: ignore[arg-type]
         for row in database.rows(
             "SELECT file, place, key, tool, changes, answer, iif(role = 1, files.agent, NULL) FROM calls"  # noqa: S608 - whole numbers and constants
-            f" JOIN files ON files.id = file WHERE {where} ORDER BY calls.at DESC, path, place DESC"
+            f" JOIN files ON files.id = file WHERE counted AND {_edits(tools)} AND NOT gone ORDER BY calls.at DESC, path, place DESC"
         )
     ]
+
+
+def mirrored_agents(database: IndexDatabase) -> list[AgentLogRow]:
+    """The logs of sub-agents of other agents."""
+    found = database.rows(
+        f"SELECT id, first_at, last_at FROM files WHERE role = {AGENT} AND NOT gone AND traits & {MIRRORED}"  # noqa: S608 - numbers of the schema
+    )
+    return [AgentLogRow(*row) for row in found]  # type: ignore[arg-type]
+
+
+def calls_named(database: IndexDatabase, keys: Collection[int]) -> list[StartingCall]:
+    """The calls with these keys; of each log the copies come after those it made itself."""
+    named = ",".join(str(int(one)) for one in sorted(keys))
+    found = database.rows(
+        "SELECT file, key, tool, state, is_retry, at, took FROM calls"  # noqa: S608 - whole numbers and constants
+        f" WHERE key IN ({named}) ORDER BY forked, at, file"
+    )
+    return [StartingCall(*row) for row in found]  # type: ignore[arg-type]
+
+
+def _edits(tools: Collection[int]) -> str:
+    """The condition that a call is an edit (``model/files/call_changes.py``), of Claude's tools one that went well."""
+    names = ",".join(str(int(one)) for one in sorted(tools)) or "0"
+    return f"(changes > 0 OR state = {OK} AND tool IN ({names}))"

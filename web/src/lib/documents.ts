@@ -1016,7 +1016,7 @@ export interface SpendingDocument {
   unpriced: string[]
 }
 
-/** Sub-agents: those with usage of their own, what they cost, and the calls that started them, by type. */
+/** Sub-agents: those with usage of their own, or of agents whose sessions have all of it; what they cost; and the calls that started them, by type. */
 export interface StatAgentsDocument {
   agents: number
   responses: number

@@ -27,7 +27,7 @@ from recollect.index.frame import (
     UsageRow,
     call_key,
 )
-from recollect.index.schema import ANSWERED, COPIED, Id
+from recollect.index.schema import ANSWERED, COPIED, MIRRORED, Id
 from recollect.model.cost.line_usage import ResponseUsage, counts_are_uncertain
 from recollect.model.cost.prices import variant
 from recollect.model.damage import DEFAULT_LIMITS, FOREIGN_SOURCE, RECORD_DAMAGE, Damage, Line
@@ -58,6 +58,7 @@ _HEAD = 4096
 _TAIL = 256
 _PICO = 10**12
 _WITH_CALLS = frozenset(("assistant", "user", "tool_use", "tool_call", "tool_result"))
+_OF_MIRRORS = "foreign-"  # types of lines that only mirrors of other agents have (storage/foreign/lines.py)
 _IDS_AT_HAND = 64
 _DEPTH = DEFAULT_LIMITS.depth
 # A larger side file is indexed up to here; --substring reads the rest from the file.
@@ -217,6 +218,7 @@ class _FrameBuilder:
         if facts is None or isinstance(line, Damage):
             return
         self._note(facts, line.data, is_entry=as_entry is not None)
+        self._traits |= _traits(facts)
         if facts.uuid is not None or facts.texts is not None:
             self._messages.append(self._row(facts, line))
         if facts.response is not None:
@@ -272,8 +274,6 @@ class _FrameBuilder:
                 kept.setdefault("cwd", facts.cwd)
             if facts.branch:
                 kept["branch"] = facts.branch
-            if facts.type == "assistant":
-                self._traits |= COPIED if facts.is_forked else ANSWERED
         if facts.session:
             kept.setdefault("session", facts.session)
         if facts.type == "user" and self._seeks_prompt:
@@ -355,6 +355,12 @@ class _BestLine:
 
     def row(self) -> UsageRow:
         return _row_of(self._said, self._line, self._asked, self._tool, self._lines)
+
+
+def _traits(facts: LineFacts) -> int:
+    if facts.type == "assistant":
+        return COPIED if facts.is_forked else ANSWERED
+    return MIRRORED if facts.type.startswith(_OF_MIRRORS) else 0
 
 
 # Of the line itself: is_forked, at, branch, version.

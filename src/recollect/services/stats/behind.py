@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from recollect.errors import UsageError
+from recollect.model.cost.calendar import UNKNOWN
 from recollect.model.cost.money import exact
-from recollect.model.line_views.call_events import AGENT_TOOLS
 from recollect.services.cost.report import offset_of
 from recollect.services.documents.cost.stats import StatSessionsDocument, StatShareDocument
 from recollect.services.indexing.access import OpenIndex
@@ -64,6 +64,8 @@ def sessions_behind(
     rows: Iterable[PlacedCalls | PricedUsage] = within(table.used, first, end)
     if figure.work is not None:
         rows = table.called(opened, first, end, by_quarter=True)
+        if figure.kind is not None:
+            rows = table.started(opened, rows, first, end)
     for one in rows:
         if not _fits(one, figure, clock):
             continue
@@ -117,6 +119,6 @@ def _is_work(one: PlacedCalls, figure: Figure) -> bool:
         "edits": one.is_edit,
         "commits": one.is_commit,
     }
-    if figure.kind is not None and (one.tool not in AGENT_TOOLS or (one.kind or "(unknown)") != figure.kind):
+    if figure.kind is not None and (one.kind or UNKNOWN) != figure.kind:
         return False
     return fits[figure.work or "calls"] and (figure.tool is None or one.tool == figure.tool)

@@ -18,7 +18,6 @@ from recollect.index.prompt_queries import session_titles
 from recollect.model.cost.calendar import UNKNOWN
 from recollect.model.cost.money import exact
 from recollect.model.cost.report import CostRow
-from recollect.model.line_views.call_events import AGENT_TOOLS
 from recollect.services.budget.budget import seen_limits
 from recollect.services.cost.report import costs, offset_of, zone_of
 from recollect.services.documents.cost import stats as documents
@@ -111,7 +110,9 @@ def range_figures(
         repositories=_repositories(used),
         top=_top(used, names),
         tools=_tools(called, lambda one: one.tool),
-        agents=_agents(used, called, unrecorded),
+        agents=_agents(
+            used, table.started(opened, called, first, end), table.idle_agents(first, end), unrecorded
+        ),
         cache=_savings(used, is_unknown=_usd(used, unrecorded) is None),
     )
 
@@ -349,12 +350,11 @@ def _tools(
 
 
 def _agents(
-    used: Sequence[PricedUsage], called: Sequence[PlacedCalls], unrecorded: int
+    used: Sequence[PricedUsage], started: Iterable[PlacedCalls], idle: int, unrecorded: int
 ) -> documents.StatAgentsDocument:
     own = [one for one in used if is_agent(one.log)]
-    started = [one for one in called if one.tool in AGENT_TOOLS]
     return documents.StatAgentsDocument(
-        agents=len({one.log.path for one in own}),
+        agents=len({one.log.path for one in own}) + idle,
         responses=sum(one.responses for one in own),
         cost_usd=_usd(own, 0 if used else unrecorded),
         types=_tools(started, lambda one: one.kind or UNKNOWN),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from recollect.errors import Busy, StorageError
@@ -22,12 +22,15 @@ from recollect.model.cost.money import NO_MODEL
 from recollect.model.cost.price_table import Rates
 from recollect.model.cost.prices import UNCERTAIN, Price, PriceList
 from recollect.model.cost.report import MAIN_AGENT, UsageLog
-from recollect.model.files.edit_tools import ANY_EDITING_TOOLS
+from recollect.model.files.edit_tools import EDITING_TOOLS
+from recollect.model.line_views.call_events import AGENT_TOOLS
 from recollect.services.cost.report import logs_of, with_repositories
 from recollect.services.foreign.unrecorded import unrecorded
 from recollect.services.indexing.access import OpenIndex
 from recollect.services.projects import ProjectFilter
+from recollect.services.stats.agents import AgentStart, agents_of_others, starts
 from recollect.storage.config.our_config import price_list
+from recollect.system.paths import CLAUDE
 
 _QUARTERS_AN_HOUR = 4
 _QUARTERS_A_DAY = 96
@@ -107,10 +110,12 @@ class UsageTable:
             logs = {number: log for number, log in logs.items() if wanted.fits(log.project)}
         self._is_all = project is None
         self._logs, self._names = logs, cost_queries.names(database)
+        self._edit_tools = {number for number, name in self._names.items() if name in EDITING_TOOLS}
         self.used = self._used(database)
         unused = (log for log in cost_queries.unused_logs(database) if log.number in logs)
         self._unrecorded = unrecorded(unused)
         self.work = self._worked(database)
+        self._agents = agents_of_others(database, logs)
 
     def unrecorded(self, since: int | None, until: int | None) -> int:
         """How many sessions between two quarters have an unknown cost, since their client recorded no usage."""
@@ -127,14 +132,13 @@ class UsageTable:
         return used
 
     def _worked(self, database: IndexDatabase) -> list[QuarterWork]:
-        edits = {number for number, name in self._names.items() if name in ANY_EDITING_TOOLS}
-        found = stat_queries.worked(database, edits, by_file=not self._is_all)
+        found = stat_queries.worked(database, self._edit_tools, by_file=not self._is_all)
         return [
             QuarterWork(
                 one.quarter,
                 one.calls,
                 one.state == FAILED,
-                one.state == OK and one.tool in edits,
+                bool(one.is_edit),
                 one.state == OK and bool(one.is_commit),
             )
             for one in found
@@ -145,8 +149,25 @@ class UsageTable:
         self, opened: OpenIndex, since: int | None, until: int | None, *, by_quarter: bool = False
     ) -> list[PlacedCalls]:
         """The calls between two quarters."""
-        rows = stat_queries.called(database_of(opened), since, until, by_quarter=by_quarter)
+        rows = stat_queries.called(database_of(opened), self._edit_tools, since, until, by_quarter=by_quarter)
         return [_placed(one, self._logs[one.file], self._names) for one in rows if one.file in self._logs]
+
+    def started(
+        self, opened: OpenIndex, called: Iterable[PlacedCalls], since: int | None, until: int | None
+    ) -> list[PlacedCalls]:
+        """What started sub-agents between two quarters: of the calls between them Claude's, and other agents' as their files tell."""
+        own = [one for one in called if one.tool in AGENT_TOOLS and one.log.client == CLAUDE]
+        others = (
+            _start(one, self._logs, self._names)
+            for one in starts(database_of(opened), self._agents, self._logs)
+        )
+        return own + [one for one in others if _is_within(one.quarter, since, until)]
+
+    def idle_agents(self, since: int | None, until: int | None) -> int:
+        """How many sub-agents of other agents between two quarters have no usage of their own: their session has it."""
+        used = {one.log.path for one in self.used}
+        first, end = (None if quarter is None else quarter * QUARTER_MS for quarter in (since, until))
+        return sum(one.log.path not in used and one.may_be_within(first, end) for one in self._agents)
 
 
 def within(rows: Sequence[Timed], since: int | None, until: int | None) -> Sequence[Timed]:
@@ -212,10 +233,34 @@ def _placed(one: CallSum, log: UsageLog, names: dict[int, str]) -> PlacedCalls:
         one.state == FAILED,
         bool(one.is_retry),
         is_done and bool(one.is_commit),
-        is_done and tool in ANY_EDITING_TOOLS,
+        bool(one.is_edit),
         one.took or 0,
         one.timed,
     )
+
+
+def _start(one: AgentStart, logs: Mapping[int, UsageLog], names: Mapping[int, str]) -> PlacedCalls:
+    call, agent = one.call, one.agent
+    at = agent.row.first_at if call is None else call.at
+    return PlacedCalls(
+        NO_TIME if at is None else at // QUARTER_MS,
+        agent.log if call is None else logs[call.file],
+        "" if call is None else names.get(call.tool, ""),
+        agent.type,
+        1,
+        call is not None and call.state == FAILED,
+        call is not None and bool(call.is_retry),
+        False,
+        False,
+        0 if call is None else call.took or 0,
+        int(call is not None and call.took is not None),
+    )
+
+
+def _is_within(quarter: int, since: int | None, until: int | None) -> bool:
+    if since is None and until is None:
+        return True
+    return quarter != NO_TIME and (since is None or since <= quarter) and (until is None or quarter < until)
 
 
 class LocalTime:

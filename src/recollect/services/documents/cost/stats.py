@@ -95,7 +95,9 @@ class StatToolDocument(Struct, frozen=True, kw_only=True):
 
 
 class StatAgentsDocument(Struct, frozen=True, kw_only=True):
-    """Sub-agents: those with usage of their own, what they cost, and the calls that started them, by type."""
+    """Sub-agents: those with usage of their own, or of agents whose sessions have all of it; what they cost; and the calls that started
+    them, by type.
+    """
 
     agents: int
     responses: int
