@@ -22,10 +22,13 @@ from recollect.model.conversation.chain import Load, grouped
 from recollect.model.conversation.conversation import Conversation
 from recollect.model.conversation.graph import Graph
 from recollect.model.conversation.node import Node
+from recollect.model.damage import Damage, Line
+from recollect.model.line_views.facts import facts_of
 from recollect.services import whole_session
 from recollect.services.documents.conversation import MessageKind
 from recollect.services.page.log import PageSession, signature_of
 from recollect.storage.logs.log_graph import LogGraph
+from recollect.storage.logs.reader import read_lines
 from recollect.system.peek import open_regular
 
 KINDS: dict[str, MessageKind] = {
@@ -62,18 +65,16 @@ class ConversationView(Struct, frozen=True):
 
 
 class ViewMessages:
-    """The messages of one view, as positions in the log."""
+    """The messages of one view, as positions in the log. ``context``: the lines that a sub-agent was given of another conversation."""
 
     def __init__(
         self,
         groups: Sequence[tuple[Node, ...]],
         graph: Graph,
         log: LogGraph,
-        meta: AbstractSet[int] = frozenset(),
-        commands: AbstractSet[int] = frozenset(),
+        context: AbstractSet[int] = frozenset(),
     ) -> None:
-        self.groups, self.graph, self.log = groups, graph, log
-        self._meta, self._commands = meta, commands
+        self.groups, self.graph, self.log, self.context = groups, graph, log, context
 
     @property
     def load(self) -> Load:
@@ -98,9 +99,10 @@ class ViewMessages:
             return "s"
         if node.result_ids:
             return "r" if self._is_with_calls(node) else "u"
-        if node.offset in self._commands:
-            return "c"
-        return "o" if node.offset in self._meta else "p"
+        points = self.log.points
+        if node.offset in points.meta or node.offset in self.context:
+            return "o"
+        return "c" if node.offset in points.commands else "p"
 
     @functools.cached_property
     def places(self) -> dict[str, int]:
@@ -219,9 +221,7 @@ def _made(session: PageSession, view: ConversationView) -> ViewMessages:
     else:
         conversation = session.conversation(view.branch)
     nodes = whole_session.whole_nodes(session, conversation) if view.whole else conversation.nodes
-    return ViewMessages(
-        grouped(nodes), session.graph, session.log, session.log.points.meta, session.log.points.commands
-    )
+    return ViewMessages(grouped(nodes), session.graph, session.log)
 
 
 def _agent_signature(session: PageSession, name: str) -> object:
@@ -234,7 +234,20 @@ def _agent_signature(session: PageSession, name: str) -> object:
 def _agent(session: PageSession, view: ConversationView) -> ViewMessages:
     talk = whole_session.agent_talk(session, view.agent or "")
     conversation: Conversation = talk.conversation
-    return ViewMessages(grouped(conversation.nodes), conversation.graph, talk.log)
+    context = _copied_lines(conversation.graph, talk.log)
+    return ViewMessages(grouped(conversation.nodes), conversation.graph, talk.log, context)
+
+
+def _copied_lines(graph: Graph, log: LogGraph) -> AbstractSet[int]:
+    """What a sub-agent was given of the conversation of who sent it; nothing where all of it was copied, with its session."""
+    links = {node.offset for node in graph.nodes.values() if node.is_link}
+    copied = {line.offset for line in read_lines(log.path) if line.offset in links and _is_copied(line)}
+    return frozenset() if copied == links else copied
+
+
+def _is_copied(line: Line | Damage) -> bool:
+    facts = facts_of(line.data) if b'"forkedFrom"' in line.data else None
+    return facts is not None and facts.is_forked
 
 
 # ---- position of a line ----------------------------------------------------------------------------------

@@ -71,7 +71,8 @@ def turns_document(
     work: dict[int, _TurnWork] = {}
     for index, end, line in _lines(talk):
         turn = starts[bisect.bisect_right(talk.turns, index)]
-        work.setdefault(turn, _TurnWork(edits={})).add(line)
+        if line.offset not in talk.context:
+            work.setdefault(turn, _TurnWork(edits={})).add(line)
         facts = usage_facts(line.data) if end is not None else None
         if end is not None and facts is not None and facts.response is not None:
             paid = starts[bisect.bisect_right(talk.turns, end)]
