@@ -90,4 +90,10 @@ describe('a team’s page', () => {
     expect(words[0]).not.toContain('Fork')
     expect(words[1]).toContain('Fork')
   })
+
+  it('offers no fork of a session that is only read', async () => {
+    may.change = true
+    const said = { index: 0, kind: 'prompt', bytes: 1, uuid: 'u', role: 'user', at: null, model: null, blocks: [{ type: 'text', text: 'hi' }], is_meta: false, lines: [], calls: {}, cost: null, is_copied: false, turn: 0, cut: false }
+    await shown(Shown, { said, isForkable: false }, async (target) => expect(target.textContent).not.toContain('Fork'))
+  })
 })

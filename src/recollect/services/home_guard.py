@@ -56,12 +56,16 @@ def refuse_reset(home: ClaudeHome) -> None:
         )
 
 
+def is_only_read(session: Session) -> bool:
+    """Whether it is a session of another agent, or a copy of one: what changes a conversation is refused there, and not offered."""
+    return session.agent != CLAUDE
+
+
 def refuse_mirrored(session: Session) -> None:
     """Refuse to change a session of another agent, or a copy of one, or to make another one of it there."""
-    agent = session.agent
-    if agent != CLAUDE:
+    if is_only_read(session):
         raise UsageError(
-            f"session {session.id}: it belongs to {agent}, whose sessions recollect only reads",
+            f"session {session.id}: it belongs to {session.agent}, whose sessions recollect only reads",
             hint=f"make one of Claude out of it first: recollect convert {session.id} --to claude --apply",
         )
 
@@ -111,17 +115,21 @@ def _has_sessions(agent: str, place: Path) -> bool:
     return is_usual or bool(dialect_of(agent).units(place))
 
 
+def is_mirror(home: ClaudeHome) -> bool:
+    """Whether it follows the home of another agent: its sessions are neither moved nor cleaned up."""
+    return agent_of(str(home.root)) != CLAUDE
+
+
 def without_mirrors(homes: Iterable[ClaudeHome]) -> list[ClaudeHome]:
     """The homes whose sessions may be moved: those of Claude."""
-    return [home for home in homes if agent_of(str(home.root)) == CLAUDE]
+    return [home for home in homes if not is_mirror(home)]
 
 
 def kept_by_its_client(home: ClaudeHome) -> str | None:
     """What to say where only our copy of a session is changed; None where there is no other."""
-    agent = agent_of(str(home.root))
-    if agent == CLAUDE:
+    if not is_mirror(home):
         return None
-    return f"this is recollect's own copy; the files of {agent} itself stay as they are"
+    return f"this is recollect's own copy; the files of {agent_of(str(home.root))} itself stay as they are"
 
 
 def _is_claude_home(root: Path) -> bool:

@@ -856,7 +856,7 @@ export interface SessionChangesDocument {
   not_current_since?: string | null
 }
 
-/** The header of a conversation. Costs are null while the index does not know them, or if no usage was recorded. */
+/** The header of a conversation. Costs are null while the index does not know them, or if no usage was recorded. ``is_only_read``: it belongs to another agent, and `fork` and `repair` would refuse it. */
 export interface SessionHeadDocument {
   id: string
   agent: string
@@ -874,6 +874,7 @@ export interface SessionHeadDocument {
   version: string | null
   live: boolean
   is_archive_only: boolean
+  is_only_read: boolean
   messages: number
   lines: number | null
   hidden: number

@@ -17,6 +17,8 @@ export class Talking {
   pattern = $state.raw<RegExp | null>(null)
   /** Who typed the prompts, on a team's page; empty until that is known. */
   person = $state('')
+  /** Whether it can be forked; not before its head is here. */
+  isForkable = $state(false)
   fork: (uuid: string) => void = () => {}
 
   constructor(

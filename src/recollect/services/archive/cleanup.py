@@ -18,6 +18,7 @@ from msgspec import Struct
 from recollect.errors import Busy, DamagedData, NotFound, RecollectError, StorageError
 from recollect.services import trash as trash_service
 from recollect.services.archive import archive as archive_service
+from recollect.services.home_guard import is_mirror
 from recollect.services.session import Session
 from recollect.storage.archive.archive import Archive
 from recollect.storage.changes.batch import one_batch
@@ -26,8 +27,6 @@ from recollect.storage.live import live_sessions
 from recollect.storage.refresh_turn import take_turn
 from recollect.storage.trash import TrashBatch
 from recollect.system import fsops
-from recollect.system.locations import agent_of
-from recollect.system.paths import CLAUDE
 
 HOLD = "hold"
 _LARGEST_BLANK = 4_096
@@ -61,7 +60,7 @@ def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[Cleanup
     live: dict[Path, set[str]] = {}
     for session in sessions:
         root = session.home.root
-        if agent_of(str(root)) != CLAUDE:
+        if is_mirror(session.home):
             continue  # its own client keeps it, and forks made later need what the mirror has of it
         if root not in live:
             live[root] = {str(one.session_id) for one in live_sessions(session.home)}

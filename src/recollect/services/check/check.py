@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from recollect.model.checks import ABOUT_LINES
+from recollect.model.checks import ABOUT_LINES, CODES
 from recollect.model.checks.mirrored import LOST_BEGINNING
 from recollect.model.findings import Finding, Severity
+from recollect.model.ids import short_id
 from recollect.services.check.home_checks import (
     OwnedAgents,
     beginning_finding,
@@ -216,7 +217,9 @@ class _FindingCollector:
         for severity, code, more in found.more:
             if not is_foreign or code in ABOUT_LINES:
                 self._kinds[severity, code] += more
-        listed = [one for one in found.findings if not is_foreign or one.code in ABOUT_LINES]
+        listed = found.findings
+        if is_foreign:
+            listed = [_without_repair(one) for one in listed if one.code in ABOUT_LINES]
         for finding in listed:
             self.add(finding)
         return listed + lost
@@ -268,6 +271,14 @@ class _FindingCollector:
             kinds,
         )
         return CheckReport([finding for _, _, finding in ordered], summary)
+
+
+def _without_repair(finding: Finding) -> Finding:
+    """For a log that `repair` refuses: what to do instead."""
+    if finding.repair is None:
+        return finding
+    fix = CODES[finding.code].other_fix.format(session=short_id(finding.session or ""), path=finding.path)
+    return structs.replace(finding, fix=fix, repair=None)
 
 
 # ---- the logs --------------------------------------------------------------------------------------------

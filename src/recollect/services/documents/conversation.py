@@ -208,7 +208,10 @@ class CompactionDocument(Struct, frozen=True, kw_only=True):
 
 
 class SessionHeadDocument(Struct, frozen=True, kw_only=True):
-    """The header of a conversation. Costs are null while the index does not know them, or if no usage was recorded."""
+    """The header of a conversation. Costs are null while the index does not know them, or if no usage was recorded.
+
+    ``is_only_read``: it belongs to another agent, and `fork` and `repair` would refuse it.
+    """
 
     id: str
     agent: str
@@ -226,6 +229,7 @@ class SessionHeadDocument(Struct, frozen=True, kw_only=True):
     version: str | None
     live: bool
     is_archive_only: bool
+    is_only_read: bool
     messages: int
     lines: int | None
     hidden: int

@@ -18,6 +18,7 @@ from recollect.services.check.home_checks import WITHIN_DAYS, quick_findings
 from recollect.services.documents import health as documents
 from recollect.services.documents.changes.change import RequestDocument
 from recollect.services.documents.changes.undo import RecentChangeDocument
+from recollect.services.home_guard import is_mirror
 from recollect.services.page.desk import PageBackend
 from recollect.services.page.sessions import SessionList, SessionRow
 from recollect.services.secrets.scan import SecretScan, scan
@@ -155,7 +156,12 @@ def _damaged(desk: PageBackend, listed: SessionList, rows: Sequence[SessionRow])
 
 def _old(desk: PageBackend, rows: Sequence[SessionRow]) -> documents.OldSessionsDocument:
     before = dt.datetime.now(dt.UTC) - dt.timedelta(days=OLD_DAYS)
-    old = [row for row in rows if row.shown_at < before and not row.is_live]
+    mirrors = {one.root for one in desk.home.homes if is_mirror(one)}  # a clean-up leaves them out
+    old = [
+        row
+        for row in rows
+        if row.shown_at < before and not row.is_live and row.session.home.root not in mirrors
+    ]
     return documents.OldSessionsDocument(
         before_days=OLD_DAYS,
         total=len(old),

@@ -20,6 +20,7 @@ from recollect.services.documents import parts
 from recollect.services.documents.conversation import CompactionDocument, SessionHeadDocument
 from recollect.services.documents.cost.spending import AmountDocument, counts
 from recollect.services.documents.findings import FindingsDocument
+from recollect.services.home_guard import is_only_read
 from recollect.services.page import findings
 from recollect.services.page.content import Blob, blob_of
 from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
@@ -103,7 +104,8 @@ def head_document(
         expires_at=row.expires_at,
         is_archived=listed.is_archived(session),
         damaged=row.damaged,
-        commands=_commands(desk, session.id),
+        is_only_read=is_only_read(session),
+        commands=_commands(desk, session),
         **spent,
     )
 
@@ -119,8 +121,10 @@ def _compaction(number: int, one: Compaction) -> CompactionDocument:
     )
 
 
-def _commands(desk: PageBackend, name: str) -> dict[str, str]:
-    commands = {word: desk.command(word, name) for word in ("show", "resume", "check", "repair")}
+def _commands(desk: PageBackend, session: PageSession) -> dict[str, str]:
+    name = session.id
+    words = ("show", "resume", "check", *(() if is_only_read(session) else ("repair",)))
+    commands = {word: desk.command(word, name) for word in words}
     return commands | {"export": desk.command("export", name, "--output", f"{short_id(name)}.md")}
 
 
