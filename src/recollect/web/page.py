@@ -265,7 +265,8 @@ class Page:
         """Cost and work of each turn."""
         session = self.backend.reading(values["session"])
         whole = page_session.cost_of(self.listed.row(session))
-        return turns_document(session, view_of(values), whole)
+        with page_session.copies_known(self.backend, session) as database:
+            return turns_document(session, view_of(values), whole, database)
 
     def branches(self, values: Values) -> conversation.BranchesDocument:
         """All branches of the conversation."""

@@ -8,8 +8,8 @@ from typing import Any
 from recollect import Home
 from recollect.services.agents import agents_of
 from tests import small_home
-from tests.services.page.codex_threads import Step, sub_agent, thread
 from tests.small_home import lines, prompt, put, reply, said
+from tests.storage.foreign.codex_threads import Step, sub_agent, thread
 from tests.surfaces.case import Case
 from tests.web.pages import Browser, served
 

@@ -56,6 +56,12 @@ class Ledger:
         spent = (spending(said.usage, said.model, copy.at, prices) for copy, said in self._counted())
         return sum(spent, Spending())
 
+    def places(self) -> Iterator[tuple[str, str]]:
+        """The ids of responses, each with the path of the log that it belongs to."""
+        for name, kept in self._kept.items():
+            copies = [copy for copy, _ in kept.values()]
+            yield from ((name, copies[one.place].path) for one in counted(copies))
+
     def _counted(self) -> Iterator[_Said]:
         """Each response by the copy it belongs with, and what the copy with its amounts says."""
         yield from self._without_id

@@ -1,63 +1,106 @@
 """Model calls of other agents, which stand in lines of their own beside the answers, by the turns of a view.
 
 A call belongs to the turn that was asked last before it, as in `cost --by prompt`. Which copy of a call counts is decided by
-`model/cost/copies.py` over all logs; here only the session that is named as the origin is looked at.
+``model/cost/copies.py``, and the index has what it says of all logs. What the index does not know (there is none yet, or the
+log has grown since) is asked of the logs at hand: those of the session, and those that copies name as their origin.
 """
 
 from __future__ import annotations
 
 import bisect
-import functools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
+from msgspec import Struct
+
+from recollect.index.database import IndexDatabase
+from recollect.model.cost.ledger import Ledger
 from recollect.model.ids import is_uuid
 from recollect.model.json.text import loose_value
 from recollect.model.line_views.facts import LineFacts, usage_facts
 from recollect.services.page.conversation import ViewMessages
-from recollect.storage.logs.reader import OpenLog, read_lines
+from recollect.services.page.log import PageSession
+from recollect.storage.logs.reader import read_lines
 from recollect.storage.session_files import PROJECTS, SUBAGENTS
 
 _CALL = b'{"type":"foreign-usage"'  # storage/foreign/lines.py writes the type first
+_KNOWN = (
+    "SELECT message, max(counted & 1) FROM usage JOIN responses ON responses.id = response"
+    " WHERE file = (SELECT id FROM files WHERE path = ?) AND message NOT NULL GROUP BY message"
+)
 
 
-def calls_apart(talk: ViewMessages, home: Path) -> Iterator[tuple[int, LineFacts, bool]]:
-    """Each call with the message that starts the turn in which it was made, -1 before the first, and whether it is a copy of one
-    that the session it was copied from has. Calls of turns of other branches are left out.
+class CallApart(Struct, frozen=True):
+    """A call with the message that starts the turn in which it was made, -1 before the first.
+
+    ``is_copy``: it counts elsewhere, or in another log of the session.
     """
-    made_in = functools.cache(functools.partial(_calls_made, home))
+
+    turn: int
+    facts: LineFacts
+    is_copy: bool
+
+
+def calls_apart(talk: ViewMessages, session: PageSession, database: IndexDatabase | None) -> list[CallApart]:
+    """The calls of the log of a view; those of turns of other branches are left out."""
     began = [at for at, _ in talk.turn_times]
-    with OpenLog(talk.log.path) as log:
-        for line in log.lines(0, None):
-            facts = usage_facts(line.data) if line.data.startswith(_CALL) else None
-            if facts is None:
-                continue
-            place = bisect.bisect_right(began, facts.at or 0) - 1
-            turn = talk.turn_times[place][1] if place >= 0 else None
-            if turn != -1:
-                origin = _forked_from(line.data) if facts.is_forked else None
-                is_copy = origin is not None and _names(facts) <= made_in(origin)
-                yield (-1 if turn is None else turn), facts, is_copy
+    made: list[tuple[int, LineFacts]] = []
+    for facts, _ in _calls_in(talk.log.path):
+        place = bisect.bisect_right(began, facts.at or 0) - 1
+        turn = talk.turn_times[place][1] if place >= 0 else None
+        if turn != -1:
+            made.append((-1 if turn is None else turn, facts))
+    counts = _counts_here(talk.log.path, {_name(facts) for _, facts in made}, session, database)
+    return [CallApart(turn, facts, not counts.get(_name(facts), True)) for turn, facts in made]
 
 
-def _forked_from(data: bytes) -> str | None:
+def _counts_here(
+    log: Path, names: set[str | None], session: PageSession, database: IndexDatabase | None
+) -> dict[str | None, bool]:
+    """Whether each of some calls of a log counts there; a call without a name is not among them, and does."""
+    rows = [] if database is None else database.rows(_KNOWN, str(log))
+    known = {cast("str | None", name): bool(is_counted) for name, is_counted in rows}
+    if names <= {*known, None}:
+        return known
+    own = {name for name, path in _at_hand(session) if path == str(log)}
+    return {name: name in own for name in names if name is not None} | known
+
+
+def _at_hand(session: PageSession) -> Iterator[tuple[str, str]]:
+    """The calls that the logs at hand speak of, each with the log that it belongs to."""
+    ledger = Ledger()
+    waiting = [session.path, *(agent.path for agent in session.agents())]
+    for log in waiting:  # grows while it is walked
+        origins: set[str] = set()
+        for facts, line in _calls_in(log):
+            ledger.add(facts, path=str(log))
+            origins |= _origin(line) if facts.is_forked else set()
+        for origin in sorted(origins):
+            waiting += [path for path in _logs_of(session.home.root, origin) if path not in waiting]
+    return ledger.places()
+
+
+def _calls_in(log: Path) -> Iterator[tuple[LineFacts, bytes]]:
+    for line in read_lines(log):
+        facts = usage_facts(line.data) if line.data.startswith(_CALL) else None
+        if facts is not None and facts.response is not None:
+            yield facts, line.data
+
+
+def _name(facts: LineFacts) -> str | None:
+    return None if facts.response is None else facts.response.message_id
+
+
+def _origin(data: bytes) -> set[str]:
+    """The session that a line was copied from, where it says which."""
     line = loose_value(data)
     origin = line.get("forkedFrom") if isinstance(line, dict) else None
     name = origin.get("sessionId") if isinstance(origin, dict) else None
-    return name if isinstance(name, str) and is_uuid(name) else None
+    return {name} if isinstance(name, str) and is_uuid(name) else set()
 
 
-def _names(facts: LineFacts) -> set[str | None]:
-    return set() if facts.response is None else {one.message_id for one in facts.response.each()}
-
-
-def _calls_made(home: Path, session: str) -> set[str | None]:
-    """The model calls that a session or sub-agent of a home has as its own; what a revert deleted there, only its copies have."""
-    found: set[str | None] = set()
-    for pattern in (f"*/{session}.jsonl", f"*/*/{SUBAGENTS}/agent-{session}.jsonl"):
-        for path in (home / PROJECTS).glob(pattern):
-            for line in read_lines(path):
-                facts = usage_facts(line.data) if line.data.startswith(_CALL) else None
-                if facts is not None and not facts.is_forked:
-                    found |= _names(facts)
-    return found
+def _logs_of(home: Path, session: str) -> list[Path]:
+    """The logs of a session or sub-agent."""
+    patterns = (f"*/{session}.jsonl", f"*/*/{SUBAGENTS}/agent-{session}.jsonl")
+    return [path for pattern in patterns for path in sorted((home / PROJECTS).glob(pattern))]

@@ -6,11 +6,13 @@ until the log changes.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 from recollect.errors import NotFound, UsageError
+from recollect.index.database import IndexDatabase
 from recollect.model.cost.money import exact
 from recollect.model.files.history import FileVersion, diff
 from recollect.model.ids import short_id
@@ -31,6 +33,7 @@ from recollect.services.resume import resumption
 from recollect.services.session import Compaction
 from recollect.services.todos import to_do_lists
 from recollect.storage.file_backups import own_name, restorable, touched_files
+from recollect.system.paths import CLAUDE
 
 _T = TypeVar("_T")
 _LONGEST_TEXT = 1_000_000
@@ -165,6 +168,16 @@ def _spending(desk: PageBackend, session: PageSession) -> dict[str, Any]:
         **counts(report.totals.tokens),
         "is_indexed": True,
     }
+
+
+@contextlib.contextmanager
+def copies_known(desk: PageBackend, session: PageSession) -> Iterator[IndexDatabase | None]:
+    """The index, for a session whose calls may be copies of others'; None where there is none, and for Claude's."""
+    if session.agent == CLAUDE:
+        yield None
+        return
+    with desk.index.opened() as opened:
+        yield opened.database
 
 
 def resume_document(desk: PageBackend, session: PageSession) -> parts.PageResumeDocument:

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from recollect.index.database import IndexDatabase
 from recollect.model.cost.ledger import Ledger
 from recollect.model.cost.money import Spending
 from recollect.model.damage import Line
@@ -62,9 +63,15 @@ class _TurnWork(Struct):
 
 
 def turns_document(
-    session: PageSession, view: ConversationView, whole_session: spending.AmountDocument
+    session: PageSession,
+    view: ConversationView,
+    whole_session: spending.AmountDocument,
+    database: IndexDatabase | None = None,
 ) -> documents.TurnCostsDocument:
-    """Cost and work of each turn of a view. Every response counts once, in the turn of its last line."""
+    """Cost and work of each turn of a view. Every response counts once, in the turn of its last line.
+
+    ``database``: the index, which knows what is a copy; without it only the logs at hand are asked.
+    """
     talk, prices = talk_of(session, view), price_list()
     starts = [-1, *talk.turns]
     ledgers: dict[int, Ledger] = {}
@@ -78,11 +85,11 @@ def turns_document(
             paid = starts[bisect.bisect_right(talk.turns, end)]
             ledgers.setdefault(paid, Ledger(prices)).add(facts)
     copied: set[int] = set()
-    for turn, facts, is_copy in calls_apart(talk, session.home.root) if session.agent != CLAUDE else ():
-        if is_copy:
-            copied.add(turn)  # paid for in the session that it was copied from
+    for call in calls_apart(talk, session, database) if session.agent != CLAUDE else ():
+        if call.is_copy:
+            copied.add(call.turn)  # paid for where it counts
         else:
-            ledgers.setdefault(turn, Ledger(prices)).add(facts)
+            ledgers.setdefault(call.turn, Ledger(prices)).add(call.facts)
     totals = {turn: ledger.total() for turn, ledger in ledgers.items()}
     ends = dict(zip(starts, [*talk.turns, len(talk)], strict=True))
     whole = sum(totals.values(), Spending())

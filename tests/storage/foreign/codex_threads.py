@@ -22,7 +22,7 @@ class Step(NamedTuple):
 
 def name_of(second: int, number: int = 0) -> str:
     """An id that says when it was made, as those of the client do."""
-    text = f"{int(_at(second).timestamp() * 1000):012x}"
+    text = f"{millisecond(second):012x}"
     return f"{text[:8]}-{text[8:]}-7000-8000-{number:012x}"
 
 
@@ -74,9 +74,10 @@ def _message(role: str, kind: str, text: str) -> dict[str, object]:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
-def _at(second: int) -> dt.datetime:
-    return _BEGAN + dt.timedelta(seconds=second)
+def millisecond(second: int) -> int:
+    """So many seconds after nine, since 1970."""
+    return int(_BEGAN.timestamp() + second) * 1000
 
 
 def _text(second: int) -> str:
-    return f"{_at(second):%Y-%m-%dT%H:%M:%S}.000Z"
+    return f"{_BEGAN + dt.timedelta(seconds=second):%Y-%m-%dT%H:%M:%S}.000Z"
