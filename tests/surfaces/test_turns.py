@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,40 @@ def test_the_turns_of_a_session_cost_together_what_the_session_costs(tmp_path: P
                     assert together == counted(own[0]), session.path
                     compared += 1
     assert compared >= len(TINY)
+
+
+def test_messages_cost_together_what_their_turns_and_their_session_cost(tmp_path: Path) -> None:
+    """In every view: of sessions, of sub-agents. What was called before all messages is with none of them."""
+    compared = 0
+    for number, home in enumerate(made(tmp_path)):
+        case = Case(home, tmp_path / str(number))
+        with Browser(served(home, case.data)) as browser:
+            for session in Home(home, data=case.data).sessions():
+                at = f"/api/sessions/{session.id}"
+                rows = case.document("cost", "--session", session.id, "--by", "agent")["rows"]
+                names = [row["agent"] for row in rows if row["agent"] != "main"]
+                views = {"main": "whole=true", **{name: f"agent={name}" for name in names}}
+                own = {row["agent"]: row for row in rows}
+                for agent, view in views.items():
+                    turns = browser.get(f"{at}/costs?{view}")["turns"]
+                    shown = browser.get(f"{at}/messages?{view}&count=200")
+                    assert shown["total"] <= 200
+                    costs = {one["index"]: one["cost"] for one in shown["messages"] if one["cost"]}
+                    for turn in turns:
+                        within = [costs[index] for index in range(turn["from"], turn["to"]) if index in costs]
+                        assert summed(within) == summed([turn]), (session.path, agent, turn["from"])
+                    tree = case.document("tree", session.id)
+                    if agent in own and len(tree["leaves"]) == 1:
+                        assert summed(list(costs.values())) == summed([own[agent]]), (session.path, agent)
+                        compared += 1
+    assert compared >= len(TINY)
+
+
+def summed(spent: list[dict[str, Any]]) -> tuple[object, ...]:
+    """Tokens and dollars; dollars only where all is priced."""
+    tokens = tuple(map(sum, zip(*map(counted, spent), strict=True))) or (0, 0, 0)
+    is_priced = all(one["cost_usd"] is not None for one in spent)
+    return *tokens, sum(Decimal(one["cost_usd"]) for one in spent) if is_priced and any(tokens) else None
 
 
 def test_turns_of_a_session_without_recorded_usage_cost_what_is_unknown(tmp_path: Path) -> None:

@@ -221,14 +221,17 @@ class Page:
 
     def messages(self, values: Values) -> conversation.MessageWindowDocument:
         session = self.backend.reading(values["session"])
-        return MessageWindow(session, view_of(values)).document(values["from"], values["count"])
+        with page_session.copies_known(self.backend, session) as database:
+            return MessageWindow(session, view_of(values), database).document(values["from"], values["count"])
 
     def message(self, values: Values) -> conversation.PageMessageDocument:
         """One message in full."""
         number = str(values["index"])
         if not (number.isascii() and number.isdigit() and len(number) < 10):
             raise UsageError(f"message {number[:20]!a}: not a number", hint="count from 0")
-        return MessageWindow(self.backend.reading(values["session"]), view_of(values)).whole(int(number))
+        session = self.backend.reading(values["session"])
+        with page_session.copies_known(self.backend, session) as database:
+            return MessageWindow(session, view_of(values), database).whole(int(number))
 
     def map(self, values: Values) -> conversation.ConversationMapDocument:
         """All messages without their texts."""

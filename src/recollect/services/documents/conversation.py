@@ -78,7 +78,8 @@ class ToolCallDocument(Struct, frozen=True, kw_only=True):
 
 
 class PageMessageDocument(MessageDocument, frozen=True, kw_only=True):
-    """One message of a page. The cost of a response is on the message with its last line.
+    """One message of a page. The cost of a response is on the message with its last line; of another agent an answer has the cost of
+    the calls that its client noted beside it.
 
     ``results`` are shown with their calls; of an ``unmatched`` one the blocks at ``own`` are shown by themselves: results
     without a call or beyond the first of a call, and what is not a result.

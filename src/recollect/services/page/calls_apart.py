@@ -1,58 +1,41 @@
-"""Model calls of other agents, which stand in lines of their own beside the answers, by the turns of a view.
+"""Which model calls of other agents count in a view, and which are copies.
 
-A call belongs to the turn that was asked last before it, as in `cost --by prompt`. Which copy of a call counts is decided by
-``model/cost/copies.py``, and the index has what it says of all logs. What the index does not know (there is none yet, or the
-log has grown since) is asked of the logs at hand: those of the session, and those that copies name as their origin.
+That is decided by ``model/cost/copies.py``, and the index has what it says of all logs. What the index does not know (there is
+none yet, or the log has grown since) is asked of the logs at hand: those of the session, and those that copies name as their
+origin.
 """
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
-
-from msgspec import Struct
 
 from recollect.index.database import IndexDatabase
 from recollect.model.cost.ledger import Ledger
 from recollect.model.ids import is_uuid
 from recollect.model.json.text import loose_value
-from recollect.model.line_views.facts import LineFacts, usage_facts
+from recollect.model.line_views.facts import LineFacts
 from recollect.services.page.conversation import ViewMessages
 from recollect.services.page.log import PageSession
-from recollect.storage.logs.reader import read_lines
+from recollect.services.page.placed_calls import PlacedCall, calls_in
 from recollect.storage.session_files import PROJECTS, SUBAGENTS
+from recollect.system.paths import CLAUDE
 
-_CALL = b'{"type":"foreign-usage"'  # storage/foreign/lines.py writes the type first
 _KNOWN = (
     "SELECT message, max(counted & 1) FROM usage JOIN responses ON responses.id = response"
     " WHERE file = (SELECT id FROM files WHERE path = ?) AND message NOT NULL GROUP BY message"
 )
 
 
-class CallApart(Struct, frozen=True):
-    """A call with the message that starts the turn in which it was made, -1 before the first.
-
-    ``is_copy``: it counts elsewhere, or in another log of the session.
-    """
-
-    turn: int
-    facts: LineFacts
-    is_copy: bool
-
-
-def calls_apart(talk: ViewMessages, session: PageSession, database: IndexDatabase | None) -> list[CallApart]:
-    """The calls of the log of a view; those of turns of other branches are left out."""
-    began = [at for at, _ in talk.turn_times]
-    made: list[tuple[int, LineFacts]] = []
-    for facts, _ in _calls_in(talk.log.path):
-        place = bisect.bisect_right(began, facts.at or 0) - 1
-        turn = talk.turn_times[place][1] if place >= 0 else None
-        if turn != -1:
-            made.append((-1 if turn is None else turn, facts))
-    counts = _counts_here(talk.log.path, {_name(facts) for _, facts in made}, session, database)
-    return [CallApart(turn, facts, not counts.get(_name(facts), True)) for turn, facts in made]
+def calls_apart(
+    talk: ViewMessages, session: PageSession, database: IndexDatabase | None
+) -> Iterator[tuple[PlacedCall, bool]]:
+    """The calls of a view, each with whether it is a copy: it counts elsewhere, or in another log of the session."""
+    if session.agent == CLAUDE:
+        return  # its calls stand in the lines of the answers
+    counts = _counts_here(talk.log.path, {_name(one.facts) for one in talk.calls}, session, database)
+    yield from ((one, not counts.get(_name(one.facts), True)) for one in talk.calls)
 
 
 def _counts_here(
@@ -73,19 +56,12 @@ def _at_hand(session: PageSession) -> Iterator[tuple[str, str]]:
     waiting = [session.path, *(agent.path for agent in session.agents())]
     for log in waiting:  # grows while it is walked
         origins: set[str] = set()
-        for facts, line in _calls_in(log):
+        for facts, line in calls_in(log):
             ledger.add(facts, path=str(log))
-            origins |= _origin(line) if facts.is_forked else set()
+            origins |= _origin(line.data) if facts.is_forked else set()
         for origin in sorted(origins):
             waiting += [path for path in _logs_of(session.home.root, origin) if path not in waiting]
     return ledger.places()
-
-
-def _calls_in(log: Path) -> Iterator[tuple[LineFacts, bytes]]:
-    for line in read_lines(log):
-        facts = usage_facts(line.data) if line.data.startswith(_CALL) else None
-        if facts is not None and facts.response is not None:
-            yield facts, line.data
 
 
 def _name(facts: LineFacts) -> str | None:

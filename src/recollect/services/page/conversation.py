@@ -27,6 +27,7 @@ from recollect.model.line_views.facts import facts_of
 from recollect.services import whole_session
 from recollect.services.documents.conversation import MessageKind
 from recollect.services.page.log import PageSession, signature_of
+from recollect.services.page.placed_calls import PlacedCall, placed_calls
 from recollect.storage.logs.log_graph import LogGraph
 from recollect.storage.logs.reader import read_lines
 from recollect.system.peek import open_regular
@@ -186,6 +187,11 @@ class ViewMessages:
         found = [(one, -1) for one in others] + [(self.groups[index][0], index) for index in self.turns]
         # Where a message was written again, both have its time: the one of this view counts.
         return sorted((at, index) for node, index in found if (at := node.at_ms) is not None)
+
+    @functools.cached_property
+    def calls(self) -> list[PlacedCall]:
+        """The model calls that stand in lines of their own; in logs of Claude there are none."""
+        return placed_calls(self)
 
     @functools.cached_property
     def boundaries(self) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """Windows of messages for a page: what ``show --json`` prints, with calls, costs and positions.
 
 A window is read from the log, sent and not kept. Costs are exact: a response is priced from all its
-lines, and its cost is on the message with the last of them.
+lines, and its cost is on the message with the last of them. Calls of other agents stand in lines of their own; an answer has the cost
+of those that are placed with it (``placed_calls``).
 """
 
 from __future__ import annotations
@@ -12,21 +13,22 @@ from collections.abc import Iterable, Iterator
 from msgspec import UNSET, UnsetType
 
 from recollect.errors import NotFound
+from recollect.index.database import IndexDatabase
 from recollect.model.blocks import ToolUseBlock
 from recollect.model.conversation.agents import AGENT_TOOLS
 from recollect.model.conversation.client_text import own_words
 from recollect.model.conversation.conversation import Message, spoken
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, tool_calls
 from recollect.model.cost.ledger import Ledger
-from recollect.model.cost.prices import PriceList
 from recollect.model.entry import Assistant, Entry, User
 from recollect.model.files.call_changes import call_changes, call_tally
 from recollect.model.files.line_tally import LineTally
 from recollect.model.json.text import loose_value
-from recollect.model.line_views.facts import usage_facts
+from recollect.model.line_views.facts import LineFacts, usage_facts
 from recollect.model.moments import parsed_time
 from recollect.services.documents import conversation as documents
 from recollect.services.documents.cost import spending
+from recollect.services.page.calls_apart import calls_apart
 from recollect.services.page.content import LONGEST, BlockRenderer
 from recollect.services.page.conversation import (
     KINDS,
@@ -51,10 +53,13 @@ _MOST_OF_ONE = 1 << 20  # longer messages are cut, or sent by reference
 class MessageWindow:
     """Reads messages of one view."""
 
-    def __init__(self, session: PageSession, view: ConversationView, prices: PriceList | None = None) -> None:
+    def __init__(
+        self, session: PageSession, view: ConversationView, database: IndexDatabase | None = None
+    ) -> None:
         self._session, self._view = session, view
         self._talk = talk_of(session, view)
-        self._prices = prices or price_list()
+        self._prices = price_list()
+        self._called = self._calls_by_message(database)
         self._agents = agents_by_call(session) if view.agent is None else {}
         self._cut_at: int | None = LONGEST
 
@@ -167,17 +172,29 @@ class MessageWindow:
 
     # ---- costs -------------------------------------------------------------------------------------------
 
+    def _calls_by_message(self, database: IndexDatabase | None) -> dict[int | None, list[LineFacts]]:
+        """The calls that stand in lines of their own, by the message they are shown with; copies are paid for elsewhere."""
+        found: dict[int | None, list[LineFacts]] = {}
+        for call, is_copy in calls_apart(self._talk, self._session, database):
+            if not is_copy:
+                found.setdefault(call.message, []).append(call.facts)
+        return found
+
     def _cost(self, index: int, said: Message) -> tuple[spending.SpendingDocument | None, int]:
         """The cost of a response, on its last message only, and the index of that message."""
+        if index in self._called:
+            return self._spent(self._called[index]), index
         name = self._talk.groups[index][0].message_id if said.role == "assistant" else None
         places = self._talk.responses.get(name or "", [index])
         if said.role != "assistant" or places[-1] != index:
             return None, places[-1]
-        entries = [*self._lines(places[:-1]), *said.entries]
+        return self._spent(usage_facts(one.raw) for one in (*self._lines(places[:-1]), *said.entries)), index
+
+    def _spent(self, lines: Iterable[LineFacts | None]) -> spending.SpendingDocument | None:
         ledger = Ledger(self._prices)
-        for entry in entries:
-            ledger.add(usage_facts(entry.raw))
-        return spending.spending_document(ledger.total()) if ledger.responses else None, index
+        for facts in lines:
+            ledger.add(facts)
+        return spending.spending_document(ledger.total()) if ledger.responses else None
 
     def _lines(self, places: Iterable[int]) -> Iterator[Entry]:
         for place in places:

@@ -85,8 +85,8 @@ def turns_document(
             paid = starts[bisect.bisect_right(talk.turns, end)]
             ledgers.setdefault(paid, Ledger(prices)).add(facts)
     copied: set[int] = set()
-    for call in calls_apart(talk, session, database) if session.agent != CLAUDE else ():
-        if call.is_copy:
+    for call, is_copy in calls_apart(talk, session, database):
+        if is_copy:
             copied.add(call.turn)  # paid for where it counts
         else:
             ledgers.setdefault(call.turn, Ledger(prices)).add(call.facts)
