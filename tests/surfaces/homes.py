@@ -413,6 +413,8 @@ def _endings() -> Iterator[Log]:
         head = {**first, "sessionId": name_of(number)}
         texts = [_bytes(line).replace(b"_20_", b"_%d_" % number) for line in (head, *more)]
         yield Log(f"-srv-app/{name_of(number)}.jsonl", [texts[0], own, *texts[1:]])
+    last = json.dumps(_own(_talk("x")[1], 30, name_of(30), "/srv/app"), indent=1).encode()
+    yield _session(30, [*_talk("Over several lines at the end")[:1], last])
     beside = [
         line | {"model": "claude-sonnet-4-5-20250929"} for line in _talk("The model beside the message")
     ]

@@ -458,6 +458,24 @@ def test_lines_are_counted(code: str, counts: tuple[int, int, int], tmp_path: Pa
     assert counts == (summary.lines, summary.valid, summary.damaged)
 
 
+@pytest.mark.parametrize("end", [b"\n", b"", b"garbage"], ids=["ended", "not ended", "cut"])
+def test_lines_are_those_of_an_editor(end: bytes, tmp_path: Path) -> None:
+    """A value that goes over several lines is several: in counts, as lists count them, and before the place of a finding."""
+    root = tmp_path / "home"
+    root.mkdir()
+    before = lines(TALK[:1]) + json.dumps(TALK[1], indent=1).encode() + b"\n"
+    last = json.dumps(reply(4, 3, said("Done")), indent=1).encode()
+    log = log_of(root, before + b"no JSON\n" + lines(TALK[2:3]) + last + end)
+    shown, report = log.read_bytes().split(b"\n"), checked(root)
+    place = shown.index(b"no JSON") + 1
+
+    counted = Home(root, data=tmp_path / "data").session(ONE).counts().lines
+    assert counted == report.summary.lines == len(shown) - (end == b"\n")
+    assert [one.line for one in report.findings if one.offset == len(before)] == [place]
+    unended = [one.line for one in report.findings if one.code == "missing-final-newline"]
+    assert unended == ([] if end == b"\n" else [place + 2])
+
+
 def test_a_rule_that_is_broken_over_and_over_is_cut_off(tmp_path: Path) -> None:
     """The first are listed, all are counted, and the last that is listed says how many there are besides."""
     root = tmp_path / "home"

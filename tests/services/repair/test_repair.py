@@ -63,6 +63,18 @@ def test_a_plan_writes_nothing(home: Path, data: Path) -> None:
     assert (before, False) == (state(home), data.exists())
 
 
+def test_the_line_of_an_action_is_that_of_an_editor(home: Path) -> None:
+    """Below a value that goes over several lines as well."""
+    log = session_of(home).path
+    first, *others = log.read_bytes().split(b"\n")
+    log.write_bytes(b"\n".join([json.dumps(json.loads(first), indent=1).encode(), *others]))
+    shown = log.read_bytes().split(b"\n")
+    with planned_repair(session_of(home)) as plan:
+        found = {action.code: action.line for action in plan.mending.actions}
+
+    assert {"glued-split": shown.index(others[0]) + 1, "torn-tail": shown.index(TORN) + 1} == found
+
+
 def test_the_copy_is_a_session_of_its_own(home: Path, data: Path) -> None:
     """The whole talk under a new id, each line saying where it came from; the original is not touched."""
     before = state(home)

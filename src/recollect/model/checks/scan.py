@@ -96,6 +96,7 @@ class LogSource(Struct, frozen=True):
 class LogScan(Struct, frozen=True):
     """What the rules found in one log. ``starts`` are the offsets of its lines.
 
+    ``lines`` and ``numbers``, one for each start, count as an editor does: a value may go over several lines.
     ``half_links`` are the parents of half entries, by their ids.
     """
 
@@ -104,6 +105,7 @@ class LogScan(Struct, frozen=True):
     lines: int
     damaged: int
     starts: array[int]
+    numbers: array[int]
     resumed: ResumedLog
     half_links: dict[str, str]
 
@@ -111,7 +113,7 @@ class LogScan(Struct, frozen=True):
         """The line of a violation, from 1; None where it is about the whole log."""
         if violation.offset is None:
             return None
-        return max(1, bisect_right(self.starts, violation.offset))
+        return self.numbers[max(0, bisect_right(self.starts, violation.offset) - 1)] if self.numbers else 1
 
     @property
     def is_mendable(self) -> bool:
@@ -139,7 +141,16 @@ def scanned(
         counts[violation.code] += 1
         if counts[violation.code] <= MOST_KEPT:
             kept.append(violation)
-    return LogScan(tuple(kept), counts, scan.lines, scan.damaged, scan.starts, scan.resumed, scan.half_links)
+    return LogScan(
+        tuple(kept),
+        counts,
+        scan.lines,
+        scan.damaged,
+        scan.starts,
+        scan.numbers,
+        scan.resumed,
+        scan.half_links,
+    )
 
 
 class _Scanner:
@@ -149,7 +160,7 @@ class _Scanner:
         self.half_links = dict(half_links)
         self._line_of, self._log = line_of, log
         self.lines = self.damaged = 0
-        self.starts = array("Q")
+        self.starts, self.numbers = array("Q"), array("Q")
         self.resumed = ResumedLog(None)
         self._points: list[Node | LeafMark] = []
         self._tools = ToolTrace()
@@ -168,7 +179,8 @@ class _Scanner:
     ) -> Iterator[RuleViolation]:
         self._is_kept = self._log.kind != "agent" and size <= _KEPT
         for line in lines:
-            self.starts.append(line.offset)
+            self._begin(line)
+            self.lines += line.text_lines
             item = codec.decode(line, LIMITS) if isinstance(line, Line) else line
             if not self._is_sound(line, item):
                 yield from self._take(line, item)
@@ -198,6 +210,11 @@ class _Scanner:
 
     # ---- lines -------------------------------------------------------------------------------
 
+    def _begin(self, line: Line | Damage) -> None:
+        """Where a line starts, and its number."""
+        self.starts.append(line.offset)
+        self.numbers.append(self.lines + 1)
+
     def _is_sound(self, line: Line | Damage, item: Entry | Damage | None) -> bool:
         """Take a message that violates no rule about single lines: nearly every line, so this is all it costs."""
         if type(line) is not Line or type(item) is not Entry or item.notices or item.dialect is not _CLAUDE:
@@ -210,7 +227,6 @@ class _Scanner:
             return False
         if not is_uuid(uuid) or len(line.data) > _LONGEST_LINE:
             return False
-        self.lines += 1
         self._tools.take(item)
         self._add(message_node(body, line, self._shared(body.parent_uuid)))
         if self._is_kept:
@@ -218,7 +234,6 @@ class _Scanner:
         return True
 
     def _take(self, line: Line | Damage, item: Entry | Damage | None) -> Iterator[RuleViolation]:
-        self.lines += 1
         damage = item if isinstance(item, Damage) else None
         is_long = isinstance(line, Line) and len(line.data) > _LONGEST_LINE
         self.damaged += is_long or code_of(damage, line.data) is not None  # as lists count them
@@ -237,9 +252,9 @@ class _Scanner:
         item = codec.decode(tail, LIMITS)
         if isinstance(item, Damage) and item.code is not DamageCode.INVALID_UTF8:
             item = item.readable or item  # what follows a whole entry is not finished
-        self.starts.append(tail.offset)
+        self._begin(tail)
         if isinstance(item, Entry):
-            self.lines += 1
+            self.lines += tail.text_lines
             what = f"the last line, {len(tail.data)} bytes, has no newline"
             yield RuleViolation("missing-final-newline", what, tail.offset, item.uuid)
             yield from self._take_entry(tail, item)

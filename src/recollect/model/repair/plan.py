@@ -145,11 +145,12 @@ def summed(
 def as_read(source: LogSource) -> RepairDraft:
     """The log as it is: one row for each line."""
     draft = RepairDraft(source.read, source.size)
-    number = 0
-    for number, line in enumerate(source.lines(), 1):
+    number = 1
+    for line in source.lines():
         draft.keep(number, line.offset, line.length)
+        number += line.text_lines
     if source.end < source.size:
-        draft.keep(number + 1, source.end, source.size - source.end)
+        draft.keep(number, source.end, source.size - source.end)
     return draft
 
 
