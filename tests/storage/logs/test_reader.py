@@ -35,6 +35,8 @@ LINES = [
     b'{"type":"user","uuid":"u1","message":{"content":"hi"}}',
     b'{"type":"tag","tag":"x"}\r',
     b'\xef\xbb\xbf{"type":"mode","mode":"normal"}',
+    b'\xef\xbb\xbf{"a":1}{"b":2}',
+    b" \xef\xbb\xbf",
     '{"type":"summary","summary":"a\u2028b\u0085c"}'.encode(),
     b"",
     b" \t",
@@ -71,10 +73,10 @@ def reference_reader(data: bytes, limits: Limits = SMALL) -> list[Entry | Damage
     items: list[Entry | Damage] = []
     for line in client_lines(data, limits.line_bytes)[0]:
         text = data[line.start : line.end]
-        ended = text.endswith(b"\n")
-        item = codec.decode(Line(text.removesuffix(b"\n"), line.start, ended), limits)
-        if isinstance(item, Entry) and line.start and text.startswith(BOM):
-            item = Damage(DamageCode.INVALID_JSON, line.start, len(text), "", item.raw)
+        body = text.removesuffix(b"\n")
+        item = codec.decode(Line(body, line.start, text != body), limits)
+        if line.start and text.lstrip(b" \t\r").startswith(BOM) and len(body) <= limits.line_bytes:
+            item = Damage(DamageCode.INVALID_JSON, line.start, len(text), "", body)
         if item is not None:
             items.append(item)
     return items
@@ -150,6 +152,8 @@ def test_lines_read_backwards_are_the_same_lines(data: bytes, size: int, log_fil
     assert forwards == backwards[::-1]
 
 
+@example(data=b'{"a":\n{"a":1}{"b":2}', size=1, limit=1)
+@example(data=b'{"a":\n{"a":1},\r}', size=1, limit=1)
 @given(data=soup, size=chunk, limit=st.integers(1, 4))
 def test_pages_cover_every_byte_once_in_both_directions(
     data: bytes, size: int, limit: int, log_file: Path
@@ -188,6 +192,7 @@ def test_an_offset_inside_a_line_moves_to_a_start(
 
 
 @example(data=b"x" * 40 + b"\n", cut=30, size=7)
+@example(data=b"{}\n" + BOM + b"\n", cut=7, size=1)
 @given(data=soup, cut=st.integers(0, 300), size=chunk)
 def test_a_window_is_read_as_if_the_log_ended_there(data: bytes, cut: int, size: int, log_file: Path) -> None:
     """``stop`` leaves out the line that reaches beyond it, exactly as a shorter file would."""
@@ -420,6 +425,23 @@ def test_a_log_that_grows_while_it_is_read_is_read_on(log_file: Path) -> None:
         log.write(entry_line(2))
 
     assert [entry_line(2)[:-1]] == [item.raw for item in items if isinstance(item, Entry)]
+
+
+@pytest.mark.parametrize("before", [b"", b'{"a":\n'], ids=["sound", "an open line before it"])
+@pytest.mark.parametrize("rest", [b'{"b":2}', b",x", b"x" * 200], ids=["glued", "cut", "long"])
+def test_what_follows_a_last_entry_is_read_on_as_damage(before: bytes, rest: bytes, log_file: Path) -> None:
+    """From the end of that entry, where a reader stopped: the rest of its line, then the next entry."""
+    log_file.write_bytes(before + entry_line(1)[:-1] + rest[:7])
+    log = LogReader(log_file, Limits(line_bytes=100))
+    end = log.tail(1).end
+    log_file.write_bytes(before + entry_line(1)[:-1] + rest + b"\n" + entry_line(2))
+    damage, entry = log.entries(end)
+
+    assert len(before) + len(entry_line(1)) - 1 == end
+    assert isinstance(damage, Damage)
+    assert (end, end + len(rest) + 1) == (damage.offset, damage.end)
+    assert isinstance(entry, Entry)
+    assert entry_line(2)[:-1] == entry.raw
 
 
 def test_a_reader_beside_a_writer_sees_no_torn_line(log_file: Path) -> None:

@@ -266,9 +266,18 @@ class OpenLog:
         return 0
 
     def _is_end(self, position: int) -> bool:
-        """Whether an entry without a newline ends there, if the log is read up to there."""
-        lines = split_lines(self.read, self._sure_start(position), position, self.limits)
-        return any(line.end == position and not line.ended for line in lines)
+        """Whether an entry without a newline ends there, if the log ends there or later on the same line.
+
+        Later: an open line before it may be known as broken only by what follows the entry.
+        """
+        start, most = self._sure_start(position), self.line_start(position) + self.limits.line_bytes
+        after = self._after_newline(position, most)
+        stops = (position, min(most, self.size()) if after is None else after - 1)
+        return any(
+            line.end == position and not line.ended
+            for stop in stops
+            for line in split_lines(self.read, start, stop, self.limits)
+        )
 
     def _rest(self, start: int, end: int) -> Line | Damage:
         """The rest of a line that is longer than the entry it begins with."""
