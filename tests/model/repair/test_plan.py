@@ -12,6 +12,7 @@ from collections import Counter
 import pytest
 
 from recollect.model.checks.resumed import resumed_log
+from recollect.model.diagnosis import diagnosed
 from recollect.model.repair.draft import RepairDraft
 from recollect.model.repair.plan import as_read
 from recollect.model.repair.proof import proved, scan_of
@@ -126,6 +127,30 @@ def test_glued_objects_become_lines() -> None:
 
     assert (Counter(["glued-split"]), encoded(TALK), 0) == (codes(plan), output(plan), plan.bytes_set_aside)
     assert (1, 4) == (plan.proof.history_before, plan.proof.history_after)
+
+
+def test_bytes_that_are_no_text_do_not_keep_a_block_from_being_removed() -> None:
+    """They are written as the client reads them; the message keeps its other fields."""
+    text = {"type": "text", "text": "A1"}
+    answer = assistant("a1", "q1", 60, [text, IMAGE])
+    plan = planned(line(Q1) + line(answer).replace(b"end_turn", b"end\xffturn") + encoded([Q2, A2]))
+
+    assert (Counter(["misplaced-block"]), True) == (codes(plan), plan.proof.holds)
+    kept = {**answer["message"], "content": [text], "stop_reason": "end\ufffdturn"}
+    assert kept == entries(plan)[1]["message"]
+
+
+@pytest.mark.parametrize("time", ["yesterday", "2026-99", "~"])
+def test_the_entry_that_the_client_ends_with_gets_the_time(time: str) -> None:
+    """It compares times as text: of one that is no time, too; so that is the last entry, wherever others stand."""
+    data = encoded([Q1, A2, A1, {**Q2, "timestamp": time}])
+    plan = planned(data)
+
+    assert ([("time-filled", "q2")], True) == (
+        [(one.code, one.uuid) for one in plan.actions],
+        plan.proof.holds,
+    )
+    assert ["Q1", "A1", "Q2", "A2"] == spoken(output(plan))
 
 
 def test_a_whole_entry_behind_half_a_one_is_saved() -> None:
@@ -333,7 +358,11 @@ def test_a_change_leaves_every_other_byte_of_the_line() -> None:
 
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_generated_damage_is_mended_once_and_for_all(group: int) -> None:
-    """Sizes add up, the original can be put together again, the API takes the result, a second repair finds nothing."""
+    """Sizes add up, the original can be put together again, the API takes the result, a second repair finds nothing.
+
+    Refused, and rare: a recovered line is the parent that an entry names, and the client had joined that to a longer branch.
+    """
+    refused = 0
     for seed in range(group * FILES // GROUPS, (group + 1) * FILES // GROUPS):
         data = damaged_log(seed)
         plan = planned(data)
@@ -343,8 +372,12 @@ def test_generated_damage_is_mended_once_and_for_all(group: int) -> None:
         assert len(data) == plan.bytes_kept + plan.bytes_set_aside, seed
         assert (data, plan.bytes_after) == (rebuilt(plan, data), len(result_bytes)), seed
         assert ((), plan.proof.history_after) == (again.actions, again.proof.history_before), seed
-        assert () == plan.proof.problems, seed
-        assert plan.proof.history_after >= plan.proof.history_before, seed
+        if plan.proof.history_after < plan.proof.history_before:
+            assert diagnosed(source_of(data)).repair is None, seed
+            refused += 1
+        else:
+            assert () == plan.proof.problems, seed
+    assert refused <= FILES // GROUPS / 500
 
 
 # ---- the proof -------------------------------------------------------------------------------------------

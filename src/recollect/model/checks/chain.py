@@ -219,10 +219,9 @@ def conversation_fault(graph: Graph, size: int, *, is_sent: bool) -> RuleViolati
     end = own[-1]
     if leaf is not None or not any(node.is_message for node in own):
         return RuleViolation("nothing-said", "the client says there is no conversation", end.offset, end.uuid)
-    timeless = Graph(_timed(graph)).active_leaf
-    end = timeless or end
-    why = "its last entry has no readable time" if timeless else "its last entry belongs to a sub-agent"
-    what = f"the client says there is no conversation: {why}"
+    end = graph.timeless or end
+    why = "belongs to a sub-agent" if graph.timeless is None else "has no readable time"
+    what = f"the client says there is no conversation: its last entry {why}"
     return RuleViolation("session-not-found", what, end.offset, end.uuid)
 
 

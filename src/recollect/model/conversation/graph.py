@@ -262,12 +262,16 @@ class Graph:
     @functools.cached_property
     def active_leaf(self) -> Node | None:
         """The end of the conversation according to client 2.1.325; None where it finds no conversation."""
-        leaf = self._chosen_leaf()
-        if leaf is None:
-            return None
-        # Where the last message has no readable time the client says there is no conversation.
-        return leaf if (self._speaker(leaf) or leaf).at_ms is not None else None
+        return None if self.timeless is not None else self._chosen_leaf
 
+    @functools.cached_property
+    def timeless(self) -> Node | None:
+        """The last message, if it has no readable time: then the client says there is no conversation."""
+        leaf = self._chosen_leaf
+        last = None if leaf is None else self._speaker(leaf) or leaf
+        return None if last is None or last.at_ms is not None else last
+
+    @functools.cached_property
     def _chosen_leaf(self) -> Node | None:
         """Without marks the latest entry below the last line; with marks that line, or the marked entry.
 

@@ -241,7 +241,8 @@ def with_fields(entry: Entry, changes: Mapping[str, object]) -> bytes:
 def with_content(entry: Entry, content: object) -> dict[str, object]:
     """The change that replaces the content of a message and leaves the rest of the message."""
     try:
-        line = msgspec.json.decode(entry.raw.strip(b"\xef\xbb\xbf \t\r"), type=dict[str, Raw])
+        # As text, so that bytes that are no UTF-8 are refused: parts that are kept as they stand would let them pass.
+        line = msgspec.json.decode(entry.raw.decode().strip("\ufeff \t\r"), type=dict[str, Raw])
         message: dict[str, object] = dict(msgspec.json.decode(line["message"], type=dict[str, Raw]))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
         found = entry.fields().get("message")
