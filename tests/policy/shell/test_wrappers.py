@@ -101,3 +101,10 @@ def test_the_command_itself_comes_first() -> None:
     """Then what it would run."""
     command = _one("sudo ls")
     assert [view.raw for view in deny_views(command)] == ["sudo ls", "ls"]
+
+
+@pytest.mark.parametrize("blank", ["' '", '"\t "', "'  '"])
+def test_a_blank_word_where_a_program_is_expected_is_analysed(blank: str) -> None:
+    assert {"git", "curl"} <= {
+        command.words[0].text for command in analyse(f"git -c {blank} log; curl x").commands
+    }

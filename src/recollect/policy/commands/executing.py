@@ -111,7 +111,7 @@ def _values(word: str) -> Iterator[str]:
     if word.startswith("-") and not word.startswith("--"):
         yield word[2:]
     if " " in word:
-        yield word.split(None, 1)[-1]
+        yield from word.split(None, 1)[-1:]
     yield from re.findall(r"\$[({](?:shell\s+)?(.*?)[)}]", word, re.DOTALL)
     if "\n" in word:
         yield from (line.strip("\t @-+") for line in word.splitlines())
