@@ -172,6 +172,14 @@ steps = st.lists(
 
 @example([("append", [("prompt", 0)], 0), ("append", [("answer", 0)], 0), ("append", [("again", 0)], 0)])
 @example([("append", [("prompt", 0)], 0), ("append", [("sidechain", 0), ("mark", 2)], 0)])
+@example(
+    [
+        ("append", [("prompt", 0)], 0),
+        ("truncate", [], 0),
+        ("append", [("prompt", 0), ("sidechain", 0)], 0),
+        ("append", [("again", 0)], 0),
+    ]
+)
 @settings(max_examples=2_000 if TORTURE else 40, deadline=None)
 @given(steps)
 def test_index_and_logs_agree(edits: list[tuple[str, list[tuple[str, int]], int]]) -> None:

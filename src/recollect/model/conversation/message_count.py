@@ -46,12 +46,14 @@ def counted(points: Iterable[Point], load: Load) -> MessageCount:
     from recollect.model.conversation.graph import Graph
 
     graph = Graph(points)
-    leaf, agents = graph.active_leaf, len(inline_roots(graph))
+    leaf, roots = graph.active_leaf, inline_roots(graph)
+    agents = len(roots)
     if leaf is None:
         return MessageCount(0, inline_agents=agents)
     chain = chain_to(graph, leaf, load)
     messages = grouped(after_compaction(chain))
-    if not _is_plain(graph, chain):
+    # The parent that a sub-agent's first entry names may still come: then it is no longer the first.
+    if not _is_plain(graph, chain) or any(root.parent is not None for root in roots):
         return MessageCount(len(messages), True, inline_agents=agents)
     last = messages[-1][-1] if messages else None
     answer = last.message_id if last is not None and last.type == "assistant" else None
