@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from recollect.services.indexing.access import OpenIndex
 from recollect.services.page import stats
 from recollect.services.stats.stats import range_figures
 from tests.small_home import ONE, prompt, put, reply, said
@@ -17,14 +18,15 @@ RANGES = ("/api/stats?since=30d", "/api/stats")
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The ranges that were added up."""
+def made(data: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The ranges that were added up for this page; that of an earlier test may still look ahead."""
     ranges: list[object] = []
     real = range_figures
 
-    def counted(*asked: object) -> object:
-        ranges.append(asked[2:])
-        return real(*asked)  # type: ignore[arg-type]
+    def counted(opened: OpenIndex, *asked: object) -> object:
+        if opened.path.is_relative_to(data):
+            ranges.append(asked[1:])
+        return real(opened, *asked)  # type: ignore[arg-type]
 
     monkeypatch.setattr(stats, "range_figures", counted)
     return ranges
