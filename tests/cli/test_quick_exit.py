@@ -74,7 +74,13 @@ def test_its_exit_status_stays() -> None:
 
 def test_what_others_left_to_do_is_done() -> None:
     """Functions of atexit run, after them what they print is written, and threads are waited for."""
-    later = "threading.Thread(target=lambda: (time.sleep(0.3), print('thread'))).start()\n"
+    # Longer than the command takes on any machine: it ends when Python waits for its threads.
+    later = (
+        "def work():\n"
+        "    while threading.main_thread().is_alive(): time.sleep(0.05)\n"
+        "    print('thread')\n"
+        "threading.Thread(target=work).start()\n"
+    )
     at_exit = "atexit.register(lambda: print('at exit'))\n"
 
     assert ended(at_exit, "cost")[1].endswith("at exit\n")
