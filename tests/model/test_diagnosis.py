@@ -15,15 +15,19 @@ from recollect.model.findings import Finding, Severity
 from tests.model.repair.damaged import damaged_log
 from tests.model.repair.mended_bytes import diagnosis_of, output
 from tests.model.repair.wild import wild_log
-from tests.talk import assistant, encoded, link, user
+from tests.talk import assistant, encoded, link, mark, user
 
 LOGS = 5_000 if os.environ.get("RECOLLECT_TORTURE") else 200
 GROUPS = 5
 
 
 def key(finding: Finding) -> tuple[str, str]:
-    """What makes a finding the same before and after: an entry keeps its id, not its place."""
-    return finding.code, finding.uuid or ""
+    """What makes a finding the same before and after: an entry keeps its id, not its place.
+
+    That a sub-agent has the last word is said of the whole log, at the last entry that is not its own.
+    """
+    is_of_all = "belongs to a sub-agent" in finding.what
+    return finding.code, "" if is_of_all else finding.uuid or ""
 
 
 def agree(data: bytes, name: object, session: str = "s") -> Diagnosis:
@@ -105,6 +109,25 @@ def test_a_lost_parent_behind_a_line_that_is_no_link_is_no_circle() -> None:
     assert cut.what.endswith("the history has 2 messages now, 4 after a repair")
     assert "its parent 'gone' is not in the log; now follows a1" == action.why
     assert "link the entry to one that is in the log" == cut.repair
+
+
+def test_every_entry_that_gets_a_time_is_named() -> None:
+    """Once the last entry has a time, another one without is the last."""
+    later = [{**one, "timestamp": time} for one, time in zip(LATE, ("yesterday", "tomorrow"), strict=True)]
+    diagnosis = agree(encoded([TALK[0], later[1], TALK[1], {**later[0], "parentUuid": "a1"}]), "times")
+
+    named = [one.uuid for one in diagnosis.mended if one.code == "session-not-found"]
+    assert named == ["q2", "a2"]
+
+
+def test_no_entry_gets_a_time_where_a_sub_agent_has_the_last_word() -> None:
+    """It would not help: only what can be recovered is."""
+    first, last = ({**one, "isSidechain": True} for one in (TALK[1], LATE[1]))
+    glued = encoded([first])[:-1] + encoded([{**LATE[0], "parentUuid": "a1"}])
+    diagnosis = agree(encoded(TALK[:1]) + glued + encoded([last, mark("a2")]), "sub-agent")
+    assert diagnosis.repair is not None
+
+    assert ["glued-split"] == [one.code for one in diagnosis.repair.actions]
 
 
 def test_nothing_is_recommended_for_a_branch_that_is_left() -> None:

@@ -219,10 +219,11 @@ def conversation_fault(graph: Graph, size: int, *, is_sent: bool) -> RuleViolati
     end = own[-1]
     if leaf is not None or not any(node.is_message for node in own):
         return RuleViolation("nothing-said", "the client says there is no conversation", end.offset, end.uuid)
-    end = graph.timeless or end
-    why = "belongs to a sub-agent" if graph.timeless is None else "has no readable time"
-    what = f"the client says there is no conversation: its last entry {why}"
-    return RuleViolation("session-not-found", what, end.offset, end.uuid)
+    what = "the client says there is no conversation: its last entry "
+    if (last := graph.timeless) is None:
+        return RuleViolation("session-not-found", f"{what}belongs to a sub-agent", end.offset, end.uuid)
+    what += "has no readable time"
+    return RuleViolation("session-not-found", what, last.offset, last.uuid, subject="timestamp")
 
 
 def _timed(graph: Graph) -> Iterator[Node | LeafMark]:

@@ -36,7 +36,7 @@ def fix_errors(draft: RepairDraft, errors: Sequence[tuple[int, RuleViolation]], 
         elif error.code in _LINKS:
             is_changed |= _relink(draft, number, error)
         elif error.code == "session-not-found":
-            is_changed |= _fill_time(draft, number, written)
+            is_changed |= error.subject == "timestamp" and _fill_time(draft, number, written)
         else:
             is_changed |= mend_content(draft, number)
     return is_changed

@@ -17,7 +17,7 @@ from recollect.model.damage import Line
 from recollect.model.findings import Severity
 from recollect.model.repair.draft import RepairDraft
 
-# Findings about the whole log; the entry they are placed at does not matter.
+# Findings about the whole log; the entry they are placed at does not matter, unless they name what it lacks.
 _ONE_A_LOG = frozenset(["session-not-found", "nothing-said", "no-conversation"])
 ViolationKey = tuple[str, str, str]
 
@@ -98,7 +98,7 @@ def keys_of(after: LogScan, draft: RepairDraft) -> list[ViolationKey]:
 
 def violation_key(violation: RuleViolation, line: int) -> ViolationKey:
     """The identity of a violation before and after; lines may move, entries keep their id."""
-    if violation.code in _ONE_A_LOG:
+    if violation.code in _ONE_A_LOG and not violation.subject:
         return violation.code, "", ""
     return violation.code, violation.uuid or (f"line {line}" if line else ""), violation.subject
 
