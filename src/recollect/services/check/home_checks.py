@@ -19,7 +19,6 @@ from msgspec import structs
 
 from recollect.errors import RecollectError
 from recollect.model.checks import CODES
-from recollect.model.checks.mirrored import LOST_BEGINNING, beginning_is_in
 from recollect.model.findings import Finding
 from recollect.model.ids import SessionId, short_id
 from recollect.model.project_key import project_key
@@ -76,6 +75,9 @@ def _finding(code: str, what: str, path: Path | str, session: str | None = None)
 
 def beginning_finding(log: LogFile, base: str) -> Finding:
     """A log whose beginning is in the session ``base``."""
+    # Imported here: it loads the entries, which the overview does without.
+    from recollect.model.checks.mirrored import LOST_BEGINNING, beginning_is_in
+
     session = log.owner() if isinstance(log, AgentFile) else None
     return _finding(LOST_BEGINNING, beginning_is_in(base), log.path, str(session or log.path.stem))
 
