@@ -309,6 +309,7 @@ def test_sub_agents_are_tied_to_their_calls(samples: dict[str, Sample], tmp_path
         found = [agent for session in home.sessions() for agent in agents_of(session)]
         assert found
         assert all(agent.spawned_by for agent in found), name
+        assert {agent.agent_type for agent in found} == {"helper"}, name
 
 
 def test_two_sub_agents_of_one_moment_are_told_apart_by_their_prompts(tmp_path: Path) -> None:
@@ -336,8 +337,9 @@ def test_two_sub_agents_of_one_moment_are_told_apart_by_their_prompts(tmp_path: 
         below = {"sessionId": f"of{call}", "startTime": at, "messages": [told], "kind": "subagent"}
         (chats / session / f"of{call}.json").write_text(json.dumps(below))
     (found,) = recollect.Home(tmp_path / ".gemini", data=tmp_path / "data", index=False).sessions()
-    tied = {agent.id: agent.tool_use_id for agent in agents_of(found)}
-    assert tied == {"ofc1": "c1", "ofc2": "c2", "ofc3": None, "ofc4": None}
+    tied = {agent.id: (agent.tool_use_id, agent.agent_type) for agent in agents_of(found)}
+    nothing = (None, None)
+    assert tied == {"ofc1": ("c1", "helper"), "ofc2": ("c2", "helper"), "ofc3": nothing, "ofc4": nothing}
 
 
 def test_an_unknown_rewind_drops_everything(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ TRANSLATION = 3
 _CONTEXT = "<session_context>"
 _STOPPED_BY = "general.sessionRetention.enabled: false in its settings.json stops it"
 _SPILLED = "tool-outputs"
+_SENDS_AGENT = "invoke_agent"
 _KINDS = {"chats": (".json", ".jsonl"), _SPILLED: (".txt",)}
 _NOTES = ("info", "warning", "error")
 _SPOKEN = ("user", "gemini", *_NOTES)
@@ -437,7 +438,8 @@ class _FoldedFile:
 
     def _sent(self, call: _GeminiMessage, agent: str) -> None:
         place = self._into.place(agent, "", session=self._place.session, agent=agent)
-        self._into.note_agent(place, {"toolUseId": call.get("id"), "description": call.get("description")})
+        about = {"toolUseId": call.get("id"), "description": call.get("description")}
+        self._into.note_agent(place, {**about, "agentType": _agent_type(call)})
 
     def _calls(self) -> None:
         """Every message with counts is a model call, also one that was dropped."""
@@ -507,6 +509,14 @@ def _every_message(records: Iterable[_GeminiMessage]) -> Iterator[_GeminiMessage
 
 def _calls_of(message: _GeminiMessage) -> list[_GeminiMessage]:
     return list(_dicts(message.get("toolCalls")))
+
+
+def _agent_type(call: _GeminiMessage) -> str | None:
+    """What kind of sub-agent a call sent: since 0.39 its input says so, before each kind was a tool of its own."""
+    given, tool = call.get("args"), call.get("name")
+    named = given.get("agent_name") if isinstance(given, dict) else None
+    kind = named if tool == _SENDS_AGENT else tool
+    return kind if isinstance(kind, str) and kind else None
 
 
 def _edits_of(call: _GeminiMessage) -> list[LineFields]:
