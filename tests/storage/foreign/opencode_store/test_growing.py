@@ -16,7 +16,7 @@ from recollect.storage.foreign.opencode_store import growing as opencode_growing
 from recollect.storage.foreign.opencode_store.database import _RowStore
 from tests.storage.foreign.opencode_store.writing_client import WritingClient
 
-SEEDS = range(200 if os.environ.get("RECOLLECT_TORTURE") else 8)
+SEEDS = range(60 if os.environ.get("RECOLLECT_TORTURE") else 8)
 STEPS = 40
 
 
