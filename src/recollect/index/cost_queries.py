@@ -199,10 +199,20 @@ def names(database: IndexDatabase) -> dict[int, str]:
     return dict(cast("list[tuple[int, str]]", database.rows("SELECT id, text FROM names")))
 
 
-def unused_logs(database: IndexDatabase, files: Collection[int] | None = None) -> list[UnusedLog]:
-    """The own logs of sessions of which no log mentions a response, be it a copy of another session's; ``files`` are those to look at.
+def counted_in(database: IndexDatabase, log: str) -> dict[str, bool]:
+    """The responses with an id that a log mentions, each with whether it counts there."""
+    found = database.rows(
+        "SELECT message, max(counted & 1) FROM usage JOIN responses ON responses.id = response"
+        " WHERE file = (SELECT id FROM files WHERE path = ?) AND message NOT NULL GROUP BY message",
+        log,
+    )
+    return {str(name): bool(is_counted) for name, is_counted in found}
 
-    Its own is looked at first: nearly all mention one.
+
+def unused_logs(database: IndexDatabase, files: Collection[int] | None = None) -> list[UnusedLog]:
+    """The own logs of sessions without any response, copies included; ``files`` are those to look at.
+
+    A session's own log is asked first: nearly all have one.
     """
     chosen = "1" if files is None else f"id IN ({_listed(files)})"
     found = database.rows(

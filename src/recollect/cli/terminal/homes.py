@@ -109,7 +109,7 @@ def chosen_homes(
 
 
 def note_no_home() -> None:
-    """After an answer about no home at all: it must not look like one about homes in which there is nothing."""
+    """Say that there is no home to read, so that the answer is not taken for one about empty homes."""
     if _Choice.is_without_home:
         from recollect.cli.terminal import output
 

@@ -109,7 +109,7 @@ def _summed(
 
 
 def _unknown(database: IndexDatabase, unused: Collection[int]) -> dict[str, SessionSum]:
-    """Those of which no log has a record of usage; a list has few without a response of their own."""
+    """Sessions whose client recorded no usage; only few sessions of a list have to be looked at."""
     from recollect.services.foreign.unrecorded import unrecorded
 
     found = unrecorded(cost_queries.unused_logs(database, unused))

@@ -151,14 +151,14 @@ def _tool_output(job: ExtractionJob) -> Frame:
 
 
 class _EarlierRecords:
-    """How much damage in the file of another client a line ends, wherever in the log the reading began."""
+    """How many earlier damaged records of a client's file stop counting at a line, also where reading began after them."""
 
     def __init__(self, log: OpenLog) -> None:
         self._log = log
         self._generations: RecordGenerations | None = None
 
     def stopped_by(self, line: Line | Damage) -> int:
-        """Lines before it that no longer count. Before a file was read a second time nothing is, and nothing read for it."""
+        """How many lines before it no longer count: none as long as no file was read a second time."""
         if self._generations is None:
             from recollect.model.line_views.mirrored_damage import RecordGenerations, generation_of
 

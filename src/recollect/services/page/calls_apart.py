@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
+from recollect.index.cost_queries import counted_in
 from recollect.index.database import IndexDatabase
 from recollect.model.cost.ledger import Ledger
 from recollect.model.ids import is_uuid
@@ -21,11 +21,6 @@ from recollect.services.page.log import PageSession
 from recollect.services.page.placed_calls import PlacedCall, calls_in
 from recollect.storage.session_files import PROJECTS, SUBAGENTS
 from recollect.system.paths import CLAUDE
-
-_KNOWN = (
-    "SELECT message, max(counted & 1) FROM usage JOIN responses ON responses.id = response"
-    " WHERE file = (SELECT id FROM files WHERE path = ?) AND message NOT NULL GROUP BY message"
-)
 
 
 def calls_apart(
@@ -42,8 +37,8 @@ def _counts_here(
     log: Path, names: set[str | None], session: PageSession, database: IndexDatabase | None
 ) -> dict[str | None, bool]:
     """Whether each of some calls of a log counts there; a call without a name is not among them, and does."""
-    rows = [] if database is None else database.rows(_KNOWN, str(log))
-    known = {cast("str | None", name): bool(is_counted) for name, is_counted in rows}
+    known: dict[str | None, bool] = {}
+    known.update({} if database is None else counted_in(database, str(log)))
     if names <= {*known, None}:
         return known
     own = {name for name, path in _at_hand(session) if path == str(log)}

@@ -388,7 +388,7 @@ class AgentMirror:
                 self._todos[log] = items
 
     def is_as_left(self, log: str) -> bool:
-        """Whether a log is as the last pass left it: no one wrote to it, or moved it, since."""
+        """Whether a log has the size that the last pass left: nothing else wrote to it, and it was not moved."""
         try:
             return log not in self._written and (self.root / log).stat().st_size == self._state.logs.get(log)
         except OSError:

@@ -29,7 +29,7 @@ def told_at(message: OpenCodeRecord) -> tuple[float, str]:
 
 
 def message_of(record: OpenCodeRecord) -> str:
-    """The message that a record belongs to; that of another record is none."""
+    """The id of the message that a record belongs to; "None" where it belongs to none."""
     return record.id if record.table == "message" else str(record.fields.get("messageID"))
 
 
@@ -73,7 +73,7 @@ class StoreFacts:
 
     @cached_property
     def firsts(self) -> dict[tuple[object, ...], str]:
-        """The session in which a message was said that forks may have copied."""
+        """The session that said a message first, where forks may have copied it."""
         said = [
             (began(self._sessions, session), created_at(message.fields), message.id, message, session)
             for message in self._store.every("message")

@@ -115,7 +115,7 @@ class OpenCodeSessions:
         return [*own, *self._own.get(session, ())]
 
     def _changed(self, session: str, seen: Mapping[str, str]) -> dict[str, tuple[OpenCodeRecord, str]]:
-        """The records of which the log has not what they say now, each with the mark of that, by source."""
+        """The records that differ from what the log has of them, each with its mark, by source."""
         marked = ((one, made.mark_of(one.original)) for one in self._records_of(session))
         return {one.source: (one, mark) for one, mark in marked if seen.get(one.source) != mark}
 
@@ -201,7 +201,7 @@ class OpenCodeSessions:
         return now
 
     def _fits(self, session: str, known: GrowingSession) -> bool:
-        """Whether nothing of what was told is gone or elsewhere now."""
+        """Whether all that was told is still there, in the same order."""
         now = [(one.id, created_at(one.fields)) for one in self.spoken.get(session, ())]
         there = {one.source for one in self._records_of(session)}
         told = {source for one in known.told for source in one.records}
@@ -209,7 +209,7 @@ class OpenCodeSessions:
         return is_same and told <= there and not self._has_lost
 
     def _about(self, session: str) -> str | None:
-        """What every line of a session repeats; None where not all of it is told in a line."""
+        """What every line of a session repeats; None where a revert is pending or the directory is not known."""
         fields = self._fields(session)
         if not fields.get("directory") or fields.get("revert"):
             return None
@@ -218,7 +218,7 @@ class OpenCodeSessions:
         )
 
     def _may_tell_again(self, chain: list[_ToldMessageLines], end: GrowingEnd) -> bool:
-        """Whether more than messages stands at the end of a conversation: what was removed there is told again with it."""
+        """Whether something was removed at the end of a conversation, or has no message there: it would be told again with the end."""
         first = next((one.message for one in chain if one.message.id in end.messages), None)
         messages = self._records.messages
         parted = [str(one.fields.get("messageID")) for one in self._records.parts.values() if one.is_removed]
@@ -263,7 +263,7 @@ class OpenCodeSessions:
         return chain
 
     def _is_plain(self, message: OpenCodeRecord) -> bool:
-        """Whether a message can be told by itself: it neither sums up others nor is it a copy."""
+        """Whether a message can be told without the others: it is no summary and no copy."""
         is_summing = message.fields.get("summary") is True
         is_summing = is_summing or any(
             _is_compaction(part.fields) for part in self._parts.get(message.id, ())

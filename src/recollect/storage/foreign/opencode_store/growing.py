@@ -1,7 +1,7 @@
 """Sessions of OpenCode that go on: what a pass keeps of their last messages, so that the next one reads no others.
 
 Clients add messages at the end, and write again what they said last: parts that grow, calls that end, the newest prompts.
-As long as nothing else changed, only those messages are read and told. Whatever does not fit has the whole session told again.
+As long as nothing else changed, only those messages are read and told. If anything else changed, the whole session is told again.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class GrowingSession(Struct, frozen=True):
     """What a pass goes on from: ``told`` are the last messages, ``before`` is a mark of the rows of all others, and
     ``others`` of records that belong to no message. ``about`` has the facts of the session that every line repeats.
 
-    ``stale`` are digests of ids that the log has and the conversation no longer: a message that is again as it was before
-    must not be written twice.
+    ``stale`` are digests of ids that are in the log and no longer in the conversation: a message that returns to an earlier
+    state must not be written twice.
     """
 
     about: str
@@ -85,7 +85,7 @@ class GrowingSession(Struct, frozen=True):
 
 
 def growing_end(messages: Sequence[tuple[str, bool]]) -> GrowingEnd | None:
-    """The end of a session, of whose messages each is given with whether it is a prompt; None where ids do not tell their order."""
+    """The end of a session; None where ids cannot tell the order. Each message is an id, and whether it is a prompt."""
     if not messages or not all(name.isascii() for name, _ in messages):
         return None
     prompts = [number for number, (_, is_prompt) in enumerate(messages) if is_prompt][-_PROMPTS:]
