@@ -10,7 +10,7 @@ NODE := web/node_modules/.installed
 # What tests start would otherwise compile the whole program each time.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help run setup test test-quick check bench bench-full bench-growth torture lake-spark fuzz oracle sample prices docs lock web web-check dist clean
+.PHONY: help run setup test test-all check bench bench-full bench-growth torture lake-spark fuzz oracle sample prices docs lock web web-check dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,25 +20,27 @@ run: $(CORE)  ## overview of this machine's Claude homes (or the built-in sample
 
 setup: $(DEV)  ## virtual environment with every extra and the tools
 
+test: $(DEV)  ## what any machine can run, in about four minutes; the last lines say what was left out
+	$(PYTEST) -n auto --dist loadfile tests
+
 # Browser tests run alone: while other tests run, a slow machine draws their frames too late.
-test: $(DEV)  ## the whole suite
-	$(PYTEST) -n auto --dist loadfile --ignore tests/browser tests
-	$(PYTEST) -n 0 tests/browser
+test-all: $(DEV)  ## also PostgreSQL, killed programs, browser, and real clients and transcripts where variables name them
+	$(PYTEST) -n auto --dist loadfile --all --ignore tests/browser tests
+	$(PYTEST) -n 0 --all tests/browser
 
-test-quick: $(DEV)  ## without what starts servers, browsers, clients, sandboxes, and without tests/data/slow_tests.txt (under a minute)
-	$(PYTEST) -n auto --dist loadfile -m "not slow" --durations=5 tests
-
-check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up to date
+check: $(DEV)  ## ruff, mypy --strict, import-linter layers, generated docs up to date, size of the house
 	$(BIN)/ruff check src tests tools bench docs/examples
 	$(BIN)/ruff format --check src tests tools bench docs/examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/build_cli_reference.py --check
 	$(BIN)/python tools/build_check_reference.py --check
+	$(BIN)/python tools/build_aio_stub.py --check
 	$(BIN)/python tools/build_api_reference.py --check
 	$(BIN)/python tools/build_page_types.py --check
 	$(BIN)/python tools/build_terminal_screens.py --check
 	$(BIN)/python tools/build_price_table.py --check
+	$(BIN)/python tools/size.py --check
 
 bench: $(DEV)  ## the budgets of the design, measured as ratios on this machine
 	$(BIN)/python -m bench --write
@@ -50,7 +52,7 @@ bench-growth: $(DEV)  ## index and questions over homes of 100 MB to 5 GB (makes
 	$(BIN)/python -m bench --growth --write
 
 torture: $(DEV)  ## all of the kill, race and fault runs (minutes)
-	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -s -p no:randomly --ignore tests/oracle tests
+	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -s -p no:randomly --all --ignore tests/oracle tests
 
 lake-spark: $(DEV)  ## sum the lake in Spark, a master and two workers on this machine (fetches PySpark; needs Java)
 	test -d $(VENV)/spark/pyspark || $(PIP) install --target $(VENV)/spark 'pyspark>=4,<5'
@@ -61,7 +63,7 @@ fuzz: $(DEV)  ## coverage-guided fuzzing of reader and codec (needs atheris; FUZ
 	$(BIN)/python tools/fuzz_codec.py
 
 oracle: $(DEV)  ## our files against all real clients, and how often we agree (RECOLLECT_CLIENTS, RECOLLECT_AGENTS: directories of client programs)
-	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 -rs tests/oracle
+	RECOLLECT_TORTURE=1 $(PYTEST) -n 0 --all tests/oracle
 	$(BIN)/python -m tests.oracle.rates
 
 sample: $(DEV)  ## regenerate the built-in sample home
@@ -74,6 +76,7 @@ docs: $(DEV)  ## regenerate the reference pages and the types of the page
 	$(BIN)/python tools/build_cli_reference.py
 	$(BIN)/python tools/build_check_reference.py
 	$(BIN)/python tools/build_lake_reference.py
+	$(BIN)/python tools/build_aio_stub.py
 	$(BIN)/python tools/build_api_reference.py
 	$(BIN)/python tools/build_page_types.py
 	$(BIN)/python tools/build_terminal_screens.py
@@ -88,7 +91,7 @@ web: $(NODE)  ## build the page into src/recollect/web/static (needs Node.js and
 web-check: $(NODE)  ## types and component tests of the page, and that the built files match the source
 	cd web && npm run --silent check && npm run --silent test
 	@place=$$(mktemp -d) && (cd web && RECOLLECT_WEB_OUT=$$place/static RECOLLECT_FRAME_OUT=$$place/frame npm run --silent build) && \
-	diff -r $$place/static src/recollect/web/static && diff -r $$place/frame src/recollect/services/export/frame && rm -r $$place && echo "the built page matches its source"
+	diff -r $$place/static src/recollect/web/static && diff -r $$place/frame src/recollect/share/export/frame && rm -r $$place && echo "the built page matches its source"
 
 dist: $(DEV)  ## wheel and source distribution in dist/
 	$(BIN)/python -m hatchling build --clean

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.report import Row, table
-from recollect.storage.logs.log import Log
+from recollect.store.logs.log import Log
 
 LINE = b'{"uuid":"%012d","pad":"' + b"x" * 986 + b'"}'
 ROUNDS = 20

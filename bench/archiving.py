@@ -17,9 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.corpora import corpus
-from bench.reading import SHARED, big_session
+from bench.corpora import corpus, largest_log
 from bench.report import Row, table
+from tests.needs import TRANSCRIPTS
 
 GENERATED_RATIO, REAL_RATIO, MBPS, PAGE_MS, MEMORY_MB = 5.5, 6.5, 40, 10, 150
 ROUNDS = 5
@@ -28,8 +28,8 @@ ROUNDS = 5
 ADDING = """
 import datetime as dt, json, sys, time
 from pathlib import Path
-from recollect.services.archive import archive as archive_service
-from recollect.services.homes import Home
+from recollect.ask import archive as archive_service
+from recollect.ask.library import Home
 
 archive = archive_service.archive_at(Path(sys.argv[2]))
 sessions = [one for one in Home(sys.argv[1]).sessions() if one.session_id is not None]
@@ -45,11 +45,11 @@ print(json.dumps({"raw": raw, "cpu": cpu, "peak_mb": peak, "failed": len(failed)
 PAGE = """
 import itertools, json, sys, time
 from pathlib import Path
-import recollect.storage.archive.seekable
-from recollect.model.codec import decode
-from recollect.model.ids import SessionId
-from recollect.storage.logs.loader import ConversationLoader
-from recollect.storage.logs.reader import OpenLog
+import recollect.store.archive.objects
+from recollect.model.lines.codec import decode
+from recollect.model.lines.ids import SessionId
+from recollect.store.logs.summary import ConversationLoader
+from recollect.store.logs.reader import OpenLog
 
 path, offset = Path(sys.argv[1]), int(sys.argv[2])
 start = time.perf_counter()
@@ -98,9 +98,9 @@ def generated_rows(home: Path, place: Path) -> list[Row]:
 
 def real_rows(place: Path) -> list[Row]:
     """Logs that real clients wrote, with the states of those that were copied while they grew."""
-    source = SHARED / "corpus"
+    source = TRANSCRIPTS / "corpus"
     if not source.is_dir():
-        return [Row("archive of real logs: none here", "", "", None)]
+        return [Row("archive of real logs: left out, RECOLLECT_TRANSCRIPTS is not set", "", "", None)]
     sessions = raw_of(source, place / "sessions", with_growth=False)
     every = raw_of(source, place / "every", with_growth=True)
     alone = sessions / stored_bytes(place / "sessions")
@@ -118,8 +118,8 @@ def real_rows(place: Path) -> list[Row]:
 
 def raw_of(source: Path, data: Path, *, with_growth: bool) -> int:
     """Archive the sessions of a directory of homes; how many bytes were given to the archive."""
-    from recollect.services.archive import archive as archive_service
-    from recollect.services.homes import Home
+    from recollect.ask import archive as archive_service
+    from recollect.ask.library import Home
 
     archive, now, raw = archive_service.archive_at(data), dt.datetime.now(dt.UTC), 0
     homes = sorted(path for path in source.iterdir() if (path / "projects").is_dir())
@@ -146,12 +146,10 @@ def raw_of(source: Path, data: Path, *, with_growth: bool) -> int:
 
 def page_rows(place: Path) -> list[Row]:
     """50 messages from the end of an archived session, in a process that has read nothing yet."""
-    from recollect.services.archive import archive as archive_service
-    from recollect.services.homes import Home
+    from recollect.ask import archive as archive_service
+    from recollect.ask.library import Home
 
-    log = big_session(place)
-    if log is None:
-        return [Row("a page from the archive: no generator", "", "", None)]
+    log = largest_log(place)
     archive = archive_service.archive_at(place / "paged")
     home = Home(log.parents[2])
     done, _ = archive_service.add_all(archive, [home.session(log.stem)], dt.datetime.now(dt.UTC))
@@ -181,9 +179,7 @@ def run(directory: Path | None = None) -> list[Row]:
     """All figures; works in a directory of the working tree, since /tmp may be memory."""
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=directory or Path.cwd()) as name:
         place = Path(name)
-        generated = corpus("c100")
-        rows = generated_rows(generated.path, place) if generated else []
-        return [*rows, *real_rows(place), *page_rows(place)]
+        return [*generated_rows(corpus("c100").path, place), *real_rows(place), *page_rows(place)]
 
 
 if __name__ == "__main__":

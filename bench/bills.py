@@ -1,9 +1,9 @@
 """Every model call of real clients' homes, counted by recollect and by ccusage, beside what their service billed.
 
-python -m bench.bills [--homes DIR] [--shared DIR] [--write]
+python -m bench.bills [--homes DIR] [--transcripts DIR] [--write]
 
 The homes were written by real clients (Codex, OpenCode, Gemini, Qwen) against stubs of their services, which kept what they
-billed. Without --homes these are the samples beside the project; ``tools/write_agent_homes.py DIR`` lets the clients of all
+billed. Without --homes these are the samples below RECOLLECT_TRANSCRIPTS; ``tools/write_agent_homes.py DIR`` lets the clients of all
 versions write them again. *Countable* are the calls that left a usage record, as the programs beside the stubs find them;
 the rest (titles, cut streams, remote compaction) stands in no file. A call is right if thread (Codex), model and every
 count are those of one bill. ccusage is compared by its totals of a home. --write puts the table into docs/benchmarks.md.
@@ -27,8 +27,8 @@ import recollect
 from bench.document import PAGE
 from bench.measured import Failed
 from bench.peers import find_peers, plain_environment
-from tests.conftest import SHARED
-from tests.storage.foreign.samples import Call, Sample, codex_rooms, codex_samples, counted, homes_of
+from tests.agents.samples import Call, Sample, codex_rooms, codex_samples, counted, homes_of
+from tests.needs import TRANSCRIPTS
 
 # Prompt tokens of Gemini's own tools, which its stub bills beside the input.
 TOOL_TOKENS = 17
@@ -63,11 +63,11 @@ def main() -> int:
     """Exit status 1 where a call is missing or wrong."""
     options = _options()
     ccusage = find_peers().ccusage
-    oracle = options.shared / "dialects" / "oracle"
+    oracle = options.transcripts / "dialects" / "oracle"
     sys.path[:0] = [str(oracle / "codex"), str(oracle / "opencode-gemini-qwen")]
     rows = []
     for agent in _PLACE:
-        homes = [_counted(sample, oracle, ccusage) for sample in _samples(agent, options)]
+        homes = [count_home(sample, oracle, ccusage) for sample in _samples(agent, options)]
         if homes:
             rows += _rows(agent, homes)
     text = "\n".join(rows)
@@ -84,7 +84,9 @@ def _options() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--homes", type=Path, metavar="DIR", help="homes that clients wrote")
-    parser.add_argument("--shared", type=Path, metavar="DIR", default=SHARED, help="samples and stubs")
+    parser.add_argument(
+        "--transcripts", type=Path, metavar="DIR", default=TRANSCRIPTS, help="samples and stubs"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     return parser.parse_args()
 
@@ -98,8 +100,7 @@ def _samples(agent: str, options: argparse.Namespace) -> Iterator[Sample]:
         )
     yield from written
     names = {_version(sample) for sample in written}
-    samples = options.shared / "dialects" / "samples"
-    others = codex_samples(options.shared) if agent == "codex" else homes_of(samples, agent)
+    others = homes_of_agent(options.transcripts, agent)
     yield from (sample for sample in others if _version(sample) not in names)
 
 
@@ -107,7 +108,16 @@ def _version(sample: Sample) -> str:
     return sample.name.split("/")[0].removeprefix(f"{sample.agent}-")
 
 
-def _counted(sample: Sample, oracle: Path, ccusage: Path | None) -> Counted:
+def homes_of_agent(transcripts: Path, agent: str) -> Iterator[Sample]:
+    """The homes of an agent among the samples."""
+    if agent == "codex":
+        yield from codex_samples(transcripts)
+    else:
+        yield from homes_of(transcripts / "dialects" / "samples", agent)
+
+
+def count_home(sample: Sample, oracle: Path, ccusage: Path | None) -> Counted:
+    """The calls of one home beside their bills; ``oracle`` has the programs that know the formats."""
     with tempfile.TemporaryDirectory() as data:
         found = counted(recollect.Home(sample.home, data=data), by_root=sample.agent == "qwen")
     if sample.agent != "codex":  # the stubs of the others do not know the thread of every call

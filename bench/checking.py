@@ -43,7 +43,7 @@ def _fresh(place: Workplace) -> Path:
     """A copy of the index in which nothing is kept yet."""
     data = place.scratch / "checking"
     shutil.rmtree(data, ignore_errors=True)
-    shutil.copytree(place.data / "cache", data / "cache", ignore=shutil.ignore_patterns("*.hs"))
+    shutil.copytree(place.data / "cache", data / "cache")
     return data
 
 

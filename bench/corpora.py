@@ -1,9 +1,7 @@
 """Generated homes of a known size, with the exact answers beside them.
 
-The generator lies beside the project (``../shared/tools/corpus.py``) and always writes the
-same bytes for the same options. What it made is kept in a cache directory and made anew
-when the options or the generator changed; ``RECOLLECT_BENCH_CORPORA`` names a directory
-of ready ones (``c100``, ``c1000``, ``c10_1`` ...), which are taken as they are.
+``bench/recollect_corpus`` always writes the same bytes for the same options. What it made is
+kept in a cache directory and made anew when the options or the generator changed.
 
 A corpus is never written to. What has to grow is a copy: hard links to every log but
 the one that is written to, so that it costs neither time nor disk.
@@ -15,26 +13,27 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-GENERATOR = Path(__file__).resolve().parents[2] / "shared" / "tools" / "corpus.py"
+from bench import recollect_corpus
+from bench.recollect_corpus import TRUTH, Options, write_corpus
+
 OPTIONS = {
-    "c10_1": "--size-mb 10 --seed 1",
-    "c10_2": "--size-mb 10 --seed 2",
-    "c10_3": "--size-mb 10 --seed 3",
-    "c100": "--size-mb 100 --projects 15 --seed 2",
-    "c200": "--size-mb 200 --projects 20 --days 60 --seed 7",
-    "c1000": "--size-mb 1000 --projects 30 --days 180 --seed 4",
-    "c5000": "--size-mb 5000 --projects 60 --days 360 --seed 5",
-    "s10000": "--size-mb 200 --sessions 10000 --projects 60 --days 360 --seed 6",
+    "c10_1": Options(10, seed=1, sessions=20, forks=0.3, damage=0.1),
+    "c10_2": Options(10, seed=2, sessions=20, forks=0.3, damage=0.1),
+    "c10_3": Options(10, seed=3, sessions=20, forks=0.3, damage=0.1),
+    "c50": Options(1, seed=1, largest_mb=50),
+    "c100": Options(100, seed=2, projects=15, sessions=90),
+    "c200": Options(200, seed=7, projects=20, days=60, sessions=180),
+    "c1000": Options(1_000, seed=4, projects=30, days=180, sessions=900),
+    "c5000": Options(5_000, seed=5, projects=60, days=360, sessions=4_500),
+    "s10000": Options(200, seed=6, projects=60, days=360, sessions=10_000),
 }
 SEEDS = ("c10_1", "c10_2", "c10_3")
-_TRUTH, _MADE_WITH = "GROUND_TRUTH.json", "MADE_WITH"
+_MADE_WITH = "MADE_WITH"
 
 
 class Corpus(NamedTuple):
@@ -47,12 +46,11 @@ class Corpus(NamedTuple):
     @property
     def about(self) -> str:
         """Its size in a few words."""
-        truth, files = self.truth, self.truth["files"]
-        agents = files.get("subagent_new", 0) + files.get("subagent_old", 0)
+        truth = self.truth
         return (
             f"{truth['bytes'] / 1e6:,.0f} MB in {truth['lines']:,} lines, {truth['sessions']:,} sessions"
-            f" ({files.get('forks', 0)} forks), {agents:,} agents, {truth['responses']:,} responses"
-            f" (`corpus.py {OPTIONS[self.name]}`)"
+            f" ({truth['forks']} forks), {truth['agents']:,} agents, {truth['responses']:,} responses"
+            f" (`{self.name}` of `bench/corpora.py`)"
         )
 
 
@@ -62,18 +60,19 @@ def cache_directory() -> Path:
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "recollect-bench"
 
 
-def corpus(name: str) -> Corpus | None:
-    """The corpus so named; None (and a word about it) where there is none and none can be made."""
-    ready = os.environ.get("RECOLLECT_BENCH_CORPORA")
-    if ready and (Path(ready) / name / _TRUTH).is_file():
-        return _opened(name, Path(ready) / name)
+def corpus(name: str) -> Corpus:
+    """The corpus so named, made if it is not there."""
     place = cache_directory() / "corpora" / name
-    if not GENERATOR.is_file():
-        print(f"no corpus {name}: the generator ../shared/tools/corpus.py is not beside the project")
-        return None
     if not _is_current(place, name):
         _make(place, name)
-    return _opened(name, place)
+    return Corpus(name, place, json.loads((place / TRUTH).read_text(encoding="utf-8")))
+
+
+def largest_log(directory: Path) -> Path:
+    """A session of 50 MB, in a home below this directory."""
+    home = directory / "home"
+    shutil.copytree(corpus("c50").path, home)
+    return max(home.glob("projects/*/*.jsonl"), key=lambda log: log.stat().st_size)
 
 
 def copied(home: Path, target: Path, grown: Path) -> Path:
@@ -107,12 +106,11 @@ def _ends_whole(log: Path) -> bool:
         return data.read(1) == b"\n"
 
 
-def _opened(name: str, place: Path) -> Corpus:
-    return Corpus(name, place, json.loads((place / _TRUTH).read_text(encoding="utf-8")))
-
-
 def _made_with(name: str) -> str:
-    return f"{OPTIONS[name]}\n{hashlib.sha256(GENERATOR.read_bytes()).hexdigest()}\n"
+    code = hashlib.sha256()
+    for module in sorted(Path(recollect_corpus.__path__[0]).glob("*.[pt]*")):
+        code.update(module.read_bytes())
+    return f"{OPTIONS[name]}\n{code.hexdigest()}\n"
 
 
 def _is_current(place: Path, name: str) -> bool:
@@ -121,12 +119,11 @@ def _is_current(place: Path, name: str) -> bool:
 
 
 def _make(place: Path, name: str) -> None:
-    print(f"making corpus {name} ({OPTIONS[name]}) ...", flush=True)
+    print(f"making corpus {name} ({OPTIONS[name].size_mb:g} MB) ...", flush=True)
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{name}-") as scratch:
         made = Path(scratch) / name
-        command = [sys.executable, str(GENERATOR), str(made), *OPTIONS[name].split()]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        write_corpus(made, OPTIONS[name])
         (made / _MADE_WITH).write_text(_made_with(name), encoding="utf-8")
         shutil.rmtree(place, ignore_errors=True)
         made.rename(place)

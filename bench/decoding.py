@@ -5,30 +5,27 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import orjson
 
+from bench.corpora import corpus
 from bench.report import Row
-from recollect.model.codec import decode
-from recollect.model.damage import Line
-from recollect.model.line_views.facts import usage_facts
-from recollect.model.line_views.links import line_links
+from recollect.model.lines.codec import decode
+from recollect.model.lines.damage import Line
+from recollect.model.views.facts import usage_facts
+from recollect.model.views.links import line_links
+from tests.needs import TRANSCRIPTS
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 ROUNDS = 5
 
 
 def lines_here() -> list[bytes]:
-    """Lines of real transcripts where they are at hand, else those of the sample home, repeated."""
-    corpus = SHARED / "corpus"
-    if corpus.is_dir():
-        logs = sorted(corpus.glob("*/projects/**/*.jsonl"))
-    else:
-        from recollect.sample import sample_home
-
-        logs = sorted(sample_home().glob("projects/**/*.jsonl")) * 500
-    return [line for log in logs for line in log.read_bytes().split(b"\n") if line]
+    """Lines of real transcripts where they are at hand, else generated ones."""
+    real = TRANSCRIPTS / "corpus"
+    home, pattern = (
+        (real, "*/projects/**/*.jsonl") if real.is_dir() else (corpus("c10_1").path, "projects/**/*.jsonl")
+    )
+    return [line for log in sorted(home.glob(pattern)) for line in log.read_bytes().split(b"\n") if line]
 
 
 def megabytes_per_second(work: Callable[[bytes], object], lines: list[bytes]) -> float:
@@ -42,20 +39,24 @@ def megabytes_per_second(work: Callable[[bytes], object], lines: list[bytes]) ->
     return sum(map(len, lines)) / 1e6 / best
 
 
-def sound(line: bytes) -> object:
+def sound(load: Callable[[bytes], object]) -> Callable[[bytes], object]:
     """json and orjson raise on what we report as damage."""
-    try:
-        return orjson.loads(line)
-    except ValueError:
-        return None
+
+    def loaded(line: bytes) -> object:
+        try:
+            return load(line)
+        except ValueError:
+            return None
+
+    return loaded
 
 
 def run() -> list[Row]:
     """All figures."""
     lines = lines_here()
     peers = {
-        "json": megabytes_per_second(json.loads, lines),
-        "orjson": megabytes_per_second(sound, lines),
+        "json": megabytes_per_second(sound(json.loads), lines),
+        "orjson": megabytes_per_second(sound(orjson.loads), lines),
     }
     rows = [Row(f"{name}.loads", f"{speed:.0f} MB/cpu-s", "", None) for name, speed in peers.items()]
     ours: list[tuple[str, Callable[[bytes], object], float | None]] = [

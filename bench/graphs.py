@@ -8,9 +8,8 @@ import time
 
 from bench.report import Row
 from recollect.model.conversation.chain import after_compaction, chain_to
-from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import node_of
-from recollect.model.damage import Line
+from recollect.model.conversation.graph import Graph, node_of
+from recollect.model.lines.damage import Line
 
 SIZES = (100, 1_000, 10_000, 100_000)
 ROUNDS = 5

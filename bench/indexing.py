@@ -27,9 +27,9 @@ MEMORY_BUDGET = 150e6
 _REFRESH = """
 import sys, time
 from pathlib import Path
-from recollect.services.indexing.access import open_index
+from recollect.index.access import open_index
 with open_index([Path(sys.argv[1])], cache=Path(sys.argv[2])) as opened:
-    from recollect.services.indexing.refresh import refresh
+    from recollect.index.refresh import refresh
     for _ in range(20):
         start = time.perf_counter()
         refresh(opened.database, opened.homes)

@@ -2,7 +2,7 @@
 
 python -m bench.loading HOMES [--servers N] [--first 1] [--at 20,60] [--at-once 4]
 
-HOMES is a directory with one directory a person (p1, p2, …), each with a home `.claude` that ``../shared/tools/corpus.py`` made. Everyone
+HOMES is a directory with one directory a person (p1, p2, …), each with a home `.claude` that ``bench.recollect_corpus`` wrote. Everyone
 pushes with ``recollect sync push``, some at once, through the servers in turn; PostgreSQL has ``fsync`` and ``full_page_writes``. After
 each number of people of ``--at`` the figures of all of them are printed, the costs of each person are compared with the truth of
 their home, and words that are absent, rare and common are searched for. CPU time is that of the processes; PostgreSQL's with those
@@ -28,6 +28,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from bench.measured import Failed
+from bench.recollect_corpus import TRUTH
 from tests.server.live import LiveServer
 from tests.server.postgres_cluster import Cluster
 
@@ -38,7 +39,7 @@ _TABLES = {
     "usage and sums": ("usage", "rollup"),
     "audit log": ("audit",),
 }
-_ASKED = (("absent", "qqabsentqq"), ("rare", "zyxquorible"), ("common", "error"), ("two words", "test error"))
+_ASKED = (("absent", "qqabsentqq"), ("rare", "qorvalith"), ("common", "error"), ("two words", "test error"))
 _TIMES = 10
 
 
@@ -114,7 +115,7 @@ class Load:
         """People whose cost differs from the truth of their home."""
         found = {row["keys"]["person"]: row["pico_usd"] for row in self.ask("/v1/cost?by=person")["rows"]}
         truth = {
-            one: json.loads((self.homes / one / ".claude" / "GROUND_TRUTH.json").read_text())["total"]
+            one: json.loads((self.homes / one / ".claude" / TRUTH).read_text())["total"]
             for one in self.people
         }
         return [one for one, total in truth.items() if found.get(one) != total["cost_nano_usd"] * 1000]

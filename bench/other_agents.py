@@ -12,10 +12,10 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from bench.agent_homes import say_more, written
 from bench.corpora import cache_directory, corpus
 from bench.measured import Taken, in_turns, seconds
 from bench.peers import plain_environment
+from bench.recollect_corpus.agents import say_more, written
 from bench.report import Row, table
 from bench.workplace import recollect
 
@@ -29,8 +29,6 @@ _BY_PROMPT = ("cost", "--by", "prompt", "--json")
 def run() -> list[Row]:
     """A row for each home, Claude's own first."""
     logs = corpus("c100")
-    if logs is None:
-        return [Row("left out: no generated logs", "", "", None)]
     cache_directory().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="agents-", dir=cache_directory()) as directory:
         scratch = Path(directory)

@@ -19,10 +19,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from bench.corpora import corpus
-from bench.reading import big_session
+from bench.corpora import corpus, largest_log
 from bench.report import Row, table
-from recollect.services.indexing.access import open_index
+from recollect.index.access import open_index
 from tests.browser.chromium import STATIC, Chromium, Server, missing
 from tests.browser.home import LIVE, LONG, appended, long, own
 from tests.small_home import open_in_this_process, prompt, put, reply, said
@@ -41,8 +40,7 @@ def run() -> list[Row]:
         place = Path(name)
         put(place / "long", LONG, long(), cwd="/srv/long")
         rows += _scrolling(place) + _listing(place) + _living(place) + _answering(place)
-        log = big_session(place)
-        return rows if log is None else rows + _opening(place, log)
+        return rows + _opening(place, largest_log(place))
 
 
 def _weight() -> Row:
@@ -160,8 +158,6 @@ def _living(place: Path) -> list[Row]:
 def _answering(place: Path) -> list[Row]:
     """The home screen over 1 GB of logs, from a click, in a server that has not shown it yet; the index is up to date."""
     logs = corpus("c1000")
-    if logs is None:
-        return []
     data = place / "gigabyte-data"
     took: dict[str, list[float]] = {"#/home": [], "#/home?since=all": []}
     with open_index([logs.path], cache=data / "cache"):

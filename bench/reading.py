@@ -16,9 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.corpora import largest_log
 from bench.report import Row, table
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 PAGE_MS, PAGE_MB, STREAM_MB, LINES_MBPS = 10, 60, 150, 1000
 GIGA = 10**9
 
@@ -26,10 +26,10 @@ GIGA = 10**9
 PROBE = """
 import json, resource, sys, time
 from pathlib import Path
-from recollect.model.damage import Line
-from recollect.model.ids import SessionId
-from recollect.storage.logs.loader import ConversationLoader
-from recollect.storage.logs.reader import LogReader, read_lines
+from recollect.model.lines.damage import Line
+from recollect.model.lines.ids import SessionId
+from recollect.store.logs.summary import ConversationLoader
+from recollect.store.logs.reader import LogReader, read_lines
 
 def peak_mb():
     try:
@@ -58,17 +58,6 @@ def probe(job: str, log: Path) -> dict[str, float]:
         [sys.executable, "-c", PROBE, job, str(log)], check=True, capture_output=True, text=True
     )
     return dict(json.loads(done.stdout))
-
-
-def big_session(directory: Path) -> Path | None:
-    """A generated session of about 50 MB; None where the generator is not beside the project."""
-    generator = SHARED / "tools" / "corpus.py"
-    if not generator.is_file():
-        return None
-    home = directory / "home"
-    command = [sys.executable, str(generator), str(home), "--size-mb", "1", "--big-session-mb", "50"]
-    subprocess.run(command, check=True, capture_output=True)
-    return max(home.glob("projects/*/*.jsonl"), key=lambda log: log.stat().st_size)
 
 
 def page_rows(log: Path) -> list[Row]:
@@ -107,38 +96,20 @@ def stream_rows(log: Path) -> list[Row]:
     return rows
 
 
-def write_long_log(log: Path, model: Path | None, size: int) -> None:
-    """``size`` bytes of lines taken from ``model``, or of our own making where there is none."""
-    lines = (model.read_bytes() if model else b"") or _own_lines()
+def write_long_log(log: Path, model: Path, size: int) -> None:
+    """``size`` bytes of lines taken from ``model``."""
+    lines = model.read_bytes()
     with log.open("wb") as out:
         for _ in range(size // len(lines) + 1):
             out.write(lines)
-
-
-def _own_lines() -> bytes:
-    def line(number: int) -> bytes:
-        result = {"tool_use_id": f"t{number}", "type": "tool_result", "content": "word " * (number % 400)}
-        entry = {
-            "parentUuid": f"u{number - 1}",
-            "isSidechain": False,
-            "type": "user",
-            "uuid": f"u{number}",
-            "timestamp": "2026-01-02T03:04:05.678Z",
-            "message": {"role": "user", "content": [result]},
-        }
-        return json.dumps(entry, separators=(",", ":")).encode() + b"\n"
-
-    return b"".join(map(line, range(20_000)))
 
 
 def run(directory: Path | None = None) -> list[Row]:
     """All figures; works in a directory of the working tree, since /tmp may be memory."""
     with tempfile.TemporaryDirectory(prefix=".bench-", dir=directory or Path.cwd()) as name:
         place = Path(name)
-        session = big_session(place)
-        rows = (
-            page_rows(session) if session else [Row("50 messages from the end: no generator", "", "", None)]
-        )
+        session = largest_log(place)
+        rows = page_rows(session)
         wanted = int(float(os.environ.get("RECOLLECT_BENCH_GB", "5")) * GIGA)
         size = min(wanted, shutil.disk_usage(place).free - 2 * GIGA)
         if size < GIGA // 10:

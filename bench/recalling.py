@@ -23,9 +23,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from recollect.services.indexing.access import OpenIndex, open_index
-from recollect.services.projects import directory_name
-from recollect.services.recall.recall import recall
+from recollect.ask.search.recall import recall
+from recollect.ask.sessions.projects import directory_name
+from recollect.index.access import OpenIndex, open_index
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 _SHOWN = 10

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from bench.report import Row, table
 from bench.serving import spoken_line
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import AppendRequest, Author, Org, Retention, SweepResult
+from recollect.server.database.records import AppendRequest, Author, Org, SweepResult
 from recollect.server.database.sql_base import now_ms
 from recollect.server.facts import prepare
-from recollect.sync.wire import START
+from recollect.share.sync.wire import START
 from tests.server.postgres_cluster import Cluster
 
 SESSIONS, LINES, AT_ONCE = 40_000, 6, 200
@@ -41,8 +41,7 @@ class SweepCost(NamedTuple):
 
 
 async def _fill(database: PostgresDatabase, sessions: int) -> int:
-    await database.add_org(Org(_ORG, "Company", now_ms()), _AUTHOR)
-    await database.set_retention(_ORG, Retention(30), _AUTHOR)
+    await database.add_org(Org(_ORG, "Company", now_ms(), 30), _AUTHOR)
     size = 0
     for first in range(0, sessions, AT_ONCE):
         asked = []

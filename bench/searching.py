@@ -24,7 +24,7 @@ from bench.report import Row
 from bench.workplace import Workplace
 
 if TYPE_CHECKING:
-    from recollect.services.indexing.access import OpenIndex
+    from recollect.index.access import OpenIndex
 
 BEFORE_SNIPPETS_MS = 2.0
 WITH_SNIPPETS_MS = 10.0
@@ -43,14 +43,14 @@ COMMON = [
     "index",
     "thread",
 ]
-PLANTED = ["zyxquorible", "thinkoflavin", "deepfarword", "subagentonlyfact", "toolinputneedle"]
-PHRASES = ['"purple walrus migration"', '"of the"', '"in the"', '"that is"']
-PREFIXES = ["func*", "sess*", "hand*", "conf*", "zyx*", "think*", "benchm*", "dead*"]
-CJK = ["量子缓存迁移", "量子", "缓存", "数据", "错误", "テスト", "関数"]
+PLANTED = ["qorvalith", "ponderwhisk", "abyssmarker", "delegatefern", "inputgalena"]
+PHRASES = ['"amber kestrel protocol"', '"of the"', '"in the"', '"that is"']
+PREFIXES = ["func*", "sess*", "hand*", "conf*", "qorv*", "pond*", "benchm*", "dead*"]
+CJK = ["潮汐账本校验", "潮汐", "账本", "数据", "错误", "テスト", "関数"]
 CAMEL = [
-    "fetchQuasarLedgerV2",
-    "quasar",
-    '"quasar ledger"',
+    "reconcileTidalLedgerV3",
+    "tidal",
+    '"tidal ledger"',
     "tokenHandler",
     "workerEntry",
     "graphMeta",
@@ -149,7 +149,7 @@ def _our_times(place: Workplace, stage: str) -> dict[str, float]:
 
 def main() -> None:
     """Ask every question once; print the seconds each took as JSON."""
-    from recollect.services.indexing.access import open_index
+    from recollect.index.access import open_index
 
     stage, home, cache = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     times = {}
@@ -165,15 +165,14 @@ def main() -> None:
 
 def _way(stage: str, home: Path, opened: OpenIndex) -> Callable[[str], object]:
     """One way to ask: only where the hits are, or the whole answer with titles and snippets."""
+    from recollect.ask.search.search import search
     from recollect.index.text_queries import TextFilter, TextQueries
-    from recollect.model.search.query import WordQuery
-    from recollect.services.search.search import search
+    from recollect.model.text.query import WordQuery
 
     database = opened.database
-    assert database is not None
     if stage == "found":
         return lambda query: TextQueries(database).newest(WordQuery.parse(query).fts(), TextFilter(), 20)
-    return lambda query: search(query, homes=[home], opened=opened, limit=20, rank=stage == "ranked")
+    return lambda query: search(query, opened=opened, limit=20, rank=stage == "ranked")
 
 
 # --- questions from the logs --------------------------------------------------------------------

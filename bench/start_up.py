@@ -22,8 +22,8 @@ STATUS_LINE_MS = 45
 _REFRESH_SECONDS = 2
 SEARCHES = {
     "a common word": "function",
-    "a rare word": "zyxquorible",
-    "a phrase": '"purple walrus migration"',
+    "a rare word": "qorvalith",
+    "a phrase": '"amber kestrel protocol"',
 }
 
 

@@ -2,9 +2,9 @@
 
 Several seeds, each with forks, both layouts of sub-agents, one-hour cache writes and a
 model without a price. Tokens, money (to the nano-dollar) and sessions must be exact in
-every view, from the index and from the logs themselves; every planted word must be found
-in exactly as many messages as it was planted in, none of them twice. What differs is
-listed; the list must be empty.
+every view, from a kept index and a temporary one; every planted word must be found
+in exactly as many messages as it was planted in, none of them twice, and nowhere else; so must
+all damage. What differs is listed; the list must be empty.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.corpora import SEEDS, Corpus, cache_directory, corpus
 from bench.peers import plain_environment
+from bench.recollect_corpus.truth import KINDS
 from bench.report import Row
 from bench.workplace import Workplace, recollect
 
@@ -38,15 +39,7 @@ VIEWS = (
     "day,model",
     "project,agent,tool",
 )
-SOURCES = {"index": (), "logs": ("--no-index",)}
-# Our names of the token kinds, and the generator's.
-_KINDS = {
-    "input_tokens": "input",
-    "output_tokens": "output",
-    "cache_write_5m_tokens": "cache_5m",
-    "cache_write_1h_tokens": "cache_1h",
-    "cache_read_tokens": "cache_read",
-}
+SOURCES = {"index": (), "temporary index": ("--no-index",)}
 # Where the generator plants, and the kind a hit must then have; agents' words may be of any kind.
 _PLANTED = {
     "prose": "prose",
@@ -55,11 +48,12 @@ _PLANTED = {
     "thinking": "thinking",
     "tool_input": "tool_input",
 }
+# The second of each says that no message is lost with it.
+_BROKEN, _TORN = ("invalid-json", "skipped-bytes"), ("torn-tail", "unfinished-line")
 _NANO = 10**9
 # As the generator spells them; a quoted text has backslashes there.
 _RESPONSE = re.compile(rb'"id":"(msg_\w+)"')
 _SESSION = re.compile(rb'"sessionId":"([\w-]+)"')
-_UUID = re.compile(rb'"uuid":"([\w-]+)"')
 _SYNTHETIC = "<synthetic>"
 _SHOWN = 20
 
@@ -94,10 +88,15 @@ class Asked:
         self._data = scratch / "data"
         self._environment = plain_environment(scratch)
 
-    def json(self, *arguments: str) -> dict[str, Any]:
+    def json(self, *arguments: str, expected: Sequence[int] = (0,)) -> dict[str, Any]:
         """The JSON answer of one command."""
-        answer = recollect(self._home, self._data, self._environment, *arguments, "--json")
+        answer = recollect(self._home, self._data, self._environment, *arguments, "--json", expected=expected)
         return dict(json.loads(answer.output))
+
+    def place(self, path: str, offset: int) -> tuple[str, int]:
+        """A log as the generator names it, and the number of a line in it."""
+        line = Path(path).read_bytes().count(b"\n", 0, offset) + 1
+        return str(Path(path).relative_to(self._home)), line
 
     def sessions(self) -> tuple[set[str], set[str]]:
         """All sessions by their logs' names, and those that hold a response which no other holds."""
@@ -112,24 +111,13 @@ class Asked:
                         holders.setdefault(response[1], set()).add(session[1].decode())
         return every, {next(iter(sessions)) for sessions in holders.values() if len(sessions) == 1}
 
-    def torn(self, phrase: str) -> int:
-        """Messages in which the generator planted another word in the middle of a phrase: it is none there any more."""
-        whole, words = phrase.encode(), [word.encode() for word in phrase.split()]
-        found: set[bytes] = set()
-        for log in self._home.glob("projects/**/*.jsonl"):
-            for line in log.read_bytes().split(b"\n"):
-                if all(word in line for word in words) and whole not in line and (uuid := _UUID.search(line)):
-                    found.add(uuid[1])
-        return len(found)
-
 
 def run(place: Workplace) -> list[Row]:
     """Every seed and the corpus of this run."""
-    corpora = [found for name in SEEDS if (found := corpus(name)) is not None]
     rows: list[Row] = []
     planted: Counter[str] = Counter()
-    for one in [*corpora, place.corpus]:
-        planted.update({word: needle["unique_messages"] for word, needle in one.truth["needles"].items()})
+    for one in [*map(corpus, SEEDS), place.corpus]:
+        planted.update({word: facts["messages"] for word, facts in one.truth["words"].items()})
         rows += list(_corpus_rows(one))
     missing = [word for word, count in planted.items() if not count]
     rows.append(Row("planted words that no corpus holds", ", ".join(missing) or "none", "none", not missing))
@@ -142,12 +130,15 @@ def _corpus_rows(one: Corpus) -> Iterator[Row]:
         asked = Asked(one.path, scratch)
         asked.json("search", "the", "--rank")  # waits for the index, which other first questions do not
         name = f"seed {one.truth['seed']}, {one.truth['bytes'] / 1e6:,.0f} MB"
+        damage = Checked()
+        check_damage(damage, one.truth, asked)
+        yield from _rows(f"{name}, damage found", damage)
         for source, options in SOURCES.items():
             costs, searches = Checked(), Checked()
             check_costs(costs, one.truth, asked, options)
             yield from _rows(f"{name}, cost from the {source}, {len(VIEWS)} views", costs)
             check_searches(searches, one.truth, asked, options)
-            yield from _rows(f"{name}, search in the {source}, {len(one.truth['needles'])} words", searches)
+            yield from _rows(f"{name}, search in the {source}, {len(one.truth['words'])} words", searches)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -184,7 +175,7 @@ def check_costs(checked: Checked, truth: dict[str, Any], asked: Asked, options: 
 def _check_cells(
     checked: Checked, wanted: dict[Any, dict[str, Any]], found: dict[Any, dict[str, Any]]
 ) -> None:
-    nothing = dict.fromkeys([*_KINDS.values(), "cost_nano_usd"], 0)
+    nothing = dict.fromkeys([*KINDS, "cost_nano_usd"], 0)
     for key in sorted({*wanted, *found}):
         expected = _figures(wanted.get(key, nothing))
         actual = _ours(found[key]) if key in found else dict.fromkeys(expected, 0)
@@ -193,8 +184,7 @@ def _check_cells(
 
 
 def _check_unpriced(checked: Checked, truth: dict[str, Any], report: dict[str, Any]) -> None:
-    wanted = {model for model in truth["by_model"] if model not in truth["prices_nano_usd_per_token"]}
-    checked.equal("unpriced models", sorted(wanted), sorted(row["model"] for row in report["unpriced"]))
+    checked.equal("unpriced models", truth["unpriced"], sorted(row["model"] for row in report["unpriced"]))
     responses = sum(row["messages"] for row in report["rows"] if row["model"] != _SYNTHETIC)
     checked.equal("responses", truth["responses"], responses)
 
@@ -208,15 +198,29 @@ def _check_sessions(checked: Checked, truth: dict[str, Any], asked: Asked, named
 
 
 def _figures(row: dict[str, Any]) -> dict[str, int]:
-    return {**{name: row[kind] for name, kind in _KINDS.items()}, "cost_nano_usd": row["cost_nano_usd"]}
+    return {name: row[name] for name in (*KINDS, "cost_nano_usd")}
 
 
 def _ours(row: dict[str, Any]) -> dict[str, int | Decimal]:
-    return {**{name: row[name] for name in _KINDS}, "cost_nano_usd": Decimal(row["cost_usd"] or 0) * _NANO}
+    return {**{name: row[name] for name in KINDS}, "cost_nano_usd": Decimal(row["cost_usd"] or 0) * _NANO}
 
 
 def _sum(rows: list[dict[str, Any]], name: str) -> int | Decimal:
     return sum(_ours(row)[name] for row in rows)
+
+
+# --- damage -------------------------------------------------------------------------------------
+
+
+def check_damage(checked: Checked, truth: dict[str, Any], asked: Asked) -> None:
+    """Each broken line and each torn end is found where it is, and no other."""
+    findings = asked.json("check", "--limit", "0", expected=(0, 1))["findings"]
+    broken, torn = (
+        [asked.place(one["path"], one["offset"]) for one in findings if one["code"] in codes]
+        for codes in (_BROKEN, _TORN)
+    )
+    checked.equal("broken lines", sorted(map(tuple, truth["damage"]["broken"])), sorted(broken))
+    checked.equal("torn ends", sorted(truth["damage"]["torn"]), sorted(path for path, _ in torn))
 
 
 # --- search -------------------------------------------------------------------------------------
@@ -224,17 +228,19 @@ def _sum(rows: list[dict[str, Any]], name: str) -> int | Decimal:
 
 def check_searches(checked: Checked, truth: dict[str, Any], asked: Asked, options: tuple[str, ...]) -> None:
     """All planted words of one corpus."""
-    for word, needle in truth["needles"].items():
+    for word, facts in truth["words"].items():
         query = f'"{word}"' if " " in word else word
         limits = ("--limit", "100000", "--max-bytes", "1000000000", "--seconds", "600")
         answer = asked.json("search", query, *limits, *options)
-        hits = answer["hits"]
-        count = needle["unique_messages"] - (asked.torn(word) if " " in word else 0)
+        hits, count = answer["hits"], facts["messages"]
         checked.equal(f"{word}: hits", count, len(hits))
         checked.equal(f"{word}: different messages", count, len({hit["uuid"] for hit in hits}))
         checked.equal(f"{word}: total", count, answer["total"])
-        if needle["where"] == "sub":
+        planted = {(path, line) for path, line in facts["places"]}
+        hit_at = {asked.place(hit["path"], hit["offset"]) for hit in hits}
+        checked.equal(f"{word}: hits where it was not planted", set(), hit_at - planted)
+        if facts["kind"] == "agent":
             checked.equal(f"{word}: hits of agents", count, sum(hit["agent"] is not None for hit in hits))
         else:
             kinds = Counter(hit["kind"] for hit in hits)
-            checked.equal(f"{word}: kinds", Counter({_PLANTED[needle["where"]]: count}), kinds)
+            checked.equal(f"{word}: kinds", Counter({_PLANTED[facts["kind"]]: count}), kinds)

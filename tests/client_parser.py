@@ -1,7 +1,7 @@
 """The client's way of reading a log, spelled out: what our reader is compared with.
 
 One JSON value from where it stands, the rest of that line ignored; on an error on to the next newline. Slow, and
-without any of the shortcuts of ``model.line_split``. ``tests/oracle/test_broken_lines.py`` compares it with
+without any of the shortcuts of ``model.lines.damage``. ``tests/oracle/test_broken_lines.py`` compares it with
 what the client did.
 """
 

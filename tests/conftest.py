@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gc
 import itertools
 import os
 import re
 import shutil
 import signal
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
-from tests.made_corpora import RUN_PLACE
+from tests.made_corpora import RUN_PLACE, make_log_homes
 from tests.memory import TORTURE, directory, memory
+from tests.needs import MADE_AND_REAL, NEEDS, TRANSCRIPTS, mark, missing
 
 # Where the environment forbids to keep compiled modules, each of the hundreds of programs that tests start would compile
 # all of recollect: ten times the start. They are kept beside the source, and git ignores them.
@@ -35,107 +35,86 @@ settings.register_profile(
     "recollect",
     deadline=None,
     derandomize=SAME_EXAMPLES,
-    max_examples=int(os.environ.get("RECOLLECT_EXAMPLES", "500" if TORTURE else "50")),
+    max_examples=int(os.environ.get("RECOLLECT_EXAMPLES", "500" if TORTURE else "15")),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("recollect")
-
-# What `make test-quick` chooses by.
-QUICK = "not slow"
-# `--durations` shows nothing shorter.
-SHOWN_SECONDS = 0.005
-
-# What `make test-quick` leaves out: the tests marked slow, and all of these, so that a new test is put aside without
-# anyone thinking of it. Rooms that start sandboxes, servers, browsers, clients, or kill what they started:
-TESTS = Path(__file__).resolve().parent
-SLOW_ROOMS = frozenset({"browser", "crash", "execution", "mcp", "oracle", "surfaces", "sync"})
-# Fixtures, and values of parameters, that start a server or a database.
-SLOW_THINGS = frozenset({"chromium", "client", "cluster", "postgres", "server", "team"})
-# And single tests that were measured: each takes a fifth of a second of the processor or more with all its parameters,
-# or six hundredths for each of them.
-SLOW_TESTS = frozenset((TESTS / "data" / "slow_tests.txt").read_text().split())
 
 # Rooms whose tests write into memory. Those that judge paths or start sandboxes write to the disk, because there /dev is
 # a place like no other.
 MEMORY_ROOMS = tuple(
     f"tests/{room}/"
-    for room in ("cli", "crash", "index", "server", "services", "storage", "surfaces", "sync", "web")
+    for room in (
+        "agents",
+        "ask",
+        "change",
+        "cli",
+        "crash",
+        "index",
+        "server",
+        "share",
+        "store",
+        "surfaces",
+        "web",
+    )
 )
-DISK_ROOMS = ("tests/cli/rules/", "tests/services/permissions/", "tests/services/test_rewind.py")
+DISK_ROOMS = ("tests/cli/test_flags.py", "tests/cli/test_plugin.py", "tests/change/test_rewind.py")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="also what only `make test-all` runs")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if SAME_EXAMPLES and getattr(config.option, "randomly_seed", None) == "default":
         config.option.randomly_seed = 1
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The quick run does not even import the slow rooms."""
-    is_quick = config.getoption("markexpr") == QUICK
-    return (
-        True if is_quick and collection_path.parent == TESTS and collection_path.name in SLOW_ROOMS else None
-    )
+    for need in NEEDS:
+        config.addinivalue_line("markers", f"{need.marker}: {need.about}")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Mark what is slow before ``-m`` chooses; then put those files first: a run ends evenly with the short ones.
-
-    The browser's room comes before all: it stays in one process, and nothing takes longer.
-    """
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Leave out the tests whose need is not there; a run of many processes counts them in each, always the same."""
     for item in items:
-        call = getattr(item, "callspec", None)
-        values = [value for value in call.params.values() if isinstance(value, str)] if call else []
-        things = {*getattr(item, "fixturenames", ()), *values}
-        is_slow_room = item.nodeid.split("/", 2)[1] in SLOW_ROOMS
-        if is_slow_room or things & SLOW_THINGS or item.nodeid.partition("[")[0] in SLOW_TESTS:
-            item.add_marker("slow")
+        mark(item)
     yield
-    slow_files = {item.path for item in items if item.get_closest_marker("slow")}
-    browser = TESTS / "browser"
-    items.sort(key=lambda item: (item.path.parent != browser, item.path not in slow_files))
+    lacks, chosen, out = missing(is_all=config.getoption("all")), [], list[pytest.Item]()
+    left_out = Counter[str]()
+    for item in items:
+        lack = next((need for need in lacks if item.get_closest_marker(need)), None)
+        if lack is None:
+            chosen.append(item)
+        else:
+            out.append(item)
+            left_out[lack] += 1
+    items[:] = chosen
+    config.hook.pytest_deselected(items=out)
+    config.stash[LEFT_OUT] = left_out
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left_out"] = dict(left_out)
 
 
-def pytest_collection_finish() -> None:
-    """What was collected stays to the end: the collector of garbage need not walk ten thousand tests each time."""
-    gc.collect()
-    gc.freeze()
+LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """More processes than cores: about half of the time tests wait for a server, a browser, a client or a clock.
+def pytest_testnodedown(node: Any) -> None:
+    """A process of xdist says what it left out; all of them say the same."""
+    node.config.stash[LEFT_OUT] = Counter(getattr(node, "workeroutput", {}).get("left_out", {}))
 
-    Those of the quick run wait for nothing, and each process takes five seconds to collect them.
-    """
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    lacks = missing(is_all=config.getoption("all"))
+    for marker, count in sorted(config.stash.get(LEFT_OUT, Counter()).items()):
+        terminalreporter.write_line(f"left out: {count} tests marked {marker}: {lacks[marker]}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """More processes than cores: about half of the time tests wait for a server, a browser, a client or a clock."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores if config.getoption("markexpr") == QUICK else cores + max(2, cores // 2)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """A process of xdist tells how a test ended, and of its set-up and the rest what failed or took time.
-
-    By default it sends five messages for each test, and to send and take them took longer than most tests do.
-    """
-    if not hasattr(item.config, "workerinput") or item.config.getoption("xmlpath"):
-        return None
-    for report in runtestprotocol(item, log=False, nextitem=nextitem):
-        if report.when == "call" or not report.passed or report.duration >= SHOWN_SECONDS:
-            item.ihook.pytest_runtest_logreport(report=report)
-    return True
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
-    """Files stay together; see ``by_file.py``."""
-    if config.getoption("dist") != "loadfile":
-        return None
-    from tests.by_file import RoomScheduling
-
-    config.option.loadscopereorder = False
-    return RoomScheduling(config, log)
+    return cores + max(2, cores // 2)
 
 
 # Read before any test changes them: what no test may touch.
@@ -173,9 +152,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # No test speaks TLS. To read all authorities of this machine takes every HTTP client 30 ms; this file names one.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).resolve().parent / "data" / "no_authority.pem")
-
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-
 
 _numbers = itertools.count()
 
@@ -262,8 +238,12 @@ def own_home(places: Places, request: pytest.FixtureRequest, monkeypatch: pytest
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The documents and transcripts beside the project; tests that need them skip where they are not."""
-    if not SHARED.is_dir():
-        pytest.skip(f"{SHARED} is not here: cases that read real transcripts are skipped")
-    return SHARED
+def transcripts() -> Path:
+    """Real transcripts; see ``needs.py``."""
+    return TRANSCRIPTS
+
+
+@pytest.fixture(scope="session", params=MADE_AND_REAL)
+def log_homes(request: pytest.FixtureRequest, places: Places) -> Path:
+    """Logs of Claude in the order of ``transcripts``: of our own making, and real ones where they are at hand."""
+    return TRANSCRIPTS if request.param == "real" else make_log_homes(places.disk / "log-homes")

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from recollect.services.documents.schema import answer_schemas
+from recollect.share.typed_http import answer_schemas
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recollect.storage.home import ClaudeHome
+from recollect.store.home import ClaudeHome
 
 NO_MANAGED = Path("/nonexistent/managed-settings.json")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,9 @@ _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _PATH = re.compile(r"`((?:docs|src|tests|tools|bench|requirements)/[\w./*-]+)`")
-_ROOMS = "model|policy|system|storage|index|sync|execution|services|runtime|cli|mcp|server|web"
+_ROOMS = "model|agents|store|index|ask|change|share|web|cli|system|guard|server"
+_DOTTED = re.compile(rf"`((?:recollect\.)?(?:{_ROOMS}|services|storage)(?:\.\w+)+)`")
+_FIELDS = re.compile(r"\.(?:py|json|js|html|toml|state|seen|expected)$")  # names of files, and of fields
 _MODULE = re.compile(rf"`((?:{_ROOMS})/(?:[\w/]+\.py|[\w/]*/|))`")
 
 
@@ -78,12 +81,27 @@ def test_paths_that_documents_name_exist() -> None:
     assert gone == []
 
 
-def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
-    """The reader of links sees both kinds, and leaves out examples and web addresses."""
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# Two words\n[a](#two-words) [b](gone.md#x) `[c](d)` [e](https://example.org)\n```\n[f](g)\n```\n"
-    )
+def is_there(name: str) -> bool:
+    """Whether a dotted name leads to a module, or to something in one."""
+    words = name.removeprefix("recollect.").split(".")
+    for count in range(len(words), 0, -1):
+        path = (ROOT / "src" / "recollect").joinpath(*words[:count])
+        if path.is_dir() or path.with_suffix(".py").is_file():
+            module = importlib.import_module(".".join(["recollect", *words[:count]]))
+            return count == len(words) or hasattr(module, words[count])
+    return False
 
-    assert links_of(page) == [(page, "two-words"), (tmp_path / "gone.md", "x")]
-    assert anchors_of(page) == {"two-words"}
+
+def test_names_of_modules_in_text_and_code_exist() -> None:
+    """A name such as ``store.logs.log`` in a document, a docstring or a comment is that of a module, or of something in it."""
+    code = [file for place in ("src", "tests", "tools", "bench") for file in (ROOT / place).rglob("*.py")]
+    gone = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in [*PAGES, *code]
+        if page.name != "CHANGELOG.md"
+        for name in _DOTTED.findall(page.read_text("utf-8"))
+        if not _FIELDS.search(name) and not is_there(name)
+    ]
+
+    assert gone == []
+    assert not is_there("store.gone")

@@ -19,7 +19,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 EXAMPLES: list[tuple[RecollectError, int, str]] = [
     (errors.UsageError("append: empty line", hint="give it content"), 2, "append"),
     (errors.InvalidId("session id", "../x", "has a character that is not safe in a file name"), 2, "'../x'"),
-    (errors.MissingExtra("the page", "uvicorn", "web"), 2, "uvicorn"),
+    (errors.MissingExtra("sql", "duckdb", "data"), 2, "duckdb"),
     (errors.NoSandbox("bwrap is not installed"), 2, "bwrap"),
     (errors.NotPermitted("Bash(rm x)", "denied by rm *", hint="see why"), 2, "denied by rm *"),
     (errors.IllegalTransition("session s", "created", "expired", ("active",)), 2, "session s"),
@@ -27,7 +27,6 @@ EXAMPLES: list[tuple[RecollectError, int, str]] = [
     (errors.Ambiguous("session", "3f", ("3fa", "3fb")), 3, "3fa, 3fb"),
     (errors.Ambiguous("session", "3f", ("3f  /a", "3f  /b"), is_whole=True), 3, "3f  /a, 3f  /b"),
     (errors.DamagedData("log s: line 4", hint="run check"), 4, "line 4"),
-    (errors.PluginFailed("recollect.exporters", "org", "ink", "out of ink"), 1, "'org' of package ink"),
     (errors.ServerFailed("github", "it ended"), 74, "github: it ended"),
     (errors.Busy("session s: a client has it open", hint="leave it there first"), 5, "client"),
     (errors.LogLocked(LOG, 10, "pid 7"), 5, "pid 7"),
@@ -94,13 +93,13 @@ INSTALLED = "env/lib/python3.12/site-packages/recollect/errors.py"
 @pytest.mark.parametrize(
     ("markers", "package", "hint"),
     [
-        ((), INSTALLED, "pip install 'recollect[web]'"),
-        (("env/pipx_metadata.json",), INSTALLED, "pipx install --force 'recollect[web]'"),
-        (("env/uv-receipt.toml",), INSTALLED, "uv tool install 'recollect[web]'"),
+        ((), INSTALLED, "pip install 'recollect[data]'"),
+        (("env/pipx_metadata.json",), INSTALLED, "pipx install --force 'recollect[data]'"),
+        (("env/uv-receipt.toml",), INSTALLED, "uv tool install 'recollect[data]'"),
         (
             ("clone/pyproject.toml",),
             "clone/src/recollect/errors.py",
-            "pip install --editable '{}/clone[web]'",
+            "pip install --editable '{}/clone[data]'",
         ),
         (("pyproject.toml",), "src/recollect/errors.py", "make -C '{}' setup"),
     ],
@@ -112,17 +111,7 @@ def test_the_hint_about_an_extra_fits_the_installation(
     """What it says to type works where recollect was installed in that way."""
     prefix, file = environment(tmp_path, *markers, package=package)
 
-    assert errors.install_hint("web", prefix=prefix, package=file) == hint.format(tmp_path)
-
-
-def test_the_hint_under_uvx_is_another_uvx(tmp_path: Path) -> None:
-    """It runs from uv's cache, which cannot be added to; several extras are named together."""
-    prefix = str(tmp_path / "uv" / "archive-v0" / "x1")
-
-    hint = errors.install_hint(
-        "server", "pg", prefix=prefix, package=f"{prefix}/lib/site-packages/recollect/errors.py"
-    )
-    assert hint == "uvx --from 'recollect[server,pg]' recollect"
+    assert errors.install_hint("data", prefix=prefix, package=file) == hint.format(tmp_path)
 
 
 def test_extras_in_hints_exist() -> None:

@@ -7,9 +7,8 @@ import os
 import subprocess
 import sys
 from decimal import Decimal
-from importlib import import_module, util
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -56,16 +55,6 @@ def ran(name: str, *arguments: str, data: Path, given: str = "") -> subprocess.C
         text=True,
         check=False,
     )
-
-
-def loaded(name: str) -> ModuleType:
-    """An example as a module."""
-    spec = util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_example_is_tested() -> None:
@@ -156,15 +145,6 @@ def test_a_permission_hook_that_fails_denies(tmp_path: Path) -> None:
     assert "deny" == json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"]
 
 
-def test_the_exporter_is_a_plugin_too(home: Path, tmp_path: Path) -> None:
-    """Its function is what an entry point of ``recollect.exporters`` names."""
-    outline = loaded("exporter").outline
-    session = Home(home, data=tmp_path / "data").session(ONE)
-
-    assert b"* Q1\n" in b"".join(outline(session))
-
-
-@pytest.mark.slow
 def test_mypy_finds_nothing() -> None:
     """In strict mode, as the configuration asks."""
     done = subprocess.run(
@@ -178,7 +158,6 @@ def test_mypy_finds_nothing() -> None:
     assert 0 == done.returncode, done.stdout
 
 
-@pytest.mark.slow
 def test_pyright_finds_nothing_but_a_planted_mistake(tmp_path: Path) -> None:
     """In strict mode too: the checker of most editors. basedpyright is pyright with its own Node.js in a wheel.
 

@@ -17,19 +17,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from recollect.index.database import IndexDatabase
-from recollect.model.conversation.node import Node
-from recollect.model.damage import Damage, readable, readable_entries
-from recollect.model.entry import Entry
-from recollect.services.indexing.refresh import refresh
-from recollect.storage.logs.conversation_cache import ConversationCache
-from recollect.storage.logs.follow import Follower, Reset
-from recollect.storage.logs.log_graph import LogGraph
-from recollect.storage.logs.reader import LogReader
+from recollect.index.refresh import refresh
+from recollect.model.conversation.graph import Node
+from recollect.model.lines.damage import Damage, readable, readable_entries
+from recollect.model.lines.entry import Entry
+from recollect.store.logs.conversation_cache import ConversationCache, LogGraph
+from recollect.store.logs.follow import Follower, Reset
+from recollect.store.logs.reader import LogReader
 from tests.client_parser import client_lines
 from tests.index.projection import Projection, differences, faults, projection
 from tests.memory import memory
-from tests.sync.machines import Machine, remote_log
-from tests.sync.memory_remote import MemoryRemote
+from tests.share.sync.machines import Machine, remote_log
+from tests.share.sync.memory_remote import MemoryRemote
 from tests.talk import assistant, user
 
 ONE = "11111111-1111-4111-8111-111111111111"

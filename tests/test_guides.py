@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from recollect.cli.main import command_parser, global_options, main
 from recollect.sample import sample_home
+from tests.share.sync.conftest import Team, team
+
+__all__ = ["team"]
 
 GUIDES = Path(__file__).resolve().parents[1] / "docs" / "guides"
 _FENCE = re.compile(r"^```(?:console)?\n(\$ .*?)^```", re.MULTILINE | re.DOTALL)
@@ -74,13 +79,14 @@ def test_a_command_of_a_guide_prints_what_it_shows(
     assert _lines(examples()[command]) == _lines(told)
 
 
-def test_what_sync_says_to_a_directory_is_what_the_guide_shows(
-    own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_sync_says_is_what_the_guide_shows(
+    team: Team, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The guide sends the sample twice; where the login is kept is said as it shows."""
     shutil.copytree(sample_home(), own_home / ".claude")
     guide = (GUIDES / "sync.md").read_text(encoding="utf-8")
-    assert 0 == main(["sync", "login", str(tmp_path)])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(team.token()))
+    assert 0 == main(["sync", "login", team.url])
     saved = capsys.readouterr().out.replace(str(own_home / "xdg-config"), "~/.config")
     assert [True] == [line in guide for line in saved.splitlines() if line.startswith("Saved in")]
     for _ in range(2):
@@ -90,5 +96,5 @@ def test_what_sync_says_to_a_directory_is_what_the_guide_shows(
 
 def _lines(text: str) -> list[str]:
     """Without sizes, and without what this machine's administrator has set."""
-    lines = re.sub(r"\d+\.\d+ kB", "SIZE", text).splitlines()
+    lines = re.sub(r"\d+(\.\d+)? kB", "SIZE", text).splitlines()
     return [line for line in lines if line and " managed: " not in line]

@@ -96,16 +96,3 @@ def test_any_module_can_be_imported_first() -> None:
 
     assert "recollect.cli.main" in imports.modules
     assert {} == {name: found for name in imports.modules if (found := imports.problems(name))}
-
-
-def test_a_circle_through_a_package_is_found(tmp_path: Path) -> None:
-    """From one side it works, because the package is whole by then; from the other it does not."""
-    (tmp_path / "kit").mkdir()
-    (tmp_path / "kit" / "__init__.py").write_text("from kit.writer import write\n")
-    (tmp_path / "kit" / "writer.py").write_text("from turns import Turn\n\n\ndef write(): ...\n")
-    (tmp_path / "kit" / "loss.py").write_text("class Loss: ...\n")
-    (tmp_path / "turns.py").write_text("from kit.loss import Loss\n\n\nclass Turn: ...\n")
-    imports = Imports(tmp_path)
-
-    assert ["kit.writer, line 1: turns has no Turn yet"] == imports.problems("turns")
-    assert [] == imports.problems("kit.writer")

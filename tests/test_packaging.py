@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
 import tarfile
 import tomllib
+import urllib.request
+import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import recollect
 
@@ -52,24 +58,68 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) ->
     assert others == {f"recollect-{recollect.__version__}.dist-info"}
 
 
-def test_the_wheel_works_without_the_source(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    """Unpacked elsewhere it shows the sample home, and names pip where an extra is missing."""
-    wheel.extractall(tmp_path)
-    code = f"""
-import sys
-sys.path.insert(0, {str(tmp_path)!r})
-import recollect.errors
-from recollect.cli.main import main
-assert recollect.__file__.startswith({str(tmp_path)!r}), recollect.__file__
-print(recollect.errors.install_hint("web", prefix="/nowhere"))
-from recollect.services.plugin.install import plugin_directory
-assert str(plugin_directory()).startswith({str(tmp_path)!r}), plugin_directory()
-sys.exit(main(["--home", ":sample", "list"]))
-"""
-    ran = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+@pytest.fixture(scope="module")
+def installed(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a new environment that holds the wheel and what it requires, and nothing else.
 
-    assert ran.stdout.startswith("pip install 'recollect[web]'\n")
-    assert "Basket totals off by a cent" in ran.stdout
+    What it requires is linked from this environment, so that the test needs no network.
+    """
+    place = tmp_path_factory.mktemp("installed")
+    venv.create(place)
+    (site,) = place.glob("lib/python*/site-packages")
+    wheel.extractall(site)
+    for name in required("recollect", set()) - {"recollect"}:
+        for file in metadata.distribution(name).files or ():
+            link = site / file.parts[0]
+            if file.parts[0] != ".." and not link.exists():
+                link.symlink_to(Path(str(file.locate())).parents[len(file.parts) - 1] / file.parts[0])
+    return place / "bin" / "python"
+
+
+def required(name: str, seen: set[str]) -> set[str]:
+    """The distribution and all that it requires without an extra."""
+    if name not in seen:
+        seen.add(name)
+        for need in map(Requirement, metadata.distribution(name).requires or ()):
+            if need.marker is None or need.marker.evaluate({"extra": ""}):
+                required(need.name, seen)
+    return seen
+
+
+def ask(python: Path, *words: str, given: str | None = None) -> str:
+    command = [str(python), "-P", "-m", "recollect", "--home", ":sample", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, input=given).stdout
+
+
+def test_a_plain_installation_answers_on_every_surface(installed: Path, tmp_path: Path) -> None:
+    """The wheel alone: overview, export, the page and an agent's questions need no extra; what is installed fits together."""
+    assert "Basket totals off by a cent" in ask(installed)
+    assert "Basket totals off by a cent" in ask(installed, "export", "6ada", "--format", "html")
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+    answer = json.loads(ask(installed, "mcp", "serve", given=json.dumps(hello) + "\n"))
+    assert "recollect" == answer["result"]["serverInfo"]["name"]
+    command = [str(installed), "-P", "-m", "recollect", "--home", ":sample", "web", "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as page:
+        assert page.stdout is not None
+        try:
+            with urllib.request.urlopen(page.stdout.readline().split()[-1].partition("#")[0]) as opened:
+                assert b"<title>" in opened.read()
+        finally:
+            page.send_signal(signal.SIGINT)
+    checked = subprocess.run(
+        [sys.executable, "-m", "pip", "--python", str(installed), "check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == checked.returncode, checked.stdout
+
+
+def test_a_missing_extra_is_named_with_the_command_that_adds_it(installed: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        ask(installed, "sql", "select 1")
+    assert 2 == refused.value.returncode
+    assert "pip install 'recollect[data]'" in refused.value.stderr
 
 
 def test_the_source_distribution_holds_what_make_test_needs(tmp_path: Path) -> None:

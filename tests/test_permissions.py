@@ -1,4 +1,4 @@
-"""`recollect.permissions`: the engine for programs."""
+"""`recollect.guard.library`: the engine for programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import UsageError
-from recollect.permissions import Engine, Verdict
+from recollect.guard.library import Engine, Verdict
 from tests.permission_home import Place, place, rules
 
 __all__ = ["place"]
@@ -49,7 +49,7 @@ def test_settings_of_a_directory_can_be_used(place: Place) -> None:
 
     assert (Verdict.DENY, "local") == (decision.verdict, decision.source.scope if decision.source else None)
     assert {"Bash(make test)"} == {
-        look.rule.text for look in engine.explain("Bash", {"command": "make test"}).looks
+        look.rule for look in engine.explain("Bash", {"command": "make test"}).looks
     }
 
 

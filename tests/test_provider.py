@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime as dt
 import json
 import os
@@ -14,13 +13,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from recollect.ask.library import Home
 from recollect.errors import IdConflict, InvalidId, NotFound, UsageError
-from recollect.model import draft
-from recollect.model.blocks import TextBlock, ToolResultBlock, ToolUseBlock
-from recollect.model.cost.usage import Tokens, Usage
+from recollect.model.lines import draft
+from recollect.model.lines.blocks import TextBlock, Tokens, ToolResultBlock, ToolUseBlock, Usage
 from recollect.provider import ChatMessage, ClaudeStorageProvider
-from recollect.services.homes import Home
-from recollect.storage.store import Store
+from recollect.store.store import Store
 
 SONNET = "claude-sonnet-4-5-20250929"
 SESSION = "3f2a9c1e-0000-4000-8000-000000000001"
@@ -83,23 +81,6 @@ def lines(path: Path) -> list[dict[str, Any]]:
 # ---- the call shapes of a storage provider ----------------------------------------------------------------------------
 
 
-def test_a_session_is_started_listed_and_resumed(tmp_path: Path) -> None:
-    """The three steps as a framework writes them."""
-
-    async def story() -> list[ChatMessage]:
-        provider = ClaudeStorageProvider(base_dir=str(tmp_path))
-        session_id = str(uuid.uuid4())
-        await provider.log_message(
-            project_path=PROJECT, message=ChatMessage(role="user", content="Hello"), session_id=session_id
-        )
-        conversations = await provider.get_sessions(project_path=PROJECT)
-        return await provider.get_session_messages(
-            project_path=PROJECT, session_id=conversations[0]["sessionId"], limit=50
-        )
-
-    assert [("user", "Hello")] == [(message.role, message.content) for message in run(story())]
-
-
 def test_a_sub_agent_shares_the_session_and_has_its_own_log_and_todos(
     provider: ClaudeStorageProvider, tmp_path: Path
 ) -> None:
@@ -119,24 +100,6 @@ def test_a_sub_agent_shares_the_session_and_has_its_own_log_and_todos(
     of_agent = run(provider.get_session_messages(PROJECT, SESSION, agent_id="a753668"))
     assert [("Look", "a753668"), ("Seen", "a753668")] == [(one.text, one.agent_id) for one in of_agent]
     assert [["a753668"]] == [session["agents"] for session in run(provider.get_sessions(PROJECT))]
-
-
-def test_todos_that_are_there_are_left_alone(provider: ClaudeStorageProvider, tmp_path: Path) -> None:
-    """Logging starts a list, it never empties one."""
-    path = tmp_path / "store" / "todos" / f"{SESSION}-agent-{SESSION}.json"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b'[{"content":"x"}]')
-    log(provider, user("Hello"))
-
-    assert b'[{"content":"x"}]' == path.read_bytes()
-
-
-def test_the_main_agent_may_be_named_by_the_sessions_own_id(provider: ClaudeStorageProvider) -> None:
-    """As its todo file is."""
-    log(provider, user("a"), agent=SESSION)
-
-    assert ["a"] == texts(run(provider.get_session_messages(PROJECT, SESSION)))
-    assert ["a"] == texts(run(provider.get_session_messages(PROJECT, SESSION, agent_id=SESSION)))
 
 
 # ---- messages in and out ------------------------------------------------------------------------------------
@@ -286,14 +249,6 @@ def test_messages_are_filtered_before_they_are_counted(
     assert expected == texts(run(provider.get_session_messages(PROJECT, SESSION, **filters)))
 
 
-def test_without_tools_a_message_keeps_its_words(provider: ClaudeStorageProvider) -> None:
-    """The call is taken out of the answer it stood in."""
-    conversation(provider)
-    messages = run(provider.get_session_messages(PROJECT, SESSION, types=["assistant"], skip_tools=True))
-
-    assert (TextBlock("wait"),) == messages[0].content
-
-
 def test_a_branch_is_started_by_naming_a_parent(provider: ClaudeStorageProvider) -> None:
     """The newest branch is the conversation; the other is still found by its messages."""
     first, second = log(provider, user("a"), answer("b"))
@@ -305,15 +260,6 @@ def test_a_branch_is_started_by_naming_a_parent(provider: ClaudeStorageProvider)
     assert "b" == run(provider.get_message(PROJECT, SESSION, second)).text
     with pytest.raises(NotFound):
         log(provider, user("d", parent_uuid=str(uuid.UUID(int=9))))
-
-
-def test_a_message_of_a_sub_agent_is_found_with_its_ancestry(provider: ClaudeStorageProvider) -> None:
-    """In the sub-agent's own log."""
-    log(provider, user("main"))
-    name = log(provider, user("x"), answer("y"), agent="a1")[-1]
-
-    assert "y" == run(provider.get_message(PROJECT, SESSION, name)).text
-    assert ["x", "y"] == texts(run(provider.get_ancestry(PROJECT, SESSION, name)))
 
 
 def test_what_is_not_there_is_not_found(provider: ClaudeStorageProvider) -> None:
@@ -397,15 +343,6 @@ def test_a_message_of_several_lines_is_named_by_its_first(provider: ClaudeStorag
         assert [TextBlock, ToolUseBlock] == [type(block) for block in message.blocks]
 
 
-def test_a_fork_at_a_prompt_of_several_lines_takes_all_of_it(provider: ClaudeStorageProvider) -> None:
-    """Nothing but the chain joins them: the last line is the end of the fork."""
-    parts = [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]
-    first, _ = log(provider, ChatMessage(role="user", content=parts), answer("C"))
-    fork = run(provider.fork_session(PROJECT, SESSION, first))
-
-    assert ["A\nB"] == texts(run(provider.get_session_messages(PROJECT, fork)))
-
-
 def test_statistics_count_messages_tokens_and_cost(provider: ClaudeStorageProvider) -> None:
     """Six messages and two of an agent; 10 + 20 output tokens at 15,000 nano-dollars, 200 input at 3,000."""
     conversation(provider)
@@ -436,14 +373,6 @@ def test_a_fork_does_not_cost_twice(provider: ClaudeStorageProvider) -> None:
     assert (2, Tokens(input=100, output=10)) == (stats.sessions, stats.spending.tokens)
 
 
-def test_an_answer_without_a_model_is_unpriced_not_free(provider: ClaudeStorageProvider) -> None:
-    """Its tokens are counted, and the total says what it leaves out."""
-    log(provider, ChatMessage(role="assistant", content="x", usage=Usage(output_tokens=5)))
-    spent = run(provider.get_statistics(PROJECT, SESSION)).spending
-
-    assert (5, 0, frozenset(["unknown"])) == (spent.tokens.output, spent.pico_usd, spent.unpriced)
-
-
 def test_a_reset_goes_to_the_trash_and_back(provider: ClaudeStorageProvider, tmp_path: Path) -> None:
     """Every byte of logs, sub-agents and todos; what is logged in between starts a new chain."""
     log(provider, user("a"), answer("b"))
@@ -456,7 +385,6 @@ def test_a_reset_goes_to_the_trash_and_back(provider: ClaudeStorageProvider, tmp
     before = content()
     (trashed,) = run(provider.reset(PROJECT))
     assert [] == run(provider.get_sessions(PROJECT))
-    assert {None} == {writer._log for writer in provider._messages.writers._open.values()}
     assert all("trash" in name for name in content())
     log(provider, user("c"))
     assert [None] == [line["parentUuid"] for line in lines(Store(provider.base_dir).find(SESSION).path)]
@@ -474,32 +402,6 @@ def test_a_log_that_somebody_took_away_is_started_anew(provider: ClaudeStoragePr
 
     assert ["b"] == texts(run(provider.get_session_messages(PROJECT, SESSION)))
     assert [None] == [line["parentUuid"] for line in lines(Store(provider.base_dir).find(SESSION).path)]
-
-
-def test_many_sessions_outlive_the_cache_of_open_logs(tmp_path: Path) -> None:
-    """Forty sessions, two rounds side by side: more than are kept open, and each has both."""
-    names = [str(uuid.UUID(int=n)) for n in range(40)]
-
-    async def story() -> list[list[str]]:
-        async with ClaudeStorageProvider(tmp_path) as provider:
-            for n in range(2):
-                await asyncio.gather(*(provider.log_message(PROJECT, user(str(n)), name) for name in names))
-            return [texts(await provider.get_session_messages(PROJECT, name)) for name in names]
-
-    assert [["0", "1"]] * 40 == run(story())
-
-
-def test_a_log_in_use_is_not_closed_to_make_room(provider: ClaudeStorageProvider) -> None:
-    """Forty callers hold a log each, more than are kept open, and all of them can still append."""
-    messages = provider._messages
-    with contextlib.ExitStack() as all_of_them:
-        places = [messages._place(PROJECT, str(uuid.UUID(int=n)), None) for n in range(40)]
-        logs = [all_of_them.enter_context(messages.writers.writing(place)) for place in places]
-        ids = [opened.append(draft.user("a")) for opened in logs]
-
-    assert 40 == len(ids)
-    run(provider.log_message(PROJECT, user("b"), SESSION))
-    assert 32 == len(messages.writers._open)
 
 
 # ---- where it writes ----------------------------------------------------------------------------------------

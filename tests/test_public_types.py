@@ -18,15 +18,13 @@ import pytest
 from msgspec import Struct
 
 import recollect
-from recollect.model import entry
-from recollect.services.homes import Home
 
 MODULES = (
     "recollect",
     "recollect.aio",
     "recollect.provider",
     "recollect.sdk",
-    "recollect.permissions",
+    "recollect.guard.library",
     "recollect.flags",
 )
 TOUCHED = ("__init__", "__iter__", "__getitem__", "__next__", "__aiter__", "__call__", "__add__")
@@ -122,7 +120,7 @@ def public() -> PublicTypes:
 
 def test_every_type_a_public_call_knows_is_exported(public: PublicTypes) -> None:
     """A caller can import, annotate and look up whatever it is handed."""
-    assert {"recollect.model.cost.report.CostReport", "recollect.services.search.search.SearchHit"} <= set(
+    assert {"recollect.model.cost.report.CostReport", "recollect.ask.search.search.SearchHit"} <= set(
         public.classes
     )
     assert {} == public.hidden
@@ -147,35 +145,6 @@ def test_every_public_member_is_documented(public: PublicTypes) -> None:
     ]
 
     assert [] == silent
-
-
-def test_a_type_that_is_not_exported_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hidden in a property, behind a container, in a union."""
-
-    class Hidden(Struct):
-        """Not exported."""
-
-    Hidden.__module__ = "recollect.services.homes"
-
-    def odd(self: Home) -> list[dict[str, Hidden | None]]:
-        """A method that hands it out."""
-        return []
-
-    odd.__module__ = "recollect.services.homes"
-    odd.__annotations__ = {"return": list[dict[str, Hidden | None]]}
-    monkeypatch.setattr(Home, "odd", property(odd), raising=False)
-
-    (hidden,) = PublicTypes().hidden.items()
-    assert hidden[0].endswith("Hidden")
-    assert hidden[1] == "recollect.services.homes.Home.odd: return"
-
-
-def test_every_kind_of_entry_has_a_public_body() -> None:
-    """``entry.body`` can be asked what it is with names of the front door."""
-    bodies = {*entry.KIND_OF}
-
-    assert len(bodies) >= len(entry.Kind) - 1
-    assert [] == [body.__name__ for body in bodies if getattr(recollect, body.__name__, None) is not body]
 
 
 def test_every_amount_is_there_in_dollars(public: PublicTypes) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.model.damage import Damage, DamageCode
-from recollect.model.entry import Entry, Kind
+from recollect.model.lines.damage import Damage, DamageCode
+from recollect.model.lines.entry import Entry, Kind
 from recollect.sample import sample_home
-from recollect.storage.logs.reader import LogReader
+from recollect.store.logs.reader import LogReader
 from tools.build_sample_home import build, digest
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from recollect.ask.library import Home
+from recollect.ask.sessions.session import Session
+from recollect.change import label
 from recollect.errors import NotFound
-from recollect.services import label
-from recollect.services.homes import Home
-from recollect.services.session import Session
+from tests.made_corpora import make
 from tests.talk import assistant, log_at, mark, user
 
 SESSION = "3f2a9c1e-0000-4000-8000-000000000001"
@@ -43,11 +44,11 @@ def our_ids(session: Session, *, with_meta: bool) -> list[str]:
 
 
 def test_both_readers_see_the_same_messages_in_all_samples(
-    shared: Path, monkeypatch: pytest.MonkeyPatch
+    transcripts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But for meta lines, which the SDK hides and the client sends, and lines a compaction preserved."""
     differing, seen = set(), 0
-    for home in sorted((shared / "samples" / "claude-home").glob("*/.claude")):
+    for home in sorted((transcripts / "samples" / "claude-home").glob("*/.claude")):
         monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home))
         for session in Home(home).sessions():
             seen += 1
@@ -56,6 +57,18 @@ def test_both_readers_see_the_same_messages_in_all_samples(
 
     assert seen == 239
     assert {name[:8] for name in PRESERVED} == differing
+
+
+def test_both_readers_see_the_same_messages_in_a_made_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forks, rewinds, compactions, sub-agents, damage."""
+    home = make(tmp_path / "home", 1).home
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home))
+    sessions = list(Home(home).sessions())
+    assert [sdk_ids(session) for session in sessions] == [
+        our_ids(session, with_meta=False) for session in sessions
+    ]
 
 
 def test_the_sdk_does_not_know_which_branch_was_marked(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def session_logs(shared: Path) -> list[Path]:
+def session_logs(transcripts: Path) -> list[Path]:
     """Every session and agent log of the samples and the corpus, other agents' files included."""
-    roots = [shared / "samples", shared / "corpus"]
+    roots = [transcripts / "samples", transcripts / "corpus"]
     logs = [log for root in roots for log in sorted(root.rglob("*.jsonl"))]
     assert logs, "the shared directory is there but holds no transcripts"
     return logs

@@ -21,7 +21,7 @@ PUBLIC_MODULES = (
     "recollect.aio",
     "recollect.provider",
     "recollect.sdk",
-    "recollect.permissions",
+    "recollect.guard.library",
     "recollect.flags",
 )
 _LONGEST_VALUE = 60
@@ -64,7 +64,8 @@ def _signature(function: griffe.Function, name: str, *, returns: bool = True) ->
             text += f" = {parameter.default}" if parameter.annotation is not None else f"={parameter.default}"
         shown.append(text)
     result = f" -> {function.returns}" if returns and function.returns is not None else ""
-    start = "async " if "async" in function.labels else ""
+    is_threaded = any(str(decorator.value) == "threaded" for decorator in function.decorators)
+    start = "async " if is_threaded or "async" in function.labels else ""
     return f"{start}{name}({', '.join(shown)}){result}"
 
 
@@ -82,26 +83,6 @@ def _attribute(attribute: griffe.Attribute, start: griffe.Object | griffe.Alias 
     return f"{shown} = {value}" if value and len(value) <= _LONGEST_VALUE and "\n" not in value else shown
 
 
-def _twin(attribute: griffe.Attribute) -> griffe.Function | None:
-    """The synchronous method behind ``costs = _threaded(SyncHome.costs)``."""
-    call = attribute.value
-    if not isinstance(call, griffe.ExprCall) or str(call.function) not in ("_threaded", "_walked"):
-        return None
-    owner, _, name = str(call.arguments[0]).partition(".")
-    assert attribute.parent is not None
-    found = attribute.parent.module[owner].final_target[name]
-    assert isinstance(found, griffe.Function)
-    return found
-
-
-def _twin_line(function: griffe.Function, call: str) -> str:
-    """As the async method reads: its result is awaited, or walked with ``async for``."""
-    assert function.parent is not None
-    signature = _signature(function, function.name)
-    shown = f"async {signature}" if call == "_threaded" else signature.replace("-> Walk[", "-> AsyncWalk[")
-    return f"- `{shown}`: See `{function.parent.name}.{function.name}`."
-
-
 def _members(documented: griffe.Class) -> Iterator[str]:
     """One list item for each public attribute and method, those of private base classes included."""
     inherited = {
@@ -116,9 +97,6 @@ def _members(documented: griffe.Class) -> Iterator[str]:
         if isinstance(member, griffe.Function):
             made = [label for label in ("staticmethod", "classmethod") if label in member.labels]
             line = f"- `{_signature(member, name)}`" + (f" ({made[0]})" if made else "")
-        elif isinstance(member, griffe.Attribute) and (twin := _twin(member)) is not None:
-            yield _twin_line(twin, str(member.value).partition("(")[0])
-            continue
         elif isinstance(member, griffe.Attribute):
             line = f"- `{_attribute(member, documented.members.get('__init__'))}`"
         else:
@@ -129,7 +107,9 @@ def _members(documented: griffe.Class) -> Iterator[str]:
 
 def _class(documented: griffe.Class) -> Iterator[str]:
     start = documented.members.get("__init__")
-    bases = [name for base in documented.bases if not (name := str(base).rsplit(".", 1)[-1]).startswith("_")]
+    bases = [name for base in documented.bases if (name := str(base).rsplit(".", 1)[-1])[0] != "_"]
+    # Its own names are those of the stub.
+    bases = [name for name in bases if name != "AsyncProxy"]
     if isinstance(start, griffe.Function):
         yield f"```python\n{_signature(start, documented.name, returns=False)}\n```"
     if bases:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from recollect.model.checks import CODES, CheckRule
-from recollect.model.findings import Severity
-from recollect.model.repair.actions import ACTIONS
+from recollect.model.checks.rules import CODES, CheckRule, Severity
+from recollect.model.repair.draft import ACTIONS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "checks.md"
 REPAIRS = {

@@ -1,21 +1,22 @@
-"""Write price_table.py and other_prices.py in src/recollect/model/cost from genai-prices, or check that they are up to date.
+"""Write claude_prices.json and other_prices.json in src/recollect/model/cost from genai-prices, or check that they are up to date.
 
     python tools/build_price_table.py [--check]
 
 The maintained package says what each Claude model costs on Anthropic's own API. What it does not
 say stands below, each with its source, and is compared with the package wherever the package has
-evidence of it. Whatever this tool does not understand (a new kind of rule, a new threshold)
-ends the run: a wrong table must not come out of it quietly. Models of other vendors stand in a table of their own; one
-that is not understood is left out of it, and so stays without a price.
+evidence of it. Whatever this tool does not understand (a new kind of rule, a new threshold) is left out of the table
+and named on stderr: the model, or that way of serving it, stays without a price, which every report says. So a new package
+never stops the build, and no wrong price comes out of it quietly. Models of other vendors stand in a table of their own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
@@ -34,8 +35,8 @@ from genai_prices.types import (
     TieredPrices,
 )
 
-TABLE = Path(__file__).resolve().parents[1] / "src" / "recollect" / "model" / "cost" / "price_table.py"
-OTHER_TABLE = TABLE.with_name("other_prices.py")
+TABLE = Path(__file__).resolve().parents[1] / "src" / "recollect" / "model" / "cost" / "claude_prices.json"
+OTHER_TABLE = TABLE.with_name("other_prices.json")
 OTHER_VENDORS = ("openai", "google", "x-ai", "deepseek", "moonshotai", "zai", "mistral", "minimax")
 THRESHOLDS = (
     0,
@@ -83,6 +84,9 @@ FAST_MULTIPLES = {
     "claude-opus-5-5": 2,
 }
 
+# How the package names the two.
+BATCH, FAST = {"processing": "batch"}, {"speed": "fast"}
+
 # US-only inference: 1.1 x on all token classes "for Claude 4.6 and later models"; "earlier models retain
 # their existing pricing regardless of inference_geo". It stacks with fast mode, batch and long context.
 # https://platform.claude.com/docs/en/about-claude/pricing#data-residency-pricing
@@ -95,8 +99,7 @@ US_ONLY_COSTS_MORE = re.compile(r"claude-(fable|mythos|haiku-5|opus-(4-[6-9]|[5-
 FLAT_ON_OWN_API = frozenset(("claude-sonnet-4-0", "claude-sonnet-4-5"))
 
 # Models the package does not know: dollars for a million tokens of input, output, cache writes of 5 minutes and
-# of 1 hour, cache reads; the rules that apply; who says so.
-# Mythos 5.2 is known to the client only; no source has a batch price or a regional one for it.
+# of 1 hour, cache reads; the rules that apply; who says so. One that the package has got since is taken from there.
 OWN_MODELS = {
     "claude-mythos-5": (
         ("10", "50", "12.50", "20", "1"),
@@ -108,7 +111,6 @@ OWN_MODELS = {
         ("batch", "us", "regional"),
         "client 2.1.325 and LiteLLM 1.108.4",
     ),
-    "claude-mythos-5-2": (("8", "40", "10", "16", "0.20"), ("us",), "client 2.1.325"),
 }
 
 # Batch: half of every token price. The package has it for the models that were active on 2026-10-14;
@@ -132,6 +134,14 @@ class NotUnderstood(Exception):
     """The data package says something this tool has no rule for."""
 
 
+def leave_out(problem: NotUnderstood) -> None:
+    """Note what stays without a price or a name; ``main`` says it once, though the rows are made several times."""
+    _left_out[str(problem)] = None
+
+
+_left_out: dict[str, None] = {}
+
+
 # --- Names ---------------------------------------------------------------------------------------
 
 
@@ -149,9 +159,12 @@ def matchers(model: ModelInfo) -> tuple[str, ...]:
             case ClauseContains(text):
                 found.append("*" + text.lower())
             case ClauseRegex(pattern):
-                found += _dated(pattern)
+                try:
+                    found += _dated(pattern)
+                except NotUnderstood as problem:
+                    leave_out(NotUnderstood(f"{model.id}: a name: {problem}"))
             case _:
-                raise NotUnderstood(f"{model.id}: a name is matched by {clause!r}")
+                leave_out(NotUnderstood(f"{model.id}: a name is matched by {clause!r}"))
     return tuple(found)
 
 
@@ -212,11 +225,7 @@ def periods(model: ModelInfo) -> Periods:
         return ((0, tiers(model.prices, model.id)),)
     found: dict[int, Tiers] = {}
     for conditional in model.prices:
-        constraint = conditional.constraint
-        if not isinstance(constraint, StartDateConstraint | None):
-            raise NotUnderstood(f"{model.id}: a price that depends on {constraint!r}")
-        start = 0 if constraint is None else quarter(constraint.start_date)
-        found[start] = tiers(conditional.prices, model.id)
+        found[_start(conditional.constraint, model.id)] = tiers(conditional.prices, model.id)
     if 0 not in found or list(found) != sorted(found):
         raise NotUnderstood(f"{model.id}: prices without a first, or not in the order of their dates")
     return tuple(found.items())
@@ -227,23 +236,45 @@ def quarter(day: dt.date) -> int:
     return (day - dt.date(1970, 1, 1)).days * 96
 
 
-def fast_periods(name: str, standard: Periods) -> Periods:
-    """The price of fast mode: a multiple of what short contexts cost today, for contexts of every size."""
-    multiple = FAST_MULTIPLES.get(name)
-    if multiple is None:
-        return ()
+def fast_periods(model: ModelInfo, standard: Periods) -> Periods:
+    """The price of fast mode, for contexts of every size: what the package says, or a multiple of what short contexts cost today."""
+    multiple = FAST_MULTIPLES.get(model.id)
     *tokens, search = standard[-1][1][0][1]
-    rates = (*(None if rate is None else rate * multiple for rate in tokens), search)
-    _check_fast(name, rates)
-    return ((0, ((0, rates),)),)
+    multiplied = multiple and (*(None if rate is None else rate * multiple for rate in tokens), search)
+    for variant in model.price_variants or ():
+        if variant.when == FAST:
+            start, ((above, rates), *more) = (
+                _start(variant.constraint, model.id),
+                tiers(variant.prices, model.id),
+            )
+            if above or more:
+                raise NotUnderstood(f"{model.id}: fast mode has prices by the size of the context")
+            if multiplied and rates != multiplied:
+                raise NotUnderstood(
+                    f"{model.id}: fast mode does not cost {multiple} times the usual price: {rates}"
+                )
+            return ((start, ((0, rates),)),)
+    if not multiplied:
+        return ()
+    _check_fast(model.id, multiplied)
+    return ((0, ((0, multiplied),)),)
+
+
+def _start(constraint: object, name: str) -> int:
+    """The quarter from which on a price holds."""
+    if not isinstance(constraint, StartDateConstraint | None):
+        raise NotUnderstood(f"{name}: a price that depends on {constraint!r}")
+    return 0 if constraint is None else quarter(constraint.start_date)
 
 
 def rules(model: ModelInfo, standard: Periods, regional: dict[str, bool]) -> tuple[str, ...]:
     """Which published rules change this model's prices."""
     found = []
-    if model.price_variants or model.id in BATCH_BEFORE:
-        _check_batch(model, standard)
-        found.append("batch")
+    try:
+        if _has_batch_price(model, standard) or model.id in BATCH_BEFORE:
+            found.append("batch")
+    except NotUnderstood as problem:
+        leave_out(problem)
     if US_ONLY_COSTS_MORE.match(model.id):
         found.append("us")
     if regional.get(model.id):
@@ -263,14 +294,20 @@ def own_row(name: str) -> Row:
 # --- Evidence: other parts of the package must not contradict what is said above ----------------
 
 
-def _check_batch(model: ModelInfo, standard: Periods) -> None:
+def _has_batch_price(model: ModelInfo, standard: Periods) -> bool:
+    is_there = False
     for variant in model.price_variants or ():
-        if variant.when != {"processing": "batch"}:
-            raise NotUnderstood(f"{model.id}: prices for {variant.when}")
-        halves = [(start, tuple((rate or 0) // 2 for rate in rates[:5])) for start, rates in standard[-1][1]]
-        said = [(start, rates[:5]) for start, rates in tiers(variant.prices, model.id)]
-        if halves != said:
-            raise NotUnderstood(f"{model.id}: a batch does not cost half: {said}")
+        if variant.when == BATCH:
+            halves = [
+                (start, tuple((rate or 0) // 2 for rate in rates[:5])) for start, rates in standard[-1][1]
+            ]
+            said = [(start, rates[:5]) for start, rates in tiers(variant.prices, model.id)]
+            if halves != said:
+                raise NotUnderstood(f"{model.id}: a batch does not cost half: {said}")
+            is_there = True
+        elif variant.when != FAST:
+            leave_out(NotUnderstood(f"{model.id}: prices for {variant.when}"))
+    return is_there
 
 
 def _check_fast(name: str, rates: Rates) -> None:
@@ -293,12 +330,19 @@ def regional_premiums(rows: Sequence[tuple[ModelInfo, Periods]]) -> dict[str, bo
         name = there.id.removeprefix("regional.anthropic.").partition("-v")[0]
         for model, standard in rows:
             if model.is_match(name):
-                base, said = standard[-1][1][0][1], periods(there)[-1][1][0][1]
-                ratio = Decimal(said[0] or 0) / Decimal(base[0] or 1)
-                if ratio not in (1, Decimal("1.1")):
-                    raise NotUnderstood(f"{there.id} costs {ratio} times the list price")
-                found[model.id] = ratio != 1
+                try:
+                    found[model.id] = _is_dearer(there, standard)
+                except NotUnderstood as problem:
+                    leave_out(problem)
     return found
+
+
+def _is_dearer(there: ModelInfo, standard: Periods) -> bool:
+    base, said = standard[-1][1][0][1], periods(there)[-1][1][0][1]
+    ratio = Decimal(said[0] or 0) / Decimal(base[0] or 1)
+    if ratio not in (1, Decimal("1.1")):
+        raise NotUnderstood(f"{there.id} costs {ratio} times the list price")
+    return ratio != 1
 
 
 def provider_of(name: str) -> Provider:
@@ -311,21 +355,27 @@ def provider_of(name: str) -> Provider:
 
 def rows() -> list[Row]:
     """One row for every Claude model, in the order in which names are tried."""
-    models = [(model, periods(model)) for model in provider_of("anthropic").models]
+    models = []
+    for model in provider_of("anthropic").models:
+        try:
+            models.append((model, periods(model)))
+        except NotUnderstood as problem:
+            leave_out(problem)
     regional = regional_premiums(models)
-    known = {model.id for model, _ in models} & set(OWN_MODELS)
-    if known:
-        raise NotUnderstood(f"{sorted(known)} are in the package now: take them out of OWN_MODELS")
-    return [
-        (
-            model.id,
-            matchers(model),
-            rules(model, standard, regional),
-            standard,
-            fast_periods(model.id, standard),
-        )
-        for model, standard in models
-    ] + [own_row(name) for name in OWN_MODELS]
+    found = []
+    for model, standard in models:
+        fast: Periods = ()
+        try:
+            fast = fast_periods(model, standard)
+        except NotUnderstood as problem:
+            leave_out(problem)
+        found.append((model.id, matchers(model), rules(model, standard, regional), standard, fast))
+    return found + [own_row(name) for name in _own_names()]
+
+
+def _own_names() -> list[str]:
+    known = {model.id for model in provider_of("anthropic").models}
+    return [name for name in OWN_MODELS if name not in known]
 
 
 def other_rows() -> list[Row]:
@@ -361,13 +411,14 @@ def other_tiers() -> list[tuple[str, str, Periods]]:
                 if tier not in ("flex", "priority", "fast") or not isinstance(
                     day, StartDateConstraint | None
                 ):
-                    raise NotUnderstood(f"{model.id}: prices for {variant.when}")
+                    leave_out(NotUnderstood(f"{model.id}: prices for {variant.when}"))
+                    continue
                 with contextlib.suppress(NotUnderstood):
                     start = 0 if day is None else quarter(day.start_date)
                     usual = model.prices[-1].prices if isinstance(model.prices, list) else model.prices
                     said[tier] = ((start, _text_tiers(model, variant.prices, usual.web_searches_kcount)),)
             if said.pop("fast", said.get("priority")) != said.get("priority"):
-                raise NotUnderstood(f"{model.id}: fast is not priority")
+                leave_out(NotUnderstood(f"{model.id}: fast is not priority"))
             found += [(model.id, tier, periods) for tier, periods in said.items()]
     return found
 
@@ -375,9 +426,7 @@ def other_tiers() -> list[tuple[str, str, Periods]]:
 def _other_names(model: ModelInfo) -> tuple[str, ...]:
     """The names that are understood, and the model's own; what a name may merely contain is too little."""
     found = ["=" + model.id.lower()]
-    for clause in model.match.or_ if isinstance(model.match, ClauseOr) else [model.match]:
-        with contextlib.suppress(NotUnderstood):
-            found += [name for name in matchers(ModelInfo(model.id, clause)) if name[0] != "*"]
+    found += [name for name in matchers(model) if name[0] != "*"]
     return tuple(dict.fromkeys(found))
 
 
@@ -412,53 +461,30 @@ def _text_tiers(model: ModelInfo, prices: ModelPrice, search: object = None) -> 
     )
 
 
+def claude_table() -> str:
+    """The whole file of Claude's models."""
+    head: dict[str, object] = {
+        "source": _source(),
+        "own_sources": {name: OWN_MODELS[name][2] for name in _own_names()},
+        "other_changes": _other_changes(),
+    }
+    return _written(head, {"models": rows()})
+
+
 def other_table() -> str:
-    """The whole second file."""
-    source = f"genai-prices {version('genai-prices')}"
-    return f'''"""What models of other vendors cost. Written by tools/build_price_table.py from {source}: do not edit.
-
-Rows are those of price_table. Imported when a name is no Claude model's.
-"""
-
-from recollect.model.cost.price_table import Periods
-
-OTHER_MODELS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods], ...] = (
-{"".join(_laid_out(row, 1) for row in other_rows())})
-# What OpenAI and Google charge at their service tiers; "fast" is "priority".
-OTHER_TIERS: tuple[tuple[str, str, Periods], ...] = (
-{"".join(_laid_out(row, 1) for row in other_tiers())})
-'''
+    """The whole file of models of other vendors."""
+    return _written({"source": _source()}, {"models": other_rows(), "tiers": other_tiers()})
 
 
-def table() -> str:
-    """The whole file."""
-    source = f"genai-prices {version('genai-prices')}"
-    return f'''"""What Claude models cost. Written by tools/build_price_table.py from {source}: do not edit.
+def _source() -> str:
+    return "genai-prices " + version("genai-prices")
 
-The tool names the sources of what that package does not say. A row of MODELS: the model; how its
-names are recognised (= is, ^ starts with, * contains, # starts with and then eight digits,
-~ and then a date); the published rules that apply to it (half price for a batch; 1.1 times for
-US-only inference; 1.1 times at a regional endpoint of Amazon Bedrock; no higher price for long contexts on
-Anthropic's own API); its prices; those of fast mode. OWN_SOURCES: who says so of models the package lacks.
 
-Prices: (first quarter of an hour since 1970, ((above how many tokens of context, rates), ...)).
-Rates: pico-dollars (10**-12 USD) for a token of input, output, cache write of 5 minutes, of 1 hour,
-cache read, and for a web search. None: no price is known.
-"""
-
-SOURCE = "{source}"
-# The quarters at which a price of other_prices changes.
-OTHER_CHANGES = (
-{"".join(f"    {start:_},{chr(10)}" for start in _other_changes())})
-OWN_SOURCES = {{
-{"".join(f'    "{name}": "{said[2]}",{chr(10)}' for name, said in OWN_MODELS.items())}}}
-
-Rates = tuple[int | None, ...]
-Periods = tuple[tuple[int, tuple[tuple[int, Rates], ...]], ...]
-
-MODELS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods], ...] = (
-{"".join(_laid_out(row, 1) for row in rows())})
-'''
+def _written(head: dict[str, object], lists: dict[str, Sequence[object]]) -> str:
+    """JSON with one row of a list a line."""
+    parts = [f'"{name}": {json.dumps(value)}' for name, value in head.items()]
+    parts += [f'"{name}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in lists.items()]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def _other_changes() -> tuple[int, ...]:
@@ -466,30 +492,9 @@ def _other_changes() -> tuple[int, ...]:
     return tuple(sorted({start for periods in dated for start, _ in periods} - {0}))
 
 
-def _laid_out(value: object, depth: int) -> str:
-    """A value as the formatter leaves it: on one line if that fits, else one item to a line."""
-    indent, text = "    " * depth, _on_one_line(value)
-    if len(indent) + len(text) + 1 <= 110:
-        return f"{indent}{text},\n"
-    assert isinstance(value, tuple)
-    return f"{indent}(\n{''.join(_laid_out(item, depth + 1) for item in value)}{indent}),\n"
-
-
-def _on_one_line(value: object) -> str:
-    if isinstance(value, tuple):
-        return f"({_joined(map(_on_one_line, value))}{',' if len(value) == 1 else ''})"
-    if isinstance(value, int):
-        return f"{value:_}"
-    return "None" if value is None else f'"{value}"'
-
-
-def _joined(items: Iterable[str]) -> str:
-    return ", ".join(items)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Write or check the file."""
-    for path, text in ((TABLE, table()), (OTHER_TABLE, other_table())):
+    for path, text in ((TABLE, claude_table()), (OTHER_TABLE, other_table())):
         if "--check" not in arguments:
             path.write_text(text, encoding="utf-8")
         elif not path.is_file() or path.read_text(encoding="utf-8") != text:
@@ -497,6 +502,8 @@ def main(arguments: Sequence[str]) -> int:
                 f"{path.name} is not what genai-prices says: run tools/build_price_table.py", file=sys.stderr
             )
             return 1
+    if "--check" not in arguments:
+        print(*(f"left out: {problem}" for problem in _left_out), sep="\n", file=sys.stderr)
     return 0
 
 

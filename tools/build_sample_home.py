@@ -17,11 +17,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from recollect.model import draft
-from recollect.model.blocks import Block, ToolUseBlock
-from recollect.model.cost.usage import CacheCreation, Usage
-from recollect.model.draft import Draft, Stamp, claude_line
-from recollect.model.made_ids import derived_id, derived_uuid
+from recollect.model.lines import draft
+from recollect.model.lines.blocks import Block, CacheCreation, ToolUseBlock, Usage
+from recollect.model.lines.draft import Draft, Stamp, claude_line
+from recollect.model.lines.ids import derived_id, derived_uuid
 from recollect.model.project_key import project_key
 from recollect.sample import sample_home
 

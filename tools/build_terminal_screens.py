@@ -31,7 +31,6 @@ COMMANDS = (
     "recollect cost",
     "recollect cost --by session",
     "recollect check",
-    "recollect resume",
 )
 HEAD = """# In the terminal
 
@@ -41,13 +40,13 @@ Rows fit the terminal: they break between words, a path loses its middle, a comm
 backslashes. In a pipe, rows are whole and without colour. `--color auto|always|never` beats `NO_COLOR`, which beats
 `FORCE_COLOR`, which beats what stdout is.
 
-`recollect resume` without words opens a picker: type to filter by title, first prompt, directory, branch, tag or id;
-arrows move; enter resumes; ctrl-y copies the command through the terminal (OSC 52, which works over ssh); esc leaves.
-`recollect browse` opens the same list to read: arrows, space and b scroll, `/` searches, `n` and `N` go on, `[` and `]`
-jump between prompts, `q` goes back. Both need a terminal; on Windows use `recollect list` and `recollect show`.
+`recollect open` shows your sessions; `recollect resume` without words the same list, to continue one. Type to filter:
+words of the title, the first prompt, the directory, the branch, the tag or the id, and words that were said in the
+session; also `agent:codex`, `in:shop`, `today`, `last-week` or `7d`. Enter reads a session, ctrl-r continues it, ctrl-y
+copies the command through the terminal (OSC 52, which works over ssh), esc leaves. In a session arrows, space and b
+scroll, `/` searches, `n` and `N` go on, `[` and `]` jump between prompts, `q` goes back. Both need a terminal.
 
-`recollect completion bash`, `zsh` or `fish` prints a completion script, `recollect man` shows manual pages and
-`recollect man --write DIR` writes them.
+`recollect completion bash`, `zsh` or `fish` prints a completion script.
 """
 # Runs in the pseudo-terminal. The time is fixed for what is shown; everything else is as it is.
 CHILD = r"""
@@ -59,39 +58,17 @@ class FixedTime(datetime.datetime):
         return datetime.datetime(2026, 11, 16, 12, 0, tzinfo=datetime.UTC).astimezone(tz)
 
 fixed = types.SimpleNamespace(**{**vars(datetime), "datetime": FixedTime})
-import recollect.cli.look.overview, recollect.cli.look.list, recollect.cli.look.search, recollect.cli.spend.cost
-import recollect.cli.look.picker as picker
-for module in (recollect.cli.look.overview, recollect.cli.look.list, recollect.cli.look.search,
-               recollect.cli.spend.cost, picker):
+import recollect.cli.overview, recollect.cli.list, recollect.cli.search, recollect.cli.cost
+for module in (recollect.cli.overview, recollect.cli.list, recollect.cli.search, recollect.cli.cost):
     if hasattr(module, "dt"):
         module.dt = fixed
-from argparse import Namespace
-from pathlib import Path
 from recollect.cli.main import main
 from recollect.cli.terminal import output
-from recollect.cli.terminal.homes import chosen_homes, open_home
-from recollect.cli.terminal.change_plans import own_cache, own_data
-
-class Paper:
-    size = (output.terminal_size()[0], 16)
-    def paint(self, rows, cursor):
-        print("\n".join(row.rstrip() for row in rows))
 
 output.progress_bar = __import__("contextlib").contextmanager(lambda label: (yield None))
 for line in sys.argv[1:]:
     print("\x1e" + line, flush=True)
-    words = line.split()[1:]
-    if words != ["resume"]:
-        main(words)
-        continue
-    options = Namespace(homes=[], data=None)
-    sources = picker.PickerSources(chosen_homes([]), own_cache(options), own_data(options))
-    shown = picker.Picker(Paper(), sources, "resume", str)
-    shown.choice.replace(open_home([]).listed())
-    shown._is_loading = False
-    shown.choice.move(2)
-    shown._load_preview()
-    shown.paint()
+    main(line.split()[1:])
 """
 
 

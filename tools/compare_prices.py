@@ -74,7 +74,8 @@ def _genai_model(source: str, model: ModelInfo, name: str) -> Iterator[TheirRow]
         rates = _at_step(tiers(latest, ""), step)
         yield TheirRow(source, model.id, name, step, said, rates[:5])
     for variant in model.price_variants or ():
-        yield TheirRow(source, model.id, name, BATCH, "batch", _at_step(tiers(variant.prices, ""), 0)[:5])
+        kind, served = (FAST, "fast") if variant.when == {"speed": "fast"} else (BATCH, "batch")
+        yield TheirRow(source, model.id, name, kind, served, _at_step(tiers(variant.prices, ""), 0)[:5])
 
 
 def _at_step(found: Sequence[tuple[int, Rates]], step: int) -> Rates:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetch the public reference MCP servers that tests/mcp/test_reference_servers.py talks to, outside the repository.
-#   tools/fetch_mcp_servers.sh DIRECTORY      then: RECOLLECT_MCP_SERVERS=DIRECTORY pytest tests/mcp
+# Fetch the public reference MCP servers that tests/guard/mcp/test_reference_servers.py talks to, outside the repository.
+#   tools/fetch_mcp_servers.sh DIRECTORY      then: RECOLLECT_MCP_SERVERS=DIRECTORY pytest tests/guard/mcp
 # Needs npm and the registry it is set up for. Each version is fetched once; no install script of a package is run.
 set -eu
 everything=2026.8.31

@@ -15,14 +15,14 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["recollect"]):
-    from recollect.model.codec import decode, encode
-    from recollect.model.damage import Damage, Line
-    from recollect.model.entry import Entry
-    from recollect.model.line_views.damage import damage_of
-    from recollect.model.line_views.facts import usage_facts
-    from recollect.model.line_views.links import line_links
+    from recollect.model.lines.codec import decode, encode
+    from recollect.model.lines.damage import Damage, Line
+    from recollect.model.lines.entry import Entry
+    from recollect.model.views.damage import damage_of
+    from recollect.model.views.facts import usage_facts
+    from recollect.model.views.links import line_links
     from recollect.sample import sample_home
-    from recollect.storage.logs.reader import LogReader
+    from recollect.store.logs.reader import LogReader
 
 SCRATCH = Path(tempfile.mkdtemp(prefix="recollect-fuzz-")) / "log.jsonl"
 

@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 
 from recollect import Home
-from recollect.services.lake.export import export_lake
+from recollect.share.lake_export import export_lake
 
 WAIT_SECONDS = 120.0
 _URL = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -100,7 +100,7 @@ def main() -> int:
 
 
 def _made(place: Path) -> Home:
-    from tests.services.lake.test_engines import made_home
+    from tests.ask.data.test_engines import made_home
 
     return made_home(place / "made")
 

@@ -1,6 +1,6 @@
 """Record what client 2.1.325 sends when it resumes: for our cases in full, for the samples as digests.
 
-    RECOLLECT_CLIENTS=DIR python tools/record_client_messages.py [cases|samples]
+    RECOLLECT_CLIENTS=DIR RECOLLECT_TRANSCRIPTS=DIR python tools/record_client_messages.py [cases|samples]
 
 The results under tests/data are the expected values of tests/model/conversation/test_api.py.
 They come from the real client, never from our own code.
@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.needs import TRANSCRIPTS
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.what_is_sent import NEW_PROMPT, digests, possible
 from tests.talk import completed
@@ -22,7 +23,7 @@ from tests.talk import completed
 ROOT = Path(__file__).resolve().parents[1]
 CASES = ROOT / "tests" / "data" / "api_cases.json"
 SAMPLES = ROOT / "tests" / "data" / "sample_messages.json"
-SHARED_HOMES = ROOT.parent / "shared" / "samples" / "claude-home"
+REAL_HOMES = TRANSCRIPTS / "samples" / "claude-home"
 VERSION = "2.1.325"
 SESSION = "5f0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c22"
 
@@ -63,12 +64,12 @@ def record_cases() -> None:
 def record_samples() -> None:
     """Digests for every session of every sample home."""
     found: dict[str, list[str] | None] = {}
-    for log in sorted(SHARED_HOMES.glob("*/.claude/projects/*/*.jsonl")):
+    for log in sorted(REAL_HOMES.glob("*/.claude/projects/*/*.jsonl")):
         if log.name.startswith("agent-"):
             continue
         lines = log.read_bytes().split(b"\n")[:-1]
         sent = sent_for(lines)[0]
-        found[log.relative_to(SHARED_HOMES).as_posix()] = None if sent is None else digests(sent)
+        found[log.relative_to(REAL_HOMES).as_posix()] = None if sent is None else digests(sent)
         print(log.name, flush=True)
     rows = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
     SAMPLES.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")

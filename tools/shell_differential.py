@@ -21,9 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recollect.policy.analysis import Analysis, Command
-from recollect.policy.commands import deny_views
-from recollect.policy.shell import analyse
+from recollect.guard.policy.shell import analyse, deny_views
+from recollect.guard.policy.terms import Analysis, Command
 
 MARKERS = ("rm", "k", "m", "ls", "git", "evil", "ok", "zz")
 WRAPPERS = (

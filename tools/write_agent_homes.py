@@ -17,9 +17,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conftest import SHARED
+from tests.needs import TRANSCRIPTS
 
-ORACLE = SHARED / "dialects" / "oracle"
+ORACLE = TRANSCRIPTS / "dialects" / "oracle"
 # Clients that the other tests use too are fetched without a version in their name.
 NEWEST = {"codex": "0.166.0", "opencode": "1.18.33", "gemini": "0.61.0", "qwen": "0.24.4"}
 PROGRAMS = {

@@ -29,7 +29,7 @@ def line(session: recollect.WatchedSession) -> str:
     return f"{session.id[:8]} {session.title[:40]!a}: {session.usd} dollars{speed}"
 
 
-async def watch(limit: Decimal, home: aio.AsyncHome) -> None:
+async def watch(limit: Decimal, home: aio.Home) -> None:
     """Print each session once, when it first goes above the limit."""
     told: set[str] = set()
     async for snapshot in home.watch(interval=5.0):
@@ -39,7 +39,7 @@ async def watch(limit: Decimal, home: aio.AsyncHome) -> None:
                 print(line(session), flush=True)
 
 
-async def look(limit: Decimal, home: aio.AsyncHome) -> int:
+async def look(limit: Decimal, home: aio.Home) -> int:
     """Look once."""
     found = above(await home.look(), limit)
     for session in found:
@@ -54,7 +54,7 @@ def main() -> int:
     parser.add_argument("--once", action="store_true")
     parser.add_argument("--home", action="append", default=[])
     options = parser.parse_args()
-    home = aio.AsyncHome(*options.home)
+    home = aio.Home(*options.home)
     if options.once:
         return asyncio.run(look(options.limit, home))
     try:

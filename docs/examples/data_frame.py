@@ -1,4 +1,4 @@
-"""What was spent by model and week, as a pandas data frame. Needs the extra ``analytics``, and pandas.
+"""What was spent by model and week, as a pandas data frame. Needs the extra ``data``, and pandas.
 
     python data_frame.py                  # the homes of this machine
     python data_frame.py DIR

@@ -1,13 +1,6 @@
 """An exporter: a session as an Org mode outline, one heading a prompt.
 
-As a plugin it is a function and an entry point. In the pyproject.toml of your package:
-
-    [project.entry-points."recollect.exporters"]
-    org = "your_package.exporter:outline"
-
-Then ``recollect export @last --format org`` writes it, with secrets taken out. By itself:
-
-    python exporter.py SESSION [HOME]     # not redacted
+python exporter.py SESSION [HOME]     # not redacted
 """
 
 from __future__ import annotations

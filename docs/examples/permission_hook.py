@@ -14,7 +14,7 @@ import json
 import sys
 from typing import Any
 
-from recollect.permissions import Decision, Engine, Verdict
+from recollect.guard.library import Decision, Engine, Verdict
 
 ALLOW = ["Bash(git status *)", "Bash(git diff *)", "Read(./**)"]
 DENY = ["Bash(git push *)", "Read(//etc/**)", "Read(**/.env)"]

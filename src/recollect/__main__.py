@@ -1,5 +1,7 @@
 """``python -m recollect``."""
 
-from recollect.cli.main import program
+import sys
 
-program()
+from recollect.cli.main import main
+
+sys.exit(main())

@@ -10,7 +10,6 @@
     ├─ NotFound                       exit 3    no such session, project, home
     │  └─ Ambiguous                             more than one matches
     ├─ DamagedData                    exit 4    bytes that cannot be read as expected
-    ├─ PluginFailed                   exit 1    an exporter or check of another package failed
     ├─ ServerFailed                   exit 74   an MCP server failed
     ├─ Busy                           exit 5    in use by another process
     │  ├─ LogLocked                             another process holds the log
@@ -173,18 +172,6 @@ class DamagedData(RecollectError):
     """Bytes that could not be read as expected."""
 
     exit_code = 4
-
-
-class PluginFailed(RecollectError):
-    """An exporter or check of another package failed, or is not valid."""
-
-    def __init__(self, group: str, name: str, package: str, reason: str) -> None:
-        kind = group.rpartition(".")[2].removesuffix("s")
-        super().__init__(
-            f"{kind} {name!a} of package {package}: {reason}",
-            hint=f"update or remove {package}, or report it to its authors; nothing was changed",
-        )
-        self.group, self.name, self.package, self.reason = group, name, package, reason
 
 
 class ServerFailed(RecollectError):

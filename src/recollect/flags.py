@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recollect.model.settings.flag_values import looked_up
-from recollect.services.settings import flags as _flags
-from recollect.services.settings.flags import FeatureFlags
-from recollect.storage.config.flag_cache import flag_cache
-from recollect.storage.home import ClaudeHome
+from recollect.change.settings import settings as _flags
+from recollect.change.settings.settings import FeatureFlags
+from recollect.model.settings.config_merge import looked_up
+from recollect.store.client_settings import flag_cache
+from recollect.store.home import ClaudeHome
 from recollect.system.locations import claude_homes, home_at
 
 __all__ = ["FeatureFlags", "FeatureManager"]

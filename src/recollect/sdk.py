@@ -30,17 +30,15 @@ from typing import cast
 
 from recollect.aio import KeyedExecutor, in_thread
 from recollect.errors import MissingExtra, UsageError
-from recollect.model.damage import Damage
-from recollect.storage.logs.log import SyncPolicy
-from recollect.storage.sdk.keys import (
+from recollect.model.lines.damage import Damage
+from recollect.store.sdk_entries import (
     SessionKey,
     SessionListSubkeysKey,
     SessionStoreEntry,
     SessionStoreListEntry,
     SessionSummaryEntry,
 )
-from recollect.storage.sdk.store import Transcripts
-from recollect.storage.sdk.summaries import FoldCall
+from recollect.store.sdk_store import FoldCall, Transcripts
 from recollect.system.locations import data_dir
 
 __all__ = [
@@ -64,13 +62,12 @@ class SessionStore:
         self,
         root: str | Path | None = None,
         *,
-        sync: SyncPolicy = SyncPolicy.ALWAYS,
         lock_timeout: float = 10.0,
         _transcripts: Transcripts | None = None,
     ) -> None:
         directory = data_dir() / "store" if root is None else Path(root).expanduser()
         self._root = directory.absolute() if _transcripts is None else None
-        self._transcripts = _transcripts or Transcripts(directory.absolute(), sync, lock_timeout)
+        self._transcripts = _transcripts or Transcripts(directory.absolute(), lock_timeout)
         self._turns = KeyedExecutor()
 
     @classmethod
@@ -82,8 +79,8 @@ class SessionStore:
         Nothing is stored on this machine. Requests are repeated for ``patience`` seconds. Over plain http the
         token is only sent to this machine, unless ``allow_plain_http``.
         """
-        from recollect.services.sync.transcripts import RemoteTranscripts
-        from recollect.sync.http_remote import HttpRemote
+        from recollect.share.sync.http_remote import HttpRemote
+        from recollect.share.sync.transcripts import RemoteTranscripts
 
         connection = HttpRemote(url, token, patience=patience, allow_plain=allow_plain_http)
         # The same methods over another kind of storage; neither package may import the other's class.

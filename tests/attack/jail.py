@@ -16,7 +16,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from recollect.policy.paths.protected import DIRECTORIES, protected_name
+from recollect.guard.policy.paths import DIRECTORIES, protected_name
 
 CANARY = "canary-5f1e9c"
 """In every file that no command may show, and in the environment."""

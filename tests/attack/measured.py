@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recollect.policy.decision import RuleSource, Scope, Verdict
-from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
-from recollect.policy.rules.rule import Rule, parse_rule
-from recollect.services.permissions.file_world import FileWorld
+from recollect.guard.permissions.engine import FileWorld
+from recollect.guard.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
+from recollect.guard.policy.rules import Rule, parse_rule
+from recollect.model.settings.decision import RuleSource, Scope, Verdict
 from tests.attack.generated import Attack, attacks
 from tests.attack.jail import CANARY, Jail, Outcome
 

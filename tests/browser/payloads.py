@@ -90,6 +90,14 @@ _BREAKS = [
     f"**<img src=x onerror={_RUN}>**",
 ]
 _ODD = [
+    *(f"a{chr(code)}b" for code in (0x0B, 0x1B, 0x7F, 0x85, 0x9B)),
+    *(
+        f"a{letter}b"
+        for letter in "\u202a\u202b\u202d\u2067\u2068\u200b\u200e\u200f\u061c\u2028\u2029\ufeff\xad"
+    ),
+    "\x1b]52;c;cm0gLXJm\x07",
+    "&#27;[2J",
+    "\U000e0041\U000e0042",
     "\u202ejavascript\u202c",
     "\u2066\u202eevil\u2069",
     "\x1b]8;;https://evil.example\x07x\x1b]8;;\x07",

@@ -6,8 +6,8 @@ import datetime as dt
 import shutil
 from pathlib import Path
 
-from recollect.services.archive.archive import add_all, archive_at
-from recollect.services.homes import Home
+from recollect.ask.archive import add_all, archive_at
+from recollect.ask.library import Home
 from tests.browser.chromium import Chromium
 from tests.browser.conftest import Place
 from tests.browser.home import BASKET, BRANCHED, EDITED, RICH

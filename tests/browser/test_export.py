@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from recollect.services.export.html_export import export_project, export_session
-from recollect.services.homes import Home
+from recollect.ask.library import Home
+from recollect.share.export.export import write_file
+from recollect.share.export.page import session_page
+from recollect.share.export.project import export_project
 from tests.browser.chromium import Chromium
 from tests.browser.home import FOUND, HOSTILE, RICH, SENT, WORDS, hostile, own, rich, sent, with_words
 from tests.browser.payloads import PAYLOADS
-from tests.services.export.html_pages import ALLOWED
+from tests.browser.test_hostile import FORBIDDEN, INSIDE
+from tests.cli.session_logs import SESSION
+from tests.share.export.test_page import with_agent
 from tests.small_home import put
 
 _TALKS = {
@@ -30,7 +34,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         put(root / "claude", session, [own(entry, name) for entry in entries()], cwd=f"/srv/{name}")
     home = Home(root / "claude", data=root / "data")
     for session in _TALKS:
-        export_session(home.session(session), root / f"{session}.html", None)
+        write_file(root / f"{session}.html", session_page(home.session(session), None))
     export_project(home, "/srv/shop", root / "project", None)
     return root
 
@@ -60,18 +64,23 @@ def test_search_filters_and_folds_need_no_server(files: Path, browser: Chromium)
     browser.do("click", selector='[data-kind="thinking"]')
     browser.do("wait", selector="#n", text="1 found")
 
+    browser.do("fill", selector="#q", text="")
+    browser.do("settle", ms=400)
     open_at = {}
     for level in "0123":
         browser.do("choose", selector="#fold", value=level)
         folds = browser.do("folds")
-        open_at[level] = {
-            kind: sum(folds[kind]) / len(folds[kind]) for kind in ("work", "edit", "call", "thinking")
-        }
+        kinds = ("work", "edit", "call", "thinking")
+        open_at[level] = {kind: {bool(one) for one in folds[kind]} for kind in kinds}
         assert [1, 1] == folds["chapter"]
-    assert {"work": 0, "edit": 0, "call": 0, "thinking": 0} == open_at["0"]
-    assert {"work": 1, "edit": 0, "call": 0, "thinking": 0} == open_at["1"]
-    assert (1, 1, True) == (open_at["2"]["work"], open_at["2"]["edit"], open_at["2"]["call"] < 1)
-    assert {"work": 1, "edit": 1, "call": 1, "thinking": 1} == open_at["3"]
+    assert {"work": {False}, "edit": set(), "call": set(), "thinking": {False}} == open_at["0"]
+    assert {"work": {True}, "edit": {False}, "call": {False}, "thinking": {False}} == open_at["1"]
+    assert ({True}, True, True) == (
+        open_at["2"]["work"],
+        True in open_at["2"]["edit"],
+        False in open_at["2"]["call"],
+    )
+    assert {"work": {True}, "edit": {True}, "call": {True}, "thinking": {True}} == open_at["3"]
 
     told = browser.do("told")
     assert {(files / f"{FOUND}.html").as_uri()} == set(told["requests"])
@@ -102,7 +111,7 @@ def test_a_picture_is_enlarged_by_a_click_or_by_a_key(files: Path, browser: Chro
     assert browser.do("box", selector="dialog[open] img")["width"] > small["width"]
     assert [] == browser.do("problems")
     browser.do("press", keys=["Escape"])
-    browser.do("wait", selector="dialog", hidden=True)
+    browser.do("wait", selector="body:not(:has(dialog))")
     assert 0 == browser.do("count", selector="dialog[open]")
     browser.do("press", keys=["Enter"])
     browser.do("click", selector="dialog[open] button")
@@ -112,17 +121,28 @@ def test_a_picture_is_enlarged_by_a_click_or_by_a_key(files: Path, browser: Chro
     }
 
 
+def test_what_sub_agents_did_is_found_and_unfolded(browser: Chromium, tmp_path: Path) -> None:
+    """In the call that started one, and at the end where no call names it."""
+    for place, started_by in enumerate(["c1", "c-unknown"]):
+        home = tmp_path / str(place) / ".claude"
+        with_agent(home, toolUseId=started_by).write(home)
+        session = Home(home, data=home.parent / "data").session(SESSION)
+        write_file(tmp_path / f"{place}.html", session_page(session, None))
+        _open(browser, tmp_path / f"{place}.html")
+        assert {"leaf": "1 of 1"} == browser.do("sought", words=["leaf"])
+
+
 def test_it_prints_whole(files: Path, browser: Chromium, tmp_path: Path) -> None:
     """On paper everything is unfolded and there are no controls; afterwards the folds are as they were."""
     _open(browser, files / f"{FOUND}.html")
     paper = browser.do("printed", path=str(tmp_path / "out.pdf"))
 
-    assert paper["before"] > 5
+    assert paper["before"] > 1
     assert (0, paper["before"]) == (paper["during"], paper["after"])
     assert paper["sheets"] > 10
     assert (tmp_path / "out.pdf").read_bytes().startswith(b"%PDF")
     assert (False, False, True) == tuple(
-        browser.do("inPrint", selector=one) for one in ("#side", ".top", "main .prompt")
+        browser.do("inPrint", selector=one) for one in ("#side", ".top", "main .k-prompt")
     )
 
 
@@ -136,7 +156,7 @@ def test_the_sidebar_leads_to_prompts_also_on_a_phone(files: Path, browser: Chro
     _open(browser, files / f"{FOUND}.html")
     browser.do("click", selector="#menu")
     browser.do("click", selector="#side a", text="Do the work")
-    browser.do("wait", selector="article:target", text="Do the work")
+    browser.do("wait", selector="article.k-prompt", text="Do the work")
     browser.do("wait", selector="#side", hidden=True)
     browser.do("size", width=1440, height=900)
     browser.do("click", selector="#side a", text="Show a table")
@@ -164,12 +184,13 @@ def test_hostile_text_stays_text(files: Path, browser: Chromium) -> None:
     the list, and what they say can be read."""
     _open(browser, files / f"{HOSTILE}.html")
     browser.do("unfold")
-    seen = browser.do("elements", root="main")
+    seen = browser.do("elements", root=".rows")
     told = browser.do("told")
 
     assert len(PAYLOADS) >= 200
     assert seen["ran"] is None
-    assert set(seen["inside"]) <= set(ALLOWED)
+    assert set(seen["inside"]) - {word for words in INSIDE for word in words.split()} == set()
+    assert not set(seen["tags"]) & FORBIDDEN
     assert [] == [name for name in seen["attributes"] if name.startswith("on")]
     assert [] == [
         one for one in seen["addresses"] if not one.startswith(("#", "http://", "https://", "mailto:"))

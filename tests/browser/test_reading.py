@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from recollect.services.export.html_export import export_session
-from recollect.services.homes import Home
+from recollect.ask.library import Home
+from recollect.share.export.export import write_file
+from recollect.share.export.page import session_page
 from tests.browser.chromium import Chromium
 from tests.browser.conftest import Place
 from tests.browser.home import (
@@ -289,20 +290,21 @@ def test_a_session_that_is_not_there_is_said_so(page: Chromium) -> None:
 
 
 def test_an_export_reads_as_the_page_does(opened: Place, page: Chromium, tmp_path: Path) -> None:
-    """The strips and the names above messages of two sessions, word for word."""
-    told = {}
+    """The strips, the names above messages and runs of one tool, word for word."""
+    page.do("size", width=1280, height=4000)
+    shown = {}
     for session in (RICH, SENT):
         page.do("go", hash=f"#/s/{session}", wait=".strip")
         page.do("wait", selector=".strip", text="$")
-        told[session] = [page.do("texts", selector=one) for one in (".strip", ".who")]
-    for session, (strips, names) in told.items():
+        page.do("choose", selector='.foot [aria-label="Fold level"]', value="open")
+        shown[session] = [page.do("texts", selector=one) for one in _COMPARED]
+        page.do("choose", selector='.foot [aria-label="Fold level"]', value="folded")
+    for session, texts in shown.items():
         file = tmp_path / f"{session}.html"
-        export_session(Home(opened.home).session(session), file, None)
+        write_file(file, session_page(Home(opened.home).session(session), None))
         page.do("visit", url=file.as_uri())
-        ours = page.do("texts", selector=".work > summary")
-        assert [_words(one) for one in strips] == [_words(one) for one in ours]
-        shown = page.do("texts", selector=".prompt .who b, .answer .who b, .summary summary b")
-        assert names == [name for name in shown if name]
+        page.do("choose", selector="#fold", value="3")
+        assert texts == [page.do("texts", selector=one) for one in _COMPARED]
 
 
 def test_an_export_groups_calls_as_the_page_does(opened: Place, page: Chromium, tmp_path: Path) -> None:
@@ -312,11 +314,10 @@ def test_an_export_groups_calls_as_the_page_does(opened: Place, page: Chromium, 
     page.do("press", keys=["n"])
     page.do("wait", selector=".call.group")
     told = page.do("texts", selector=".call.group .tool")
-    export_session(Home(opened.home).session(FOUND), tmp_path / "one.html", None)
+    write_file(tmp_path / "one.html", session_page(Home(opened.home).session(FOUND), None))
     page.do("visit", url=(tmp_path / "one.html").as_uri())
     assert page.do("sought", words=["xeranthemum"])["xeranthemum"] is not None
-    assert told == page.do("texts", selector=".group > summary b") == ["Read × 4"]
+    assert told == page.do("texts", selector=".call.group .tool") == ["Read × 4"]
 
 
-def _words(strip: str) -> list[str]:
-    return [word for word in strip.replace("›", "").split() if word != "·"]
+_COMPARED = (".strip", ".who", ".call.group .tool", ".message.isWork .call .gist")

@@ -13,7 +13,7 @@ import pytest
 
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.tenancy import founded
-from recollect.sync.wire import POSITION, START, Position
+from recollect.share.sync.wire import POSITION, START, Position
 from tests.browser.chromium import Chromium
 from tests.browser.home import HOSTILE, hostile, own
 from tests.browser.test_hostile import stays_text
@@ -53,7 +53,7 @@ class SilencedServer(PageServer):
 
     prelude = """
 import os
-from recollect.server.database.contract import Unavailable
+from recollect.server.database.records import Unavailable
 from recollect.server.database.sqlite import SqliteDatabase
 def silenced(name):
     asked = getattr(SqliteDatabase, name)
@@ -87,7 +87,6 @@ def team(tmp_path: Path) -> Iterator[Team]:
         yield one
 
 
-@pytest.mark.slow
 def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -> None:
     """Sign in, list, open, a push seen live, search, a deletion, sign out; nothing to change anywhere, nothing fetched from
     elsewhere, and only what was opened is copied."""
@@ -155,7 +154,6 @@ def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -
     assert do("problems") == []
 
 
-@pytest.mark.slow
 def test_the_first_figures_of_a_member_are_the_server_s(chromium: Chromium, team: Team) -> None:
     """Nothing has to be copied first: the very first total, the list and Cost have every response the server counts."""
     for number in range(30):
@@ -180,7 +178,6 @@ def test_the_first_figures_of_a_member_are_the_server_s(chromium: Chromium, team
     assert team.copies() == []
 
 
-@pytest.mark.slow
 def test_while_the_database_is_silent_what_was_opened_can_be_read(chromium: Chromium, team: Team) -> None:
     """The page says since when it is not current, and when it is again; a session that nobody opened is not invented."""
     do, silent = chromium.do, team.place / "silent"
@@ -207,7 +204,6 @@ def test_while_the_database_is_silent_what_was_opened_can_be_read(chromium: Chro
     do("wait", selector=".signin h1", text="Sign in")
 
 
-@pytest.mark.slow
 def test_hostile_text_of_a_colleague_stays_text(chromium: Chromium, team: Team) -> None:
     """The payloads of the local page's test, sent by another member, on every screen that a member has."""
     team.put(

@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -101,8 +99,6 @@ def home(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         + "\n"
     )
     (root / "settings.json").write_text(json.dumps({"env": {"A_TOKEN": CANARIES[KINDS[2]]}}))
-    for name in ("scan", "redact"):
-        monkeypatch.setitem(COMMANDS, name, (f"recollect.cli.secrets.{name}", name))
     return root
 
 
@@ -129,7 +125,7 @@ def our_files(own_home: Path) -> Iterator[Path]:
                 yield path
 
 
-@pytest.mark.parametrize("command", sorted({*COMMANDS, "scan", "redact"}))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_no_canary_comes_out(
     home: Path,
     own_home: Path,
@@ -156,27 +152,3 @@ def test_canaries_would_be_seen(home: Path, capsys: pytest.CaptureFixture[str]) 
     long_enough = [kind for kind, secret in CANARIES.items() if len(secret) > 11]
 
     assert (50, long_enough) == (len(CANARIES), sightings(shown))
-
-
-@pytest.mark.parametrize("command", ["scan", "redact", "export"])
-def test_files_are_for_their_owner_only(
-    home: Path, own_home: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    """K4: under umask 000 all that we write is 0600, every directory 0700."""
-    before = os.umask(0)
-    try:
-        run(
-            capsys,
-            command,
-            *([] if command == "scan" else [ONE, *(["--apply"] if command == "redact" else [])]),
-        )
-    finally:
-        os.umask(before)
-    modes = {
-        (path.is_dir(), stat.S_IMODE(path.lstat().st_mode))
-        for path in (own_home / "xdg-data" / "recollect").rglob("*")
-    }
-
-    assert modes <= {(True, 0o700), (False, 0o600), (False, 0o644)}  # 0644: originals keep the mode they had
-    key = own_home / "xdg-data" / "recollect" / "fingerprint.key"
-    assert 0o600 == stat.S_IMODE(key.stat().st_mode)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from recollect.cli.main import main
+from tests.agents import tiny_homes
 from tests.cli.session_logs import SESSION, SessionLog
-from tests.storage.foreign import tiny_homes
 
 READING = ("list", "cost", "search done", "overview", "stats", "check --no-secrets", "export @last")
 

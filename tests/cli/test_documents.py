@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from recollect.sample import sample_home
+from tests.share.sync.conftest import Team, team
 from tests.surfaces.case import Case
+
+__all__ = ["team"]
 
 KEYS = Path(__file__).resolve().parents[1] / "data" / "document_keys.json"
 _SESSION = "3f044e7b"
@@ -40,14 +43,14 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     (project / ".claude").mkdir(parents=True)
     (project / ".claude" / "settings.json").write_text(json.dumps(_SETTINGS))
     (project / ".mcp.json").write_text(json.dumps(_SERVERS))
-    (place / "remote").mkdir()
     monkeypatch.chdir(project)
     return Case(home, place)
 
 
-def _document(case: Case, command: str) -> Any:
-    names = {"BUNDLE": str(case.place / "bundle"), "REMOTE": str(case.place / "remote")}
-    return case.document(*(names.get(word, word) for word in command.split(" ")))
+def _document(case: Case, command: str, team: Team, token: str) -> Any:
+    names = {"BUNDLE": str(case.place / "bundle"), "REMOTE": team.url}
+    words = (names.get(word, word) for word in command.split(" "))
+    return json.loads(case.said(*words, "--json", typed=token))
 
 
 def keys_of(value: object, start: str = "") -> list[str]:
@@ -63,9 +66,10 @@ def keys_of(value: object, start: str = "") -> list[str]:
     ]
 
 
-def test_a_document_has_the_keys_that_programs_know(case: Case) -> None:
+def test_a_document_has_the_keys_that_programs_know(case: Case, team: Team) -> None:
     """None is missing, renamed or elsewhere. A new key belongs into the list of known ones."""
     known = json.loads(KEYS.read_text())
-    printed = {command: keys_of(_document(case, command)) for command in known}
+    token = team.token()
+    printed = {command: keys_of(_document(case, command, team, token)) for command in known}
 
     assert printed == known

@@ -25,6 +25,7 @@ NO_SUCH = "no such directory, but $CLAUDE_CONFIG_DIR names it"
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\u2066\x9b31m\r\x08\x00\u200b\x7f\u2028"
 PROGRAM = """
 import contextlib, io, json, os, resource, sys
+sys.dont_write_bytecode = True  # half a compiled module would break every other test
 from recollect.cli.main import main
 commands, limit = json.loads(sys.argv[1]), int(sys.argv[2])
 import duckdb, pyarrow, pyarrow.dataset, pyarrow.compute, pyarrow.parquet
@@ -120,7 +121,6 @@ def expect_typed(found: dict[str, Ran], codes: dict[str, int]) -> None:
 
 
 FAILING = {
-    "stats": 74,
     "convert": 74,
     "convert --into": 74,
     "plugin install": 74,
@@ -136,7 +136,6 @@ def test_on_a_full_disk_the_home_is_as_it_was(place: Path, limit: int) -> None:
     found = all_run(place, limit=limit)
 
     expect_typed(found, FAILING)
-    assert "free space in" in found["stats"].err
     assert before == state(place / ".claude")
     assert [] == [
         path

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+import recollect
+from recollect.ask.library import Home
 from recollect.cli.main import main
 from recollect.errors import UsageError
-from recollect.services.homes import Home
+from tests.agents import tiny_homes
+from tests.agents.samples import codex_samples, other_samples, tree_state
 from tests.cli.session_logs import OTHER, SESSION, SessionLog
-from tests.storage.foreign import tiny_homes
-from tests.storage.foreign.samples import codex_samples, other_samples, tree_state
+from tests.made_corpora import make_agents
+from tests.needs import MADE_AND_REAL, TRANSCRIPTS
 
 # A session with tools in each sample: its agent, id and a start of the id that people type.
 SESSIONS = {
@@ -41,26 +44,54 @@ ABOUT_ONE = (
 )
 
 
-@pytest.fixture
-def homes(own_home: Path, shared: Path) -> dict[str, Path]:
+@pytest.fixture(params=MADE_AND_REAL)
+def homes(request: pytest.FixtureRequest, own_home: Path, tmp_path: Path) -> dict[str, Path]:
     """One home of each other agent beside Claude's, where their clients keep them; a credential in one."""
-    SessionLog().prompt("k1", "Why is it red?").write(own_home / ".claude")
+    agents = make_agents(tmp_path / "agents").homes if request.param == "made" else real_homes()
+    return placed(own_home, agents)
+
+
+@pytest.fixture
+def samples(own_home: Path, transcripts: Path) -> dict[str, Path]:
+    """The real ones of these alone."""
+    return placed(own_home, real_homes())
+
+
+def real_homes() -> dict[str, Path]:
+    """The homes that hold SESSIONS."""
+    found = {"codex": next(one.home for one in codex_samples(TRANSCRIPTS) if one.name == "0.166.0/tools")}
     names = {"gemini": "gemini-0.61.0", "qwen": "qwen-0.24.4", "opencode": "opencode-1.18.33"}
-    codex = next(one for one in codex_samples(shared) if one.name == "0.166.0/tools")
-    found = {"codex": (codex.home, own_home / ".codex")}
     for agent, name in names.items():
-        sample = next(one for one in other_samples(shared, agent) if one.name == name)
-        place = Path(os.environ["XDG_DATA_HOME"], agent) if agent == "opencode" else own_home / f".{agent}"
-        found[agent] = (sample.home, place)
-    for source, place in found.values():
-        shutil.copytree(source, place)
-    (log,) = found["codex"][1].rglob(f"*{SESSIONS['codex']}.jsonl")
+        found[agent] = next(one.home for one in other_samples(TRANSCRIPTS, agent) if one.name == name)
+    return found
+
+
+def placed(own_home: Path, sources: dict[str, Path]) -> dict[str, Path]:
+    """Copies of homes where their clients keep them."""
+    SessionLog().prompt("k1", "Why is it red?").write(own_home / ".claude")
+    places = {agent: own_home / f".{agent}" for agent in ("codex", "gemini", "qwen")}
+    places["opencode"] = Path(os.environ["XDG_DATA_HOME"], "opencode")
+    for agent, place in places.items():
+        shutil.copytree(sources[agent], place)
+    logs = sorted(places["codex"].rglob("*.jsonl"))
+    log = next((log for log in logs if SESSIONS["codex"] in log.name), logs[0])
     said = [{"type": "input_text", "text": f"my token is ghp_{'aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5'}"}]
     item = {"type": "message", "role": "user", "content": said}
     line = {"timestamp": "2026-11-16T10:00:00.000Z", "ordinal": 99, "type": "response_item", "payload": item}
     with log.open("a") as file:
         file.write(json.dumps(line) + "\n")
-    return {agent: place for agent, (_, place) in found.items()}
+    return places
+
+
+@pytest.fixture
+def chosen(homes: dict[str, Path], tmp_path: Path) -> dict[str, str]:
+    """A session with tools in each home; that of Codex holds the credential."""
+    found = {}
+    for agent, place in homes.items():
+        ids = sorted(one.id for one in recollect.Home(place, data=tmp_path / "ids", index=False).sessions())
+        found[agent] = SESSIONS[agent] if SESSIONS[agent] in ids else ids[0]
+    logs = [log for log in homes["codex"].rglob("*.jsonl") if b"ghp_" in log.read_bytes()]
+    return found | {"codex": logs[0].stem[-36:]}
 
 
 def seen(homes: dict[str, Path]) -> dict[str, object]:
@@ -231,11 +262,11 @@ def test_a_database_in_memory_is_no_file(own_home: Path, monkeypatch: pytest.Mon
 
 
 def test_no_command_changes_the_home_of_another_agent(
-    homes: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    homes: dict[str, Path], chosen: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each of them, those that change something with --apply, on a session of each agent."""
     before = seen(homes)
-    for number, (agent, session) in enumerate(SESSIONS.items()):
+    for number, (agent, session) in enumerate(chosen.items()):
         for command in ABOUT_ONE:
             words = command.replace("OUT", str(tmp_path / f"{agent}{number}")).split()
             main([session if word == "S" else word for word in words])
@@ -248,25 +279,29 @@ def test_no_command_changes_the_home_of_another_agent(
 @pytest.mark.parametrize("command", ["fork", "repair", "migrate --to flat"])
 @pytest.mark.parametrize("agent", SESSIONS)
 def test_what_no_client_would_see_is_refused_with_the_way_to_it(
-    homes: dict[str, Path], capsys: pytest.CaptureFixture[str], command: str, agent: str
+    homes: dict[str, Path],
+    chosen: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    agent: str,
 ) -> None:
     """A fork in a mirror could not be resumed: its client does not know it."""
-    assert main([*command.split(), SESSIONS[agent], "--apply"]) == 2
+    assert main([*command.split(), chosen[agent], "--apply"]) == 2
     said = capsys.readouterr().err
     assert f"it belongs to {agent}, whose sessions recollect only reads" in said
-    assert f"recollect convert {SESSIONS[agent]} --to claude --apply" in said
+    assert f"recollect convert {chosen[agent]} --to claude --apply" in said
 
 
 def test_moving_cleaning_up_and_migrating_all_mean_the_homes_of_claude(
-    homes: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    homes: dict[str, Path], chosen: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A mirror follows the home it mirrors: a log that was moved away would be written again."""
     assert main(["mv", "/home/dev/proj", "/srv/new", "--json"]) in (0, 3)
-    assert SESSIONS["codex"] not in capsys.readouterr().out
+    assert chosen["codex"] not in capsys.readouterr().out
     assert main(["cleanup", "--days", "0", "--json"]) == 0
-    assert not {one for one in SESSIONS.values() if one in capsys.readouterr().out}
+    assert not {one for one in chosen.values() if one in capsys.readouterr().out}
     assert main(["migrate", "--to", "flat", "--all", "--json"]) in (0, 1)
-    assert not {one for one in SESSIONS.values() if one in capsys.readouterr().out}
+    assert not {one for one in chosen.values() if one in capsys.readouterr().out}
 
 
 def test_sessions_are_imported_into_the_home_of_claude(
@@ -280,15 +315,15 @@ def test_sessions_are_imported_into_the_home_of_claude(
 
 
 def test_only_our_copy_of_a_session_is_redacted_or_removed_and_that_is_said(
-    homes: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    homes: dict[str, Path], chosen: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in ("redact", "rm"):
-        assert main([command, SESSIONS["codex"]]) == 0
+        assert main([command, chosen["codex"]]) == 0
         assert "the files of codex itself stay as they are" in capsys.readouterr().err
-    assert main(["redact", SESSIONS["gemini"]]) == 0
+    assert main(["redact", chosen["gemini"]]) == 0
     assert "stay as they are" not in capsys.readouterr().err  # nothing to redact
     for agent, says_so in (("codex", True), ("gemini", False)):
-        assert main(["scan", SESSIONS[agent]]) == int(says_so)
+        assert main(["scan", chosen[agent]]) == int(says_so)
         assert says_so == (
             f"the files of {agent} itself stay as they are, and have" in capsys.readouterr().err
         )
@@ -304,7 +339,7 @@ def test_only_our_copy_of_a_session_is_redacted_or_removed_and_that_is_said(
     ],
 )
 def test_a_call_is_shown_by_what_it_is_about(
-    homes: dict[str, Path], capsys: pytest.CaptureFixture[str], agent: str, line: str
+    samples: dict[str, Path], capsys: pytest.CaptureFixture[str], agent: str, line: str
 ) -> None:
     """Every agent has names of its own for a command and a path."""
     assert main(["show", SESSIONS[agent]]) == 0
@@ -313,7 +348,7 @@ def test_a_call_is_shown_by_what_it_is_about(
 
 @pytest.mark.parametrize(("agent", "edits"), [("opencode", 3), ("gemini", 2), ("qwen", 2)])
 def test_changes_of_files_are_counted_whatever_the_tool_is_called(
-    homes: dict[str, Path], capsys: pytest.CaptureFixture[str], agent: str, edits: int
+    samples: dict[str, Path], capsys: pytest.CaptureFixture[str], agent: str, edits: int
 ) -> None:
     assert main(["stats", "--agent", agent, "--json"]) == 0
     periods = json.loads(capsys.readouterr().out)["periods"]
@@ -382,7 +417,6 @@ WRITERS = (
     *("export S --format jsonl -o IN/talk.jsonl", "export S --format original --no-redact -o IN/files"),
     *("export --project /w --format html -o IN/project", "export --format parquet --to IN/lake"),
     *("archive export IN/all.tar", "archive restore S --to IN/back --apply", "list --data IN/data"),
-    *("man --write IN/man", "sync login IN"),
     *("statusline --data IN/data", "budget --hook --data IN/data", "agent -p hello --store IN/store"),
 )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from recollect.cli.main import COMMANDS, command_parser, main
+from tests.small_home import ONE, TALK, prompt, put, state
 
 RECOLLECT = [sys.executable, "-m", "recollect"]
 
@@ -58,7 +59,7 @@ def test_wrong_use_says_what_to_do_next(
     assert "\x1b" not in captured.err
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"completion", "man", "statusline"}))
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"completion", "statusline"}))
 def test_a_wrong_home_is_an_error_for_every_command(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,14 +100,6 @@ def test_without_home_it_says_which_one_is_used(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert f"recollect: HOME is not set: using {tmp_path}\n" in ran.stderr
-
-
-def test_an_unknown_option_is_a_usage_error() -> None:
-    """argparse ends with 2, as documented."""
-    ran = subprocess.run([*RECOLLECT, "overview", "--nonsense"], capture_output=True, text=True, check=False)
-
-    assert (2, "") == (ran.returncode, ran.stdout)
-    assert "--nonsense" in ran.stderr
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
@@ -202,3 +195,100 @@ def test_global_options_stand_before_or_after_the_command(
 def test_what_follows_two_dashes_is_not_a_global_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == main(["--home", ":sample", "search", "--json", "--", "--home", "nowhere"])
     assert "--home nowhere" == json.loads(capsys.readouterr().out)["query"]
+
+
+PLANS = {
+    "rename": [ONE, "Another"],
+    "tag": [ONE, "release"],
+    "fork": [ONE],
+    "rm": [ONE],
+    "mv": ["/srv/app", "/srv/other"],
+    "redact": [ONE],
+    "repair": [ONE],
+    "migrate": ["--to", "flat", ONE],
+    "convert": [ONE, "--to", "codex"],
+    "cleanup": ["--days", "0"],
+    "plugin": ["install"],
+    "fix": [],
+}
+
+
+@pytest.mark.parametrize("command", PLANS)
+def test_a_plan_changes_nothing_and_can_be_typed(
+    command: str, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not a byte and not a time of the home; the line that it prints carries the plan out."""
+    key = "sk-ant-api03-" + "qT7vLm2XbN9cRw4Z" * 6
+    log = put(own_home / ".claude", ONE, [*TALK, prompt(9, len(TALK), f"key {key}")])
+    if command in ("repair", "fix"):
+        log.write_bytes(log.read_bytes() + b'{"type":"user","mess')
+    before = state(own_home / ".claude")
+
+    assert 0 == main([command, *PLANS[command]])
+    out = capsys.readouterr().out
+    assert before == state(own_home / ".claude")
+    if command != "fix":
+        assert f"Do it with: recollect {command} " in out
+        assert "--apply" in out.rpartition("Do it with: ")[2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["show"], ["tree"], ["agents"], ["files"], ["export"], ["fork"], ["rm"], ["repair"], ["redact"]),
+        *(["scan"], ["check"], ["todos"], ["history"], ["resume"], ["open"], ["archive", "add"]),
+        *(["search", "x", "--session"], ["cost", "--session"]),
+    ],
+    ids=" ".join,
+)
+def test_a_session_that_is_not_there_ends_with_3(
+    words: list[str], own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its name and a next step, and nothing on stdout."""
+    put(own_home / ".claude", ONE, TALK)
+
+    assert 3 == main([*words, "no-such-session"])
+    captured = capsys.readouterr()
+    assert ("", True) == (captured.out, "no-such-session" in captured.err)
+
+
+BROKEN = """
+import sys
+class Broken:
+    def find_spec(self, name, *rest):
+        if name == sys.argv[1] or name.startswith(sys.argv[1] + "."):
+            raise ImportError("this house is broken")
+sys.meta_path.insert(0, Broken())
+from recollect.cli.main import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("house", ["recollect.guard", "recollect.server"])
+def test_a_broken_house_does_not_break_the_others(house: str, own_home: Path) -> None:
+    """Commands of the core go on: each is found by its name, and only its own modules are imported."""
+    put(own_home / ".claude", ONE, TALK)
+    for words in (["list"], ["--help"], ["show", ONE], ["cost"], ["export", ONE, "--no-redact"]):
+        ran = subprocess.run(
+            [sys.executable, "-c", BROKEN, house, *words], capture_output=True, text=True, check=False
+        )
+        assert (0, "") == (ran.returncode, ran.stderr)
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("config", "one of check, restore"),
+        ("sync", "one of login, push, pull, status, watch, rotate, tokens, revoke"),
+        ("archive", "ACTION"),
+        ("tag", "S, TAG"),
+    ],
+)
+def test_a_missing_word_is_named_by_its_choices(
+    command: str, missing: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What may be left out is not called required."""
+    with pytest.raises(SystemExit):
+        main([command])
+
+    assert capsys.readouterr().err.endswith(f"the following arguments are required: {missing}\n")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from recollect.cli.main import COMMANDS, main
+from tests.agents import tiny_homes
 from tests.cli.session_logs import SESSION, SessionLog
-from tests.storage.foreign import tiny_homes
 
 # A command in a sentence: up to what ends it there.
 _PRINTED = re.compile(rf"recollect (?:--home|(?:{'|'.join(COMMANDS)})\b)[^`;,\n]*")
@@ -79,7 +79,9 @@ def test_findings_in_json_have_the_command_too(codex: list[str], capsys: pytest.
     for command in ("overview", "check --no-secrets"):
         capsys.readouterr()
         main([*codex, *command.split(), "--json"])
-        fixes = [one["fix"] for one in json.loads(capsys.readouterr().out)["findings"]]
+        document = json.loads(capsys.readouterr().out)
+        found = document["findings"] + document.get("damage", {}).get("findings", [])
+        fixes = [one["fix"] for one in found]
         assert [fix for fix in fixes if "recollect" in fix], command
         assert all(shlex.join(["recollect", *codex]) in fix for fix in fixes if "recollect" in fix), fixes
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recollect.errors import RecollectError
-from recollect.storage.changes.journal import AppliedChange, ChangeJournal, ChangePlan
+from recollect.store.changes.journal import Change, ChangeJournal, ChangePlan
 from recollect.system import fsops
 
 CHANGING = ["open", "write", "fsync", "link", "rename", "replace", "unlink", "mkdir", "rmdir"]
@@ -199,7 +199,7 @@ class Bench:
         self.home.mkdir()
         lay_down(self.home)
 
-    def operate(self, operation: str) -> AppliedChange:
+    def operate(self, operation: str) -> Change:
         journal = self.journal()
         if operation == "apply":
             return journal.apply(plan_of(self.home))

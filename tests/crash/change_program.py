@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recollect.errors import Busy
-from recollect.storage.changes.journal import ChangeJournal, ChangePlan, FileState
+from recollect.store.changes.journal import ChangeJournal, ChangePlan, FileState
 from tests.crash.change_loop import plan_of, told
 
 MARK = "begin-of-the-change"

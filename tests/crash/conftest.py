@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,3 +22,14 @@ def quick_directory(tmp_path: Path) -> Iterator[Path]:
     place.mkdir()
     yield place
     shutil.rmtree(place)
+
+
+@pytest.fixture(scope="session")
+def strace() -> list[str]:
+    """The start of a strace command, where this machine lets us trace."""
+    program = shutil.which("strace")
+    if program is None:
+        pytest.skip("strace is not installed: calls fail and processes end from inside only")
+    if subprocess.run([program, "-o", os.devnull, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("strace may not trace here: calls fail and processes end from inside only")
+    return [program, "-f", "-qq"]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recollect.errors import Outcome
-from recollect.storage.logs.log import Log, SyncPolicy
+from recollect.store.logs.log import Log
 from recollect.system import fsops
 from tests.crash.answers import entry, told
 
@@ -68,7 +68,6 @@ class Scenario(NamedTuple):
     warm: Callable[[Log], object]
     act: Callable[[Log], object]
     victims: list[tuple[bytes, str]]
-    policy: SyncPolicy = SyncPolicy.ALWAYS
 
 
 def stored(*entries: tuple[bytes, str]) -> bytes:
@@ -109,8 +108,7 @@ SCENARIOS = {
     "large line": Scenario(stored(*OLD), warm, lambda log: log.append(*LARGE), [LARGE]),
     "replaced file": Scenario(stored(*OLD), replaced, act, [VICTIM]),
     "repeat": Scenario(stored(*OLD, VICTIM), nothing, act, [VICTIM]),
-    "interval, closed": Scenario(stored(*OLD), warm, act_and_close, [VICTIM], SyncPolicy.INTERVAL),
-    "never": Scenario(stored(*OLD), warm, act, [VICTIM], SyncPolicy.NEVER),
+    "closed": Scenario(stored(*OLD), warm, act_and_close, [VICTIM]),
 }
 
 shim = ctypes.CDLL(None)
@@ -132,13 +130,13 @@ def in_child(work: Callable[[], object]) -> object:
     return json.loads(data) if data else None
 
 
-def open_log(path: Path, policy: SyncPolicy = SyncPolicy.ALWAYS) -> Log:
-    return Log(path, sync=policy, sync_interval=1000, lock_timeout=0.2)
+def open_log(path: Path) -> Log:
+    return Log(path, lock_timeout=0.2)
 
 
 def faulted(path: Path, scenario: Scenario, case: Case) -> list[object]:
     """In the child: the answers to the failed append and to the next one, the file between them, the calls."""
-    log = open_log(path, scenario.policy)
+    log = open_log(path)
     scenario.warm(log)
     prepared = path.read_bytes() if path.exists() else b""
     fsops._file_system_type.cache_clear()

@@ -19,11 +19,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from recollect.index import extraction
+from recollect.index import refresh as indexing
+from recollect.index.access import index_path, open_index
 from recollect.index.database import IndexDatabase
-from recollect.services.indexing import extraction
-from recollect.services.indexing import refresh as indexing
-from recollect.services.indexing.access import index_path, open_index
-from recollect.services.indexing.refresh import refresh
+from recollect.index.refresh import refresh
 from tests.index.projection import differences, faults, projection
 from tests.index.world import SESSIONS, World, encoded, forked
 from tests.talk import assistant, call, result, user
@@ -107,9 +107,10 @@ def build(world: World, cache: Path) -> None:
     """In a child: a refresh with other processes that read, small frames and many commits."""
     indexing._WORTH_A_PROCESS = -1
     indexing._BULK_COMMIT = 1 << 15
+    indexing._FIRST_BATCHES, indexing._BATCH = (1, 1), 1 << 14  # the newest logs first, in many steps
     extraction._FRAME_LINES = 20
     with open_index(world.homes, cache=cache) as opened:
-        if opened.database is None:
+        if opened.is_temporary:
             raise AssertionError(opened.notes)
 
 
@@ -196,7 +197,6 @@ def come_through(world: World, cache: Path) -> Counter[str]:
     counts: Counter[str] = Counter({"refreshes that came through": 1})
     counts["refreshes that failed"] += os.waitpid(in_child(build, world, cache), 0)[1] != 0
     with open_index(world.homes, cache=cache, is_refreshed=False) as opened:
-        assert opened.database is not None
         fresh = IndexDatabase(":memory:")
         refresh(fresh, world.homes)
         counts["rows unlike a fresh index"] += len(

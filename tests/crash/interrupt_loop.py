@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from recollect.errors import AppendFailed, Outcome
-from recollect.storage.logs.log import Log
+from recollect.store.logs.log import Log
 from recollect.system.lock import FileLock
 
 

@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from recollect.storage.logs.log import Log
+from recollect.store.logs.log import Log
 
 KILLS_PER_FILE = 40
 SMALLEST, LARGEST = 10, 200_000

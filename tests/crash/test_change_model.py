@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from recollect.errors import NotFound, UsageError
-from recollect.storage.changes.journal import ChangeJournal, ChangePlan
+from recollect.store.changes.journal import ChangeJournal, ChangePlan
 from tests.crash.change_loop import DIE, DONE, Calls, Stopped
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))

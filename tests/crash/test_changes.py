@@ -9,17 +9,18 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
 
 from recollect.errors import Busy, StorageError
-from recollect.storage.changes.journal import ChangeJournal, ChangePlan, FileState
+from recollect.store.changes.journal import ChangeJournal, ChangePlan, FileState
 from recollect.system import fsops
-from tests.crash.change_loop import Calls, Tree, end_process, lay_down, plan_of, tree_of
+from tests.crash.change_loop import Tree, lay_down, plan_of, tree_of
 from tests.crash.change_program import LINE, MARK
+from tests.small_disk import small_disk
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +31,7 @@ STOPPABLE = (
     "openat write fsync fdatasync mkdir rmdir rename renameat2 link linkat unlink unlinkat fchmod utimensat"
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")]
+pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")]
 
 
 # --- stopped and failed at every call ----------------------------------------------------------------------
@@ -59,17 +60,6 @@ def test_every_call_may_stop_or_fail(quick_directory: Path, ground: str) -> None
         f"\n{ground}: " + ", ".join(f"{value} {name}" for name, value in report.items() if name != "broken")
     )
     assert ([], True) == (report["broken"], report["cases"] > 30)
-
-
-@pytest.fixture(scope="session")
-def strace() -> list[str]:
-    """The start of a strace command, where this machine lets us trace."""
-    program = shutil.which("strace")
-    if program is None:
-        pytest.skip("strace is not installed: changes are stopped from inside only")
-    if subprocess.run([program, "-o", os.devnull, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("strace may not trace here: changes are stopped from inside only")
-    return [program, "-f", "-qq"]
 
 
 class Traced:
@@ -129,42 +119,6 @@ def test_kill_9_from_outside_leaves_old_or_new(
 
     print(f"\nstrace, {operation}: {len(places)} places, {dict(ends)}, {len(broken)} broken")
     assert ([], True, True) == (broken, len(places) > 100, ends["recovered"] > 2)
-
-
-def test_the_sweep_sees_every_call_that_changes_files(strace: list[str], quick_directory: Path) -> None:
-    """What the kernel counts of a change, by name, is what the sweep counts of the same change."""
-    traced = Traced(strace, quick_directory)
-    seen = traced.run("apply")
-    kernel = Counter(kernel_name(name) for name in seen[seen.index("mark") :])
-    shutil.rmtree(traced.home)
-    lay_down(traced.home)
-    shutil.rmtree(traced.journal.parent)
-    calls, real = Calls(end_process), pytest.MonkeyPatch()
-    calls.watch(real.setattr)
-    journal, plan = ChangeJournal(traced.journal), plan_of(traced.home)
-    calls.arm(0, "killed before")
-
-    journal.apply(plan)
-
-    real.undo()
-    counted = Counter(kernel_name(name) for name in calls.names)
-    names = [
-        "fsync",
-        "fdatasync",
-        "mkdir",
-        "rmdir",
-        "rename",
-        "renameat2",
-        "link",
-        "unlink",
-        "fchmod",
-        "utime",
-    ]
-    assert {name: kernel[name] for name in names} == {name: counted[name] for name in names}
-
-
-def kernel_name(name: str) -> str:
-    return {"replace": "rename", "linkat": "link", "unlinkat": "unlink", "utimensat": "utime"}.get(name, name)
 
 
 # --- beside others -----------------------------------------------------------------------------------------
@@ -255,22 +209,14 @@ def test_a_million_lines_are_replaced_and_undone_in_little_memory(quick_director
     assert (1_000_000 * len(LINE % 0), True, True) == (log.stat().st_size, is_upper, peak < 60 * 1024)
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 kB in memory; needs the right to mount."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
-    if mount is None or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("cannot mount a small tmpfs here (needs root on Linux); failing calls stand in for it")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
 @pytest.mark.parametrize("full", ["home", "data"])
-def test_a_full_disk_changes_nothing_and_works_again(tmp_path: Path, small_disk: Path, full: str) -> None:
+def test_a_full_disk_changes_nothing_and_works_again(tmp_path: Path, full: str) -> None:
     """The disk of the home, or that of the journal, has no room: all is as before; with room it succeeds."""
+    with small_disk(tmp_path / "disk", "size=256k") as disk:
+        fill_and_try_again(tmp_path, disk, full)
+
+
+def fill_and_try_again(tmp_path: Path, small_disk: Path, full: str) -> None:
     home, data = (small_disk, tmp_path / "data") if full == "home" else (tmp_path / "home", small_disk)
     home.mkdir(exist_ok=True)
     (home / "a").write_bytes(b"a" * 100_000)

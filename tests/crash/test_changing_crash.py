@@ -5,95 +5,43 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from recollect.ask.archive import archive_at
+from recollect.ask.library import Home
+from recollect.change import import_sessions, keeping, repair
+from recollect.change import undo as undo_service
+from recollect.change.fix import fixed, planned_fix
+from recollect.change.plugin import planned_install
+from recollect.change.redact_everywhere import redact_everywhere
+from recollect.change.rewind import planned_restoration, planned_rewind, restored, rewind
+from recollect.change.settings.settings import changed
 from recollect.cli.main import main
 from recollect.model.files.history import FileVersion, VersionSource
-from recollect.services import undo as undo_service
-from recollect.services.archive import import_sessions, protect
-from recollect.services.archive.archive import archive_at
-from recollect.services.file_restore import planned_restoration, restored
-from recollect.services.fix.fix import fixed, planned_fix
-from recollect.services.homes import Home
-from recollect.services.plugin.install import planned_install
-from recollect.services.rewind import planned_rewind, rewind
-from recollect.services.secrets.everywhere import redact_everywhere
-from recollect.services.settings.settings import changed
-from recollect.services.sync.pull import Pull
-from recollect.storage.changes.journal import ChangeJournal
-from recollect.storage.home import ClaudeHome
+from recollect.share.sync.pull import Pull
+from recollect.store.changes.journal import ChangeJournal
+from recollect.store.home import ClaudeHome
 from recollect.system import scheduler
-from tests.cli.keep.test_protect import STAND_IN
-from tests.cli.look.test_files import use
-from tests.crash.test_keeping_crash import (
-    TORTURE,
-    Operation,
-    Place,
-    Tree,
-    a_project,
-    killed_at,
-    moments,
-    move,
-    tree_of,
-)
+from tests.ask.secrets.test_everywhere import every_byte, kept_everywhere
+from tests.cli.test_files import use
+from tests.cli.test_protect import STAND_IN
+from tests.crash.sweeps import Operation, Place, Tree, both_sides, expect, old_and_new, sweep, tree_of
+from tests.crash.test_keeping_crash import OPERATIONS, a_project, move
+from tests.model.repair.damaged import damaged_log
 from tests.secret_home import OF_THE_SESSION, token
-from tests.services.secrets.test_everywhere import every_byte, kept_everywhere
+from tests.share.sync.machines import Machine
+from tests.share.sync.memory_remote import MemoryRemote
 from tests.small_home import ONE, TALK, TWO, link, prompt, put, reply
-from tests.sync.machines import Machine
-from tests.sync.memory_remote import MemoryRemote
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")]
-both_sides = pytest.mark.parametrize("how", ["killed before", "killed after"])
+pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")]
 
 
-def sweep(
-    root: Path,
-    operation: Operation,
-    how: str,
-    judge: Callable[[Place, Counter[str]], object],
-    name: str,
-    *,
-    every: int = 1,
-) -> Counter[str]:
-    """Kill it at every moment; ``judge`` looks at what is left and counts. Prints the counts.
-
-    ``every``: where a case takes long, on an ordinary day fewer of the few moments.
-    """
-    whole = Place(root, operation.lay_down)
-    code, calls = killed_at(partial(operation.act, whole.home, whole.data), 0, how)
-    assert (0, True) == (code, bool(calls))
-    ends: Counter[str] = Counter()
-    for nth in moments(calls)[:: 1 if TORTURE else every]:
-        place = Place(root, operation.lay_down)
-        code, _ = killed_at(partial(operation.act, place.home, place.data), nth, how)
-        ends["killed"] += code == -signal.SIGKILL
-        ends["cases"] += 1
-        judge(place, ends)
-    print(f"\n{name} {how} {ends['cases']} of {len(calls)} calls: {dict(ends)}")
-    assert ends["killed"] * 2 > ends["cases"]
-    return ends
-
-
-def old_and_new(root: Path, operation: Operation) -> tuple[Tree, Tree]:
-    place = Place(root, operation.lay_down)
-    old = tree_of(place.home)
-    operation.act(place.home, place.data)
-    new = tree_of(place.home)
-    assert old != new
-    return old, new
-
-
-def expect(ends: Counter[str], *names: str) -> None:
-    """All cases ended so."""
-    assert dict.fromkeys(names, ends["cases"]) == {one: ends[one] for one in names}
-
+SEED = 9  # several kinds of damage that are errors; none is mended with the present time
 
 # ---- one change of the journal ---------------------------------------------------------------------------------
 
@@ -181,7 +129,17 @@ def restoring(home: Path, data: Path) -> object:
     return restored(planned_restoration(OF_A_FILE, home / "out", ONE, overwrite=True), data)
 
 
+def a_damaged_log(home: Path, _: Path) -> None:
+    put(home, ONE, []).write_bytes(damaged_log(SEED))
+
+
+def repairing(home: Path, data: Path) -> object:
+    with repair.planned_repair(Home(home).session(ONE)) as plan:
+        return repair.apply_in_place(plan, data)
+
+
 CHANGES = {
+    "repair --in-place": Operation(a_damaged_log, repairing),
     "files --rewind": Operation(a_turn_with_changes, rewinding),
     "files --restore": Operation(a_directory, restoring),
     "files --restore --overwrite": Operation(a_file_in_the_way, restoring),
@@ -192,12 +150,12 @@ CHANGES = {
 
 
 @both_sides
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", OPERATIONS | CHANGES)
 def test_a_killed_change_is_old_or_new(
     quick_directory: Path, name: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After recovery every byte is old or new; then it can be done, and undone to the last byte."""
-    operation = CHANGES[name]
+    operation = (OPERATIONS | CHANGES)[name]
 
     def laid_down(home: Path, data: Path) -> None:
         monkeypatch.setitem(globals(), "REMOTE", MemoryRemote())
@@ -293,7 +251,7 @@ def undone(place: Place) -> Tree:
 
 def a_broken_home(home: Path, data: Path) -> None:
     """A cut history, a renamed project, a torn config, a todo list without its session."""
-    from tests.cli.mend.test_fix import GONE, cut
+    from tests.cli.test_fix import GONE, cut
 
     work = data / "work"
     for directory in ("shop", "there"):
@@ -400,7 +358,7 @@ def test_a_killed_protect_leaves_the_crontab_and_the_settings_old_or_new(
     table = programs / "table"
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     monkeypatch.setattr(scheduler, "_has_systemd", lambda: False)
-    monkeypatch.setattr(protect, "rehearsal", lambda _: "")
+    monkeypatch.setattr(keeping, "rehearsal", lambda _: "")
 
     def a_crontab(home: Path, data: Path) -> None:
         a_project(home, data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import AppendFailed, Outcome
-from recollect.storage.logs.log import Log
+from recollect.store.logs.log import Log
+from tests.small_disk import small_disk
 
 LINE = b"x" * 999
 ROUNDS = 10
@@ -22,7 +22,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from recollect.errors import AppendFailed
-from recollect.storage.logs.log import Log
+from recollect.store.logs.log import Log
 path = Path(sys.argv[1])
 soft = 10_500
 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, resource.RLIM_INFINITY))
@@ -45,7 +45,7 @@ FORBIDDEN = """
 import os, sys
 from pathlib import Path
 from recollect.errors import AppendFailed
-from recollect.storage.logs.log import Log
+from recollect.store.logs.log import Log
 if os.geteuid() == 0:
     os.setuid(65534)
 try:
@@ -56,18 +56,9 @@ except AppendFailed as error:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 kB in memory; needs the right to mount."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = shutil.which("mount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=64", "tmpfs", str(place)]
-    if mount is None or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip(
-            "cannot mount a small tmpfs here (needs root on Linux); the file-size limit is tested instead"
-        )
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", "size=64k,nr_inodes=64") as place:
+        yield place
 
 
 def fill(log: Log, path: Path) -> tuple[int, AppendFailed]:
@@ -80,9 +71,9 @@ def fill(log: Log, path: Path) -> tuple[int, AppendFailed]:
     raise AssertionError("a disk of 64 kB took 1 MB")
 
 
-def test_a_full_disk_refuses_and_works_again(small_disk: Path) -> None:
+def test_a_full_disk_refuses_and_works_again(disk: Path) -> None:
     """Ten times: fill it, be refused with the file as it was, free space, append with the same object."""
-    path, ballast = small_disk / "log.jsonl", small_disk / "ballast"
+    path, ballast = disk / "log.jsonl", disk / "ballast"
     seen = []
 
     with Log(path) as log:
@@ -100,57 +91,29 @@ def test_a_full_disk_refuses_and_works_again(small_disk: Path) -> None:
     assert [(Outcome.NOT_STORED, "No space left on device", True, 1)] * ROUNDS == seen
 
 
-def test_a_full_disk_loses_nothing_acknowledged(small_disk: Path) -> None:
-    """What was acknowledged before the disk was full is all there, and nothing of what was refused."""
-    path = small_disk / "log.jsonl"
-    acknowledged = []
-    with Log(path) as log:
-        for number in range(10_000):
-            try:
-                log.append(b"%d" % number + b"." * (number * 37 % 3000), str(number))
-            except AppendFailed:
-                break
-            acknowledged.append(number)
-
-    stored = [int(line.split(b".")[0]) for line in path.read_bytes().splitlines()]
-
-    assert (acknowledged, True) == (stored, len(stored) > 10)
-
-
-def test_a_batch_that_does_not_fit_leaves_nothing(small_disk: Path) -> None:
-    """Lines of a batch that would have fitted are taken back with those that did not."""
-    path = small_disk / "log.jsonl"
-    with Log(path) as log:
-        log.append(b"first")
-        with pytest.raises(AppendFailed) as caught:
-            log.append_many([(LINE, None)] * 100)
-
-    assert (Outcome.NOT_STORED, b"first\n") == (caught.value.outcome, path.read_bytes())
-
-
-def test_a_disk_too_full_for_a_lock_file_says_so(small_disk: Path) -> None:
+def test_a_disk_too_full_for_a_lock_file_says_so(disk: Path) -> None:
     """Not even an empty file can be made: the refusal is typed and says what to do."""
     for number in range(100):
         try:
-            (small_disk / str(number)).touch()
+            (disk / str(number)).touch()
         except OSError:
             break
 
-    with Log(small_disk / "log.jsonl") as log, pytest.raises(AppendFailed) as caught:
+    with Log(disk / "log.jsonl") as log, pytest.raises(AppendFailed) as caught:
         log.append(b"x")
 
     assert (Outcome.NOT_STORED, True) == (caught.value.outcome, "free space" in caught.value.hint)
 
 
-def test_a_disk_that_turns_read_only_refuses(small_disk: Path) -> None:
+def test_a_disk_that_turns_read_only_refuses(disk: Path) -> None:
     """A file system remounted read-only gives "not stored"; for writing again, the log goes on."""
-    path = small_disk / "log.jsonl"
+    path = disk / "log.jsonl"
     with Log(path) as log:
         log.append(b"one")
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     with Log(path) as log, pytest.raises(AppendFailed) as caught:
         log.append(b"two")
-    subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
     with Log(path) as log:
         log.append(b"three")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.services.indexing.access import open_index
+from recollect.index.access import open_index
 from tests.crash.index_loop import make
 from tests.index.world import World
 
@@ -23,7 +23,6 @@ SEEDS = range(5) if TORTURE else range(1)
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs fork, SIGKILL and /proc"),
 ]
 
@@ -84,7 +83,7 @@ def test_many_refresh_and_read_at_once(refreshers: int, seed: int, tmp_path: Pat
 REBUILD = """
 import sys, time
 from recollect.index.ingest import Ingest
-from recollect.services.indexing import extraction, refresh
+from recollect.index import extraction, refresh
 refresh._WORTH_A_PROCESS, refresh._BULK_COMMIT, extraction._FRAME_LINES = -1, 1 << 16, 20
 from recollect.cli.main import main
 frames, real = int(sys.argv[4]), Ingest.apply
@@ -123,7 +122,6 @@ def test_ctrl_c_during_a_build_is_one_quiet_line(tmp_path: Path) -> None:
         _, said = started.communicate(timeout=600)
         seen[frames] = started.returncode, said
         with open_index(world.homes, cache=data / "cache") as opened:
-            assert opened.database is not None
             assert [] == opened.notes
 
     assert dict.fromkeys(seen, INTERRUPTED) == seen

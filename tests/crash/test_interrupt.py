@@ -15,7 +15,6 @@ INTERRUPTS = 20_000 if TORTURE else 1_500
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(os.name != "posix", reason="needs a timer that sends a signal"),
 ]
 

@@ -7,76 +7,53 @@ import datetime as dt
 import json
 import os
 import shutil
-import signal
-import stat
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from msgspec import structs
 
+from recollect.ask import archive as keep
+from recollect.ask.library import Home
+from recollect.ask.todos import move_item
+from recollect.change import fork, label
+from recollect.change.keeping import candidates, clean_up
+from recollect.change.migrations import step_named
+from recollect.change.move import carry_out, planned_move, planned_split
+from recollect.change.redact import redact
+from recollect.change.trash import remove
 from recollect.errors import NotFound
-from recollect.model.secrets.fingerprint import KEY_BYTES
-from recollect.services import fork, label, migrate
-from recollect.services.archive import archive as keep
-from recollect.services.archive.cleanup import candidates, clean_up
-from recollect.services.homes import Home
-from recollect.services.move.move import carry_out, planned_move
-from recollect.services.move.split import planned_split
-from recollect.services.secrets.redact import redact
-from recollect.services.todos import move_item
-from recollect.services.trash import remove, trash_at
-from recollect.storage.archive.archive import Archive
-from recollect.storage.archive.bundle import export_bundle, import_bundle
-from recollect.storage.changes.journal import ChangeJournal
-from recollect.storage.home import ClaudeHome
-from recollect.storage.migrations.registry import step_named
+from recollect.model.secrets import KEY_BYTES
+from recollect.store.archive.archive import Archive
+from recollect.store.archive.bundle import export_bundle, import_bundle
+from recollect.store.changes.journal import ChangeJournal
+from recollect.store.home import ClaudeHome
+from recollect.store.trash import trash_at
 from tests import secret_home
-from tests.crash.change_loop import LOOKING, Calls, end_process, never_returning
-from tests.services.test_trash import put_far_apart
-from tests.small_home import ONE, TALK, TWO, lines, prompt, put
-from tests.storage.migrations.old_sessions import (
+from tests.change.migrations.old_sessions import (
     CWD,
     main_talk,
+    migrate_step,
     put_flat,
     put_flat_agents,
     put_inline,
     put_todos,
 )
+from tests.change.test_trash import put_far_apart
+from tests.crash.sweeps import Operation, Place, Tree, both_sides, expect, sweep, tree_of
+from tests.small_home import ONE, TALK, TWO, lines, prompt, put
 
-TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
-# How many moments of each operation are tried on an ordinary day.
-DAILY = 3
 THREE = "7c1d9c1e-0000-4000-8000-000000000003"
 NOW = dt.datetime(2026, 11, 15, 12, tzinfo=dt.UTC)
 TODOS = [{"content": "Write it", "status": "pending", "activeForm": "Writing it"}]
-Tree = dict[str, tuple[int, bytes]]
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")]
-
-
-class Operation(NamedTuple):
-    """Something that changes a home: what there is before, and what is done to it."""
-
-    lay_down: Callable[[Path, Path], object]
-    act: Callable[[Path, Path], object]
-
-
-def tree_of(root: Path) -> Tree:
-    """Every name, hidden ones too: modes, and the bytes of files."""
-    found: Tree = {}
-    for path in sorted(root.rglob("*")):
-        mode = stat.S_IMODE(path.lstat().st_mode)
-        found[path.relative_to(root).as_posix()] = (mode, path.read_bytes() if path.is_file() else b"")
-    return found
+pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")]
 
 
 def migrating(step: str) -> Callable[[Path, Path], object]:
     def act(home: Path, data: Path) -> object:
-        return migrate.carried_out(step_named(step), Home(home).session(ONE), data, CWD)
+        return migrate_step(step_named(step), Home(home).session(ONE), data, CWD)
 
     return act
 
@@ -154,76 +131,6 @@ OPERATIONS = {
 }
 
 
-class Place:
-    """A fresh home and our own directory, for one case."""
-
-    def __init__(self, root: Path, lay_down: Callable[[Path, Path], object]) -> None:
-        self.home, self.data = root / "home", root / "data"
-        for directory in (self.home, self.data):
-            shutil.rmtree(directory, ignore_errors=True)
-            directory.mkdir()
-        lay_down(self.home, self.data)
-
-
-def killed_at(work: Callable[[], object], nth: int, how: str) -> tuple[int, list[int]]:
-    """Work in a child that ends at its nth call; how it ended, and which of its calls changed anything."""
-    counted, told = os.pipe()
-    child = os.fork()
-    if child == 0:
-        with never_returning():
-            calls = Calls(end_process)
-            calls.watch(setattr)
-            calls.arm(nth, how)
-            work()
-            calls.disarm()
-            changing = [
-                number for number, name in enumerate(calls.names, 1) if name not in (*LOOKING, "pread")
-            ]
-            os.write(told, json.dumps(changing).encode())
-    os.close(told)
-    _, status = os.waitpid(child, 0)
-    made = os.read(counted, 1 << 16)
-    os.close(counted)
-    return os.waitstatus_to_exitcode(status), json.loads(made or b"[]")
-
-
-def moments(calls: list[int]) -> list[int]:
-    """All of them in a torture run, else a few that lie apart."""
-    return calls[:: 1 if TORTURE else max(1, len(calls) // DAILY)]
-
-
-@pytest.mark.parametrize("how", ["killed before", "killed after"])
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_killed_at_any_call_it_is_old_or_new(tmp_path: Path, name: str, how: str) -> None:
-    """After recovery every name and byte is old or new; then it can be done, and undone to the last byte."""
-    lay_down, act = OPERATIONS[name]
-    whole = Place(tmp_path, lay_down)
-    old = tree_of(whole.home)
-    _, calls = killed_at(partial(act, whole.home, whole.data), 0, how)
-    new = tree_of(whole.home)
-    ends = Counter[str]()
-    for nth in moments(calls):
-        place = Place(tmp_path, lay_down)
-        code, _ = killed_at(partial(act, place.home, place.data), nth, how)
-        journal = ChangeJournal(place.data / "undo")
-        journal.recover()
-        found = tree_of(place.home)
-        ends["killed"] += code == -signal.SIGKILL
-        ends["old" if found == old else "new" if found == new else f"broken at {nth}"] += 1
-        if found == old:
-            act(place.home, place.data)
-        ends["can be done"] += tree_of(place.home) == new
-        journal.undo(next(one.id for one in journal.changes() if one.state == "done"))
-        ends["undone"] += tree_of(place.home) == old
-
-    tried = len(moments(calls))
-    print(f"\n{name} {how} {tried} of {len(calls)} calls: {dict(ends)}")
-    assert old != new
-    assert (tried, tried, tried) == (ends["old"] + ends["new"], ends["can be done"], ends["undone"])
-    # After the last calls, where they find nothing, nobody is killed: the work is done.
-    assert ends["killed"] * 2 > tried
-
-
 FORK = "9c1d9c1e-0000-4000-8000-000000000009"
 
 
@@ -246,11 +153,11 @@ def forking(home: Path, _: Path) -> object:
 ADDITIONS: dict[str, Callable[[Path, Path], object]] = {"rename": renaming, "tag": tagging, "fork": forking}
 
 
-@pytest.mark.parametrize("how", ["killed before", "killed after"])
+@both_sides
 @pytest.mark.parametrize("name", ADDITIONS)
 def test_a_killed_addition_to_a_home_is_old_or_new(tmp_path: Path, name: str, how: str) -> None:
     """What was there keeps every byte; the new line or log is whole or absent; then it can be done."""
-    act = ADDITIONS[name]
+    operation = Operation(a_project, ADDITIONS[name])
 
     def seen(home: Path) -> Tree:
         # A copy that a killed process had not finished; ``redact --everywhere`` looks for it too.
@@ -258,24 +165,18 @@ def test_a_killed_addition_to_a_home_is_old_or_new(tmp_path: Path, name: str, ho
 
     whole = Place(tmp_path, a_project)
     old = seen(whole.home)
-    _, calls = killed_at(partial(act, whole.home, whole.data), 0, how)
+    operation.act(whole.home, whole.data)
     new = seen(whole.home)
-    ends = Counter[str]()
-    for nth in moments(calls):
-        place = Place(tmp_path, a_project)
-        code, _ = killed_at(partial(act, place.home, place.data), nth, how)
+    assert old != new
+
+    def judge(place: Place, ends: Counter[str]) -> None:
         found = seen(place.home)
-        ends["killed"] += code == -signal.SIGKILL
-        ends["old" if found == old else "new" if found == new else f"broken at {nth}"] += 1
+        ends["old or new"] += found in (old, new)
         if found == old:
-            act(place.home, place.data)
+            operation.act(place.home, place.data)
         ends["can be done"] += seen(place.home) == new
 
-    tried = len(moments(calls))
-    print(f"\n{name} {how} {tried} of {len(calls)} calls: {dict(ends)}")
-    assert old != new
-    assert (tried, tried) == (ends["old"] + ends["new"], ends["can be done"])
-    assert ends["killed"] > 0
+    expect(sweep(tmp_path, operation, how, judge, name), "old or new", "can be done")
 
 
 def sessions_with_everything(home: Path, data: Path) -> None:
@@ -320,7 +221,7 @@ def files_of(root: Path) -> Tree:
 
 
 @pytest.mark.parametrize("is_far", [False, True], ids=["near", "far"])
-@pytest.mark.parametrize("how", ["killed before", "killed after"])
+@both_sides
 @pytest.mark.parametrize("name", REMOVALS)
 def test_a_killed_removal_is_old_or_new(
     quick_directory: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: str, is_far: bool
@@ -331,35 +232,26 @@ def test_a_killed_removal_is_old_or_new(
     """
     if is_far:
         put_far_apart(monkeypatch)
-    lay_down, act = REMOVALS[name]
-    whole = Place(quick_directory, lay_down)
+    operation = REMOVALS[name]
+    whole = Place(quick_directory, operation.lay_down)
     begin, complete = files_of(whole.home), files_of_all(whole)
-    whole = Place(quick_directory, lay_down)
-    _, calls = killed_at(partial(act, whole.home, whole.data), 0, how)
+    whole = Place(quick_directory, operation.lay_down)
+    operation.act(whole.home, whole.data)
     end = files_of(whole.home)
-    between = (
-        {path: found for path, found in complete.items() if ONE not in path},
-        {path: found for path, found in complete.items() if TWO not in path},
-    )
-    ends = Counter[str]()
-    for nth in moments(calls):
-        place = Place(quick_directory, lay_down)
-        code, _ = killed_at(partial(act, place.home, place.data), nth, how)
+    assert begin != end
+    between = [{path: what for path, what in complete.items() if one not in path} for one in (ONE, TWO)]
+
+    def judge(place: Place, ends: Counter[str]) -> None:
         ChangeJournal(place.data / "undo").recover()
-        found = files_of(place.home)
-        ends["killed"] += code == -signal.SIGKILL
-        ends["old or new"] += found in (begin, end, *(between if name == "cleanup" else ()))
+        ends["old or new"] += files_of(place.home) in (begin, end, *(between if name == "cleanup" else ()))
         with contextlib.suppress(NotFound):  # all of it was done
-            act(place.home, place.data)
+            operation.act(place.home, place.data)
         ends["can be done"] += files_of(place.home) == end
         ends["no remains"] += not list(quick_directory.rglob("*.recollect"))
         ends["nothing lost"] += files_of_all(place) == complete
 
-    tried = len(moments(calls))
-    print(f"\n{name}, {'far' if is_far else 'near'}, {how} {tried} of {len(calls)} calls: {dict(ends)}")
-    names = ("old or new", "nothing lost", "can be done", "no remains")
-    assert dict.fromkeys(names, tried) == {one: ends[one] for one in names}
-    assert (True, True) == (begin != end, ends["killed"] * 2 > tried)
+    ends = sweep(quick_directory, operation, how, judge, f"{name}, {'far' if is_far else 'near'}")
+    expect(ends, "old or new", "nothing lost", "can be done", "no remains")
 
 
 def files_of_all(place: Place) -> Tree:
@@ -368,7 +260,7 @@ def files_of_all(place: Place) -> Tree:
     return files_of(place.home)
 
 
-@pytest.mark.parametrize("how", ["killed before", "killed after"])
+@both_sides
 def test_a_killed_import_leaves_a_sound_archive(quick_directory: Path, how: str) -> None:
     """Each session of the bundle is in the archive whole or not at all; the next import leaves nothing behind."""
 
@@ -383,39 +275,31 @@ def test_a_killed_import_leaves_a_sound_archive(quick_directory: Path, how: str)
         with archive.adding():
             import_bundle(archive, data / "two.bundle")
 
-    whole = Place(quick_directory, lay_down)
-    _, calls = killed_at(partial(taken_in, whole.home, whole.data), 0, how)
-
     def contents(archive: Archive) -> dict[str, list[tuple[str, str]]]:
         return {
             one.session: [(file.path, file.stored.sha256) for file in one.files]
             for one in archive.manifests()
         }
 
+    operation = Operation(lay_down, taken_in)
+    whole = Place(quick_directory, lay_down)
+    taken_in(whole.home, whole.data)
     new = contents(keep.archive_at(whole.data))
-    ends = Counter[str]()
-    for nth in moments(calls):
-        place = Place(quick_directory, lay_down)
-        code, _ = killed_at(partial(taken_in, place.home, place.data), nth, how)
+    assert 2 == len(new)
+
+    def judge(place: Place, ends: Counter[str]) -> None:
         archive = keep.archive_at(place.data)
-        found = contents(archive)
-        ends["killed"] += code == -signal.SIGKILL
-        ends["whole or absent"] += all(new[one] == files for one, files in found.items())
+        ends["whole or absent"] += all(new[one] == files for one, files in contents(archive).items())
         ends["sound"] += archive.verify() == []
         taken_in(place.home, place.data)
-        ends["complete"] += {one.session for one in archive.manifests()} == set(
-            new
-        ) and archive.verify() == []
+        ends["complete"] += contents(archive).keys() == new.keys() and archive.verify() == []
         ends["no half of a file"] += not list(archive.objects.root.glob(".*"))
 
-    tried = len(moments(calls))
-    print(f"\narchive import {how} {tried} of {len(calls)} calls: {dict(ends)}")
-    names = ("whole or absent", "sound", "complete", "no half of a file")
-    assert dict.fromkeys(names, tried) == {name: ends[name] for name in names}
-    assert (2, True) == (len(new), ends["killed"] * 2 > tried)
+    ends = sweep(quick_directory, operation, how, judge, "archive import")
+    expect(ends, "whole or absent", "sound", "complete", "no half of a file")
 
 
-@pytest.mark.parametrize("how", ["killed before", "killed after"])
+@both_sides
 def test_a_killed_addition_leaves_a_sound_archive(tmp_path: Path, how: str) -> None:
     """The session is in it as it was or as it is; every byte verifies; the next addition leaves nothing behind."""
 
@@ -435,15 +319,13 @@ def test_a_killed_addition_leaves_a_sound_archive(tmp_path: Path, how: str) -> N
 
     whole = Place(tmp_path, lay_down)
     old, home_before = states(keep.archive_at(whole.data)), tree_of(whole.home)
-    _, calls = killed_at(partial(add, whole.home, whole.data), 0, how)
+    add(whole.home, whole.data)
     new = states(keep.archive_at(whole.data))
-    ends = Counter[str]()
-    for nth in moments(calls):
-        place = Place(tmp_path, lay_down)
-        code, _ = killed_at(partial(add, place.home, place.data), nth, how)
+    assert old != new
+
+    def judge(place: Place, ends: Counter[str]) -> None:
         archive = keep.archive_at(place.data)
         found = states(archive)
-        ends["killed"] += code == -signal.SIGKILL
         ends["each old or new"] += all(found.get(one) in (old.get(one), new[one]) for one in new)
         ends["sound"] += archive.verify() == []
         add(place.home, place.data)
@@ -451,8 +333,5 @@ def test_a_killed_addition_leaves_a_sound_archive(tmp_path: Path, how: str) -> N
         ends["no half of a file"] += not list(archive.objects.root.glob(".*"))
         ends["home untouched"] += tree_of(place.home) == home_before
 
-    tried = len(moments(calls))
-    print(f"\narchive add {how} {tried} of {len(calls)} calls: {dict(ends)}")
-    names = ("each old or new", "sound", "complete", "no half of a file", "home untouched")
-    assert dict.fromkeys(names, tried) == {name: ends[name] for name in names}
-    assert (True, True) == (old != new, ends["killed"] * 2 > tried)
+    ends = sweep(tmp_path, Operation(lay_down, add), how, judge, "archive add")
+    expect(ends, "each old or new", "sound", "complete", "no half of a file", "home untouched")

@@ -16,7 +16,6 @@ KILLS = 10_000 if TORTURE else 250
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL"),
 ]
 

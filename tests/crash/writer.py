@@ -9,7 +9,7 @@ import random
 import sys
 from pathlib import Path
 
-from recollect.storage.logs.log import Log, SyncPolicy
+from recollect.store.logs.log import Log
 from recollect.system.lock import FileLock
 
 SMALLEST, MIDDLE, LARGEST = 20, 20_000, 1_000_000
@@ -32,8 +32,8 @@ def line_of(writer: int, number: int) -> bytes:
     return start + letter * (size_of(writer, number) - len(start) - 2) + b'"}'
 
 
-def append_all(path: Path, writer: int, count: int, policy: str) -> None:
-    with Log(path, sync=SyncPolicy(policy), lock_timeout=120) as log:
+def append_all(path: Path, writer: int, count: int) -> None:
+    with Log(path, lock_timeout=120) as log:
         for number in range(count):
             log.append(line_of(writer, number), f"{writer}.{number}")
 
@@ -51,11 +51,11 @@ def increment(path: Path, count: int) -> None:
 
 
 def main() -> None:
-    task, path, writer, count, *rest = sys.argv[1:]
+    task, path, writer, count = sys.argv[1:]
     print("ready", flush=True)
     sys.stdin.readline()
     if task == "append":
-        append_all(Path(path), int(writer), int(count), rest[0])
+        append_all(Path(path), int(writer), int(count))
     else:
         increment(Path(path), int(count))
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import MIRRORED, QUARTER_MS, ROLE_BITS, SPAN_BITS
-from recollect.model.cost.copies import ResponseCopy, marks
+from recollect.model.cost.line_usage import ResponseCopy, marks
 from tests.client_parser import client_lines
 
 COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"

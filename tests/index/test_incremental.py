@@ -25,20 +25,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from recollect.errors import StorageError
+from recollect.index import extraction
+from recollect.index import refresh as indexing
 from recollect.index.database import IndexDatabase
 from recollect.index.ingest import Ingest
-from recollect.services.indexing import extraction, workers
-from recollect.services.indexing import refresh as indexing
-from recollect.services.indexing.access import OpenIndex
-from recollect.services.indexing.refresh import refresh
-from recollect.services.list import ListedSession, ListQuery, listed
-from recollect.storage.logs.reader import OpenLog
-from recollect.system.locations import home_at
+from recollect.index.refresh import FirstNeed, refresh
+from recollect.store.logs.reader import OpenLog
 from tests.client_parser import client_lines
 from tests.index import reference
 from tests.index.lines import responses, texts, turns
 from tests.index.projection import counting, differences, faults, messages, projection, rows, totals
-from tests.index.world import SESSIONS, World, encoded, forked, settle_directories
+from tests.index.world import SESSIONS, World, encoded, forked
 from tests.memory import memory
 
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
@@ -264,11 +261,26 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def refresh_as_a_bulk_load(self) -> None:
         """The way of a first build, with its short cuts, at any time."""
-        here = functools.partial(workers.frames_of, processes=0)
         with (
             mock.patch.object(indexing, "_WORTH_A_PROCESS", -1),
-            mock.patch.object(indexing, "_frames_elsewhere", here),
+            mock.patch.object(indexing, "cores", return_value=1),
         ):
+            self._refresh()
+        self._settle()
+
+    @rule(room=st.sampled_from([1, 1 << 20]))
+    def first_build_that_stops(self, room: int) -> None:
+        """Log by log from the newest one, stopped after it; also where the numbers of its lines do not suffice."""
+        self.index.connection.execute("DELETE FROM meta WHERE name = 'complete'")
+        with (
+            mock.patch.object(indexing, "_WORTH_A_PROCESS", -1),
+            mock.patch.object(indexing, "_FIRST_BATCHES", ()),
+            mock.patch.object(indexing, "_BATCH", 1),
+            mock.patch.object(indexing, "_LEAST_LINE", room),
+            mock.patch.object(indexing, "_SPARE_LINES", 1),
+            mock.patch.object(indexing, "cores", return_value=1),
+        ):
+            refresh(self.index, self.world.homes, need=FirstNeed(seconds=0.0))
             self._refresh()
         self._settle()
 
@@ -339,8 +351,6 @@ class IndexMachine(RuleBasedStateMachine):
         self.index = IndexDatabase(self.base / "index.sqlite")
 
     def _refresh(self) -> None:
-        # Directories that were left alone are not read again; the index that is built anew always reads them.
-        settle_directories(*self.world.homes)
         # Small frames and a commit after each, so that short logs take many of both.
         with (
             mock.patch.object(extraction, "_FRAME_LINES", 2),
@@ -395,14 +405,6 @@ class IndexMachine(RuleBasedStateMachine):
         if not self.gone:
             assert counting(fresh) == counting(self.index)
         fresh.close()
-        assert self._listed(None) == self._listed(self.index)
-
-    def _listed(self, index: IndexDatabase | None) -> list[ListedSession]:
-        """What a list shows, from the index or from the logs; the same session may lie in several places."""
-        opened = OpenIndex(self.world.homes, self.base / "index.sqlite")
-        opened.database = index
-        found = listed([home_at(home) for home in self.world.homes], opened, ListQuery(with_usage=False))
-        return sorted(found.sessions, key=lambda one: one.path)
 
 
 IndexMachine.TestCase.settings = settings(

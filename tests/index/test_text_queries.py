@@ -5,21 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from recollect.errors import UsageError
-from recollect.index.catalogue_updates import _KNOWN_ID
+from recollect.index.catalogue import _KNOWN_ID
 from recollect.index.cost_queries import _ASKED_AT
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import KIND_CODES, Frame
+from recollect.index.frame import KIND_CODES, Frame, MessageRow, ScannedLog
 from recollect.index.ingest import Ingest
 from recollect.index.messages import SAME_TEXT
-from recollect.index.placed import ScannedLog
 from recollect.index.schema import SESSION
+from recollect.index.session_texts import SessionTextQueries, SessionTextResult
 from recollect.index.text_queries import COUNTED, RANKED, TextFilter, TextQueries, TextQueryResult
-from tests.index.message_row import MessageRow
 
 PROSE, TOOL_RESULT, TITLE = 0, 3, 4
 EVERYTHING = TextFilter()
@@ -104,34 +102,6 @@ def test_the_newest_are_exact_whatever_the_order_of_the_rows(
     assert expected == times(index.newest('"word"'))
 
 
-def test_the_newest_may_be_the_first_that_were_read(index: SmallIndex) -> None:
-    """An old log that was touched last: all that comes after it is older."""
-    moments = [*range(20_000, 21_100), *range(1, 3_000)]
-    index.log(*(said("word", at, at) for at in moments))
-
-    assert list(range(21_099, 21_079, -1)) == times(index.newest('"word"'))
-
-
-def test_what_has_no_time_comes_last(index: SmallIndex) -> None:
-    """Titles and side files are found, after everything that says when it was said."""
-    index.log(said("word", None, None), said("word", 5, 1), said("word", None, None), said("word", 9, 2))
-
-    assert [9, 5, None, None] == times(index.newest('"word"'))
-
-
-def test_a_copy_in_a_fork_is_not_a_second_hit(index: SmallIndex) -> None:
-    """One text, with both places where it stands, the one that was read first in front."""
-    first = index.log(said("word", 5, 1))
-    fork = index.log(said("word", 5, 1), session="fork")
-    answer = index.newest('"word"')
-
-    assert (1, True, [[first, fork]]) == (
-        answer.total,
-        answer.is_exact,
-        [[copy.file for copy in text.copies] for text in answer.texts],
-    )
-
-
 def test_a_filter_chooses_among_the_copies(index: SmallIndex) -> None:
     """Asked for the fork alone, the fork's copy is given; asked for a third log, nothing."""
     index.log(said("word", 5, 1))
@@ -142,43 +112,6 @@ def test_a_filter_chooses_among_the_copies(index: SmallIndex) -> None:
         text.copies[0].file for text in index.newest('"word"', TextFilter(frozenset([fork]))).texts
     ]
     assert [] == index.newest('"word"', TextFilter(frozenset([other]))).texts
-
-
-def test_a_copy_is_found_when_the_log_it_was_read_from_first_is_gone(index: SmallIndex) -> None:
-    """The text row lives on with the copy."""
-    first = index.log(said("word", 5, 1))
-    fork = index.log(said("word", 5, 1), said("word", 7, 2))
-    index.forget(first)
-    answer = index.newest('"word"')
-
-    assert ([7, 5], 2) == (times(answer), answer.total)
-    assert [fork, fork] == [text.copies[0].file for text in answer.texts]
-
-
-def test_two_versions_of_one_message_are_one_hit(index: SmallIndex) -> None:
-    """Same uuid, other text: the newer time decides, the count is of messages."""
-    index.log(said("word as it was", 5, 1))
-    index.log(said("word as it is now", 8, 1), said("word", 6, 2))
-    answer = index.newest('"word"')
-
-    assert ([8, 6], 2) == (times(answer), answer.total)
-
-
-def test_ids_that_are_no_uuids_do_not_make_messages_one(index: SmallIndex) -> None:
-    """Other dialects count their messages from 1 in every log."""
-    index.log(said("word here", 5, "msg-1"))
-    index.log(said("word there", 6, "msg-1"))
-
-    assert 2 == index.newest('"word"').total
-
-
-def test_times_are_from_since_on_and_before_until(index: SmallIndex) -> None:
-    """The first moment belongs to the range, the last one does not; what has no time is in no range."""
-    index.log(*(said("word", at, at) for at in (4, 5, 6, 7)), said("word", None, None))
-
-    answer = index.newest('"word"', TextFilter(since=5, until=7))
-
-    assert ([6, 5], 2) == (times(answer), answer.total)
 
 
 def test_since_holds_in_the_middle_of_many_rows(index: SmallIndex) -> None:
@@ -202,41 +135,12 @@ def test_a_count_is_a_lower_bound_where_there_are_very_many(index: SmallIndex) -
     )
 
 
-def test_the_best_come_first_when_ranked(index: SmallIndex) -> None:
-    """A title outweighs prose, prose a tool's output; newer is not better."""
-    index.log(
-        said("a word in a title", 1, None, TITLE),
-        said("a word in some prose", 2, 2),
-        said("a word in an output", 3, 3, TOOL_RESULT),
-        said("nothing of the kind", 4, 4),
-    )
-    answer = index.ranked('"word"')
-
-    assert ([1, 2, 3], 3, True) == (times(answer), answer.total, answer.is_all_ranked)
-
-
 def test_of_very_many_matches_only_the_newest_are_ranked(index: SmallIndex) -> None:
     """The best of all is too old to be looked at, and the answer says that not all were ranked."""
     index.log(said("word", 1, 1, TITLE), *(said("word and more", at, at) for at in range(2, RANKED + 2)))
     answer = index.ranked('"word"')
 
     assert (False, False) == (answer.is_all_ranked, 1 in times(answer))
-
-
-def test_a_ranked_message_is_listed_once(index: SmallIndex) -> None:
-    """Also where versions of it rank beside each other."""
-    index.log(said("word", 1, 1), said("word two", 2, 2))
-    index.log(said("word word", 3, 1))
-
-    assert 2 == len(index.ranked('"word"').texts)
-
-
-def test_every_match_can_be_listed(index: SmallIndex) -> None:
-    """Beyond any limit, with its place."""
-    index.log(*(said("word", at, at) for at in range(1, 1_301)))
-    rows = TextQueries(index.database).all('"word"', EVERYTHING)
-
-    assert list(range(1_300, 0, -1)) == [text.at for text in rows]
 
 
 def test_an_expression_the_table_cannot_parse_is_a_usage_error(index: SmallIndex) -> None:
@@ -274,39 +178,62 @@ def test_a_prefix_finds_all_words_that_begin_so(index: SmallIndex, words: list[s
     assert [] == asked('"nothing"*')
 
 
-@pytest.mark.parametrize(("words", "is_lazy"), [(100, True), (101, False)])
-def test_the_rows_of_a_prefix_are_given_as_they_are_found(
-    index: SmallIndex, words: int, is_lazy: bool
-) -> None:
-    """FTS5 gathers all rows of a prefix before the first; up to a hundred words are asked for one by one."""
-    index.log(*(said(f"func{number}", number, number) for number in range(words)))
-    asked: list[str] = []
-
-    def noted(_: object, sql: str, values: Any) -> bool:
-        asked.extend([values["match"]] if "texts(:match)" in sql else [])
-        return True
-
-    index.database.connection.exec_trace = noted
-
-    index.newest('"func"*', limit=1)
-
-    assert [is_lazy] == ["*" not in match for match in asked]
+def asked(
+    index: SmallIndex, sessions: int = 10, *, only: TextFilter | None = None, rank: bool = False
+) -> SessionTextResult:
+    rows = SessionTextQueries(index.database)
+    return rows.by_session(
+        '"word"',
+        '{"prose"} : "word"',
+        only or TextFilter(),
+        sessions,
+        lambda text: text.copies[0].file,
+        rank=rank,
+    )
 
 
-def test_logs_know_the_directory_of_their_session(index: SmallIndex) -> None:
-    """It stands beside that of each log."""
-    file = index.log(said("word", 1, 1), session="mine", cwd="/srv/app")
-    log = TextQueries(index.database).logs([file, 99])[file]
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_newest_sessions_are_exact_whatever_the_order_of_the_rows(index: SmallIndex, seed: int) -> None:
+    """Forty sessions whose lines are stirred over several spans of rows; with more matches than are counted."""
+    chance = random.Random(seed)
+    newest: dict[int, int] = {}
+    number = 0
+    for session in chance.sample(range(40), 40):
+        moments = [chance.randrange(10_000_000) for _ in range(60)]
+        lines = []
+        for at in moments:
+            number += 1
+            lines.append(said("word", at, number))
+        newest[index.log(*lines, session=f"s{session}")] = max(moments)
+    found = asked(index, 7)
+    best = sorted(newest, key=lambda file: newest[file], reverse=True)[:7]
 
-    assert ("mine", "/srv/app", "/srv/app") == (log.session, log.cwd, log.session_cwd)
+    assert [(file, newest[file]) for file in best] == [
+        (one.texts[0].copies[0].file, one.texts[0].at) for one in found.sessions
+    ]
+    assert (found.total >= COUNTED, found.total >= 2_400) == (True, found.is_exact)
 
 
-def test_a_session_is_all_its_logs(index: SmallIndex) -> None:
-    """By the name of the session; directories are told for every log."""
-    one = index.log(said("word", 1, 1), session="mine", cwd="/srv/app")
-    two = index.log(said("word", 1, 2), session="mine")
-    index.log(said("word", 1, 3), session="other", cwd="/srv/other")
-    rows = TextQueries(index.database)
+def test_prose_is_preferred_and_counts_are_of_messages(index: SmallIndex) -> None:
+    """The newest match is what a tool printed; a message with two versions counts once."""
+    index.log(
+        said("word one", 1, 1),
+        said("word two", 2, 2),
+        said("word two, again", 3, 2),
+        said("word word word", 9, 3, TOOL_RESULT),
+        session="a",
+    )
+    index.log(said("word", 5, 4, TOOL_RESULT), session="b")
+    found = asked(index)
 
-    assert frozenset([one, two]) == rows.logs_of("mine")
-    assert [(1, "/srv/app"), (2, "/srv/app"), (3, "/srv/other")] == rows.places()
+    assert [(3, True), (1, True)] == [(one.messages, found.is_exact) for one in found.sessions]
+    assert (3, 4) == (found.sessions[0].texts[0].at, found.total)
+
+
+def test_filters_apply_to_the_copies(index: SmallIndex) -> None:
+    """A text whose first copy is not selected is found in the other log."""
+    index.log(said("word", 1, 1), session="a")
+    second = index.log(said("word", 1, 1), said("word more", 2, 2), session="b")
+    found = asked(index, only=TextFilter(files=frozenset([second])))
+
+    assert [(2, second)] == [(one.messages, one.texts[0].copies[0].file) for one in found.sessions]

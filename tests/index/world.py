@@ -8,7 +8,6 @@ and end, cannot be told from itself either.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 from collections.abc import Iterable
@@ -21,7 +20,6 @@ PROJECTS = ("-srv-app", "-srv-shop")
 SESSIONS = tuple(f"{number}" * 8 + "-0000-4000-8000-000000000000" for number in range(1, 5))
 AGENTS = ("a1", "a2")
 _FIRST_TIME = 1_700_000_000 * 10**9
-_LONG_AGO = itertools.count(1_000_000_000)
 
 
 class World:
@@ -126,15 +124,6 @@ class World:
         self._clock += 1
         moment = _FIRST_TIME + self._clock * 10**9 if time is None else time
         os.utime(path, ns=(moment, moment))
-
-
-def settle_directories(*homes: Path) -> None:
-    """Each directory that changed of late gets a time of its own long ago, as if it had been left alone since."""
-    for home in homes:
-        for directory in [home / "projects", *home.glob("projects/**/")]:
-            if directory.is_dir() and directory.stat().st_mtime_ns > _FIRST_TIME:
-                moment = next(_LONG_AGO) * 10**9
-                os.utime(directory, ns=(moment, moment))
 
 
 def encoded(lines: Iterable[Fields | bytes]) -> bytes:

@@ -7,30 +7,22 @@ from typing import TypeVar
 
 import pytest
 
-from recollect.model.blocks import TextBlock, ToolUseBlock
-from recollect.model.codec import decode, encode
-from recollect.model.cost.usage import Usage
-from recollect.model.damage import Line
-from recollect.model.entry import (
+from recollect.model.lines.blocks import Usage
+from recollect.model.lines.codec import decode, encode
+from recollect.model.lines.damage import Line
+from recollect.model.lines.entry import (
     Assistant,
     Body,
     Dialect,
     Entry,
-    FileHistoryNote,
-    Kind,
-    RawMessage,
-    Summary,
-    System,
     ToolCallBody,
     ToolResultBody,
     UnknownBody,
     User,
 )
-from recollect.model.line_views.facts import facts_of
-from recollect.model.line_views.usage import plain_answer
+from recollect.model.views.facts import facts_of
 
 B = TypeVar("B", bound=Body)
-EVENT = {"timestamp": "2025-12-01T08:00:00Z", "uuid": "e-1", "session_id": "s-1"}
 
 
 def entry_of(**fields: object) -> Entry:
@@ -48,14 +40,6 @@ def body_of(kind: type[B], dialect: Dialect, **fields: object) -> B:
 
 class TestFlat:
     """Seed 002: everything on the top level."""
-
-    def test_a_prompt_is_text_with_a_time(self) -> None:
-        """A flat prompt has its words in ``content`` beside ``type`` and ``timestamp``."""
-        body = body_of(
-            User, Dialect.FLAT, type="user", content="Who am I?", timestamp="2025-11-16T10:30:00.000Z"
-        )
-
-        assert (RawMessage("Who am I?", "user"), "2025-11-16T10:30:00.000Z") == (body.message, body.timestamp)
 
     def test_a_prompt_may_say_where_it_comes_from(self) -> None:
         """``metadata`` holds the session and the program a prompt came from."""
@@ -94,53 +78,15 @@ class TestFlat:
 
         assert ("Read", "call_7", b'{"file_path": "/a"}') == (body.name, body.call_id, bytes(body.input))
 
-    def test_a_result_has_any_json(self) -> None:
-        """``result`` is kept as it stands, whatever it is."""
-        body = body_of(
-            ToolResultBody, Dialect.FLAT, type="tool_result", tool="Read", result=[1, None], duration_ms=543
-        )
-
-        assert (b"[1, null]", 543, None) == (bytes(body.content or b""), body.duration_ms, body.call_id)
-
-    def test_a_failure_has_an_error_instead(self) -> None:
-        """``error`` is text; there is no result beside it."""
-        body = body_of(
-            ToolResultBody, Dialect.FLAT, type="tool_result", tool="Read", error="gone", toolCallId="call_7"
-        )
-
-        assert ("gone", "call_7", None) == (body.error, body.call_id, body.content or None)
-
     def test_a_call_without_a_name_is_not_one(self) -> None:
         """A line of a flat type in another shape is kept as unknown, never dropped."""
         body = body_of(UnknownBody, Dialect.CLAUDE, type="tool_call", arguments={})
 
         assert "tool_call" == body.type_name
 
-    def test_content_may_be_blocks(self) -> None:
-        """Our own flat logs keep a list of blocks where text is not all there is."""
-        body = body_of(User, Dialect.FLAT, type="user", content=[{"type": "text", "text": "see"}])
-
-        assert [TextBlock("see")] == body.message.blocks
-
 
 class TestEvents:
     """Seed 003: one event a line, ``session_id`` with an underscore."""
-
-    def test_a_prompt_has_a_message(self) -> None:
-        """A user event carries an API message and its session under ``session_id``."""
-        message = {"role": "user", "content": "List it"}
-        body = body_of(User, Dialect.EVENTS, type="user", message=message, **EVENT)
-
-        assert (RawMessage("List it", "user"), "s-1", "e-1") == (body.message, body.session_id, body.uuid)
-
-    def test_an_answer_has_a_message(self) -> None:
-        """An assistant event's blocks are read as everywhere else."""
-        call = {"type": "tool_use", "id": "toolu_01", "name": "ls", "input": {}}
-        message = {"role": "assistant", "model": "m", "content": [call]}
-        body = body_of(Assistant, Dialect.EVENTS, type="assistant", message=message, **EVENT)
-
-        blocks = [block for block in body.message.blocks if isinstance(block, ToolUseBlock)]
-        assert [("toolu_01", "ls")] == [(block.id, block.name) for block in blocks]
 
     def test_a_call_is_an_event(self) -> None:
         """``tool_use`` events carry id, name and input on the top level."""
@@ -155,14 +101,6 @@ class TestEvents:
 
         assert ("ls", "toolu_01", b'{"path": "src/"}') == (body.name, body.call_id, bytes(body.input))
 
-    def test_a_result_is_an_event(self) -> None:
-        """``tool_result`` events name their call by ``tool_use_id``; that alone tells the dialect."""
-        body = body_of(
-            ToolResultBody, Dialect.EVENTS, type="tool_result", tool_use_id="toolu_01", content="a\nb"
-        )
-
-        assert ("toolu_01", b'"a\\nb"', None) == (body.call_id, bytes(body.content or b""), body.error)
-
     def test_a_failed_result_tells_its_error(self) -> None:
         """``is_error`` turns the content into the error."""
         body = body_of(
@@ -175,12 +113,6 @@ class TestEvents:
         )
 
         assert "no" == body.error
-
-    def test_a_system_event_is_a_note(self) -> None:
-        """A system event keeps its text."""
-        body = body_of(System, Dialect.EVENTS, type="system", content="hello", **EVENT)
-
-        assert ("hello", "s-1") == (body.text, body.session_id)
 
 
 class TestClaude:
@@ -200,55 +132,6 @@ class TestClaude:
         entry = entry_of(type="user", message=message, sessionId="ours", uuid="u", parentUuid=None)
 
         assert Dialect.CLAUDE == entry.dialect
-
-    def test_a_summary_may_hold_an_object(self) -> None:
-        """A summary with a ``content`` object is a summary like the one-line kind."""
-        content = {"summary": "They talked.", "messageCount": 10, "summarizedUntil": "u-9"}
-        body = body_of(Summary, Dialect.CLAUDE, type="summary", sessionId="s", content=content)
-
-        assert ("They talked.", 10, "u-9", "s") == (
-            body.summary,
-            body.message_count,
-            body.leaf_uuid,
-            body.session_id,
-        )
-
-    def test_a_plain_summary_is_a_title(self) -> None:
-        """The client's own summary has text and the leaf it speaks of."""
-        body = body_of(Summary, Dialect.CLAUDE, type="summary", summary="Fix it", leafUuid="u-1")
-
-        assert ("Fix it", "u-1", None) == (body.summary, body.leaf_uuid, body.message_count)
-
-    def test_file_history_names_a_file(self) -> None:
-        """A ``file-history`` line tells which file was touched and how."""
-        body = body_of(
-            FileHistoryNote, Dialect.CLAUDE, type="file-history", path="/a/b", operation="edit", snippet="+1"
-        )
-
-        assert ("/a/b", "edit", "+1") == (body.path, body.operation, body.snippet)
-
-    def test_a_system_entry_may_have_a_message(self) -> None:
-        """The text of a system entry is found in ``message`` as well."""
-        message = {"role": "system", "content": "Be brief"}
-        body = body_of(System, Dialect.CLAUDE, type="system", sessionId="s", message=message)
-
-        assert "Be brief" == body.text
-
-    def test_cost_and_duration_on_an_answer(self) -> None:
-        """``costUSD`` and ``durationMs`` of the first clients are read where they stand."""
-        message = {"role": "assistant", "content": [{"type": "text", "text": "x"}]}
-        body = body_of(
-            Assistant, Dialect.CLAUDE, type="assistant", message=message, costUSD=0.25, durationMs=1200
-        )
-
-        assert (0.25, 1200) == (body.cost_usd, body.duration_ms)
-
-    def test_a_model_on_the_top_level_does_no_harm(self) -> None:
-        """Seed 004 puts ``model`` beside the message; the line is an answer all the same."""
-        message = {"role": "assistant", "content": []}
-        entry = entry_of(type="assistant", message=message, model="m", sessionId="s")
-
-        assert (Kind.ASSISTANT, "m") == (entry.kind, entry.fields()["model"])
 
 
 @pytest.mark.parametrize(
@@ -280,8 +163,5 @@ def test_a_model_beside_the_message_is_the_answers_model() -> None:
     assert isinstance(entry.body, Assistant)
     assert facts is not None
     assert facts.response is not None
-    answer = plain_answer(line, False)
-    assert answer is not None
-
-    models = {entry.body.message.model, facts.response.model, answer.model}
+    models = {entry.body.message.model, facts.response.model}
     assert {"claude-sonnet-4-5-20250929"} == models

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.path_mapping import PathMapping
+from recollect.model.project_key import PathMapping
 
 MAPPING = PathMapping("/srv/app", "/data/shop")
 

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from recollect.ask.library import Home
 from recollect.errors import NotFound
-from recollect.services.homes import Home
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.conftest import command_of
 from tests.oracle.what_is_sent import NEW_PROMPT, Messages, as_blocks, possible

@@ -1,7 +1,7 @@
 """Sessions fresh from a real client: scenarios that let it write logs of every kind in a home of its own.
 
-The scenarios and the API stub that plays them stand beside the project (``oracle/generate.py`` in the shared
-directory); those below add what they lack: a run that is interrupted, one that is killed, prompts that queue
+The scenarios and the API stub that plays them stand beside the real transcripts (``oracle/generate.py`` in
+RECOLLECT_TRANSCRIPTS); those below add what they lack: a run that is interrupted, one that is killed, prompts that queue
 up, and a fork of a compacted session. Every client runs in the environment of ``client_runner.environment``.
 """
 
@@ -20,16 +20,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.needs import TRANSCRIPTS
 from tests.oracle.client_runner import environment
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
 # How long a run that is broken off may take to reach its tool call.
 _STARTING_SECONDS = 8.0
 
 
 def is_possible() -> bool:
     """Whether the scenarios and the clients are on this machine."""
-    return (SHARED / "oracle" / "generate.py").is_file() and bool(os.environ.get("RECOLLECT_CLIENTS"))
+    return (TRANSCRIPTS / "oracle" / "generate.py").is_file() and bool(os.environ.get("RECOLLECT_CLIENTS"))
 
 
 def program_of(version: str) -> Path | None:
@@ -61,12 +61,12 @@ def write_sessions(version: str, root: Path, only: tuple[str, ...] = ()) -> Iter
 @contextmanager
 def _scenarios() -> Iterator[tuple[dict[str, Callable[[Any], Any]], Callable[[Path, Path, Path], Any]]]:
     """The scenarios by name, and what makes a client for one of them."""
-    sys.path.insert(0, str(SHARED / "oracle"))
+    sys.path.insert(0, str(TRANSCRIPTS / "oracle"))
     try:
         generate = importlib.import_module("generate")
         stub = importlib.import_module("stub_api").Stub().start()
     finally:
-        sys.path.remove(str(SHARED / "oracle"))
+        sys.path.remove(str(TRANSCRIPTS / "oracle"))
     generate.Client.env = _environment_of
 
     def make(program: Path, home: Path, work: Path) -> Any:

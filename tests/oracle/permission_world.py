@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from recollect.services.permissions.engine import ProjectEngine, permit
-from recollect.storage.home import ClaudeHome
+from recollect.guard.permissions.engine import ProjectEngine, permit
+from recollect.store.home import ClaudeHome
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
 from tests.oracle.test_files_and_tasks import ScriptedStub

@@ -15,19 +15,18 @@ from typing import Any
 
 import pytest
 
-from recollect.execution import Confinement
-from recollect.runtime import Agent, AgentResult, SubAgents, ToolRunner, new_session, resumed_session
-from recollect.runtime.api_client import ApiClient, ModelResponse
-from recollect.runtime.offered import tool_list
-from recollect.services.homes import Home
-from recollect.services.permissions.engine import permit
-from recollect.storage.home import ClaudeHome
+from recollect.ask.library import Home
+from recollect.guard.agent import Agent, AgentResult, SubAgents, ToolRunner, new_session, resumed_session
+from recollect.guard.agent.model import ApiClient, ModelResponse, tool_list
+from recollect.guard.permissions.engine import permit
+from recollect.guard.sandbox import Confinement
+from recollect.store.home import ClaudeHome
+from tests.guard.agent.workshop import needs_sandbox, scripted_api
 from tests.oracle.client_runner import ANSWER, RUN_SECONDS, Client
 from tests.oracle.conftest import TORTURE
 from tests.oracle.what_is_sent import NEW_PROMPT, Messages, as_blocks, before_the_prompt
-from tests.runtime.workshop import needs_sandbox, scripted_api
 
-pytestmark = [pytest.mark.slow, needs_sandbox]
+pytestmark = [needs_sandbox]
 
 
 class _StopsAfterTheAnswer(ApiClient):

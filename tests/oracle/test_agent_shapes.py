@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from recollect.runtime import ToolRunner, new_session
-from recollect.services.permissions.engine import permit
-from recollect.storage.home import ClaudeHome
+from recollect.guard.agent import ToolRunner, new_session
+from recollect.guard.permissions.engine import permit
+from recollect.store.home import ClaudeHome
+from tests.guard.agent.workshop import needs_sandbox, scripted_api
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
-from tests.runtime.workshop import needs_sandbox, scripted_api
 
-pytestmark = [pytest.mark.slow, needs_sandbox]
+pytestmark = [needs_sandbox]
 
 RULES = ("Bash(echo:*)", "Bash(seq:*)", "Bash(sh:*)", "Bash(true)", "Bash(rm:*)")
 DENIED = "Bash(rm:*)"

@@ -11,7 +11,6 @@ import pytest
 from tests.oracle.test_conversation import compare
 from tests.talk import Fields, assistant, call, result, user
 
-pytestmark = pytest.mark.slow
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
 TEXTS = ["Q", "Q", "R", "", " ", "\n"]
 KINDS = ["prompt", "prompt", "answer", "answer", "thought", "call", "call", "results"]

@@ -13,16 +13,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from recollect.model.damage import readable_entries
-from recollect.model.json.text import loose_object
-from recollect.storage.logs.reader import LogReader
+from recollect.model.lines.damage import readable_entries
+from recollect.model.lines.json_text import loose_object
+from recollect.store.logs.reader import LogReader
 from tests.client_parser import client_lines
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.conftest import command_of
 from tests.oracle.recorded import recorded
 from tests.talk import assistant, user
 
-pytestmark = pytest.mark.slow
 SESSION = "5f0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c22"
 BOM = b"\xef\xbb\xbf"
 

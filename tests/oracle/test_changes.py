@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from recollect.model.cost.ledger import Ledger
-from recollect.model.damage import Line
-from recollect.model.line_views.facts import usage_facts
+from recollect.ask.library import Home
+from recollect.ask.sessions.session import Session
+from recollect.change import fork, label, trash, undo
+from recollect.model.lines.damage import Line
 from recollect.model.project_key import project_key
-from recollect.services import fork, label, trash, undo
-from recollect.services.homes import Home
-from recollect.services.session import Session
-from recollect.storage.logs.reader import read_lines
+from recollect.model.views.facts import usage_facts
+from recollect.model.views.ledger import Ledger
+from recollect.store.logs.reader import read_lines
 from tests.oracle.client_runner import ANSWER, Client
 from tests.oracle.conftest import old_and_new
 from tests.oracle.test_real_clients import (
@@ -33,8 +33,6 @@ from tests.oracle.test_real_clients import (
 )
 from tests.small_home import call, outcome, prompt, reply
 from tests.small_home import said as text
-
-pytestmark = pytest.mark.slow
 
 # Each result hangs off its own call, and the talk goes on from one of them: 2.0.76 loses the other call.
 FAN_OUT = [
@@ -189,11 +187,13 @@ def sent_by(client: Client) -> list[Message]:
 
 
 @pytest.mark.parametrize("sample", ["2.1.197-print", "2.1.325-print"])
-def test_a_fork_of_a_compacted_session_sends_the_same(client: Client, shared: Path, sample: str) -> None:
+def test_a_fork_of_a_compacted_session_sends_the_same(client: Client, transcripts: Path, sample: str) -> None:
     """E8: summary and preserved lines arrive as from the original."""
     if client.version == "2.0.76":
         pytest.skip("2.0.76 knows no preserved segment")
-    logs = (shared / "samples" / "claude-home" / sample / ".claude" / "projects").glob("*compact/*.jsonl")
+    logs = (transcripts / "samples" / "claude-home" / sample / ".claude" / "projects").glob(
+        "*compact/*.jsonl"
+    )
     log = next(log for log in sorted(logs) if b"preservedSegment" in log.read_bytes())
     path = client.put(log.stem, log.read_bytes().splitlines())
     copy = fork.apply(fork.planned_fork(session_of(path)))

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from recollect.model.checks import CODES
-from recollect.model.findings import Severity
-from recollect.services.check.check import check
-from recollect.services.homes import Home
+from recollect.ask.doctor.check import check
+from recollect.ask.library import Home
+from recollect.model.checks.rules import CODES, Severity
 from tests.model.checks.planted import ENDS, PLANTS, planted
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.conftest import command_of
@@ -28,7 +27,6 @@ from tests.oracle.trouble import trouble_with
 from tests.oracle.what_is_sent import NEW_PROMPT
 from tests.talk import Fields, assistant, call, encoded, link, result, user
 
-pytestmark = pytest.mark.slow
 SESSION = "5f0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c22"
 RIVAL = "6f0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c23"
 WORDS = ("Q-one", "A-one", "Q-two", "A-two")

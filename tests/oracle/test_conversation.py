@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from recollect.ask.library import Home
 from recollect.errors import NotFound
-from recollect.services.homes import Home
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.conftest import command_of
 from tests.oracle.graphs import TROUBLE, conversation
@@ -17,7 +17,6 @@ from tests.oracle.recorded import recorded
 from tests.oracle.what_is_sent import NEW_PROMPT, as_blocks, before_the_prompt, digests
 from tests.talk import Fields, encoded
 
-pytestmark = pytest.mark.slow
 SESSION = "5f0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c22"
 
 

@@ -16,21 +16,17 @@ from typing import Any
 
 import pytest
 
-from recollect.model import draft
-from recollect.model.draft import Stamp, claude_line
-from recollect.model.entry import User
 from recollect.model.files.history import FileVersion, VersionSource, rewound
-from recollect.model.ids import SessionId
-from recollect.model.todo import TodoStatus
-from recollect.storage.file_backups import backup_body, session_entries, store_backup, touched_files
-from recollect.storage.home import ClaudeHome, SessionFile
-from recollect.storage.todo_files import TodoFiles
+from recollect.model.lines import draft
+from recollect.model.lines.draft import Stamp, claude_line
+from recollect.model.lines.entry import User
+from recollect.model.lines.ids import SessionId
+from recollect.store.file_backups import backup_body, session_entries, store_backup, touched_files
+from recollect.store.home import ClaudeHome, SessionFile
 from tests.model.files.snapshots import snapshot
 from tests.oracle.client_runner import RUN_SECONDS, ApiStub, Client, _events, _Handler
 from tests.oracle.conftest import command_of
 from tests.oracle.tool_client import running
-
-pytestmark = pytest.mark.slow
 
 SESSION = SessionId("6a0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c12")
 AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -244,21 +240,3 @@ def test_the_versions_of_a_session_name_their_sources(worked: Workshop) -> None:
         VersionSource.BACKUP,
         VersionSource.EDIT,
     ] == [version.source for version in versions]
-
-
-def test_tasks_of_ours_are_listed_and_continued(workshop: Workshop) -> None:
-    """The client lists what we added, takes the next number, and we go on where it stopped (oracle 15)."""
-    files = TodoFiles(workshop.home)
-    files.add_task(SESSION, "First of ours", "Do it", active_form="Doing it")
-    files.add_task(SESSION, "Second of ours", "Then this", blocked_by=["1"])
-    files.set_status(SESSION, "1", TodoStatus.IN_PROGRESS)
-
-    workshop.work(
-        ("ToolSearch", {"query": "select:TaskCreate,TaskUpdate,TaskList"}),
-        ("TaskList", {}),
-        ("TaskCreate", {"subject": "Theirs", "description": "Also this"}),
-        ("TaskUpdate", {"taskId": "3", "status": "deleted"}),
-    )
-
-    assert "#1 [in_progress] First of ours\n#2 [pending] Second of ours [blocked by #1]" in workshop.heard()
-    assert "4" == files.add_task(SESSION, "After a deleted one").id

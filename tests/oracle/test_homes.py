@@ -10,19 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model import draft
+from recollect.ask.library import Home
+from recollect.model.lines import draft
 from recollect.model.project_key import project_key
-from recollect.services.homes import Home
-from recollect.storage.home import ClaudeHome
-from recollect.storage.logs.log import Log
-from recollect.storage.store import Store
+from recollect.store.home import ClaudeHome
+from recollect.store.logs.log import Log
+from recollect.store.store import Store
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.conftest import TORTURE, command_of
 from tests.oracle.recorded import recorded
 from tests.oracle.what_is_sent import NEW_PROMPT, Messages, as_blocks, before_the_prompt
 from tests.talk import assistant, encoded, link, user
 
-pytestmark = pytest.mark.slow
 VERSION = "2.1.325"
 SESSION = "5f0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c22"
 RIVAL = "6f0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c33"
@@ -44,6 +43,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.clients
 # One directory whose name has all of it says as much as one for each.
 @pytest.mark.parametrize(
     "name", [*NAMES, " ".join(NAMES[:-1])] if TORTURE else [" ".join(NAMES[:-1]), NAMES[-1]]
@@ -60,6 +60,7 @@ def test_project_directories_are_named_as_the_client_names_them(name: str, tmp_p
     assert [project_key(str(client.cwd))] == made
 
 
+@pytest.mark.clients
 def test_a_linked_directory_has_the_key_of_what_it_leads_to(tmp_path: Path) -> None:
     """E9: symlinks are followed before the key is made, and our lookup follows them too."""
     with running_stub() as stub:
@@ -71,7 +72,7 @@ def test_a_linked_directory_has_the_key_of_what_it_leads_to(tmp_path: Path) -> N
     home = ClaudeHome(tmp_path / "home/.claude")
 
     assert [project_key(str(real))] == [project.name for project in home.projects()]
-    assert 1 == len(home.project_dirs_for(str(link_to)))
+    assert home.latest_session(str(link_to)) is not None
 
 
 RIVALS: dict[str, list[dict[str, object]]] = {
@@ -193,6 +194,7 @@ def test_damage_costs_the_client_and_us_the_same_lines(how: str, tmp_path: Path)
     assert len(sent) >= (3 if how == "torn last line" else 4)
 
 
+@pytest.mark.clients
 def test_types_from_the_future_survive_in_both(tmp_path: Path) -> None:
     """Invented types, fields and metadata load, are not sent, and stay in the file byte for byte."""
     future = [
@@ -215,10 +217,11 @@ def test_types_from_the_future_survive_in_both(tmp_path: Path) -> None:
     assert log.read_bytes().startswith(before)
 
 
+@pytest.mark.clients
 def test_what_a_file_puts_into_the_system_prompt_is_told_apart(tmp_path: Path) -> None:
     """A prompt snapshot and rendered notes reach the model as the client's own words; we name such entries."""
-    from recollect.model.conversation.influence import influences
-    from recollect.storage.logs.reader import LogReader
+    from recollect.model.conversation.conversation import influences
+    from recollect.store.logs.reader import LogReader
 
     snapshot = {"type": "prompt_snapshot", "systemPrompt": ["You are a pirate."]}
     lines = [

@@ -15,8 +15,6 @@ from tests.oracle.conftest import command_of
 from tests.oracle.test_files_and_tasks import ScriptedStub
 from tests.oracle.tool_client import running
 
-pytestmark = pytest.mark.slow
-
 RULES = {"allow": ["Bash(touch yes)", "Bash(touch client-denied)"], "deny": ["Bash(touch no)"]}
 
 

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model import draft
+from recollect.ask import archive as keep
+from recollect.ask.library import Home
+from recollect.change.move import carry_out, planned_move, planned_split
+from recollect.model.lines import draft
 from recollect.model.project_key import project_key
-from recollect.services.archive import archive as keep
-from recollect.services.homes import Home
-from recollect.services.move.move import carry_out, planned_move
-from recollect.services.move.split import planned_split
-from recollect.storage.changes.journal import ChangeJournal
-from recollect.storage.home import ClaudeHome
+from recollect.store.changes.journal import ChangeJournal
+from recollect.store.home import ClaudeHome
 from tests.oracle.client_runner import Client
 from tests.oracle.test_real_clients import (
     PROMPT,
@@ -29,8 +28,6 @@ from tests.oracle.test_real_clients import (
     without_additions,
     written,
 )
-
-pytestmark = pytest.mark.slow
 
 NOW = dt.datetime(2026, 11, 15, tzinfo=dt.UTC)
 

@@ -6,21 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from recollect.services import migrate, undo
-from recollect.services.homes import Home
-from recollect.storage.changes.journal import AppliedChange
-from recollect.storage.migrations.registry import step_named
+from recollect.ask.library import Home
+from recollect.change import undo
+from recollect.change.migrations import step_named
+from recollect.store.changes.journal import Change
+from tests.change.migrations.old_sessions import FLAT_LINES, agent_talk, main_talk, migrate_step
 from tests.oracle.client_runner import Client
 from tests.oracle.test_files_and_tasks import Workshop, workshop
 from tests.oracle.test_real_clients import Message, loaded, result, resumed, said, use, without_additions
 from tests.small_home import TALK, prompt
-from tests.storage.migrations.old_sessions import FLAT_LINES, agent_talk, main_talk
 
 __all__ = ["workshop"]  # a fixture
-
-pytestmark = pytest.mark.slow
 
 SESSION = "6a0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c11"
 TASK = {"prompt": "Find it", "description": "Look around", "subagent_type": "Explore"}
@@ -44,10 +40,10 @@ def put(client: Client, entries: list[dict[str, Any]]) -> Path:
     return client.put(SESSION, [json.dumps(entry).encode() for entry in own])
 
 
-def migrated(client: Client, step: str, data: Path) -> AppliedChange:
+def migrated(client: Client, step: str, data: Path) -> Change:
     """Carry a step out on the client's session."""
     session = Home(client.config).session(SESSION)
-    done = migrate.carried_out(step_named(step), session, data, str(client.cwd))
+    done = migrate_step(step_named(step), session, data, str(client.cwd))
     assert done is not None
     return done
 
@@ -128,7 +124,7 @@ def test_migrated_todos_are_the_clients_tasks(workshop: Workshop, tmp_path: Path
     items = [("Write it", "completed"), ("Test it", "in_progress"), ("Ship it", "pending")]
     todos.write_text(json.dumps([{"content": c, "status": s, "activeForm": c} for c, s in items]))
     chosen = Home(workshop.config).session(session)
-    assert migrate.carried_out(step_named("todos-to-tasks"), chosen, tmp_path / "data") is not None
+    assert migrate_step(step_named("todos-to-tasks"), chosen, tmp_path / "data") is not None
 
     workshop.work(
         ("ToolSearch", {"query": "select:TaskCreate,TaskUpdate,TaskList"}),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
 import pytest
 
-from recollect.policy.decision import Verdict
+from recollect.model.settings.decision import Verdict
 from tests.oracle.permission_cases import CaseGenerator
 from tests.oracle.permission_records import asked, our_verdicts, recorded_cases
-from tests.oracle.rates.permissions import SHARED, rates, shared_verdicts, shown
+from tests.oracle.rates.permissions import rates, shared_verdicts, shown
 
 
 def test_no_recorded_call_is_decided_laxer_than_the_client_decides(tmp_path: Path) -> None:
@@ -22,7 +21,7 @@ def test_no_recorded_call_is_decided_laxer_than_the_client_decides(tmp_path: Pat
     assert (True, True) == (never_laxer.total >= 1000, same.is_met), same.share
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared cases are not here")
+@pytest.mark.transcripts
 def test_no_shared_case_is_decided_laxer_than_the_client_decides() -> None:
     """The decisions that were collected elsewhere, in their own world."""
     never_laxer, same = rates("shared", shared_verdicts())
@@ -30,8 +29,7 @@ def test_no_shared_case_is_decided_laxer_than_the_client_decides() -> None:
     assert ((), True) == (never_laxer.differences, same.is_met), same.share
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("RECOLLECT_TORTURE"), reason="asks the real client")
+@pytest.mark.torture
 def test_calls_that_were_never_asked_before_are_not_decided_laxer(tmp_path: Path) -> None:
     """Compositions of another seed every time, asked of the client now."""
     seed = random.SystemRandom().randrange(10**6)

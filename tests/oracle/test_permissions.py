@@ -15,17 +15,15 @@ from typing import Any
 
 import pytest
 
-from recollect.policy.decision import RuleSource, Scope, Verdict
-from recollect.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
-from recollect.policy.rules.rule import Rule, parse_rule
-from recollect.services.permissions.file_world import FileWorld
+from recollect.guard.permissions.engine import FileWorld
+from recollect.guard.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
+from recollect.guard.policy.rules import Rule, parse_rule
+from recollect.model.settings.decision import RuleSource, Scope, Verdict
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
 from tests.oracle.recorded import recorded
 from tests.oracle.test_files_and_tasks import ScriptedStub
 from tests.oracle.tool_client import running
-
-pytestmark = pytest.mark.slow
 
 Call = tuple[str, dict[str, Any]]
 

@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
+from recollect.ask.archive import archive_at
 from recollect.cli.main import main
-from recollect.services.archive.archive import archive_at
 from tests.oracle.conftest import command_of
 from tests.oracle.test_files_and_tasks import ScriptedStub
 from tests.oracle.test_hook import Hooked
 from tests.oracle.tool_client import running
-
-pytestmark = pytest.mark.slow
 
 MARKETPLACE = Path(__file__).resolve().parents[2] / "plugin"
 COMMANDS = {"recollect:ask-the-past", "recollect:cost", "recollect:resume", "recollect:search"}
@@ -107,8 +105,8 @@ request = sys.stdin.buffer.read()
 status = subprocess.run(command, input=request).returncode
 asked = json.loads(request)
 kept = {{}}
-from recollect.services.archive.archive import archive_at
-from recollect.storage.logs.reader import OpenLog
+from recollect.ask.archive import archive_at
+from recollect.store.logs.reader import OpenLog
 archive = archive_at(place)
 for one in archive.manifests():
     with OpenLog(archive.log_path(one)) as log:

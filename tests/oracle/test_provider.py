@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from recollect.provider import ChatMessage, ClaudeStorageProvider
 from tests.oracle.client_runner import Client
 from tests.oracle.what_is_sent import NEW_PROMPT, before_the_prompt
 from tests.talk import SONNET, call, result
 
-pytestmark = pytest.mark.slow
 SESSION = "6a0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c44"
 TALK = [
     ChatMessage(role="user", content="Q1"),

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from recollect.model.project_key import project_key
 from tests.oracle.client_runner import Client
 from tests.oracle.test_real_clients import SESSION, TALKS, loaded, resumed, written
-from tests.sync.machines import Machine, remote_log, repository
-from tests.sync.memory_remote import MemoryRemote
-
-pytestmark = pytest.mark.slow
+from tests.share.sync.machines import Machine, remote_log, repository
+from tests.share.sync.memory_remote import MemoryRemote
 
 
 def test_a_pulled_session_is_resumed_here_and_goes_back(client: Client, tmp_path: Path) -> None:

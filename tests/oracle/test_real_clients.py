@@ -16,19 +16,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from recollect.model import draft
-from recollect.model.blocks import Block
-from recollect.model.codec import decode
 from recollect.model.convert import to_claude
-from recollect.model.cost.usage import Usage
-from recollect.model.damage import Line
-from recollect.model.draft import Draft, MetadataDraft, Stamp
-from recollect.model.entry import Entry
-from recollect.model.made_ids import derived_uuid
+from recollect.model.lines import draft
+from recollect.model.lines.blocks import Block, Usage
+from recollect.model.lines.codec import decode
+from recollect.model.lines.damage import Line
+from recollect.model.lines.draft import Draft, MetadataDraft, Stamp
+from recollect.model.lines.entry import Entry
+from recollect.model.lines.ids import derived_uuid
 from tests.oracle.client_runner import ANSWER, Client
 from tests.oracle.conftest import TORTURE, old_and_new
-
-pytestmark = pytest.mark.slow
 
 SESSION = "6a0e4f0c-7a58-4f0e-9d43-2f6d1f1b7c11"
 MODEL = "claude-sonnet-4-5-20250929"

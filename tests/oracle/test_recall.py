@@ -15,18 +15,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from recollect.services.indexing.access import open_index
+from recollect.index.access import open_index
 from tests.browser.payloads import PAYLOADS
-from tests.mcp.serve.past import CART, DOCS, HANDBOOK, inside, outside, talk
-from tests.mcp.serve.test_tools import FENCES
 from tests.model.secrets.samples import SAMPLES, Dice
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
 from tests.oracle.test_files_and_tasks import ScriptedStub
 from tests.oracle.tool_client import running
+from tests.share.mcp.past import CART, DOCS, HANDBOOK, inside, outside, talk
+from tests.share.mcp.test_tools import FENCES
 from tests.small_home import put
-
-pytestmark = pytest.mark.slow
 
 MARKETPLACE = Path(__file__).resolve().parents[2] / "plugin"
 SERVER = "mcp__plugin_recollect_recollect"
@@ -141,7 +139,7 @@ class Asked(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     root = tmp_path_factory.mktemp("asked")
     with pytest.MonkeyPatch.context() as patch, running(AskingStub()) as stub:
         patch.setenv("PATH", str(root / "bin"), prepend=":")
@@ -168,43 +166,43 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         yield Asked(here, everywhere, around, unknown, nothing, changed, hostile, offered)
 
 
-def test_three_questions_in_a_client_with_the_installed_plugin_are_answered(asked: Asked) -> None:
+def test_three_questions_in_a_client_with_the_installed_plugin_are_answered(answers: Asked) -> None:
     """Each tool is offered at once, called, and its answer comes back to the model."""
-    assert {RECALL, READ} <= asked.offered
-    assert [False] * 3 == [one.is_error for one in (asked.here, asked.everywhere, asked.around)]
-    assert "rounding is exact" in inside(asked.here.text)
-    assert "the recalled message" in outside(asked.around.text)
-    assert not asked.nothing.is_error
+    assert {RECALL, READ} <= answers.offered
+    assert [False] * 3 == [one.is_error for one in (answers.here, answers.everywhere, answers.around)]
+    assert "rounding is exact" in inside(answers.here.text)
+    assert "the recalled message" in outside(answers.around.text)
+    assert not answers.nothing.is_error
     said = "No session of this project has a word of the question; scope 'all' asks every project."
-    assert asked.nothing.text.splitlines()[0] == said  # a refresh that runs is said below
+    assert answers.nothing.text.splitlines()[0] == said  # a refresh that runs is said below
 
 
-def test_another_project_is_absent_unless_all_are_asked(asked: Asked) -> None:
-    assert DOCS not in asked.here.text
-    assert DOCS in outside(asked.everywhere.text)
+def test_another_project_is_absent_unless_all_are_asked(answers: Asked) -> None:
+    assert DOCS not in answers.here.text
+    assert DOCS in outside(answers.everywhere.text)
 
 
-def test_the_session_that_asks_is_absent(asked: Asked) -> None:
+def test_the_session_that_asks_is_absent(answers: Asked) -> None:
     """Its prompt has the words of the question."""
-    assert [CART] == re.findall(r"session ([0-9a-f-]{36})", outside(asked.here.text))
-    assert {CART, DOCS} == set(re.findall(r"session ([0-9a-f-]{36})", outside(asked.everywhere.text)))
+    assert [CART] == re.findall(r"session ([0-9a-f-]{36})", outside(answers.here.text))
+    assert {CART, DOCS} == set(re.findall(r"session ([0-9a-f-]{36})", outside(answers.everywhere.text)))
 
 
-def test_every_answer_is_within_its_bound(asked: Asked) -> None:
-    for one in asked.every():
+def test_every_answer_is_within_its_bound(answers: Asked) -> None:
+    for one in answers.every():
         assert len(one.text.encode()) <= (8_000 if "best first" in one.text else 12_000)
 
 
-def test_a_planted_secret_is_never_returned(asked: Asked) -> None:
-    assert "[redacted:github-pat" in asked.here.text
-    for one in asked.every():
+def test_a_planted_secret_is_never_returned(answers: Asked) -> None:
+    assert "[redacted:github-pat" in answers.here.text
+    for one in answers.every():
         assert SECRET not in one.text
         assert SECRET[8:24] not in one.text
 
 
-def test_a_dead_handle_says_so(asked: Asked) -> None:
+def test_a_dead_handle_says_so(answers: Asked) -> None:
     """One that never was, and one whose log was changed after it was given."""
-    for one in (asked.unknown, asked.changed):
+    for one in (answers.unknown, answers.changed):
         assert one.is_error
         assert one.text.startswith("gone: ")
 
@@ -218,17 +216,18 @@ _OURS = re.compile(
 )
 
 
-def test_a_hostile_transcript_never_leaves_its_fence(asked: Asked) -> None:
+def test_a_hostile_transcript_never_leaves_its_fence(answers: Asked) -> None:
     """Instructions, fake fences, control characters and every text that would run in a page."""
-    assert len(asked.hostile) == 2 * -(-len(HOSTILE) // _AT_ONCE)
-    for one in asked.hostile:
+    assert len(answers.hostile) == 2 * -(-len(HOSTILE) // _AT_ONCE)
+    for one in answers.hostile:
         assert not one.is_error
         assert _OURS.fullmatch(outside(one.text)), outside(one.text)
         assert all(char in "\n\t" or char.isprintable() or char in "\u200c\u200d" for char in one.text)
-    read = "\n".join(inside(one.text) for one in asked.hostile[1::2])
+    read = "\n".join(inside(one.text) for one in answers.hostile[1::2])
     assert read.count("walrus") >= len(HOSTILE) // 2  # they were there
 
 
+@pytest.mark.clients
 def test_rules_allow_and_refuse_each_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(AskingStub()) as stub:
         monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model import draft
-from recollect.model.secrets.fingerprint import fingerprint
-from recollect.model.secrets.redaction import mark
-from recollect.services.homes import Home
-from recollect.services.secrets.fingerprints import Fingerprints
-from recollect.services.secrets.redact import redact
-from recollect.storage.changes.journal import ChangeJournal
+from recollect.ask.library import Home
+from recollect.ask.secrets.redactor import Fingerprints
+from recollect.change.redact import redact
+from recollect.model.lines import draft
+from recollect.model.secrets.redaction import fingerprint, mark
+from recollect.store.changes.journal import ChangeJournal
 from tests.model.secrets.samples import SAMPLES, Dice, private_key
 from tests.oracle.client_runner import ANSWER, Client
 from tests.oracle.test_real_clients import (
@@ -28,8 +27,6 @@ from tests.oracle.test_real_clients import (
     use,
     written,
 )
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -13,18 +13,15 @@ from typing import Any
 
 import pytest
 
+from recollect.ask.library import Home
+from recollect.change import repair
+from recollect.change.repair import planned_repair, with_slimming
 from recollect.model.checks.api_400 import api_faults
-from recollect.services.homes import Home
-from recollect.services.repair import repair
-from recollect.services.repair.repair import planned_repair
-from recollect.services.repair.slim import with_slimming
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import TORTURE
 from tests.oracle.recorded import recorded
 from tests.oracle.what_is_sent import NEW_PROMPT
 from tests.small_home import ONE, call, link, outcome, prompt, reply, said
-
-pytestmark = pytest.mark.slow
 
 Entries = list[dict[str, Any]]
 TIMES = [

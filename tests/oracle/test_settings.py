@@ -13,15 +13,12 @@ from typing import Any
 
 import pytest
 
-from recollect.model.settings.schema import COUNT, COUNT_OR_0, LENIENT, SCHEMA, SHARE
-from recollect.model.settings.settings import layer_of
+from recollect.model.settings.schema import COUNT, COUNT_OR_0, LENIENT, SCHEMA, SHARE, layer_of
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of
 from tests.oracle.recorded import recorded
 from tests.oracle.test_files_and_tasks import ScriptedStub
 from tests.oracle.tool_client import running
-
-pytestmark = pytest.mark.slow
 
 DENY = {"deny": ["Bash(touch:*)"]}
 HOOK = {"matcher": "Bash", "hooks": [{"type": "nonsense"}]}

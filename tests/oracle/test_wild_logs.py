@@ -35,8 +35,7 @@ def test_every_kind_of_trouble_is_in_the_record() -> None:
     assert len(TROUBLES) >= 50
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("RECOLLECT_TORTURE"), reason="the client is asked in a torture run")
+@pytest.mark.torture
 @pytest.mark.parametrize("number", range(0, 700, 50))
 def test_the_client_still_does_what_is_recorded(number: int) -> None:
     """One log in fifty is asked again."""

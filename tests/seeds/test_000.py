@@ -18,14 +18,16 @@ from typing import Any
 import pytest
 
 import recollect
-from recollect import Finding, Severity, execution
+from recollect import Finding, Severity
 from recollect.cli.main import main
 from recollect.flags import FeatureManager
+from recollect.guard import sandbox as execution
+from recollect.guard.library import Engine
 from recollect.model.todo import TodoStatus, checked_step
-from recollect.permissions import Engine
-from recollect.services.sync.selection import PushScan
-from recollect.storage.home import ClaudeHome
-from recollect.storage.todo_files import TodoFiles
+from recollect.share.sync.selection import PushScan
+from recollect.store.home import ClaudeHome
+from recollect.store.todo_files import TodoFiles
+from tests.change.migrations.old_sessions import CWD, FLAT_LINES, put_inline
 from tests.small_home import (
     ONE,
     TALK,
@@ -41,7 +43,6 @@ from tests.small_home import (
     state,
     uuid_of,
 )
-from tests.storage.migrations.old_sessions import CWD, FLAT_LINES, put_inline
 
 NOW = dt.datetime(2020, 1, 16, 12, tzinfo=dt.UTC)
 Entries = list[dict[str, Any]]
@@ -285,7 +286,7 @@ def test_cached_evaluation_storage(caches: Path, capsys: pytest.CaptureFixture[s
     ]
     assert 1 == main(["flags", "--user", "aaaa1111", "--json"])  # it has expired by now
     told = json.loads(capsys.readouterr().out)
-    assert ("aaaa1111", {"new_diff": True}) == (told["user"], told["gates"])
+    assert ("aaaa1111", {"new_diff": True}) == (told["user_hash"], told["gates"])
 
 
 def test_dynamic_configuration(caches: Path) -> None:
@@ -390,7 +391,7 @@ def test_todo_state_transitions_of_a_task(root: Path) -> None:
 
 def codes(root: Path, **options: Any) -> set[str]:
     """What ``check`` finds in the sessions of a home."""
-    report = recollect.Home(root).check(ONE, with_secrets=False, with_plugins=False, **options)
+    report = recollect.Home(root).check(ONE, with_secrets=False, **options)
     return {finding.code for finding in report.findings}
 
 
@@ -448,9 +449,7 @@ def test_message_validation_rules_of_a_caller(root: Path) -> None:
                     yield Finding("secret-word", Severity.ERROR, "names it", "rename it", uuid=message.uuid)
 
     log = put(root, ONE, [prompt(1, None, "the secret plan"), reply(2, 1, said("A"))])
-    report = recollect.Home(root).check(
-        ONE, with_plugins=False, with_secrets=False, rules=[NoSecretProjects()]
-    )
+    report = recollect.Home(root).check(ONE, with_secrets=False, rules=[NoSecretProjects()])
     (found,) = report.findings
 
     assert ("house/secret-word", str(log), ONE, uuid_of(1)) == (
@@ -612,8 +611,8 @@ def test_version_migration_framework(root: Path, capsys: pytest.CaptureFixture[s
     }
     assert 0 == main(["migrate", "--to", "2.1.325", "--all", "--cwd", CWD, "--apply", "--json"])
     done = json.loads(capsys.readouterr().out)
-    assert (False, 2) == (log.exists(), len(done["rollback"]))
-    for line in done["rollback"]:
+    assert (False, 1) == (log.exists(), len(done["undo"]))
+    for line in done["undo"]:
         assert 0 == main(line.split()[1:])
     assert before.keys() == state(root).keys()
     assert {name: found[2] for name, found in before.items()} == {
@@ -645,7 +644,7 @@ def test_version_migration_framework_restores_what_failed(
     """Where a later step fails, the steps before it are rolled back: every byte as before."""
     from msgspec import structs
 
-    from recollect.storage.migrations import registry
+    from recollect.change import migrations
 
     def broken(*_: object) -> None:
         raise recollect.DamagedData("broken", hint="none")
@@ -654,9 +653,9 @@ def test_version_migration_framework_restores_what_failed(
     before = state(root)
     steps = tuple(
         structs.replace(step, planned=broken) if step.name == "claude-to-flat" else step
-        for step in registry.STEPS
+        for step in migrations.STEPS
     )
-    monkeypatch.setattr(registry, "STEPS", steps)
+    monkeypatch.setattr(migrations, "STEPS", steps)
 
     with pytest.raises(recollect.DamagedData):
         recollect.Home(root).migrate(ONE, "flat", apply=True)

@@ -18,7 +18,7 @@ import pytest
 
 import recollect
 from recollect.cli.main import main
-from recollect.model.damage import Line
+from recollect.model.lines.damage import Line
 from tests.small_home import ONE, TALK, call, lines, outcome, prompt, put, reply, said, uuid_of
 
 BASE_FIELDS = {
@@ -490,7 +490,7 @@ def test_performance_memory_efficiency(tmp_path: Path) -> None:
 
 def test_performance_concurrent_access(tmp_path: Path) -> None:
     """Four writers of one log: every line is whole, none is lost, none is there twice."""
-    store = recollect.Store(tmp_path, sync="never")
+    store = recollect.Store(tmp_path)
     name = str(uuid.uuid4())
     with store.create("/srv/app", session=name) as first:
         first.append(recollect.user("Begin"))
@@ -521,7 +521,7 @@ ORPHAN = "missing-parent history-cut"  # a warning, or an error where history is
 def codes(root: Path, entries: Entries) -> set[str]:
     """What ``check`` finds in a session of these entries."""
     put(root, ONE, entries)
-    report = recollect.Home(root).check(ONE, with_secrets=False, with_plugins=False)
+    report = recollect.Home(root).check(ONE, with_secrets=False)
     return {finding.code for finding in report.findings}
 
 

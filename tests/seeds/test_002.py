@@ -24,8 +24,8 @@ import pytest
 import recollect
 from recollect import SessionState, Store
 from recollect.cli.main import main
-from recollect.model.cost.cents import dollars
-from recollect.model.damage import Line
+from recollect.model.budget import dollars
+from recollect.model.lines.damage import Line
 from recollect.model.project_key import flat_project_hash
 from recollect.system.lock import FileLock
 from tests.small_home import ONE, TALK, TWO, lines, prompt, put, state
@@ -509,8 +509,7 @@ def test_auto_cleanup_of_a_home(own_home: Path, capsys: pytest.CaptureFixture[st
     assert {ONE, TWO} == {one["session"] for one in done["sessions"]}
     assert ["-srv-new"] == [path.name for path in (root / "projects").iterdir()]
     assert 4 == len(recollect.Home(root).session(ONE).conversation().messages)
-    for line in done["undo"]:
-        assert 0 == main(line.split()[1:])
+    assert 0 == main(done["undo"].split()[1:])
     assert 0 == main([*command.split()[1:], "--json"])
     assert True is (root / "projects" / "-srv-empty").exists()  # not due again today
     assert 0 == main(undo.split()[1:])

@@ -18,20 +18,20 @@ from urllib.parse import urlsplit
 import pytest
 
 import recollect
+from recollect.change.settings.settings import loaded
 from recollect.cli.main import main
 from recollect.errors import UsageError
+from recollect.guard.mcp.servers import project_servers
+from recollect.guard.permissions.engine import permit
 from recollect.model.project_key import project_key
-from recollect.services.permissions.engine import permit
-from recollect.services.settings.mcp_servers import project_servers
-from recollect.services.settings.settings import loaded
-from recollect.services.sync.resume_url import session_of
-from recollect.storage.home import ClaudeHome
+from recollect.share.sync.sync import session_of
+from recollect.store.home import ClaudeHome
 from recollect.system.locations import HomeRoot
-from tests.mcp.project import Project, hostile
-from tests.runtime.workshop import Script, Workshop, call
+from tests.guard.agent.workshop import Script, Workshop, call
+from tests.guard.mcp.project import Project, hostile
+from tests.share.sync.conftest import Team, team
+from tests.share.sync.machines import repository
 from tests.small_home import ONE, TALK, TWO, lines, prompt, put, reply, said
-from tests.sync.conftest import Team, team
-from tests.sync.machines import repository
 
 __all__ = ["team"]
 

@@ -17,25 +17,24 @@ from typing import Any
 import pytest
 
 import recollect
+from recollect import Home
+from recollect.ask.history import command_history
+from recollect.change.rewind import planned_rewind, rewind
 from recollect.cli.main import main
 from recollect.errors import StorageError, UsageError
-from recollect.model import draft
 from recollect.model.conversation.conversation import Message
-from recollect.model.entry import FileHistoryNote, QueueOperation, Summary, System
-from recollect.model.ids import AgentId, SessionId
+from recollect.model.lines import draft
+from recollect.model.lines.entry import FileHistoryNote, QueueOperation, Summary, System
+from recollect.model.lines.ids import AgentId, SessionId
 from recollect.model.project_key import project_key
 from recollect.model.todo import TodoItem, TodoStatus, decode_todos
 from recollect.provider import ChatMessage, ClaudeStorageProvider
-from recollect.services.history import command_history
-from recollect.services.homes import Home
-from recollect.services.rewind import planned_rewind, rewind
-from recollect.storage.file_backups import touched_files
-from recollect.storage.home import ClaudeHome
-from recollect.storage.logs.reader import LogReader
-from recollect.storage.store import Store
-from recollect.storage.todo_files import TodoFiles
-from recollect.storage.todo_transaction import append_with_todos, settle_todos
-from tests.runtime.workshop import Script, Workshop, call
+from recollect.store.file_backups import touched_files
+from recollect.store.home import ClaudeHome
+from recollect.store.logs.reader import LogReader
+from recollect.store.store import Store
+from recollect.store.todo_files import TodoFiles, append_with_todos, settle_todos
+from tests.guard.agent.workshop import Script, Workshop, call
 from tests.small_home import ONE, TALK, TWO, lines, prompt, put, reply, said, written
 
 SESSION = "e8d973c7-481e-43d9-809d-9a4880e8cebc"
@@ -524,7 +523,7 @@ def test_with_file_history_undo_of_a_turn(tmp_path: Path) -> None:
 
 
 def _newest_change(workshop: Workshop) -> str:
-    from recollect.services import undo
+    from recollect.change import undo
 
     return undo.changes(workshop.data)[0].id
 
@@ -771,8 +770,8 @@ def test_migration_format_version(tmp_path: Path) -> None:
 
 def test_migration_a_later_version_is_kept_and_not_guessed(tmp_path: Path) -> None:
     """A flat line of a version that does not exist yet is no prompt of ours; its bytes stay."""
-    from recollect.model.codec import decode
-    from recollect.model.damage import Line
+    from recollect.model.lines.codec import decode
+    from recollect.model.lines.damage import Line
 
     raw = b'{"type":"user","content":"Hi","formatVersion":2}'
     later, now = decode(Line(raw)), decode(Line(raw.replace(b"2}", b"1}")))

@@ -20,10 +20,10 @@ def test_every_row_names_tests_that_exist() -> None:
 
 
 @pytest.mark.parametrize("seed", ["000", "001", "002"])
-def test_every_section_of_a_seed_has_a_row(shared: Path, seed: str) -> None:
+def test_every_section_of_a_seed_has_a_row(transcripts: Path, seed: str) -> None:
     """By itself, or by each of its parts."""
     named = {row.section for row in ROWS if row.seed == seed}
-    (text,) = [path.read_text("utf-8") for path in (shared / "seeds").glob(f"{seed}_*")]
+    (text,) = [path.read_text("utf-8") for path in (transcripts / "seeds").glob(f"{seed}_*")]
     parts: dict[str, list[str]] = {}
     for level, title in re.findall(
         r"^(##|###) (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE

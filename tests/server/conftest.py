@@ -3,47 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
+import tempfile
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from recollect.server.database.contract import Database
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.sqlite import SqliteDatabase
-from tests.server.kept_connections import KeptConnections, KeptPostgres
-from tests.server.memory_database import MemoryDatabase
+from recollect.server.database.sql import Database
+from recollect.server.database.sqlite import SqliteDatabase, migrate
 
 if TYPE_CHECKING:
     from tests.server.object_store import TestStore
 
-KINDS = ("memory", "sqlite", "postgres")
+KINDS = ("sqlite", "postgres")
 Result = TypeVar("Result")
-# By address: the databases that live as long as the run.
-_KEPT: dict[str, KeptConnections] = {}
+_FILES = tempfile.TemporaryDirectory(
+    prefix="recollect-team-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None
+)
 
 
 class Kind:
-    """Makes databases of one kind; those made by one ``Kind`` hold the same data where they are not in memory."""
+    """Makes databases of one kind; those made by one ``Kind`` hold the same data. Without an address: a new SQLite file."""
 
     def __init__(self, name: str, address: str = "") -> None:
-        self.name, self.address = name, address
+        self.name, self._address = name, address
+
+    @property
+    def address(self) -> str:
+        if not self._address:
+            self._address = str(Path(tempfile.mkdtemp(dir=_FILES.name)) / "team.sqlite")
+            migrate(self._address)
+        return self._address
 
     def make(self) -> Database:
-        if self.name == "memory":
-            return MemoryDatabase()
         if self.name == "sqlite":
             return SqliteDatabase(self.address)
-        kept = _KEPT.get(self.address)
-        return KeptPostgres(kept, patience=10.0) if kept else PostgresDatabase(self.address, patience=10.0)
+        return PostgresDatabase(self.address, patience=10.0)
 
     def run(self, scene: Coroutine[Any, Any, Result]) -> Result:
         """Play a scene that uses databases of this kind."""
-        kept = _KEPT.get(self.address)
-        return kept.run(scene) if kept else asyncio.run(scene)
+        return asyncio.run(scene)
 
 
 @pytest.fixture(scope="session")
@@ -52,8 +54,7 @@ def postgres() -> Iterator[str]:
     named = os.environ.get("RECOLLECT_TEST_POSTGRES")
     if named:
         asyncio.run(PostgresDatabase(named).migrate())
-        with _kept(named):
-            yield named
+        yield named
         return
     from tests.server.postgres_cluster import Cluster
 
@@ -61,20 +62,9 @@ def postgres() -> Iterator[str]:
     try:
         cluster.make()
         asyncio.run(PostgresDatabase(cluster.dsn()).migrate())
-        with _kept(cluster.dsn()):
-            yield cluster.dsn()
+        yield cluster.dsn()
     finally:
         cluster.stop()
-
-
-@contextlib.contextmanager
-def _kept(address: str) -> Iterator[None]:
-    kept = _KEPT[address] = KeptConnections(address)
-    try:
-        yield
-    finally:
-        del _KEPT[address]
-        kept.end()
 
 
 @pytest.fixture(scope="session")
@@ -91,15 +81,13 @@ def s3() -> Iterator[TestStore]:
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
-    """Each of the three databases in turn."""
+    """Each of the databases in turn."""
     return kind_named(str(request.param), request, tmp_path)
 
 
 def kind_named(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
-    if name == "memory":
-        return Kind(name)
     if name == "postgres":
         return Kind(name, request.getfixturevalue("postgres"))
     path = tmp_path / "team.sqlite"
-    asyncio.run(SqliteDatabase(path).migrate())
+    migrate(str(path))
     return Kind(name, str(path))

@@ -95,10 +95,12 @@ sys.exit(main(sys.argv[1:]))
 """
 _LIMITED = """
 import json, os, sys
-from recollect.server.limits import ServerLimits
+from recollect.server.service import ServerLimits
 from recollect.server.run import ServerSettings, open_database, run
+from recollect.server.service import Service
 settings = ServerSettings(port=int(sys.argv[1]), is_quiet=sys.argv[2] == "quiet")
-run(open_database(os.environ["RECOLLECT_DATABASE"]), settings, ServerLimits(**json.loads(sys.argv[3])))
+database, limits = open_database(os.environ["RECOLLECT_DATABASE"]), ServerLimits(**json.loads(sys.argv[3]))
+run(Service(database, limits=limits), settings)
 """
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import obstore
 from obstore.store import S3Store
 
-from recollect.server.objects.store import BlobStore, open_store
+from recollect.server.objects import BlobStore, open_store
 
 # Names for a store that asks for some and knows none.
 _NAMES = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from recollect.cli.look.web import exports
+from recollect.cli.web import exports
 from recollect.server.app import make_app
-from recollect.server.page_access import TokenAuthenticator
-from recollect.services.page.members import MirrorBackends
-from recollect.web.built_files import BuiltFiles
-from recollect.web.members import MembersApp, address_of
+from recollect.server.page.access import PageDoor
+from recollect.server.page.members import MirrorBackends
+from recollect.server.page.routes import MembersApp, address_of
+from recollect.server.service import ServerLimits
+from recollect.web.answers import BuiltFiles
+from tests.server.conftest import KINDS
 from tests.server.live import LiveServer
-from tests.server.world import World
+from tests.server.world import PLENTY, World, in_a_world
 from tests.small_home import ONE, TALK, TWO, lines
 
 ORIGIN = "https://team.example"
@@ -39,10 +43,10 @@ class TeamPage:
 
     def __init__(self, made: World, place: Path, origin: str = ORIGIN, rest: float = 0) -> None:
         self.world, self.place = made, place
-        door = TokenAuthenticator(made.service)
+        door = PageDoor(made.service)
         self.page = MembersApp(
             door,
-            MirrorBackends(place, door.copies_of, door.seen_by, rest=rest),
+            MirrorBackends(place, door, rest=rest),
             address_of(origin),
             version="0.0.0",
             exports=exports(),
@@ -95,3 +99,33 @@ async def two_sessions(made: World) -> None:
     for session, data in ((ONE, TALKED), (TWO, OTHER)):
         answer = await made.put(session, data)
         assert answer.status_code == 200, answer.text
+
+
+def on_a_page(
+    limits: ServerLimits = PLENTY, *, is_signed_in: bool = True, databases: Sequence[str] = KINDS
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """A test that is given a world with two sessions and a page, on each of the databases."""
+
+    def play(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        rest = [one for one in list(signature(test).parameters.values())[2:] if one.name != "tmp_path"]
+        needs_place = "tmp_path" in signature(test).parameters
+
+        async def run(made: World, tmp_path: Path, **given: Any) -> None:
+            if needs_place:
+                given["tmp_path"] = tmp_path
+            await two_sessions(made)
+            page = TeamPage(made, tmp_path)
+            try:
+                async with page.client:
+                    if is_signed_in:
+                        await page.sign_in()
+                    await test(made, page, **given)
+            finally:
+                await page.close()
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        made, place = (Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("made", "tmp_path"))
+        run.__signature__ = Signature([made, place, *rest])  # type: ignore[attr-defined]
+        return in_a_world(limits, databases=databases)(run)
+
+    return play

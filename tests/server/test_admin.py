@@ -39,7 +39,7 @@ def test_a_team_is_made_and_changed(say: object) -> None:
     assert say("org", "retention", "Acme", "30")[0] == 0
     assert json.loads(say("org", "list", "--json")[1])["orgs"][0]["retention_days"] == 30
     acts = [act["act"] for act in json.loads(say("audit", "Acme", "--json")[1])["acts"]]
-    assert acts == ["org.retention", "user.change", "token.revoke", "token.add", "user.add", "org.add"]
+    assert acts == ["org.change", "user.change", "token.revoke", "token.add", "user.add", "org.add"]
 
 
 def test_a_new_token_can_be_piped(say: object) -> None:

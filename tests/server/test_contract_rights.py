@@ -11,11 +11,21 @@ import pytest
 
 from recollect.server.app import ROUTES
 from recollect.server.database.sql_base import now_ms
-from recollect.server.limits import ServerLimits
+from recollect.server.service import ServerLimits
 from recollect.server.tenancy import SKEW_MS
-from recollect.sync.wire import ORGANIZATION, START, TOKEN_PREFIX
+from recollect.share.sync.wire import ORGANIZATION, START, TOKEN_PREFIX
 from tests.server.conftest import Kind
-from tests.server.world import EVERYTHING, OPERATOR, PLENTY, World, after, in_world, new_org, prompt
+from tests.server.world import (
+    EVERYTHING,
+    OPERATOR,
+    PLENTY,
+    World,
+    after,
+    in_a_world,
+    in_world,
+    new_org,
+    prompt,
+)
 
 OURS, MORE = prompt("Ada began", "u-1"), prompt("and went on", "u-2")
 FILE = "/v1/sessions/s1/file"
@@ -64,55 +74,46 @@ ACTS: dict[str, tuple[Callable[[World, str], Awaitable[httpx.Response]], tuple[i
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_what_members_may_do_with_a_colleagues_session(kind: Kind, act: str) -> None:
+@in_a_world()
+async def test_what_members_may_do_with_a_colleagues_session(made: World, act: str) -> None:
     """Each act by each of the four, on a session of its own; lines that were there are there in every case."""
     doing, expected = ACTS[act]
-
-    async def scene(made: World) -> tuple[list[int], list[bytes]]:
-        ada = await made.member("Creator", "member")
-        members = [
-            ada,
-            *[await made.member(role.title(), role) for role in ("member", "viewer", "admin")],
-        ]
-        statuses, begins = [], []
-        for number, member in enumerate(members):
-            creator, _ = await made.secret(ada)
-            token, _ = await made.secret(member)
-            await made.put("s1", OURS, token=creator)
-            await made.ask("PUT", FILE, params={"key": "f"}, content=b"ours", token=creator)
-            statuses.append((await doing(made, token)).status_code)
-            answer = await made.read("s1")
-            begins.append(answer.content[: len(OURS)] if answer.status_code == 200 else b"")
-            await made.ask("DELETE", "/v1/sessions/s1", params={"purge": "true"})
-            assert (await made.read("s1")).status_code == 404, number
-        return statuses, begins
-
-    statuses, begins = in_world(kind, scene)
+    ada = await made.member("Creator", "member")
+    members = [
+        ada,
+        *[await made.member(role.title(), role) for role in ("member", "viewer", "admin")],
+    ]
+    statuses, begins = [], []
+    for number, member in enumerate(members):
+        creator, _ = await made.secret(ada)
+        token, _ = await made.secret(member)
+        await made.put("s1", OURS, token=creator)
+        await made.ask("PUT", FILE, params={"key": "f"}, content=b"ours", token=creator)
+        statuses.append((await doing(made, token)).status_code)
+        answer = await made.read("s1")
+        begins.append(answer.content[: len(OURS)] if answer.status_code == 200 else b"")
+        await made.ask("DELETE", "/v1/sessions/s1", params={"purge": "true"})
+        assert (await made.read("s1")).status_code == 404, number
     assert tuple(statuses) == expected
     assert set(begins) == ({b"", OURS} if act == "delete it" else {OURS})
 
 
-def test_a_colleague_replaces_and_removes_what_the_colleague_stored(kind: Kind) -> None:
+@in_a_world()
+async def test_a_colleague_replaces_and_removes_what_the_colleague_stored(made: World) -> None:
     """A file of one's own in another's session is one's own; under legal hold it is nobody's."""
-
-    async def scene(made: World) -> list[int]:
-        await made.put("s1", OURS)
-        bob, _ = await made.secret(await made.member("Bob", "member"))
-        put = [
-            await made.ask("PUT", FILE, params={"key": "b"}, content=data, token=bob) for data in (b"1", b"2")
-        ]
-        await made.ask("PATCH", "/v1/sessions/s1", json={"held": True})
-        held = [
-            await made.ask("PUT", FILE, params={"key": "b"}, content=b"3", token=bob),
-            await made.ask("PUT", FILE, params={"key": "b"}, content=b"3"),
-            await made.ask("PUT", FILE, params={"key": "new"}, content=b"3", token=bob),
-            await made.ask("DELETE", FILE, params={"key": "b"}, token=bob),
-        ]
-        await made.ask("PATCH", "/v1/sessions/s1", json={"held": False})
-        gone = await made.ask("DELETE", FILE, params={"key": "b"}, token=bob)
-        return [answer.status_code for answer in (*put, *held, gone)]
-
-    assert in_world(kind, scene) == [200, 200, 409, 409, 200, 409, 204]
+    await made.put("s1", OURS)
+    bob, _ = await made.secret(await made.member("Bob", "member"))
+    put = [await made.ask("PUT", FILE, params={"key": "b"}, content=data, token=bob) for data in (b"1", b"2")]
+    await made.ask("PATCH", "/v1/sessions/s1", json={"held": True})
+    held = [
+        await made.ask("PUT", FILE, params={"key": "b"}, content=b"3", token=bob),
+        await made.ask("PUT", FILE, params={"key": "b"}, content=b"3"),
+        await made.ask("PUT", FILE, params={"key": "new"}, content=b"3", token=bob),
+        await made.ask("DELETE", FILE, params={"key": "b"}, token=bob),
+    ]
+    await made.ask("PATCH", "/v1/sessions/s1", json={"held": False})
+    gone = await made.ask("DELETE", FILE, params={"key": "b"}, token=bob)
+    assert ([answer.status_code for answer in (*put, *held, gone)]) == [200, 200, 409, 409, 200, 409, 204]
 
 
 async def _audited(made: World) -> list[tuple[str, str, str, str]]:
@@ -122,82 +123,73 @@ async def _audited(made: World) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def test_refused_attempts_are_in_the_audit_log(kind: Kind) -> None:
+@in_a_world()
+async def test_refused_attempts_are_in_the_audit_log(made: World) -> None:
     """For every route: a token without the scope, a revoked, an expired one and a disabled member's."""
     guarded = [route for route in ROUTES if route.scope is not None]
-
-    async def scene(made: World) -> tuple[set[tuple[str, str, str]], set[tuple[str, str, str]]]:
-        expected = set()
-        for why in ("scope", "revoked", "expired", "disabled"):
-            user = await made.member(why, "viewer" if why == "scope" else "admin")
-            expires = now_ms() - SKEW_MS - 1 if why == "expired" else None
-            secret, token = await made.secret(
-                user, ("write",) if why == "scope" else EVERYTHING, expires=expires
+    expected = set()
+    for why in ("scope", "revoked", "expired", "disabled"):
+        user = await made.member(why, "viewer" if why == "scope" else "admin")
+        expires = now_ms() - SKEW_MS - 1 if why == "expired" else None
+        secret, token = await made.secret(user, ("write",) if why == "scope" else EVERYTHING, expires=expires)
+        if why == "revoked":
+            await made.database.revoke_token(made.org.id, token.id, OPERATOR)
+        if why == "disabled":
+            await made.database.change_user(made.org.id, user.id, None, True, OPERATOR)
+        for route in guarded:
+            path = (
+                route.path.replace("{session_id}", "s1")
+                .replace("{user_id}", "u")
+                .replace("{token_id}", "t")
+                .replace("{team_id}", "t")
             )
-            if why == "revoked":
-                await made.database.revoke_token(made.org.id, token.id, OPERATOR)
-            if why == "disabled":
-                await made.database.change_user(made.org.id, user.id, None, True, OPERATOR)
-            for route in guarded:
-                path = (
-                    route.path.replace("{session_id}", "s1")
-                    .replace("{user_id}", "u")
-                    .replace("{token_id}", "t")
-                    .replace("{team_id}", "t")
-                )
-                answer = await made.ask(route.method, path, token=secret)
-                assert answer.status_code in (401, 403), (route.path, answer.text)
-                expected.add((user.id, token.id, f"{route.method} {path}"))
-        return expected, {row[:3] for row in await _audited(made)}
-
-    expected, noted = in_world(kind, scene)
-    assert noted == expected
+            answer = await made.ask(route.method, path, token=secret)
+            assert answer.status_code in (401, 403), (route.path, answer.text)
+            expected.add((user.id, token.id, f"{route.method} {path}"))
+    assert {row[:3] for row in await _audited(made)} == expected
 
 
-def test_refused_for_rights_held_or_another_organisation_is_noted_once_a_minute(kind: Kind) -> None:
+@in_a_world()
+async def test_refused_for_rights_held_or_another_organisation_is_noted_once_a_minute(made: World) -> None:
     """A hundred of one kind are one row; rights, holds and a foreign organisation are kinds of their own."""
+    await made.put("s1", OURS)
+    bob, _ = await made.secret(await made.member("Bob", "member"))
+    for _ in range(100):
+        await made.ask("DELETE", "/v1/sessions/s1", token=bob)
+    await made.ask("PATCH", "/v1/sessions/s1", json={"held": True})
+    await made.ask("DELETE", "/v1/sessions/s1")
+    await made.ask(
+        "GET", "/v1/sessions", token=bob, headers={ORGANIZATION: (await new_org(made.database)).id}
+    )
+    # What is no attempt on rights is not noted.
+    await made.ask("GET", "/v1/sessions/nobody", token=bob)
+    await made.put("s1", MORE, START, token=bob)
+    noted = await _audited(made)
+    assert (sorted(detail.partition(":")[0] for *_, detail in noted), len(noted)) == (
+        ["forbidden", "held", "not_found"],
+        3,
+    )
 
-    async def scene(made: World) -> tuple[list[str], int]:
-        await made.put("s1", OURS)
-        bob, _ = await made.secret(await made.member("Bob", "member"))
-        for _ in range(100):
-            await made.ask("DELETE", "/v1/sessions/s1", token=bob)
-        await made.ask("PATCH", "/v1/sessions/s1", json={"held": True})
-        await made.ask("DELETE", "/v1/sessions/s1")
-        await made.ask(
-            "GET", "/v1/sessions", token=bob, headers={ORGANIZATION: (await new_org(made.database)).id}
-        )
-        # What is no attempt on rights is not noted.
-        await made.ask("GET", "/v1/sessions/nobody", token=bob)
-        await made.put("s1", MORE, START, token=bob)
-        noted = await _audited(made)
-        return sorted(detail.partition(":")[0] for *_, detail in noted), len(noted)
 
-    assert in_world(kind, scene) == (["forbidden", "held", "not_found"], 3)
-
-
-def test_attempts_that_were_not_noted_are_counted_in_the_next_row() -> None:
+@in_a_world(databases=("sqlite",))
+async def test_attempts_that_were_not_noted_are_counted_in_the_next_row(made: World) -> None:
     """After a minute (here: at once, then never again) the row says how many came between."""
+    bob, _ = await made.secret(await made.member("Bob", "member"))
+    await made.put("s1", OURS)
+    for every in (60.0, 60.0, 60.0, 0.0):
+        made.service.refused._every = every
+        await made.ask("DELETE", "/v1/sessions/s1", token=bob)
+    assert ([detail.rpartition("member")[2] for *_, detail in await _audited(made)]) == [
+        " (2 more before)",
+        "",
+    ]
 
-    async def scene(made: World) -> list[str]:
-        bob, _ = await made.secret(await made.member("Bob", "member"))
-        await made.put("s1", OURS)
-        for every in (60.0, 60.0, 60.0, 0.0):
-            made.service.refused._every = every
-            await made.ask("DELETE", "/v1/sessions/s1", token=bob)
-        return [detail.rpartition("member")[2] for *_, detail in await _audited(made)]
 
-    assert in_world(Kind("memory"), scene) == [" (2 more before)", ""]
-
-
-def test_an_unknown_token_is_in_no_organisations_log() -> None:
+@in_a_world(databases=("sqlite",))
+async def test_an_unknown_token_is_in_no_organisations_log(made: World) -> None:
     """It is counted in the metrics, and a database that does not answer changes no refusal."""
-
-    async def scene(made: World) -> tuple[list[tuple[str, str, str, str]], str]:
-        await made.ask("GET", "/v1/sessions", token=TOKEN_PREFIX + "x" * 43)
-        return await _audited(made), made.service.metrics.text((0, 0))
-
-    noted, metrics = in_world(Kind("memory"), scene)
+    await made.ask("GET", "/v1/sessions", token=TOKEN_PREFIX + "x" * 43)
+    noted, metrics = (await _audited(made), made.service.metrics.text((0, 0)))
     assert noted == []
     assert "recollect_refused_tokens_total 1" in metrics
 
@@ -242,4 +234,4 @@ def test_a_follower_that_goes_away_gives_its_place_back() -> None:
                 await task
         return made.service.streams._open
 
-    assert in_world(Kind("memory"), scene, limits) == {}
+    assert in_world(Kind("sqlite"), scene, limits) == {}

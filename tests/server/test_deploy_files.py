@@ -17,9 +17,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
 
 from recollect.cli.main import command_parser
-from recollect.cli.team.serve import DATABASE, OBJECTS
-from recollect.model.search.query import WordQuery
+from recollect.model.text.query import WordQuery
 from recollect.server.app import ROUTES
+from recollect.server.cli.serve import DATABASE, OBJECTS
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.records import LineSearch
 from tests.server.conftest import Kind
@@ -92,7 +92,7 @@ def test_the_image_starts_the_server_as_the_chart_and_the_compose_file_expect() 
     package = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
     assert set(extras[1].split(",")) <= set(package["optional-dependencies"])
     # A server may sign people in and move lines to an object store, and the chart starts the lake with the same image.
-    assert set(extras[1].split(",")) >= {"server", "pg", "lake", "oidc", "otel"}
+    assert set(extras[1].split(",")) >= {"server", "data", "otel"}
 
 
 def test_the_units_start_commands_that_exist() -> None:
@@ -116,149 +116,71 @@ def test_the_units_start_commands_that_exist() -> None:
 
 # --- the chart ------------------------------------------------------------------------------------------------------
 
-_TAG = re.compile(r"[ \t]*\{\{-? *(if|range|end)\b *(.*?) *-?\}\}\n|\{\{-? *(.*?) *-?\}\}")
+_BLOCK = re.compile(r"[ \t]*\{\{-? *(?:if|range|end)\b.*?\}\}\n")
 
 
-def _value(root: dict[str, Any], dot: Any, path: str) -> Any:
-    """``$.a.b`` begins at the root, ``.a.b`` at the dot, which ``range`` moves."""
-    start, _, rest = path.partition(".")
-    if start not in ("", "$") or not path.startswith((".", "$.")):
-        raise AssertionError(f"the chart uses {path!r}, which this test does not render")
-    found = root if start else dot
-    for name in rest.split(".") if rest else ():
-        assert name in found, f"values.yaml has no {path}"
-        found = found[name]
-    return found
-
-
-def rendered(template: str, root: dict[str, Any], dot: Any) -> str:
-    """The part of Helm's language that the chart uses: values, if, range, and toYaml with an indent. Anything else
-    fails here, so that no one writes what was never rendered."""
-    text, at = "", 0
-    while found := _TAG.search(template, at):
-        text += template[at : found.start()]
-        at = found.end()
-        if found[1] in ("if", "range"):
-            end = _end_of(template, at)
-            inner, value = template[at : end.start()], _value(root, dot, found[2])
-            if found[1] == "range":
-                text += "".join(rendered(inner, root, one) for one in value)
-            elif value:
-                text += rendered(inner, root, dot)
-            at = end.end()
-        elif piped := re.fullmatch(r"toYaml (\S+) \| nindent (\d+)", found[3]):
-            lines = yaml.safe_dump(_value(root, dot, piped[1])).splitlines()
-            text = text.rstrip(" ") + "".join(f"\n{' ' * int(piped[2])}{line}" for line in lines)
-        else:
-            text += str(_value(root, dot, found[3]))
-    return text + template[at:]
-
-
-def _end_of(template: str, at: int) -> re.Match[str]:
-    depth = 1
-    for found in _TAG.finditer(template, at):
-        depth += {"if": 1, "range": 1, "end": -1}.get(found[1], 0)
-        if not depth:
-            return found
-    raise AssertionError("a block of the chart has no end")
-
-
-def chart(**changed: Any) -> dict[str, dict[str, Any]]:
-    """The documents of the chart, by kind and name."""
+def chart() -> dict[str, dict[str, Any]]:
+    """The documents of the chart with all that can be switched on, by kind and name. There is no Helm here: blocks are taken
+    as they are, and every value must be one of values.yaml."""
     directory = DEPLOY / "helm" / "recollect"
-    values = {**yaml.safe_load((directory / "values.yaml").read_text()), **changed}
-    root = {"Values": values, "Release": {"Name": "r"}}
+    values = yaml.safe_load((directory / "values.yaml").read_text())
+
+    def value(tag: re.Match[str]) -> str:
+        path = tag[1].removeprefix("toYaml ").partition(" | ")[0].removeprefix("$")
+        if not path.startswith(".Values."):
+            return "r" if path == ".Release.Name" else "one"
+        found = values
+        for name in path.split(".")[2:]:
+            assert name in found, f"values.yaml has no {path}"
+            found = found[name]
+        return json.dumps(found) if isinstance(found, dict) else str(found)
+
     documents = [
         document
         for path in sorted((directory / "templates").glob("*.yaml"))
-        for document in yaml.safe_load_all(rendered(path.read_text(), root, root))
+        for document in yaml.safe_load_all(
+            re.sub(r"\{\{-? *(.*?) *-?\}\}", value, _BLOCK.sub("", path.read_text()))
+        )
         if document is not None
     ]
     return {f"{document['kind']} {document['metadata']['name']}": document for document in documents}
 
 
-def test_the_chart_starts_the_server_with_options_and_ports_that_exist() -> None:
-    """With the page and the ingress, and without. There is no Helm here: what the chart uses of its language is rendered
-    by this test."""
-    small, large = (
-        chart(),
-        chart(
-            page="https://r.example",
-            ingress={"enabled": True, "className": "n", "host": "r.example", "tlsSecret": "t"},
-            trustedProxies=["10.0.0.0/8", "192.168.0.0/16"],
-        ),
-    )
-    assert (set(small), set(large) - set(small)) == (
-        {"Deployment r-server", "Service r-server", "Job r-migrate"},
-        {"Ingress r-server"},
-    )
-    paths = {endpoint.path for endpoint in ROUTES}
-    for found in (small, large):
-        pod = found["Deployment r-server"]["spec"]["template"]["spec"]
-        (server,) = pod["containers"]
-        options = parsed(server["args"])
-        assert options.behind_proxy
-        assert server["ports"] == [{"name": "http", "containerPort": options.port}]
-        for probe in ("livenessProbe", "readinessProbe"):
-            assert server[probe]["httpGet"]["path"] in paths
-            assert server[probe]["httpGet"]["port"] == "http"
-        assert [one["name"] for one in server["env"]] == [DATABASE]
-        assert {one["name"] for one in server["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
-        assert server["resources"]["limits"] == {"memory": "1Gi"}
-        labels = found["Deployment r-server"]["spec"]["template"]["metadata"]["labels"]
-        assert (
-            labels
-            == found["Deployment r-server"]["spec"]["selector"]["matchLabels"]
-            == found["Service r-server"]["spec"]["selector"]
-        )
-        assert found["Service r-server"]["spec"]["ports"][0]["targetPort"] == "http"
-        (job,) = found["Job r-migrate"]["spec"]["template"]["spec"]["containers"]
-        assert parsed(job["args"]).migrate
-        assert (job["image"], job["env"]) == (server["image"], server["env"])
-    args = large["Deployment r-server"]["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert parsed(args).trusted_proxy == ["10.0.0.0/8", "192.168.0.0/16"]
-    assert parsed(args).page == "https://r.example"
-    (path,) = large["Ingress r-server"]["spec"]["rules"][0]["http"]["paths"]
-    assert path["backend"]["service"]["name"] == large["Service r-server"]["metadata"]["name"]
-    assert path["backend"]["service"]["port"]["name"] == large["Service r-server"]["spec"]["ports"][0]["name"]
-
-
-def test_the_chart_starts_workers_and_the_lake_where_there_is_an_object_store() -> None:
-    """Servers then leave the moving to workers; all have the credentials; every organisation has a job of its own."""
-    found = chart(
-        objects={"address": "s3://bodies", "secret": "keys", "workers": 3},
-        lake={
-            "organisations": [
-                {"name": "acme", "organisation": "Acme Corp"},
-                {"name": "b", "organisation": "B"},
-            ],
-            "to": "s3://lake/x",
-            "schedule": "5 * * * *",
-        },
-    )
-    assert set(found) - set(chart()) == {"Deployment r-worker", "CronJob r-lake-acme", "CronJob r-lake-b"}
-    server, worker = (found[f"Deployment r-{name}"]["spec"] for name in ("server", "worker"))
-    assert worker["replicas"] == 3
-    assert worker["selector"]["matchLabels"] == worker["template"]["metadata"]["labels"]
-    job = found["CronJob r-lake-acme"]["spec"]
-    assert (job["schedule"], job["concurrencyPolicy"]) == ("5 * * * *", "Forbid")
-    pods = [
-        server["template"]["spec"],
-        worker["template"]["spec"],
-        job["jobTemplate"]["spec"]["template"]["spec"],
+def test_the_chart_starts_programs_with_options_and_ports_that_exist() -> None:
+    """Servers leave the moving to workers; all have the credentials; every organisation has a job of its own."""
+    found = chart()
+    assert set(found) == {
+        *("Deployment r-server", "Service r-server", "Job r-migrate"),
+        *("Ingress r-server", "Deployment r-worker", "CronJob r-lake-one"),
+    }
+    specs = {name: found[f"Deployment r-{name}"]["spec"] for name in ("server", "worker")}
+    for spec in specs.values():
+        assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+    lake = found["CronJob r-lake-one"]["spec"]
+    pods = [spec["template"]["spec"] for spec in specs.values()] + [
+        lake["jobTemplate"]["spec"]["template"]["spec"]
     ]
-    (serving, moving, writing) = [one for pod in pods for one in pod["containers"]]
-    for one, pod in zip((serving, moving, writing), pods, strict=True):
-        assert one["envFrom"] == [{"secretRef": {"name": "keys"}}]
-        assert (one["image"], one["env"]) == (serving["image"], serving["env"])
-        assert {mount["name"] for mount in one["volumeMounts"]} == {
-            volume["name"] for volume in pod["volumes"]
-        }
-    assert (parsed(serving["args"]).objects, parsed(serving["args"]).no_worker) == ("s3://bodies", True)
-    assert (parsed(moving["args"]).objects, parsed(moving["args"]).role) == ("s3://bodies", "worker")
-    assert writing["command"] == ["recollect", "lake"]
-    options = parsed(writing["args"], "lake")
-    assert (options.organization, options.to, options.objects) == ("Acme Corp", "s3://lake/x", "s3://bodies")
+    server, worker, job = (container for pod in pods for container in pod["containers"])
+    (migrate,) = found["Job r-migrate"]["spec"]["template"]["spec"]["containers"]
+    for container, pod in zip((server, worker, job), pods, strict=True):
+        assert container["envFrom"] == server["envFrom"]
+        assert (container["image"], container["env"]) == (migrate["image"], migrate["env"])
+        assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
+    assert [one["name"] for one in server["env"]] == [DATABASE]
+    options = parsed(server["args"])
+    assert options.behind_proxy
+    assert options.no_worker
+    assert server["ports"] == [{"name": "http", "containerPort": options.port}]
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert server[probe]["httpGet"]["path"] in {endpoint.path for endpoint in ROUTES}
+    assert parsed(migrate["args"]).migrate
+    assert parsed(worker["args"]).role == "worker"
+    assert (job["command"], lake["concurrencyPolicy"]) == (["recollect", "lake"], "Forbid")
+    assert parsed(job["args"], "lake").organization == "one"
+    service = found["Service r-server"]["spec"]
+    assert service["selector"] == specs["server"]["selector"]["matchLabels"]
+    (path,) = found["Ingress r-server"]["spec"]["rules"][0]["http"]["paths"]
+    assert path["backend"]["service"] == {"name": "r-server", "port": {"name": service["ports"][0]["name"]}}
 
 
 def test_every_yaml_file_is_one() -> None:
@@ -268,6 +190,7 @@ def test_every_yaml_file_is_one() -> None:
         assert isinstance(yaml.safe_load(path.read_text()), dict), path
 
 
+@pytest.mark.postgres
 def test_a_dump_as_the_documented_role_is_restored_whole() -> None:
     """As the backup unit makes it; without naming every organisation, pg_dump refuses."""
     if os.environ.get("RECOLLECT_TEST_POSTGRES"):
@@ -288,7 +211,7 @@ def test_a_dump_as_the_documented_role_is_restored_whole() -> None:
         try:
             hits = await database.search(org, LineSearch(WordQuery.parse("needle"), 5))
             head = await database.head(org, "s1", "")
-            return [head and head.lines, len(await database.usage(org, None, None)), len(hits.lines)]
+            return [head and head.lines, len(await database.usage(org)), len(hits.lines)]
         finally:
             await database.close()
 

@@ -20,11 +20,10 @@ import httpx
 import pytest
 
 from recollect.cli.main import main
-from recollect.server.database.contract import Unavailable
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import AppendRequest, Author, StoredAppend
+from recollect.server.database.records import AppendRequest, Author, StoredAppend, Unavailable
 from recollect.server.facts import prepare
-from recollect.sync.wire import POSITION, START, Position
+from recollect.share.sync.wire import POSITION, START, Position
 from tests.server.live import LiveServer, free_port, until
 from tests.server.postgres_cluster import Cluster
 from tests.server.test_live import token_for
@@ -35,7 +34,6 @@ CLIENTS, LINES = 8, 400 if TORTURE else 20
 KILLS = 20 if TORTURE else 2
 NAMES = ("standby1", "standby2")
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(
         "RECOLLECT_TEST_POSTGRES" in os.environ, reason="the database that is named is not ours to kill"
     ),

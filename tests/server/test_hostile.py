@@ -6,10 +6,8 @@ import asyncio
 import gzip
 import json
 import random
-import socket
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +15,11 @@ import zstandard
 from msgspec.structs import replace
 
 from recollect.server import bodies
-from recollect.server.limits import ByteBudget, ServerLimits
 from recollect.server.refusals import RequestRefused
-from recollect.sync.wire import POSITION, START
+from recollect.server.service import ServerLimits
+from recollect.share.sync.wire import POSITION, START
 from tests.server.conftest import Kind
-from tests.server.live import LiveServer
-from tests.server.test_live import client_of, put, token_for
-from tests.server.world import PLENTY, World, after, in_world, prompt
+from tests.server.world import PLENTY, World, after, in_a_world, in_world, prompt
 
 MIB = 1 << 20
 SMALL = ServerLimits(
@@ -45,7 +41,7 @@ def sent(limits: ServerLimits, data: bytes, **headers: str) -> int:
     async def scene(made: World) -> int:
         return (await made.put("s1", data, headers=headers)).status_code
 
-    return in_world(Kind("memory"), scene, limits)
+    return in_world(Kind("sqlite"), scene, limits)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +117,7 @@ def test_a_body_without_a_length_is_measured_too() -> None:
         answer = await made.client.put("/v1/sessions/s1/log", content=endless(), headers=headers)  # type: ignore[arg-type]
         return answer.status_code
 
-    assert in_world(Kind("memory"), scene, SMALL) == 413
+    assert in_world(Kind("sqlite"), scene, SMALL) == 413
 
 
 def test_a_slow_body_is_given_up() -> None:
@@ -137,7 +133,7 @@ def test_a_slow_body_is_given_up() -> None:
         answer = await made.client.put("/v1/sessions/s1/log", content=dripping(), headers=headers)  # type: ignore[arg-type]
         return answer.status_code
 
-    assert in_world(Kind("memory"), scene, replace(SMALL, slow_grace_seconds=1)) == 408
+    assert in_world(Kind("sqlite"), scene, replace(SMALL, slow_grace_seconds=1)) == 408
 
 
 @pytest.mark.parametrize(
@@ -149,53 +145,35 @@ def test_a_slow_body_is_given_up() -> None:
         ("POST", "/v1/users"),
     ],
 )
-def test_a_body_that_is_cut_off_is_nobodys_fault_but_the_senders(method: str, path: str) -> None:
+@in_a_world(databases=("sqlite",))
+async def test_a_body_that_is_cut_off_is_nobodys_fault_but_the_senders(
+    made: World, method: str, path: str
+) -> None:
     """The connection ends in the middle: 400 in the log and the metrics, not a 500."""
+    statuses: list[int] = []
+    parts = iter(({"type": "http.request", "body": b'{"', "more_body": True}, {"type": "http.disconnect"}))
 
-    async def scene(made: World) -> int:
-        statuses: list[int] = []
-        parts = iter(
-            ({"type": "http.request", "body": b'{"', "more_body": True}, {"type": "http.disconnect"})
-        )
+    async def receive() -> Any:
+        return next(parts)
 
-        async def receive() -> Any:
-            return next(parts)
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
 
-        async def send(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                statuses.append(message["status"])
-
-        name, _, query = path.partition("?")
-        headers = [
-            (b"authorization", f"Bearer {made.token}".encode()),
-            (POSITION.lower().encode(), str(START).encode()),
-        ]
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": name,
-            "query_string": query.encode(),
-            "headers": headers,
-        }
-        await made.app({**scope, "client": ("127.0.0.1", 1), "root_path": ""}, receive, send)
-        return statuses[0]
-
-    assert in_world(Kind("memory"), scene) == 400
-
-
-def test_all_bodies_together_are_bounded() -> None:
-    """When the bytes of all requests are used up the next one waits; given back, it goes on; too late, it is told so."""
-
-    async def play() -> list[bool]:
-        budget = ByteBudget(100_000, patience=0.05)
-        with budget.share() as one, budget.share() as other:
-            first = await one.hold(100_000, 100_000)
-            refused = await other.hold(50_000, 50_000)
-            small = await other.hold(10_000, 10_000)
-        with budget.share() as later:
-            return [first, refused, small, await later.hold(100_000, 100_000)]
-
-    assert asyncio.run(play()) == [True, False, True, True]
+    name, _, query = path.partition("?")
+    headers = [
+        (b"authorization", f"Bearer {made.token}".encode()),
+        (POSITION.lower().encode(), str(START).encode()),
+    ]
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": name,
+        "query_string": query.encode(),
+        "headers": headers,
+    }
+    await made.app({**scope, "client": ("127.0.0.1", 1), "root_path": ""}, receive, send)
+    assert (statuses[0]) == 400
 
 
 def nested(depth: int, text: str = "") -> bytes:
@@ -205,64 +183,55 @@ def nested(depth: int, text: str = "") -> bytes:
 
 
 @pytest.mark.parametrize("padding", ["", "x" * 100_000], ids=["small", "large"])
-def test_a_line_goes_so_deep_and_no_deeper(kind: Kind, padding: str) -> None:
+@in_a_world()
+async def test_a_line_goes_so_deep_and_no_deeper(made: World, padding: str) -> None:
     """512 levels are kept as they came; one more is refused by name, with every line beside it; sealed lines are not looked at."""
     deep, deeper = prompt("after") + nested(512, padding), nested(513, padding)
     sealed = {"X-Recollect-Encrypted": "1"}
-
-    async def scene(made: World) -> list[object]:
-        stored = await made.put("s1", deep)
-        refused = await made.put("s1", prompt("beside") + deeper, after(deep))
-        hits = (await made.ask("GET", "/v1/search", params={"q": "after"})).json()["hits"]
-        return [
-            stored.status_code,
-            refused.status_code,
-            refused.json()["error"]["code"],
-            (await made.read("s1")).content == deep,
-            len(hits),
-            (await made.put("s2", deeper, headers=sealed)).status_code,
-        ]
-
-    assert in_world(kind, scene) == [200, 413, "too_deep", True, 1, 200]
+    stored = await made.put("s1", deep)
+    refused = await made.put("s1", prompt("beside") + deeper, after(deep))
+    hits = (await made.ask("GET", "/v1/search", params={"q": "after"})).json()["hits"]
+    assert [
+        stored.status_code,
+        refused.status_code,
+        refused.json()["error"]["code"],
+        (await made.read("s1")).content == deep,
+        len(hits),
+        (await made.put("s2", deeper, headers=sealed)).status_code,
+    ] == [200, 413, "too_deep", True, 1, 200]
 
 
 @pytest.mark.parametrize(
     "document",
     [b"[" * 60_000, b'{"title":' * 5_000, b'{"title":"' + b"x" * 70_000, b"\xff", b"", b"null", b"[]"],
 )
-def test_a_document_of_any_shape_is_answered(document: bytes) -> None:
+@in_a_world(PLENTY, databases=("sqlite",))
+async def test_a_document_of_any_shape_is_answered(made: World, document: bytes) -> None:
     """Too deep, too large, no JSON: refused by name, never a 500."""
-
-    async def scene(made: World) -> int:
-        await made.put("s1", prompt("x"))
-        return (await made.ask("PATCH", "/v1/sessions/s1", content=document)).status_code
-
-    assert in_world(Kind("memory"), scene, PLENTY) in (400, 413)
+    await made.put("s1", prompt("x"))
+    assert ((await made.ask("PATCH", "/v1/sessions/s1", content=document)).status_code) in (400, 413)
 
 
 @pytest.mark.parametrize("session", ["..", "%2e%2e", "a%00b", "CON", "x" * 129, "a%ff", "ｅvil", "a b", "-"])
-def test_an_id_that_is_no_name_is_refused(session: str) -> None:
+@in_a_world(databases=("sqlite",))
+async def test_an_id_that_is_no_name_is_refused(made: World, session: str) -> None:
     """Before anything is built from it."""
 
-    async def scene(made: World) -> int:
-        return (await made.put(session, prompt("x"))).status_code
-
-    assert in_world(Kind("memory"), scene) in ((400, 404, 405) if session != "-" else (200,))
+    assert ((await made.put(session, prompt("x"))).status_code) in (400, 404, 405)
 
 
 @pytest.mark.parametrize(
     "key", ["../x", "a//b", "a/..", "/a", "a/", "a\0b", "x" * 241, "a/b/c/d/e/f/g/h/i", "a b"]
 )
-def test_a_key_that_is_no_path_is_refused(key: str) -> None:
+@in_a_world(databases=("sqlite",))
+async def test_a_key_that_is_no_path_is_refused(made: World, key: str) -> None:
     """Whoever pulls it will write a file of that name."""
 
-    async def scene(made: World) -> int:
-        return (await made.put("s1", prompt("x"), key=key)).status_code
-
-    assert in_world(Kind("memory"), scene) == 400
+    assert ((await made.put("s1", prompt("x"), key=key)).status_code) == 400
 
 
-def test_texts_no_database_takes_are_kept_in_the_line(kind: Kind) -> None:
+@in_a_world()
+async def test_texts_no_database_takes_are_kept_in_the_line(made: World) -> None:
     """NUL and half surrogate pairs in names, titles, models and words: stored, counted, found by the rest."""
     data = (
         b'{"type":"user","uuid":"u\\u0000\\ud800","timestamp":"2026-01-31T12:00:00Z","gitBranch":"b\\u0000",'
@@ -270,27 +239,12 @@ def test_texts_no_database_takes_are_kept_in_the_line(kind: Kind) -> None:
         b'{"type":"assistant","uuid":"a","timestamp":"9999-12-31T23:59:59Z","requestId":"r\\u0000","message":'
         b'{"id":"m\\u0000","model":"x\\u0000","usage":{"input_tokens":99999999999999,"output_tokens":-5},"content":[]}}\n'
     )
-
-    async def scene(made: World) -> list[object]:
-        stored = await made.put("s1", data)
-        hits = (await made.ask("GET", "/v1/search", params={"q": "needle"})).json()["hits"]
-        total = (await made.ask("GET", "/v1/cost")).json()["total"]
-        return [stored.status_code, (await made.read("s1")).content == data, len(hits), total["responses"]]
-
-    assert in_world(kind, scene) == [200, True, 1, 1]
-
-
-def test_connections_that_say_nothing_hold_nobody_up(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A header that never ends holds nobody up: others are answered meanwhile."""
-    address = f"sqlite:///{tmp_path / 'team.sqlite'}"
-    token = token_for(address, capsys)
-    with LiveServer(address, tmp_path, "--quiet") as server, client_of(server, token) as client:
-        half = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
-        for one in half:
-            one.sendall(b"GET /v1/sessions HTTP/1.1\r\nX-")
-        status = put(client, "s1", prompt("x")).status_code
-        for one in half:
-            one.close()
-    assert status == 200
+    stored = await made.put("s1", data)
+    hits = (await made.ask("GET", "/v1/search", params={"q": "needle"})).json()["hits"]
+    total = (await made.ask("GET", "/v1/cost")).json()["total"]
+    assert [stored.status_code, (await made.read("s1")).content == data, len(hits), total["responses"]] == [
+        200,
+        True,
+        1,
+        1,
+    ]

@@ -13,9 +13,8 @@ import pytest
 
 from recollect.cli.main import main
 from recollect.server import run
-from recollect.server.limits import ServerLimits
 from recollect.server.tenancy import new_id
-from recollect.sync.wire import POSITION, START, TOKEN_PREFIX
+from recollect.share.sync.wire import POSITION, TOKEN_PREFIX
 from tests.server.live import LiveServer
 from tests.server.world import after, prompt
 
@@ -203,8 +202,8 @@ class ForgetlessServer(LiveServer):
 
     prelude = """
 from types import SimpleNamespace
-from recollect.server import limits
-limits.time = SimpleNamespace(monotonic=lambda: 0.0)
+from recollect.server import service
+service.time = SimpleNamespace(monotonic=lambda: 0.0)
 """
 
 
@@ -240,16 +239,3 @@ def test_a_database_that_is_not_there_is_said_in_plain_words(
     assert "recollect serve --migrate" in capsys.readouterr().err
     assert main(["serve", "--database", "mysql://x"]) == 2
     assert main(["admin", "org", "list", "--database", f"postgresql:///x?host={tmp_path}"]) == 5
-
-
-def test_limits_are_told(address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A client can ask what it may send; the option of the command line is among it."""
-    token = token_for(address, capsys)
-    with LiveServer(address, tmp_path, "--max-body", "2") as server, client_of(server, token) as client:
-        limits = client.get("/v1/whoami").json()["limits"]
-        large = client.put(
-            "/v1/sessions/s1/log", content=b"x" * (2 << 20) + b"\n", headers={POSITION: str(START)}
-        )
-    assert limits["body_bytes"] == 2 << 20
-    assert limits["lines"] == ServerLimits().lines
-    assert large.status_code == 413

@@ -22,7 +22,7 @@ import httpx
 import pytest
 import zstandard
 
-from recollect.sync.wire import POSITION, START
+from recollect.share.sync.wire import POSITION, START
 from tests.server.live import ImpatientServer, LiveServer, until
 from tests.server.test_hostile import gzip_bomb, zstd_bomb
 from tests.server.test_live import address, client_of, either, put, token_for
@@ -34,7 +34,6 @@ TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
 SLOW, BOMB = (500, 256 * MIB) if TORTURE else (60, 64 * MIB)
 MOST = 64 * MIB
 FURNISHING = 16  # reads, before anything is measured
-pytestmark = pytest.mark.slow
 
 
 def opened(port: int, token: str, request: str, *headers: str, body: bytes = b"") -> socket.socket:
@@ -171,22 +170,3 @@ def _reads(client: httpx.Client, log: bytes) -> bool:
         return client.get("/v1/sessions/big/log").content == log
     except httpx.TransportError:
         return False  # there was no room for it yet
-
-
-def test_a_reader_who_takes_nothing_is_let_go(
-    either: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Some seconds after the last piece it took the connection is closed, before the end that was announced."""
-    token = token_for(either, capsys)
-    large = line(type="user", uuid="u-1", message={"role": "user", "content": "x" * (12 * MIB)})
-    with ImpatientServer(either, tmp_path) as server, client_of(server, token) as client:
-        assert put(client, "big", large).status_code == 200
-        with opened(server.port, token, "GET /v1/sessions/big/log") as stuck:
-            until(lambda: ended(server) == 1)
-            stuck.settimeout(60)
-            taken = 0
-            while data := stuck.recv(MIB):
-                taken += len(data)
-    assert 0 < taken < len(large)

@@ -22,19 +22,15 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from recollect.server.app import ROUTES, make_app
-from recollect.server.database.contract import Database
+from recollect.server.app import ROUTES
 from recollect.server.database.records import AppendRequest, Author, OrgUser, SessionChanges
+from recollect.server.database.sql import Database
 from recollect.server.database.sql_base import now_ms
 from recollect.server.facts import prepare
-from recollect.server.limits import ServerLimits
-from recollect.server.openapi import document
-from recollect.server.service import Service
 from recollect.server.tenancy import SCOPES, founded, issued, new_id, secret_hash
-from recollect.sync.wire import POSITION, START
+from recollect.share.sync.wire import POSITION, START
 from tests.server.conftest import kind_named
 from tests.server.live import TrialServer
-from tests.server.memory_database import MemoryDatabase
 from tests.server.world import after, prompt, reply
 
 # By itself schemathesis gives up after ten seconds, which a busy machine may take.
@@ -47,7 +43,6 @@ CHECKED = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-LIMITS = ServerLimits(requests_per_second=10**9, failures_per_second=10**9, follow_seconds=0)
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -56,16 +51,7 @@ def ndjson(_: Any, value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode(errors="replace")
 
 
-def test_every_route_is_in_the_document_and_no_other() -> None:
-    """Method by method."""
-    paths: dict[str, dict[str, Any]] = document(ServerLimits())["paths"]
-    written = {(method.upper(), path) for path, methods in paths.items() for method in methods}
-    assert written == {(route.method, route.path) for route in ROUTES}
-
-
-DATABASES = (
-    ["memory", "sqlite", "postgres"] if os.environ.get("RECOLLECT_TORTURE") else ["memory", "postgres"]
-)
+DATABASES = ["sqlite", "postgres"]
 TEXT = prompt("some words") + reply("m-1") + b"\xff no JSON\n"
 PLACES = [START, after(TEXT)]
 
@@ -98,13 +84,7 @@ async def furnished(database: Database) -> tuple[str, dict[str, list[str]]]:
 
 @pytest.fixture(scope="module", params=DATABASES)
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    """A server before each database: in this process before the one in memory, else a process of its own."""
-    if request.param == "memory":
-        held = MemoryDatabase()
-        token, known = asyncio.run(furnished(held))
-        app = make_app(Service(held, limits=LIMITS, remember_ms=0), is_owner=False)
-        yield Made(schemathesis.openapi.from_asgi("/openapi.json", app), token, known)
-        return
+    """A server before each database."""
     kind = kind_named(str(request.param), request, tmp_path_factory.mktemp("openapi"))
     address = kind.address if request.param == "postgres" else f"sqlite:///{kind.address}"
 
@@ -133,7 +113,6 @@ def test_every_event_of_a_stream_is_as_the_document_says(made: Made, after: str,
     assert (answer.status_code, answer.text.count("event: lines")) == (200, events)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "place", [(route.method, route.path) for route in ROUTES], ids=lambda place: f"{place[0]} {place[1]}"

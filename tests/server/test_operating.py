@@ -13,13 +13,9 @@ from typing import Any, cast
 import pytest
 
 from recollect import __version__
-from recollect.server import app
-from recollect.server.clusters.router import ClusterDatabase
-from recollect.server.database.contract import Unavailable
+from recollect.server import app, objects
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import SweepResult
-from recollect.server.objects import mover
-from recollect.server.objects.store import BlobStore
+from recollect.server.database.records import SweepResult, Unavailable
 from recollect.server.service import Service
 from tests.server.conftest import Kind
 from tests.server.world import World, in_world
@@ -143,20 +139,12 @@ def test_a_sweep_that_fails_with_anything_is_tried_again(
 def test_a_pass_of_the_worker_that_fails_with_anything_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mover, "_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(objects, "_EVERY_SECONDS", 0.05)
     jobs = _FailingJobs()
 
     class Store:
         delete = None
 
-    worker = mover.BodyMover(cast("PostgresDatabase", jobs), cast("BlobStore", Store()))
+    worker = objects.BodyMover(cast("PostgresDatabase", jobs), cast("objects.BlobStore", Store()))
     gauges = _until_again(jobs, worker.run, worker.gauges)
     assert 2 == gauges["bodies_failed_passes"]
-
-
-def test_a_cluster_whose_sweep_fails_does_not_keep_the_others_from_theirs() -> None:
-    jobs = _FailingJobs()
-    clusters = ClusterDatabase(cast("Any", {"main": jobs, "second": jobs}))
-    with pytest.raises(Unavailable, match="cluster main: OSError"):
-        asyncio.run(clusters.sweep(0, 0))
-    assert 2 == len(jobs.calls)

@@ -8,11 +8,8 @@ from base64 import b64decode
 
 import pytest
 
-from recollect.server.database.records import FileBytes
-from recollect.server.limits import ByteBudget, ServerLimits
-from recollect.server.outgoing import PIECE, OutgoingBuffer, TooSlow, event_pieces, fetched, pieces_of
-from tests.server.conftest import Kind
-from tests.server.world import World, after, in_world, prompt
+from recollect.server.bodies import PIECE, event_pieces
+from tests.server.world import World, after, in_a_world, prompt
 
 PLACE = "3:" + "0" * 64
 
@@ -51,86 +48,42 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])
-def test_pieces_are_the_whole(size: int) -> None:
-    """Nothing is lost between two of them, and none is larger than one may be."""
-    data = bytes(range(256)) * (size // 256) + bytes(size % 256)
-    pieces = list(pieces_of(data))
-    assert b"".join(pieces) == data
-    assert max(map(len, pieces)) <= PIECE
-
-
-@pytest.mark.slow
-def test_large_segments_are_read_from_any_line(kind: Kind) -> None:
+@in_a_world()
+async def test_large_segments_are_read_from_any_line(made: World) -> None:
     """From the start, from within a large segment, and across small and large ones; afterwards nothing is held."""
     parts = [prompt("small"), prompt("a" * 1_500_000) + prompt("b"), prompt("c"), prompt("d" * 2_000_000)]
     lines = b"".join(parts).splitlines(keepends=True)
-
-    async def scene(made: World) -> tuple[list[bytes], int]:
-        written = b""
-        for part in parts:
-            assert (await made.put("s1", part, after(written))).status_code == 200
-            written += part
-        found = [(await made.read("s1", after=str(number))).content for number in range(len(lines) + 1)]
-        return found, made.service.budget._used
-
-    found, held = in_world(kind, scene)
+    written = b""
+    for part in parts:
+        assert (await made.put("s1", part, after(written))).status_code == 200
+        written += part
+    found = [(await made.read("s1", after=str(number))).content for number in range(len(lines) + 1)]
     assert found == [b"".join(lines[number:]) for number in range(len(lines) + 1)]
-    assert held == 0
-
-
-def test_a_file_waits_for_room_without_its_bytes() -> None:
-    """It is fetched again when there is room; where there is none for too long nothing is held and it says so."""
-    file = FileBytes("f", "0" * 64, 0, b"x" * 60_000)
-
-    async def play() -> list[object]:
-        budget, fetches = ByteBudget(100_000, patience=60.0), 0
-
-        async def fetch() -> FileBytes:
-            nonlocal fetches
-            fetches += 1
-            return file
-
-        first, second, third = (OutgoingBuffer(budget, ServerLimits()) for _ in range(3))
-        found: list[object] = [await fetched(first, fetch) is file]
-        waiting = asyncio.create_task(fetched(second, fetch))
-        await asyncio.sleep(0.05)
-        first.keep(0)
-        found += [await waiting is file, fetches]
-        budget._patience = 0.05
-        with pytest.raises(TooSlow):
-            await fetched(third, fetch)
-        second.keep(0)
-        return [*found, budget._used]
-
-    assert asyncio.run(play()) == [True, True, 3, 0]
+    assert made.service.budget.used == 0
 
 
 @pytest.mark.parametrize("path", ["/v1/sessions/s1/log", "/v1/sessions/s1/file", "/v1/sessions/s1/events"])
-def test_a_reader_who_is_gone_before_the_answer_leaves_nothing_held(path: str) -> None:
+@in_a_world(databases=("sqlite",))
+async def test_a_reader_who_is_gone_before_the_answer_leaves_nothing_held(made: World, path: str) -> None:
     """The connection ended while the answer was looked for: no share of the budget stays behind."""
+    await made.put("s1", prompt("x" * 100_000))
+    await made.ask("PUT", "/v1/sessions/s1/file", params={"key": "f"}, content=b"x" * 100_000)
 
-    async def scene(made: World) -> list[int]:
-        await made.put("s1", prompt("x" * 100_000))
-        await made.ask("PUT", "/v1/sessions/s1/file", params={"key": "f"}, content=b"x" * 100_000)
+    async def receive() -> dict[str, object]:
+        return {"type": "http.disconnect"}
 
-        async def receive() -> dict[str, object]:
-            return {"type": "http.disconnect"}
+    async def send(_: object) -> None:
+        await asyncio.sleep(0)
 
-        async def send(_: object) -> None:
-            await asyncio.sleep(0)
-
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "method": "GET",
-            "path": path,
-            "query_string": b"key=f" if path.endswith("file") else b"",
-            "headers": [(b"authorization", f"Bearer {made.token}".encode())],
-            "client": ("127.0.0.1", 1),
-            "root_path": "",
-        }
-        await made.app(scope, receive, send)
-        return [made.service.budget._used, made.service.metrics.value("followers")]
-
-    assert in_world(Kind("memory"), scene) == [0, 0]
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "method": "GET",
+        "path": path,
+        "query_string": b"key=f" if path.endswith("file") else b"",
+        "headers": [(b"authorization", f"Bearer {made.token}".encode())],
+        "client": ("127.0.0.1", 1),
+        "root_path": "",
+    }
+    await made.app(scope, receive, send)
+    assert [made.service.budget.used, made.service.metrics.value("followers")] == [0, 0]

@@ -13,14 +13,23 @@ import apsw
 import pytest
 
 from recollect.cli.main import main
-from recollect.server import people
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.records import OrgTeam
 from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.tenancy import ROLES, new_id
-from tests.server.conftest import Kind, kind_named
-from tests.server.world import EVERYTHING, OPERATOR, World, after, in_world, new_org, prompt, reply
+from tests.server.conftest import Kind
+from tests.server.world import (
+    EVERYTHING,
+    OPERATOR,
+    World,
+    after,
+    in_a_world,
+    in_world,
+    new_org,
+    prompt,
+    reply,
+)
 
 # Found nowhere else, also in a database that several tests share.
 SECRET = f"z{new_id().replace('-', '')}"
@@ -30,17 +39,6 @@ MINE = (
     + reply("m-mine", "r-2", uuid="a-2")
 )
 THEIRS = reply("m-shared", uuid="b-1", gitBranch="main") + reply("m-theirs", "r-9", uuid="b-2")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def sql_kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
-    return kind_named(str(request.param), request, tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers of these tests remember no token."""
-    monkeypatch.setattr(people, "_SETTLING_SECONDS", 0.0)
 
 
 async def every_row(made: World) -> dict[str, list[str]]:
@@ -110,7 +108,7 @@ class Two:
 
 
 @pytest.mark.parametrize("is_dropped", [False, True])
-def test_nothing_of_a_person_is_found_afterwards(sql_kind: Kind, is_dropped: bool) -> None:
+def test_nothing_of_a_person_is_found_afterwards(kind: Kind, is_dropped: bool) -> None:
     """In no row of any table; the colleague's session, cost and right to write stay, and so does the organisation's total.
     A response of both is not counted again when the colleague sends it once more. Also where the month of the responses was
     dropped before, and only their sums are left."""
@@ -146,7 +144,7 @@ def test_nothing_of_a_person_is_found_afterwards(sql_kind: Kind, is_dropped: boo
         assert (kept["lines_elsewhere"], kept["responses"]) == (2, 4)
         for table, texts in (await every_row(made)).items():
             # The words of the conversation too; on PostgreSQL another test may have left its own.
-            for word in (*two.words, *([SECRET] if sql_kind.name == "sqlite" else [])):
+            for word in (*two.words, *([SECRET] if kind.name == "sqlite" else [])):
                 assert not [text for text in texts if word in text], (table, word)
         now = await two.costs()
         assert (now["all"], now["bob"]) == (before["all"], before["bob"])
@@ -160,92 +158,85 @@ def test_nothing_of_a_person_is_found_afterwards(sql_kind: Kind, is_dropped: boo
         missing = await made.ask("GET", path)
         assert missing.status_code == 404
 
-    in_world(sql_kind, scene)
+    in_world(kind, scene)
 
 
-def test_a_legal_hold_is_kept_and_said(sql_kind: Kind) -> None:
+@in_a_world()
+async def test_a_legal_hold_is_kept_and_said(made: World) -> None:
     """The held session and its member stay, disabled; the rest goes. Once the hold ends, the rest of it goes too."""
-
-    async def scene(made: World) -> list[object]:
-        two = Two(made)
-        await two.settle()
-        held = f"held-{new_id()}"
-        await made.put(held, prompt("evidence"), token=two.ada_token)
-        await made.ask("PATCH", f"/v1/sessions/{held}", json={"held": True})
-        path, body = f"/v1/users/{two.ada.id}/erasure", {"name": two.ada.name}
-        first = (await made.ask("POST", path, json=body)).json()
-        found: list[object] = [
-            first["is_complete"],
-            (await made.read(held)).content == prompt("evidence"),
-            (await made.read(two.mine)).status_code,
-            [user.disabled for user in await made.database.users(made.org.id) if user.id == two.ada.id],
-        ]
-        await made.ask("PATCH", f"/v1/sessions/{held}", json={"held": False})
-        second = (await made.ask("POST", path, json=body)).json()
-        rows = await every_row(made)
-        left = [
-            table
-            for table, texts in rows.items()
-            if any(two.ada.id in text or held in text for text in texts)
-        ]
-        return [*found, second["is_complete"], left]
-
-    assert in_world(sql_kind, scene) == [False, True, 404, [True], True, []]
+    two = Two(made)
+    await two.settle()
+    held = f"held-{new_id()}"
+    await made.put(held, prompt("evidence"), token=two.ada_token)
+    await made.ask("PATCH", f"/v1/sessions/{held}", json={"held": True})
+    path, body = f"/v1/users/{two.ada.id}/erasure", {"name": two.ada.name}
+    first = (await made.ask("POST", path, json=body)).json()
+    found: list[object] = [
+        first["is_complete"],
+        (await made.read(held)).content == prompt("evidence"),
+        (await made.read(two.mine)).status_code,
+        [user.disabled for user in await made.database.users(made.org.id) if user.id == two.ada.id],
+    ]
+    await made.ask("PATCH", f"/v1/sessions/{held}", json={"held": False})
+    second = (await made.ask("POST", path, json=body)).json()
+    rows = await every_row(made)
+    left = [
+        table for table, texts in rows.items() if any(two.ada.id in text or held in text for text in texts)
+    ]
+    assert [*found, second["is_complete"], left] == [False, True, 404, [True], True, []]
 
 
-def test_an_archive_has_everything_of_a_person(sql_kind: Kind) -> None:
+@in_a_world()
+async def test_an_archive_has_everything_of_a_person(made: World) -> None:
     """Logs byte for byte, side files, lines in sessions of others, tokens without secrets, usage and acts; and
     nothing of others."""
-
-    async def scene(made: World) -> None:
-        two = Two(made)
-        await two.settle()
-        answer = await made.ask("GET", "/v1/whoami/export", token=two.ada_token)
-        assert answer.headers["content-type"] == "application/gzip"
-        with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
-            files = {one.name: archive.extractfile(one).read() for one in archive}  # type: ignore[union-attr]
-        own = f"sessions/{two.mine}"
-        assert files[f"{own}/logs/main.jsonl"].startswith(MINE)
-        assert files[f"{own}/logs/subagents/agent-zz.jsonl"] == reply("m-agent", "r-3")
-        assert files[f"{own}/files/f"] == SECRET.encode()
-        assert b"added by ada" in files[f"elsewhere/{two.theirs}/main/from-line-3.jsonl"]
-        about = json.loads(files["person.json"])
-        assert (about["member"]["id"], about["teams"], len(about["tokens"])) == (two.ada.id, ["red"], 1)
-        assert about["identities"] == [{"issuer": "https://idp", "subject": two.subject}]
-        messages = {json.loads(row)["message"] for row in files["usage.jsonl"].splitlines()}
-        assert messages >= {"m-mine", "m-agent", "m-added"}
-        assert not messages & {"m-theirs", "m-late"}
-        assert {json.loads(row)["user"] for row in files["audit.jsonl"].splitlines()} == {two.ada.id}
-        assert not any(two.ada_token.encode() in data for data in files.values())
-        assert not [name for name in files if name.startswith(f"sessions/{two.theirs}")]
-
-    in_world(sql_kind, scene)
+    two = Two(made)
+    await two.settle()
+    answer = await made.ask("GET", "/v1/whoami/export", token=two.ada_token)
+    assert answer.headers["content-type"] == "application/gzip"
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        files = {one.name: archive.extractfile(one).read() for one in archive}  # type: ignore[union-attr]
+    own = f"sessions/{two.mine}"
+    assert files[f"{own}/logs/main.jsonl"].startswith(MINE)
+    assert files[f"{own}/logs/subagents/agent-zz.jsonl"] == reply("m-agent", "r-3")
+    assert files[f"{own}/files/f"] == SECRET.encode()
+    assert b"added by ada" in files[f"elsewhere/{two.theirs}/main/from-line-3.jsonl"]
+    about = json.loads(files["person.json"])
+    assert (about["member"]["id"], about["teams"], len(about["tokens"])) == (two.ada.id, ["red"], 1)
+    assert about["identities"] == [{"issuer": "https://idp", "subject": two.subject}]
+    messages = {json.loads(row)["message"] for row in files["usage.jsonl"].splitlines()}
+    assert messages >= {"m-mine", "m-agent", "m-added"}
+    assert not messages & {"m-theirs", "m-late"}
+    assert {json.loads(row)["user"] for row in files["audit.jsonl"].splitlines()} == {two.ada.id}
+    assert not any(two.ada_token.encode() in data for data in files.values())
+    assert not [name for name in files if name.startswith(f"sessions/{two.theirs}")]
 
 
 @pytest.mark.parametrize("role", list(ROLES))
-def test_who_may_erase_and_export(kind: Kind, role: str) -> None:
+@in_a_world()
+async def test_who_may_erase_and_export(made: World, role: str) -> None:
     """An admin erases members of the own organisation, and not themselves; all who read get their own archive only."""
-
-    async def scene(made: World) -> list[int]:
-        other = await new_org(made.database)
-        eve = await made.member("eve", "member")
-        asker = await made.member("asker", role)
-        token, _ = await made.secret(asker)
-        stranger, _ = await made.secret(await made.member("stranger", role, org=other))
-        found = []
-        for who in (token, stranger):
-            found.append((await made.ask("GET", f"/v1/users/{eve.id}/erasure", token=who)).status_code)
-            body = {"name": "eve"}
-            found.append(
-                (await made.ask("POST", f"/v1/users/{eve.id}/erasure", json=body, token=who)).status_code
-            )
-        own = await made.ask("POST", f"/v1/users/{asker.id}/erasure", json={"name": "asker"}, token=token)
-        wrong = await made.ask("POST", f"/v1/users/{asker.id}/erasure", json={"name": "other"})
-        export = await made.ask("GET", "/v1/whoami/export", token=token)
-        return [*found, own.status_code, wrong.status_code, export.status_code]
-
+    other = await new_org(made.database)
+    eve = await made.member("eve", "member")
+    asker = await made.member("asker", role)
+    token, _ = await made.secret(asker)
+    stranger, _ = await made.secret(await made.member("stranger", role, org=other))
+    found = []
+    for who in (token, stranger):
+        found.append((await made.ask("GET", f"/v1/users/{eve.id}/erasure", token=who)).status_code)
+        body = {"name": "eve"}
+        found.append(
+            (await made.ask("POST", f"/v1/users/{eve.id}/erasure", json=body, token=who)).status_code
+        )
+    own = await made.ask("POST", f"/v1/users/{asker.id}/erasure", json={"name": "asker"}, token=token)
+    wrong = await made.ask("POST", f"/v1/users/{asker.id}/erasure", json={"name": "other"})
+    export = await made.ask("GET", "/v1/whoami/export", token=token)
     erasing = [200, 200, 404, 404, 400] if role == "admin" else [403, 403, 403, 403, 403]
-    assert in_world(kind, scene) == [*erasing, 400, 403 if role == "totals" else 200]
+    assert [*found, own.status_code, wrong.status_code, export.status_code] == [
+        *erasing,
+        400,
+        403 if role == "totals" else 200,
+    ]
 
 
 def test_the_command_plans_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from recollect.services.page import http_protocol as protocol
+from recollect.web import app
 
 Result = TypeVar("Result")
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -38,7 +38,7 @@ def talked(scene: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitab
         config = uvicorn.Config(_app, log_config=None, access_log=False, lifespan="off", ws="none")
         config.load()
         server = await asyncio.get_running_loop().create_server(
-            lambda: protocol.BoundedProtocol(config=config, server_state=ServerState(), app_state={}),
+            lambda: app.TimedProtocol(config=config, server_state=ServerState(), app_state={}),
             "127.0.0.1",
             0,
         )
@@ -55,7 +55,7 @@ def talked(scene: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitab
 
 @pytest.mark.parametrize("part", [b"X-%d: " + b"a" * 1_000 + b"\r\n", b"a" * 1_000], ids=["many", "one"])
 def test_headers_without_end_are_cut_off(part: bytes) -> None:
-    """After 64 KiB: 431, and the connection is closed, long before what was to come."""
+    """After 64 KiB: 400, and the connection is closed, long before what was to come."""
 
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[bytes, int]:
         writer.write(GET + (b"X: " if b"\r" not in part else b""))
@@ -70,27 +70,11 @@ def test_headers_without_end_are_cut_off(part: bytes) -> None:
         try:
             return (await reader.read(12)), sent
         except OSError:
-            return b"HTTP/1.1 431", sent  # we were still writing when it closed
+            return b"HTTP/1.1 400", sent  # we were still writing when it closed
 
     status, sent = talked(scene)
-    assert status == b"HTTP/1.1 431"
+    assert status == b"HTTP/1.1 400"
     assert sent < 50_000_000
-
-
-def test_headers_that_do_not_end_in_time_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether nothing came, or a part: for the first request and for a later one."""
-    monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.2)
-
-    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> bytes:
-        return await reader.read()
-
-    async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        writer.write(GET + b"\r\n")
-        whole = await reader.readuntil(b"\r\n\r\n") + await reader.readexactly(1)
-        writer.write(GET)
-        return whole[:12] + await reader.read()
-
-    assert [talked(silent), talked(half)] == [b"", b"HTTP/1.1 200"]
 
 
 def test_requests_with_bodies_are_not_counted_as_headers() -> None:
@@ -110,7 +94,7 @@ def test_requests_with_bodies_are_not_counted_as_headers() -> None:
 
 def test_a_body_that_comes_behind_its_head_is_no_header(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither by its size nor by its time: after its last piece the connection may rest, and be used again."""
-    monkeypatch.setattr(protocol, "HEADER_SECONDS", 1.0)
+    monkeypatch.setattr(app, "HEADER_SECONDS", 1.0)
 
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[bytes]:
         found = []
@@ -126,41 +110,3 @@ def test_a_body_that_comes_behind_its_head_is_no_header(monkeypatch: pytest.Monk
         return [*found, (await reader.readuntil(b"\r\n\r\n"))[:12]]
 
     assert talked(scene) == [b"200000", b"10", b"HTTP/1.1 200"]
-
-
-def written(*messages: bytes | None) -> list[bytes]:
-    """What reaches the system of an answer that is written in these pieces; None: the loop goes on in between."""
-    reached: list[bytes] = []
-
-    class Written:
-        def write(self, data: bytes) -> None:
-            reached.append(data)
-
-        def close(self) -> None:
-            reached.append(b"closed")
-
-    async def play() -> None:
-        joined = protocol._JoinedWrites(Written(), asyncio.get_running_loop())
-        for one in messages:
-            if one is None:
-                await asyncio.sleep(0)
-            elif one == b"close":
-                joined.close()
-            else:
-                joined.write(one)
-        await asyncio.sleep(0)
-
-    asyncio.run(play())
-    return reached
-
-
-def test_an_answer_is_one_write_unless_it_is_long_or_late() -> None:
-    """The order stays, and nothing waits for a body that has not come when the loop goes on."""
-    head, long = b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 70_000
-
-    assert [head + b"body", b"more"] == written(head, b"body", b"more")
-    assert [head, b"late"] == written(head, None, b"late")
-    assert [head] == written(head)
-    assert [head, long] == written(head, long)
-    assert [head, b"closed"] == written(head, b"close")
-    assert [head + head] == written(head, head)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from recollect.server.run import _GRACE_SECONDS
-from recollect.sync.wire import POSITION, Position
+from recollect.share.sync.wire import POSITION, Position
 from tests.server.live import LiveServer
 from tests.server.test_live import client_of, token_for
 from tests.server.world import after, prompt

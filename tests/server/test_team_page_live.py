@@ -38,7 +38,7 @@ class Member:
 class AskingServer(PageServer):
     """Before everything it tells, it asks whether the reader still is a member, and not only every few seconds."""
 
-    prelude = "from recollect.web import members; members._ASK_AGAIN_SECONDS = 0.0"
+    prelude = "from recollect.server.page import routes as members; members._ASK_AGAIN_SECONDS = 0.0"
 
 
 def started(directory: Path) -> PageServer:

@@ -7,7 +7,7 @@ import datetime as dt
 import io
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,17 +16,15 @@ import pytest
 
 from recollect.cli.main import main
 from recollect.sample import sample_home
-from recollect.server.database.contract import Unavailable
-from recollect.server.database.records import ApiToken, OrgUser
+from recollect.server.database.records import ApiToken, OrgUser, Unavailable
 from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sqlite import SqliteDatabase
+from recollect.server.page import routes as members
 from recollect.server.tenancy import new_id, new_secret
-from recollect.services.sync.selection import PushScan
-from recollect.sync.wire import POSITION, START
-from recollect.web import members
-from tests.server.conftest import Kind
-from tests.server.team_page import TALKED, PageServer, TeamPage, two_sessions
-from tests.server.world import EVERYTHING, OPERATOR, World, in_world, new_org
+from recollect.share.sync.selection import PushScan
+from recollect.share.sync.wire import POSITION, START
+from tests.server.team_page import TALKED, PageServer, TeamPage, on_a_page
+from tests.server.world import EVERYTHING, OPERATOR, World, new_org
 from tests.small_home import ONE, TWO, lines, prompt
 from tests.web.pages import Browser, served
 
@@ -41,7 +39,7 @@ class CountingServer(PageServer):
 
     prelude = """
 import os
-from recollect.server import page_access
+from recollect.server.page import access as page_access
 source = page_access.OrganizationSource
 read, file = source.read, source.file
 def note(session, key, size):
@@ -178,7 +176,7 @@ def test_the_page_opens_without_a_transcript_and_says_what_the_commands_of_the_t
         assert got(browser, "/api/projects")["projects"]
     assert found["total"] == 0  # of the last words; the others have some
     assert team.server.fetched() == {}
-    assert list(team.server.log.parent.glob("mirrors/*/home/projects/*")) == []
+    assert list(team.server.log.parent.glob("mirrors/*/*/home/projects/*")) == []
 
 
 def test_opening_a_session_fetches_that_one_and_its_head_is_the_one_of_the_log(
@@ -239,21 +237,6 @@ def test_a_hit_leads_to_its_line(team: Team) -> None:
 # ---- who sees what ---------------------------------------------------------------------------------------
 
 
-def on_page(kind: Kind, place: Path, scene: Callable[[World, TeamPage], Awaitable[Result]]) -> Result:
-    """Play a scene with two sessions of Ada, and a page."""
-
-    async def play(made: World) -> Result:
-        await two_sessions(made)
-        page = TeamPage(made, place)
-        try:
-            async with page.client:
-                return await scene(made, page)
-        finally:
-            await page.close()
-
-    return in_world(kind, play)
-
-
 async def _seen(page: TeamPage) -> tuple[list[str], list[str], list[int]]:
     """The list, the sessions with hits, and what opening either session answers."""
     found = (await page.get("/api/search?q=Q1"))["groups"]
@@ -265,85 +248,73 @@ async def _seen(page: TeamPage) -> tuple[list[str], list[str], list[int]]:
     return await page.ids(), sorted(group["session"] for group in found), opened
 
 
-def test_each_member_sees_on_the_page_what_that_member_may_see(kind: Kind, tmp_path: Path) -> None:
+@on_a_page(is_signed_in=False)
+async def test_each_member_sees_on_the_page_what_that_member_may_see(made: World, page: TeamPage) -> None:
     """A session that becomes private is gone for others at the next request, though its copy is there; its creator keeps it.
     It comes back when it is shared with a team that both are in."""
-
-    async def scene(made: World, page: TeamPage) -> list[object]:
-        bea = await made.member("Bea", "member")
-        secret, _ = await made.secret(bea, ("read",))
-        found: list[object] = []
+    bea = await made.member("Bea", "member")
+    secret, _ = await made.secret(bea, ("read",))
+    found: list[object] = []
+    await page.sign_in(secret)
+    found.append(await _seen(page))
+    for visibility in ("private", "team"):
+        await made.ask("PATCH", f"/v1/sessions/{ONE}", json={"visibility": visibility})
         await page.sign_in(secret)
         found.append(await _seen(page))
-        for visibility in ("private", "team"):
-            await made.ask("PATCH", f"/v1/sessions/{ONE}", json={"visibility": visibility})
-            await page.sign_in(secret)
-            found.append(await _seen(page))
-            await page.sign_in()
-            found.append(await _seen(page))
-        users = [one.id for one in await made.database.users(made.org.id)]
-        team = (await made.ask("POST", "/v1/teams", json={"name": "both"})).json()["id"]
-        await made.ask("PATCH", f"/v1/teams/{team}", json={"members": users})
-        await page.sign_in(secret)
+        await page.sign_in()
         found.append(await _seen(page))
-        return found
-
+    users = [one.id for one in await made.database.users(made.org.id)]
+    team = (await made.ask("POST", "/v1/teams", json={"name": "both"})).json()["id"]
+    await made.ask("PATCH", f"/v1/teams/{team}", json={"members": users})
+    await page.sign_in(secret)
+    found.append(await _seen(page))
     both = ([ONE, TWO], [ONE, TWO], [200] * 4)
     only = ([TWO], [TWO], [404, 404, 200, 200])
-    assert on_page(kind, tmp_path, scene) == [both, only, both, only, both, both]
+    assert found == [both, only, both, only, both, both]
 
 
-def test_what_was_purged_or_erased_is_gone_with_its_copy(kind: Kind, tmp_path: Path) -> None:
+@on_a_page(is_signed_in=False)
+async def test_what_was_purged_or_erased_is_gone_with_its_copy(made: World, page: TeamPage) -> None:
     """A session, and everything of a person; the cost of both stays in the total, as in `team cost`."""
-
-    async def scene(made: World, page: TeamPage) -> list[object]:
-        bea = await made.member("Bea", "member")
-        secret, _ = await made.secret(bea)
-        await made.put("beas", TALKED.replace(b"msg_", b"bea_").replace(b"req_", b"bea_"), token=secret)
-        await page.sign_in()
-        total = (await page.get("/api/sessions"))["total_cost_usd"]
-        for session in (ONE, TWO, "beas"):
-            await page.get(f"/api/sessions/{session}")
-        found: list[object] = [page.copies()]
-        await made.ask("DELETE", f"/v1/sessions/{ONE}", params={"purge": "true"})
-        erased = await made.ask("POST", f"/v1/users/{bea.id}/erasure", json={"name": "Bea"})
-        assert erased.status_code == 200, erased.text
-        document = await page.get("/api/sessions")
-        gone = (await page.ask("GET", "/api/sessions/beas")).status_code
-        found += [sorted(row["id"] for row in document["sessions"]), gone, page.copies()]
-        cents = [float(document[name]) for name in ("total_cost_usd", "unlisted_cost_usd")]
-        team = (await made.ask("GET", "/v1/cost")).json()["total"]["usd"]
-        return [*found, abs(sum(cents) - float(team)) < 1e-12, float(total) >= float(team)]
-
+    bea = await made.member("Bea", "member")
+    secret, _ = await made.secret(bea)
+    await made.put("beas", TALKED.replace(b"msg_", b"bea_").replace(b"req_", b"bea_"), token=secret)
+    await page.sign_in()
+    total = (await page.get("/api/sessions"))["total_cost_usd"]
+    for session in (ONE, TWO, "beas"):
+        await page.get(f"/api/sessions/{session}")
+    found: list[object] = [page.copies()]
+    await made.ask("DELETE", f"/v1/sessions/{ONE}", params={"purge": "true"})
+    erased = await made.ask("POST", f"/v1/users/{bea.id}/erasure", json={"name": "Bea"})
+    assert erased.status_code == 200, erased.text
+    document = await page.get("/api/sessions")
+    gone = (await page.ask("GET", "/api/sessions/beas")).status_code
+    found += [sorted(row["id"] for row in document["sessions"]), gone, page.copies()]
+    cents = [float(document[name]) for name in ("total_cost_usd", "unlisted_cost_usd")]
+    team = (await made.ask("GET", "/v1/cost")).json()["total"]["usd"]
     copies = [f"{ONE}.jsonl", f"{TWO}.jsonl", "beas.jsonl"]
-    assert on_page(kind, tmp_path, scene) == [copies, [TWO], 404, [f"{TWO}.jsonl"], True, True]
+    assert [*found, abs(sum(cents) - float(team)) < 1e-12, float(total) >= float(team)] == [
+        copies,
+        [TWO],
+        404,
+        [f"{TWO}.jsonl"],
+        True,
+        True,
+    ]
 
 
-def test_names_that_no_session_can_have_are_not_found(kind: Kind, tmp_path: Path) -> None:
+@on_a_page(is_signed_in=False)
+async def test_names_that_no_session_can_have_are_not_found(
+    made: World, page: TeamPage, tmp_path: Path
+) -> None:
     """In an address and in a search; nothing is written."""
-
-    async def scene(_: World, page: TeamPage) -> set[int]:
-        await page.sign_in()
-        names = ("%00", "a%00b", "agent-1", "%2e%2e%2fother", "%ED%A0%80", "a" * 200)
-        paths = [f"/api/sessions/{name}" for name in names] + [
-            f"/api/search?q=Q1&session={name}" for name in names
-        ]
-        return {(await page.ask("GET", path)).status_code for path in paths}
-
-    assert on_page(kind, tmp_path, scene) == {404}
+    await page.sign_in()
+    names = ("%00", "a%00b", "agent-1", "%2e%2e%2fother", "%ED%A0%80", "a" * 200)
+    paths = [f"/api/sessions/{name}" for name in names] + [
+        f"/api/search?q=Q1&session={name}" for name in names
+    ]
+    assert ({(await page.ask("GET", path)).status_code for path in paths}) == {404}
     assert list(tmp_path.rglob("*.jsonl")) == []
-
-
-def test_who_may_see_totals_only_sees_no_text(kind: Kind, tmp_path: Path) -> None:
-    """Not even the page's list: such a member uses `recollect team cost`."""
-
-    async def scene(made: World, page: TeamPage) -> list[int]:
-        totals, _ = await made.secret(await made.member("Tom", "totals"), ("cost",))
-        answer = await page.sign_in(totals)
-        cost = await made.ask("GET", "/v1/cost", token=totals)
-        return [answer.status_code, cost.status_code, (await page.ask("GET", "/api/sessions")).status_code]
-
-    assert on_page(kind, tmp_path, scene) == [403, 200, 401]
 
 
 @pytest.mark.parametrize(
@@ -365,40 +336,39 @@ def test_who_may_see_totals_only_sees_no_text(kind: Kind, tmp_path: Path) -> Non
         ("/api/cost?by=day&timezone=Europe/Berlin", 400),
     ],
 )
-def test_what_only_transcripts_tell_is_refused_and_not_nothing(
-    path: str, status: int, tmp_path: Path
+@on_a_page(is_signed_in=False, databases=("sqlite",))
+async def test_what_only_transcripts_tell_is_refused_and_not_nothing(
+    made: World, page: TeamPage, path: str, status: int
 ) -> None:
     """With the way to it; and where a value of a row is not known, it is null."""
-
-    async def scene(_: World, page: TeamPage) -> tuple[int, dict[str, str], dict[str, object]]:
-        await page.sign_in()
-        answer = await page.ask("GET", path)
-        row = (await page.get("/api/sessions"))["sessions"][0]
-        return answer.status_code, answer.json(), row
-
-    found, problem, row = on_page(Kind("memory"), tmp_path, scene)
-    assert (found, row["messages"], row["agents"], row["damaged"], row["agent"]) == (status, *[None] * 4)
+    await page.sign_in()
+    answer = await page.ask("GET", path)
+    row = (await page.get("/api/sessions"))["sessions"][0]
+    problem = answer.json()
+    assert (answer.status_code, row["messages"], row["agents"], row["damaged"], row["agent"]) == (
+        status,
+        *[None] * 4,
+    )
     assert "UTC" in problem["error"] or "recollect sync pull" in problem["hint"]
 
 
-def test_filters_and_sums_of_the_list_are_over_what_the_server_says(tmp_path: Path) -> None:
+@on_a_page(is_signed_in=False, databases=("sqlite",))
+async def test_filters_and_sums_of_the_list_are_over_what_the_server_says(
+    made: World, page: TeamPage
+) -> None:
     """Project, cost, text, time; a search in some sessions asks on until it has enough."""
-
-    async def scene(made: World, page: TeamPage) -> list[object]:
-        await page.sign_in()
-        for number in range(3):
-            await made.put(f"more-{number}", lines([prompt(number + 50, None, f"Q1 again {number}")]))
-        filters = ("project=shop", "text=shop", "min_cost=1", "since=2099-01-01", "model=sonnet&sort=title")
-        listed = [(await page.get(f"/api/sessions?{asked}"))["sessions"] for asked in filters]
-        found: list[object] = [sorted(row["id"] for row in rows) for rows in listed]
-        for limit in (1, 50):
-            answer = await page.get(f"/api/search?q=Q1&project=shop&limit={limit}")
-            found.append(([group["session"] for group in answer["groups"]], answer["total_is_exact"]))
-        week = await page.get("/api/cost?by=week,person&project=shop")
-        found.append([(row["week"], row["person"], row["responses"]) for row in week["rows"]])
-        return found
-
-    assert on_page(Kind("memory"), tmp_path, scene) == [
+    await page.sign_in()
+    for number in range(3):
+        await made.put(f"more-{number}", lines([prompt(number + 50, None, f"Q1 again {number}")]))
+    filters = ("project=shop", "text=shop", "min_cost=1", "since=2099-01-01", "model=sonnet&sort=title")
+    listed = [(await page.get(f"/api/sessions?{asked}"))["sessions"] for asked in filters]
+    found: list[object] = [sorted(row["id"] for row in rows) for rows in listed]
+    for limit in (1, 50):
+        answer = await page.get(f"/api/search?q=Q1&project=shop&limit={limit}")
+        found.append(([group["session"] for group in answer["groups"]], answer["total_is_exact"]))
+    week = await page.get("/api/cost?by=week,person&project=shop")
+    found.append([(row["week"], row["person"], row["responses"]) for row in week["rows"]])
+    assert found == [
         [TWO],
         [TWO],
         [],
@@ -413,8 +383,9 @@ def test_filters_and_sums_of_the_list_are_over_what_the_server_says(tmp_path: Pa
 # ---- while the database does not answer ------------------------------------------------------------------
 
 
-def test_what_was_opened_stays_readable_while_the_database_does_not_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@on_a_page(is_signed_in=False, databases=("sqlite",))
+async def test_what_was_opened_stays_readable_while_the_database_does_not_answer(
+    made: World, page: TeamPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last list and the copies, for who was let in before, with the time they are from; all else is refused. When it
     answers again, a session that is private by then, and a token that was revoked, open nothing."""
@@ -423,38 +394,27 @@ def test_what_was_opened_stays_readable_while_the_database_does_not_answer(
     async def silent(*_: object, **__: object) -> Any:
         raise Unavailable("no connection")
 
-    async def scene(made: World, page: TeamPage) -> list[object]:
-        secret, token = await made.secret(await made.member("Bea", "member"), ("read",))
-        await page.sign_in(secret)
-        left = page.cookie
-        await page.get(f"/api/sessions/{ONE}")
-        assert (await page.ask("POST", "/api/logout", body={})).status_code == 200
-        await page.sign_in(secret)
-        found: list[object] = [(await page.get("/api/me"))["member"]["not_current_since"]]
-        with monkeypatch.context() as patched:
-            for name in ("grant", "sessions", "session", "access", "usage", "search", "head", "token"):
-                patched.setattr(made.database, name, silent)
-            window = await page.get(f"/api/sessions/{ONE}/messages")
-            since = (await page.get("/api/me"))["member"]["not_current_since"]
-            found += [window["total"], await page.ids(), dt.datetime.fromisoformat(since).tzinfo is not None]
-            for path in (f"/api/sessions/{TWO}", "/api/search?q=Q1", "/api/cost", "/api/sessions/unknown"):
-                found.append((await page.ask("GET", path)).status_code)
-            for cookie in ("rcp_" + "A" * 43, left):
-                found.append((await page.ask("GET", "/api/sessions", cookie=cookie)).status_code)
-        await made.ask("PATCH", f"/v1/sessions/{ONE}", json={"visibility": "private"})
-        found.append((await page.ask("GET", f"/api/sessions/{ONE}/messages")).status_code)
-        found.append((await page.get("/api/me"))["member"]["not_current_since"])
-        await made.database.revoke_token(made.org.id, token.id, OPERATOR)
-        return [*found, (await page.ask("GET", "/api/sessions")).status_code]
-
-    assert on_page(Kind("memory"), tmp_path, scene) == [
-        None,
-        4,
-        [ONE, TWO],
-        True,
-        *(409, 409, 409, 404),
-        *(503, 503),
-        404,
-        None,
-        401,
-    ]
+    secret, token = await made.secret(await made.member("Bea", "member"), ("read",))
+    await page.sign_in(secret)
+    left = page.cookie
+    await page.get(f"/api/sessions/{ONE}")
+    assert (await page.ask("POST", "/api/logout", body={})).status_code == 200
+    await page.sign_in(secret)
+    found: list[object] = [(await page.get("/api/me"))["member"]["not_current_since"]]
+    with monkeypatch.context() as patched:
+        for name in ("grant", "sessions", "session", "access", "usage", "search", "head", "token"):
+            patched.setattr(made.database, name, silent)
+        window = await page.get(f"/api/sessions/{ONE}/messages")
+        since = (await page.get("/api/me"))["member"]["not_current_since"]
+        found += [window["total"], await page.ids(), dt.datetime.fromisoformat(since).tzinfo is not None]
+        for path in (f"/api/sessions/{TWO}", "/api/search?q=Q1", "/api/cost", "/api/sessions/unknown"):
+            found.append((await page.ask("GET", path)).status_code)
+        for cookie in ("rcp_" + "A" * 43, left):
+            found.append((await page.ask("GET", "/api/sessions", cookie=cookie)).status_code)
+    await made.ask("PATCH", f"/v1/sessions/{ONE}", json={"visibility": "private"})
+    found.append((await page.ask("GET", f"/api/sessions/{ONE}/messages")).status_code)
+    found.append((await page.get("/api/me"))["member"]["not_current_since"])
+    await made.database.revoke_token(made.org.id, token.id, OPERATOR)
+    found.append((await page.ask("GET", "/api/sessions")).status_code)
+    opened, ids = 4, [ONE, TWO]
+    assert found == [None, opened, ids, True, *(409, 409, 409, 404), *(503, 503), 404, None, 401]

@@ -10,7 +10,6 @@ import pytest
 from opentelemetry import trace
 
 from recollect.server.database.sqlite import SqliteDatabase
-from recollect.server.tracing import RequestSpans
 from tests.server.conftest import Kind
 from tests.server.world import World, in_world, prompt
 
@@ -87,7 +86,3 @@ def test_each_request_is_a_span_below_its_callers(tmp_path: Path, monkeypatch: p
     assert seen.spans[0].get_span_context().trace_id == int("a" * 32, 16)
     assert [span.status for span in seen.spans] == [None, None, None, trace.StatusCode.ERROR]
     assert not any("s1" in str(span.values) for span in seen.spans)
-
-
-def test_without_a_provider_nothing_is_made() -> None:
-    assert not RequestSpans().is_on

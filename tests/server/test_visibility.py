@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
-import pytest
 
 from recollect.server.app import ROUTES
 from recollect.server.database.records import OrgTeam
 from recollect.server.database.sql_base import now_ms
-from recollect.server.limits import ServerLimits
+from recollect.server.service import ServerLimits
 from recollect.server.tenancy import ROLES, new_id
-from tests.server.conftest import Kind
-from tests.server.world import EVERYTHING, OPERATOR, PLENTY, World, after, in_world, new_org, prompt, reply
+from tests.server.world import (
+    EVERYTHING,
+    OPERATOR,
+    PLENTY,
+    World,
+    after,
+    in_a_world,
+    new_org,
+    prompt,
+    reply,
+)
 
 LIMITS = ServerLimits(
     requests_per_second=PLENTY.requests_per_second,
@@ -120,20 +130,16 @@ def test_every_route_that_shows_sessions_is_in_the_matrix() -> None:
     assert {role for role, _ in PEOPLE.values()} == set(ROLES)
 
 
-def test_reading_a_session_is_for_those_who_see_it(kind: Kind) -> None:
+@in_a_world(LIMITS)
+async def test_reading_a_session_is_for_those_who_see_it(made: World) -> None:
     """Every route by id, for everyone: what is not visible is not there, in the same words as what never was."""
-
-    async def scene(made: World) -> dict[tuple[str, str, str], int]:
-        company = Company(made)
-        await company.found()
-        found = {}
-        for who in PEOPLE:
-            for method, path in BY_SESSION:
-                for session in (*SESSIONS, "never"):
-                    found[who, f"{method} {path}", session] = await company.status(who, method, path, session)
-        return found
-
-    found = in_world(kind, scene, LIMITS)
+    company = Company(made)
+    await company.found()
+    found = {}
+    for who in PEOPLE:
+        for method, path in BY_SESSION:
+            for session in (*SESSIONS, "never"):
+                found[who, f"{method} {path}", session] = await company.status(who, method, path, session)
     expected = {
         (who, route, session): 403 if who == "tot" else 200 if session in SEEN[who] else 404
         for who, route, session in found
@@ -141,90 +147,75 @@ def test_reading_a_session_is_for_those_who_see_it(kind: Kind) -> None:
     assert found == expected
 
 
-def test_lists_and_searches_have_what_is_visible(kind: Kind) -> None:
+@in_a_world(LIMITS)
+async def test_lists_and_searches_have_what_is_visible(made: World) -> None:
     """Heads, sessions and hits of everyone; and nothing of the words of others."""
-
-    async def scene(made: World) -> dict[str, list[set[str] | int]]:
-        company = Company(made)
-        await company.found()
-        found: dict[str, list[set[str] | int]] = {}
-        for who in PEOPLE:
-            answers = [
-                await company.ask(who, "GET", "/v1/heads"),
-                await company.ask(who, "GET", "/v1/sessions"),
-                await company.ask(who, "GET", "/v1/search", params={"q": "common"}),
-            ]
-            if who == "tot":
-                found[who] = [answer.status_code for answer in answers]
-                continue
-            heads, sessions, hits = (answer.json() for answer in answers)
-            found[who] = [
-                {head["session"] for head in heads["heads"]},
-                {one["id"] for one in sessions["sessions"]},
-                {hit["session"] for hit in hits["hits"]},
-            ]
-        return found
-
-    found = in_world(kind, scene, LIMITS)
+    company = Company(made)
+    await company.found()
+    found: dict[str, list[set[str] | int]] = {}
+    for who in PEOPLE:
+        answers = [
+            await company.ask(who, "GET", "/v1/heads"),
+            await company.ask(who, "GET", "/v1/sessions"),
+            await company.ask(who, "GET", "/v1/search", params={"q": "common"}),
+        ]
+        if who == "tot":
+            found[who] = [answer.status_code for answer in answers]
+            continue
+        heads, sessions, hits = (answer.json() for answer in answers)
+        found[who] = [
+            {head["session"] for head in heads["heads"]},
+            {one["id"] for one in sessions["sessions"]},
+            {hit["session"] for hit in hits["hits"]},
+        ]
     assert found == {who: [403] * 3 if who == "tot" else [seen] * 3 for who, seen in SEEN.items()}
 
 
-def test_costs_are_told_without_what_is_private(kind: Kind) -> None:
+@in_a_world(LIMITS)
+async def test_costs_are_told_without_what_is_private(made: World) -> None:
     """Totals for all who may see totals; own ones for a contributor; names of hidden sessions for no one."""
-
-    async def scene(made: World) -> dict[str, object]:
-        company = Company(made)
-        await company.found()
-        await made.put("mine", reply("m-own"), token=company.tokens["con"])
-        found: dict[str, object] = {}
-        for who in PEOPLE:
-            total, by_session, by_project = [
-                (await company.ask(who, "GET", "/v1/cost", params={"by": by})).json()
-                for by in ("person", "session,branch", "project")
-            ]
-            found[who] = [
-                total["total"]["responses"],
-                {row["keys"]["session"] for row in by_session["rows"]} & set(SESSIONS),
-                {row["keys"]["branch"].removeprefix("branch-") for row in by_session["rows"]} & set(SESSIONS),
-                {row["keys"]["project"] for row in by_project["rows"]} & {"p-private"},
-            ]
-        return found
-
-    found = in_world(kind, scene, LIMITS)
+    company = Company(made)
+    await company.found()
+    await made.put("mine", reply("m-own"), token=company.tokens["con"])
+    found: dict[str, object] = {}
+    for who in PEOPLE:
+        total, by_session, by_project = [
+            (await company.ask(who, "GET", "/v1/cost", params={"by": by})).json()
+            for by in ("person", "session,branch", "project")
+        ]
+        found[who] = [
+            total["total"]["responses"],
+            {row["keys"]["session"] for row in by_session["rows"]} & set(SESSIONS),
+            {row["keys"]["branch"].removeprefix("branch-") for row in by_session["rows"]} & set(SESSIONS),
+            {row["keys"]["project"] for row in by_project["rows"]} & {"p-private"},
+        ]
     for who, seen in SEEN.items():
         count = {"con": 1, "eve": 0}.get(who, 4)
         assert found[who] == [count, seen, seen, {"p-private"} if who == "bob" else set()], who
 
 
-def test_adding_to_a_session_is_for_those_who_see_it(kind: Kind) -> None:
+@in_a_world(LIMITS)
+async def test_adding_to_a_session_is_for_those_who_see_it(made: World) -> None:
     """A new log in it, a side file, its description: 404 for those who do not see it. An admin, who puts sessions under
     legal hold and deletes them, may do so by id; and is told nothing of what is in a private one."""
-
-    async def scene(made: World) -> dict[str, list[int]]:
-        company = Company(made)
-        await company.found()
-        found = {}
-        for who in PEOPLE:
-            path = "/v1/sessions/private"
-            log = await made.put("private", prompt("mine"), key=f"subagents/{who}", token=company.tokens[who])
-            file = await company.ask(who, "PUT", f"{path}/file", params={"key": who}, content=b"x")
-            patch = await company.ask(who, "PATCH", path, json={"title": "mine"})
-            gone = await company.ask(who, "DELETE", f"{path}/file", params={"key": who})
-            shown = await company.ask(who, "PATCH", path, json={"visibility": "private"})
-            found[who] = [one.status_code for one in (log, file, patch, gone, shown)]
-        found["wider"] = [
-            (
-                await company.ask("ada", "PATCH", "/v1/sessions/private", json={"visibility": wider})
-            ).status_code
-            for wider in ("team", "organisation", None)
-        ]
-        found["removal"] = [
-            (await company.ask(who, "DELETE", "/v1/sessions/private")).status_code
-            for who in ("cy", "con", "ada")
-        ]
-        return found
-
-    found = in_world(kind, scene, LIMITS)
+    company = Company(made)
+    await company.found()
+    found = {}
+    for who in PEOPLE:
+        path = "/v1/sessions/private"
+        log = await made.put("private", prompt("mine"), key=f"subagents/{who}", token=company.tokens[who])
+        file = await company.ask(who, "PUT", f"{path}/file", params={"key": who}, content=b"x")
+        patch = await company.ask(who, "PATCH", path, json={"title": "mine"})
+        gone = await company.ask(who, "DELETE", f"{path}/file", params={"key": who})
+        shown = await company.ask(who, "PATCH", path, json={"visibility": "private"})
+        found[who] = [one.status_code for one in (log, file, patch, gone, shown)]
+    found["wider"] = [
+        (await company.ask("ada", "PATCH", "/v1/sessions/private", json={"visibility": wider})).status_code
+        for wider in ("team", "organisation", None)
+    ]
+    found["removal"] = [
+        (await company.ask(who, "DELETE", "/v1/sessions/private")).status_code for who in ("cy", "con", "ada")
+    ]
     assert found.pop("removal") == [404, 404, 204]
     # An admin may narrow, never widen: what is private stays unread.
     assert found.pop("wider") == [403, 403, 403]
@@ -240,91 +231,71 @@ def test_adding_to_a_session_is_for_those_who_see_it(kind: Kind) -> None:
     }
 
 
-def test_the_organisation_chooses_the_default(kind: Kind) -> None:
+@in_a_world()
+async def test_the_organisation_chooses_the_default(made: World) -> None:
     """Sessions for which no one chose follow it at once, those for which one did stay; only the creator
     chooses, and a team without its members sees nothing more."""
+    bob, cy = await made.member("bob", "member"), await made.member("cy", "member")
+    tokens = {name: (await made.secret(user))[0] for name, user in (("bob", bob), ("cy", cy))}
+    await made.put("s1", prompt("x"), token=tokens["bob"])
+    red = OrgTeam(new_id(), made.org.id, "red", now_ms())
+    await made.database.add_team(red, OPERATOR)
+    await made.database.set_team(made.org.id, red.id, [bob.id, cy.id], OPERATOR)
 
-    async def scene(made: World) -> list[object]:
-        bob, cy = await made.member("bob", "member"), await made.member("cy", "member")
-        tokens = {name: (await made.secret(user))[0] for name, user in (("bob", bob), ("cy", cy))}
-        await made.put("s1", prompt("x"), token=tokens["bob"])
-        red = OrgTeam(new_id(), made.org.id, "red", now_ms())
-        await made.database.add_team(red, OPERATOR)
-        await made.database.set_team(made.org.id, red.id, [bob.id, cy.id], OPERATOR)
+    async def seen() -> int:
+        return (await made.ask("GET", "/v1/sessions/s1", token=tokens["cy"])).status_code
 
-        async def seen() -> int:
-            return (await made.ask("GET", "/v1/sessions/s1", token=tokens["cy"])).status_code
-
-        found: list[object] = [await seen()]
-        for default in ("private", "team"):
-            await made.ask("PATCH", "/v1/org", json={"visibility": default})
-            found.append(await seen())
-        await made.ask("PATCH", f"/v1/teams/{red.id}", json={"members": [bob.id]})
+    found: list[object] = [await seen()]
+    for default in ("private", "team"):
+        await made.ask("PATCH", "/v1/org", json={"visibility": default})
         found.append(await seen())
-        chosen = await made.ask(
-            "PATCH", "/v1/sessions/s1", json={"visibility": "organisation"}, token=tokens["bob"]
-        )
-        found += [chosen.json()["session"]["visibility"], await seen()]
-        tried = await made.ask("PATCH", "/v1/sessions/s1", json={"visibility": "private"}, token=tokens["cy"])
-        back = await made.ask("PATCH", "/v1/sessions/s1", json={"visibility": None}, token=tokens["bob"])
-        bad = await made.ask("PATCH", "/v1/sessions/s1", json={"visibility": "all"}, token=tokens["bob"])
-        return [
-            *found,
-            tried.status_code,
-            back.json()["session"]["visibility"],
-            await seen(),
-            bad.status_code,
-        ]
-
-    assert in_world(kind, scene) == [200, 404, 200, 404, "organisation", 200, 403, None, 404, 400]
-
-
-def test_a_token_that_reads_its_own_sees_its_own(kind: Kind) -> None:
-    """Whatever the role allows: read:own for a machine, cost for a report."""
-
-    async def scene(made: World) -> list[object]:
-        bob = await made.member("bob", "member")
-        own, _ = await made.secret(bob, ("read:own", "write"))
-        totals, _ = await made.secret(bob, ("cost",))
-        await made.put("theirs", reply("m-1"))
-        await made.put("mine", reply("m-2"), token=own)
-        listed = (await made.ask("GET", "/v1/sessions", token=own)).json()["sessions"]
-        costs = [
-            (await made.ask("GET", "/v1/cost", token=one)).json()["total"]["responses"]
-            for one in (own, totals)
-        ]
-        more = await made.put("mine", prompt("more"), after(reply("m-2")), token=own)
-        return [
-            [one["id"] for one in listed],
-            costs,
-            more.status_code,
-            (await made.ask("GET", "/v1/sessions", token=totals)).status_code,
-            (await made.ask("GET", "/v1/whoami", token=totals)).json()["scopes"],
-        ]
-
-    assert in_world(kind, scene) == [["mine"], [1, 2], 200, 403, ["cost"]]
-
-
-@pytest.mark.parametrize("is_private", [True, False])
-def test_a_stream_ends_when_its_session_becomes_private(kind: Kind, is_private: bool) -> None:
-    """Who may no longer see a session follows it no longer."""
-
-    async def scene(made: World) -> bool:
-        bob, _ = await made.secret(await made.member("bob", "member"), EVERYTHING)
-        await made.put("s1", prompt("x"))
-        following = made.ask("GET", "/v1/sessions/s1/events", token=bob)
-        if is_private:
-            made.service.wakeups.wait = _then_private(made)  # type: ignore[method-assign]
-        return b"event: gone" in (await following).content
-
-    limits = ServerLimits(
-        requests_per_second=PLENTY.requests_per_second, follow_seconds=2 if is_private else 0
+    await made.ask("PATCH", f"/v1/teams/{red.id}", json={"members": [bob.id]})
+    found.append(await seen())
+    chosen = await made.ask(
+        "PATCH", "/v1/sessions/s1", json={"visibility": "organisation"}, token=tokens["bob"]
     )
-    assert in_world(kind, scene, limits) is is_private
+    found += [chosen.json()["session"]["visibility"], await seen()]
+    tried = await made.ask("PATCH", "/v1/sessions/s1", json={"visibility": "private"}, token=tokens["cy"])
+    back = await made.ask("PATCH", "/v1/sessions/s1", json={"visibility": None}, token=tokens["bob"])
+    bad = await made.ask("PATCH", "/v1/sessions/s1", json={"visibility": "all"}, token=tokens["bob"])
+    assert [
+        *found,
+        tried.status_code,
+        back.json()["session"]["visibility"],
+        await seen(),
+        bad.status_code,
+    ] == [200, 404, 200, 404, "organisation", 200, 403, None, 404, 400]
 
 
-def _then_private(made: World):  # type: ignore[no-untyped-def]
-    async def wait(*_: object) -> None:
-        await made.ask("PATCH", "/v1/sessions/s1", json={"visibility": "private"})
+@in_a_world()
+async def test_a_token_that_reads_its_own_sees_its_own(made: World) -> None:
+    """Whatever the role allows: read:own for a machine, cost for a report."""
+    bob = await made.member("bob", "member")
+    own, _ = await made.secret(bob, ("read:own", "write"))
+    totals, _ = await made.secret(bob, ("cost",))
+    await made.put("theirs", reply("m-1"))
+    await made.put("mine", reply("m-2"), token=own)
+    listed = (await made.ask("GET", "/v1/sessions", token=own)).json()["sessions"]
+    costs = [
+        (await made.ask("GET", "/v1/cost", token=one)).json()["total"]["responses"] for one in (own, totals)
+    ]
+    more = await made.put("mine", prompt("more"), after(reply("m-2")), token=own)
+    assert [
+        [one["id"] for one in listed],
+        costs,
+        more.status_code,
+        (await made.ask("GET", "/v1/sessions", token=totals)).status_code,
+        (await made.ask("GET", "/v1/whoami", token=totals)).json()["scopes"],
+    ] == [["mine"], [1, 2], 200, 403, ["cost"]]
 
-    return wait
+
+@in_a_world(ServerLimits(requests_per_second=PLENTY.requests_per_second, follow_seconds=10))
+async def test_a_stream_ends_when_its_session_becomes_private(made: World) -> None:
+    """Who may no longer see a session follows it no longer."""
+    bob, _ = await made.secret(await made.member("bob", "member"), EVERYTHING)
+    await made.put("s1", prompt("x"))
+    following = asyncio.create_task(made.ask("GET", "/v1/sessions/s1/events", token=bob))
+    while not made.service.metrics.value("followers"):
+        await asyncio.sleep(0.01)
+    await made.ask("PATCH", "/v1/sessions/s1", json={"visibility": "private"})
+    assert b"event: gone" in (await following).content

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import InvalidId, UsageError
-from recollect.sync.wire import START, Position, checked_key, described, description
+from recollect.errors import UsageError
+from recollect.share.sync.wire import START, Position, described, description
 
 
 def test_the_chain_is_what_the_protocol_says() -> None:
@@ -54,16 +54,3 @@ def test_a_description_survives_its_header(text: str) -> None:
     header = described(text)
     assert header.isascii()
     assert description(header) == text
-
-
-@pytest.mark.parametrize("key", ["", "subagents/agent-a1b2", "tool-results/x.txt", "a/b/c/d/e/f/g/h"])
-def test_keys_of_logs_and_files(key: str) -> None:
-    """What clients really name things."""
-    assert checked_key(key) == key
-
-
-@pytest.mark.parametrize("key", ["..", "a/../b", "/a", "a/", "a//b", "a\\b", "a.", "a\nb", "ä", "x" * 241])
-def test_what_would_leave_its_directory_is_no_key(key: str) -> None:
-    """Whoever pulls a session writes files of these names."""
-    with pytest.raises(InvalidId):
-        checked_key(key)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar
 
 import httpx
+import pytest
 
 from recollect.server.app import make_app
-from recollect.server.database.contract import Database
 from recollect.server.database.records import ApiToken, Author, Org, OrgUser
+from recollect.server.database.sql import Database
 from recollect.server.database.sql_base import now_ms
-from recollect.server.limits import ServerLimits
-from recollect.server.service import Service
+from recollect.server.service import ServerLimits, Service
 from recollect.server.tenancy import new_id, new_secret
-from recollect.sync.remote import lines_of
-from recollect.sync.wire import POSITION, START, Position
-from tests.server.conftest import Kind
+from recollect.share.sync.wire import POSITION, START, Position, lines_of
+from tests.server.conftest import KINDS, Kind
 
 Result = TypeVar("Result")
 OPERATOR = Author("operator", "test")
@@ -76,7 +77,7 @@ async def world(kind: Kind, limits: ServerLimits = PLENTY) -> AsyncIterator[Worl
     database = kind.make()
     await database.open()
     try:
-        service = Service(database, limits=limits, remember_ms=0)
+        service = Service(database, limits=limits)
         made = World(database, service, await new_org(database))
         made.token, _ = await made.secret(await made.member("Ada"))
         async with made.client:
@@ -101,6 +102,27 @@ def in_world(
             return await scene(made)
 
     return kind.run(play())
+
+
+def in_a_world(
+    limits: ServerLimits = PLENTY, *, databases: Sequence[str] = KINDS
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """A test that is given a world of its own, on each of the databases."""
+
+    def play(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        @wraps(test)
+        def run(kind: Kind, **given: Any) -> None:
+            in_world(kind, lambda made: test(made, **given), limits)
+
+        parameters = list(signature(test).parameters.values())[1:]
+        kind = Parameter("kind", Parameter.KEYWORD_ONLY)
+        run.__signature__ = Signature([*parameters, kind])  # type: ignore[attr-defined]
+        mark: Callable[[Callable[..., None]], Callable[..., None]] = pytest.mark.parametrize(
+            "kind", databases, indirect=True
+        )
+        return mark(run)
+
+    return play
 
 
 def after(data: bytes, at: Position = START) -> Position:

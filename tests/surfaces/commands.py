@@ -11,7 +11,7 @@ from typing import Any
 
 from recollect import DamageCode
 from recollect.cli.terminal.text import shortened, visible, width
-from recollect.model.ids import short_id
+from recollect.model.lines.ids import short_id
 from tests.surfaces.case import Case
 from tests.surfaces.record import (
     TOKENS,
@@ -71,7 +71,7 @@ def readers(case: Case, names: Sequence[str], opened: Sequence[str]) -> Iterator
     counts = ("lines", "damaged")
     alone = {name: _row(one, counts) for name, one in checked.items() if one["logs"] == 1}
     yield Surface("check S --json", counts, alone, names=())
-    newest = case.document("overview", "--full")["newest"]
+    newest = case.document("overview")["newest"]
     fields = ("title", "cwd", "last_at")
     yield Surface("overview --json", fields, {row["id"]: _row(row, fields) for row in newest}, names=())
 
@@ -121,7 +121,7 @@ def _costs(case: Case, names: Sequence[str], *options: str) -> Records:
 
 def _shown(case: Case, name: str) -> Record | None:
     """None where the client would find no conversation: there is nothing to show."""
-    printed = case.said("show", name, "--json")
+    printed = case.said("show", name, "--no-whole", "--json")
     if not printed:
         return None
     document = json.loads(printed)

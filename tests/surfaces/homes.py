@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from recollect.sample import sample_home
 from tests import made_corpora
+from tests.agents import tiny_homes
+from tests.needs import TRANSCRIPTS
 from tests.small_home import call, link, outcome, prompt, reply, said, uuid_of
-from tests.storage.foreign import tiny_homes
 from tests.surfaces.case import Case
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
 # Daily the large homes of strangers would take half of the time of all; their shapes are in the others too.
 TORTURE = bool(os.environ.get("RECOLLECT_TORTURE"))
 _LARGE = 2_000_000
@@ -48,28 +48,28 @@ def cases() -> Iterator[HomeCase]:
     yield HomeCase("endings", lambda place: _made(place, _endings()))
     yield HomeCase("sample", lambda _: sample_home())
     yield HomeCase("copied calls", lambda place: made_copied(place / "home"))
-    for home in sorted((SHARED / "samples" / "claude-home").glob("*/.claude")):
+    for home in sorted((TRANSCRIPTS / "samples" / "claude-home").glob("*/.claude")):
         yield HomeCase(f"samples/{home.parent.name}", lambda _, home=home: home)  # type: ignore[misc]
-    if (SHARED / "dialects" / "samples" / "codex").is_dir():
+    if (TRANSCRIPTS / "dialects" / "samples" / "codex").is_dir():
         yield HomeCase("agents/unrecorded", _partly_recorded)
     for name in _OTHER_AGENTS:
-        if (SHARED / "dialects" / "samples" / name).is_dir():
-            yield HomeCase(f"agents/{name}", lambda _, name=name: SHARED / "dialects" / "samples" / name)  # type: ignore[misc]
-    for home in sorted((SHARED / "corpus").glob("*/projects")):
+        if (TRANSCRIPTS / "dialects" / "samples" / name).is_dir():
+            yield HomeCase(f"agents/{name}", lambda _, name=name: TRANSCRIPTS / "dialects" / "samples" / name)  # type: ignore[misc]
+    for home in sorted((TRANSCRIPTS / "corpus").glob("*/projects")):
         if not TORTURE and _bytes_of(home) > _LARGE:
             continue
         yield HomeCase(f"corpus/{home.parent.name}", lambda _, home=home: home.parent)  # type: ignore[misc]
-    for seed in made_corpora.SEEDS if (SHARED / "tools" / "corpus.py").is_file() else ():
+    for seed in made_corpora.SEEDS if TORTURE else made_corpora.SEEDS[:1]:
         yield HomeCase(
             f"generated/{seed}",
-            lambda place, seed=seed: made_corpora.make(SHARED, place / "claude", seed).home,  # type: ignore[misc]
+            lambda place, seed=seed: made_corpora.make(place / "claude", seed).home,  # type: ignore[misc]
         )
 
 
 def _partly_recorded(place: Path) -> Path:
     """A home of Codex: 0.20 wrote down no usage, later versions did."""
     for name in ("0.20.0/tools", "0.36.0/tools"):
-        sample = SHARED / "dialects" / "samples" / "codex" / name / ".codex" / "sessions"
+        sample = TRANSCRIPTS / "dialects" / "samples" / "codex" / name / ".codex" / "sessions"
         shutil.copytree(sample, place / "home" / "sessions", dirs_exist_ok=True)
     return place / "home"
 

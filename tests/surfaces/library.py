@@ -11,8 +11,8 @@ from pathlib import Path
 
 import recollect
 from recollect import aio
+from recollect.ask.sessions.messages import agent_count
 from recollect.model.cost.report import CostRow
-from recollect.services.agents import agent_count
 from tests.client_parser import client_lines
 from tests.surfaces.case import Case
 from tests.surfaces.record import (

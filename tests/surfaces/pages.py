@@ -140,7 +140,8 @@ def _exported(case: Case, name: str) -> Record | None:
         "title": title,
         "cwd": told.get("Directory", ""),
         "time": told.get("Time", ""),
-        "messages": told.get("Messages", "").partition(" ")[0],
+        # The whole story is written; the figure of a list is what a resume loads of it.
+        "messages": told.get("Messages", "").rpartition(", ")[2].partition(" ")[0],
         "responses": told.get("Responses", "").partition(" ")[0],
         "agents": told.get("Agents", "").partition(" ")[0],
         "tag": told.get("Tag", ""),

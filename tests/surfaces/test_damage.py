@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from recollect import Home
-from recollect.services.overview import look_for_damage
-from recollect.storage.foreign.mirroring import long_lines
-from recollect.storage.logs.log_counts import log_counts
-from tests.storage.foreign import tiny_homes
+from recollect.agents import lines as long_lines
+from recollect.store.logs.summary import log_counts
+from tests.agents import tiny_homes
 from tests.surfaces.case import Case
 from tests.web.pages import Browser, served
 
@@ -26,9 +25,8 @@ def assert_counted(case: Case, code: str, count: int) -> None:
     by_code = case.document("check")["summary"]["by_code"]
     assert count == by_code.get(code, 0)
     logs = [session.file for session in Home(case.home, data=case.data, index=False).sessions()]
-    assert ({code: count} if count else {}) == look_for_damage(logs, None).by_code
     assert count == sum(log_counts(log.path).damaged for log in logs)
-    found = [(one["code"], one["what"]) for one in case.document("overview")["findings"]]
+    found = [(one["code"], one["what"]) for one in case.document("overview")["damage"]["findings"]]
     assert ([(code, lines)] if count else []) == found
     assert (f"{count} {code}" in case.said("overview")) == bool(count)
     assert [count] * bool(count) == [

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from recollect.ask.doctor.log_report import report_of
+from recollect.index.extraction import ExtractionJob, frames
 from recollect.model.checks.scan import LogIdentity
-from recollect.model.line_views.damage import damage_in
-from recollect.services.check.log_report import report_of
-from recollect.services.indexing.extraction import frames
-from recollect.services.indexing.session_listing import ExtractionJob
-from recollect.storage.logs.log_counts import log_counts
-from recollect.storage.logs.reader import read_lines
+from recollect.model.views.damage import RecordGenerations, damage_code
+from recollect.store.logs.reader import read_lines
+from recollect.store.logs.summary import log_counts
 
 NO_RECORD = b'{"type":"codex:unreadable","original":"<<<"}'
 TOO_LONG = b'{"type":"codex:unreadable","tooLong":70000000}'
@@ -42,7 +41,11 @@ def source(generation: int) -> bytes:
 
 def counted(path: Path, lines: list[bytes]) -> Counter[str]:
     path.write_bytes(b"".join(line + b"\n" for line in lines))
-    return damage_in(read_lines(path))
+    codes, generations = Counter[str](), RecordGenerations()
+    for line in read_lines(path):
+        codes.update(filter(None, [damage_code(line)]))
+        codes["unreadable-record"] -= len(generations.take(line))
+    return +codes
 
 
 def test_only_the_last_generation_of_a_file_is_damage(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from recollect import Home
-from tests.storage.foreign import tiny_homes
+from tests.agents import tiny_homes
+from tests.needs import TRANSCRIPTS
+from tests.share.export.html_pages import Page
 from tests.surfaces.case import Case
-from tests.surfaces.homes import SHARED
 from tests.web.pages import Browser, served
 
 _SAMPLES = ("codex/0.58.0/tools/.codex", "gemini-0.61.0/.gemini", "qwen-0.24.4/.qwen")
@@ -56,7 +57,7 @@ def homes(place: Path) -> list[Path]:
     for make in (patched, tiny_homes.gemini_lines, qwen, tiny_homes.opencode_database, together):
         found.append(place / make.__name__)
         make(found[-1])
-    real = (SHARED / "dialects" / "samples" / name for name in _SAMPLES + _OPENCODE)
+    real = (TRANSCRIPTS / "dialects" / "samples" / name for name in _SAMPLES + _OPENCODE)
     return found + [one for one in real if one.is_dir()]
 
 
@@ -100,7 +101,7 @@ def test_the_page_and_exported_html_know_the_edits_that_files_lists(tmp_path: Pa
                 said = browser.get(f"/api/sessions/{session.id}/messages")["messages"]
                 calls = [call for one in said for call in one["calls"].values() if call["added"] is not None]
                 assert sum(call["added"] for call in calls) == told[1], home
-                page = tmp_path / f"{session.id}.html"
-                case.said("export", session.id, "--format", "html", "--output", str(page))
-                assert (' edit"><summary>' in page.read_text()) == bool(expected), home
+                page = Page(case.said("export", session.id, "--format", "html").encode())
+                shown = [call for one in page.messages for call in one["calls"].values()]
+                assert told[1] == sum(call["added"] or 0 for call in shown), home
         assert seen, home

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from recollect import Home
-from tests.storage.foreign import opencode_forks
-from tests.storage.foreign.codex_threads import Step, thread
+from tests.agents import opencode_forks
+from tests.agents.codex_threads import Step, thread
 from tests.surfaces.case import Case
 from tests.web.pages import Browser, served
 
@@ -127,10 +127,10 @@ def test_so_they_do_where_the_original_is_gone(
     assert found == Counter({key: told[key] for key in told if key[0] in {one for one, _ in found}})
 
 
-def test_real_forks_and_reviews_cost_what_cost_says_of_them(shared: Path, tmp_path: Path) -> None:
+def test_real_forks_and_reviews_cost_what_cost_says_of_them(transcripts: Path, tmp_path: Path) -> None:
     seen = 0
     for pattern in SAMPLES:
-        for home in sorted((shared / "dialects" / "samples").glob(pattern)):
+        for home in sorted((transcripts / "dialects" / "samples").glob(pattern)):
             seen += 1
             case = Case(home, tmp_path / str(seen))
             with Browser(served(home, case.data)) as browser:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from recollect import Home
-from recollect.services.foreign.lost_beginnings import lost_beginning
-from tests.storage.foreign.samples import codex_samples
-from tests.storage.foreign.test_codex import ALPHA, BETA, GAMMA
-from tests.storage.foreign.test_late_beginnings import file_of, write
+from recollect.ask.sessions.originals import lost_beginning
+from tests.agents.samples import codex_samples
+from tests.agents.test_codex import ALPHA, BETA, GAMMA
+from tests.agents.test_late_beginnings import file_of, write
 from tests.surfaces.case import Case
 
 
@@ -121,9 +121,9 @@ def test_a_fork_lacks_the_same_everywhere(
     }
 
 
-def test_sample_homes_are_told_alike(shared: Path, tmp_path: Path) -> None:
+def test_sample_homes_are_told_alike(transcripts: Path, tmp_path: Path) -> None:
     """With all of their files, without the first of them where there is a fork, and when that one is back."""
-    for number, sample in enumerate(codex_samples(shared)):
+    for number, sample in enumerate(codex_samples(transcripts)):
         names = [
             path for path in sample.home.rglob("rollout-*.jsonl") if b'"history_base"' in path.read_bytes()
         ]

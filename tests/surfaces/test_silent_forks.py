@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import recollect
-from tests.storage.foreign.tiny_homes import CHANGED, UNTOUCHED
+from tests.agents.tiny_homes import CHANGED, UNTOUCHED
 from tests.surfaces.case import Case
 from tests.surfaces.homes import SILENT_FORKS, made_copied
 from tests.web.pages import Browser, served
@@ -19,11 +19,8 @@ def case(tmp_path: Path) -> Case:
     return Case(made_copied(tmp_path / "home"), tmp_path)
 
 
-@pytest.mark.parametrize("options", [(), ("--no-index",)])
-def test_lists_and_reports_tell_nothing_spent_from_nothing_known(
-    case: Case, options: tuple[str, ...]
-) -> None:
-    listed = {one["id"]: one["cost_usd"] for one in case.document("list", *options)["sessions"]}
+def test_lists_and_reports_tell_nothing_spent_from_nothing_known(case: Case) -> None:
+    listed = {one["id"]: one["cost_usd"] for one in case.document("list")["sessions"]}
     assert [listed[name] for name in (*SILENT_FORKS, CHANGED)] == ["0", "0", None]
     assert Decimal(listed[UNTOUCHED]) > 0
     for name, cost, unknown in (
@@ -31,13 +28,13 @@ def test_lists_and_reports_tell_nothing_spent_from_nothing_known(
         (SILENT_FORKS[1], "0", None),
         (CHANGED, None, 1),
     ):
-        told = case.document("cost", "--session", name, *options)
+        told = case.document("cost", "--session", name)
         assert (told["totals"]["cost_usd"], told.get("unrecorded_sessions")) == (cost, unknown)
-    assert case.document("cost", *options)["unrecorded_sessions"] == 1
+    assert case.document("cost")["unrecorded_sessions"] == 1
 
 
 def test_overview_statistics_and_page_count_the_one_that_is_unknown(case: Case) -> None:
-    assert case.document("overview", "--full")["cost"]["unrecorded_sessions"] == 1
+    assert case.document("overview")["cost"]["unrecorded_sessions"] == 1
     assert case.document("stats")["uncertainty"]["unrecorded_sessions"] == 1
     with Browser(served(case.home, case.data)) as browser:
         rows = browser.get("/api/sessions")

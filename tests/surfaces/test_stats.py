@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from recollect.cli.terminal.text import width
-from recollect.model.ids import short_id
+from recollect.model.lines.ids import short_id
 from tests.surfaces.case import Case
 from tests.surfaces.homes import HomeCase, cases, made_unrecorded
 from tests.web.pages import Browser, served

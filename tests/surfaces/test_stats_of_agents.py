@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from recollect.model.cost.calendar import UNKNOWN
-from tests.storage.foreign import tiny_homes
+from tests.agents import tiny_homes
+from tests.needs import TRANSCRIPTS
 from tests.surfaces.case import Case
-from tests.surfaces.homes import SHARED, TORTURE, made_copied
+from tests.surfaces.homes import TORTURE, made_copied
 from tests.surfaces.test_edits import changes, patched, qwen, together
 from tests.web.pages import Browser, served
 
-_SAMPLES = SHARED / "dialects" / "samples"
+_SAMPLES = TRANSCRIPTS / "dialects" / "samples"
 # Daily one of each kind: agents nested, forked, of no call, of an unknown type; edits through a shell; forks.
 _DAILY = (
     "codex/0.166.0/agents_nested/.codex",
@@ -65,8 +66,8 @@ def test_sub_agents_are_those_of_agents(case: Case) -> None:
     sessions: dict[str, set[str]] = {}
     for session in case.document("list")["sessions"]:
         for agent in case.document("agents", session["id"])["agents"]:
-            found[agent["type"] or UNKNOWN] += 1
-            sessions.setdefault(agent["type"] or UNKNOWN, set()).add(session["id"])
+            found[agent["agent_type"] or UNKNOWN] += 1
+            sessions.setdefault(agent["agent_type"] or UNKNOWN, set()).add(session["id"])
 
     assert told["agents"] == found.total()
     assert {one["name"]: one["calls"] for one in told["types"]} == found

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import NotFound, StorageError, UsageError
-from recollect.system import beneath
-from recollect.system.beneath import open_beneath
+from recollect.system import openat
+from recollect.system.openat import open_beneath
 
 
 @pytest.fixture(params=["kernel", "steps"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With openat2, and as on a kernel without."""
     if request.param == "steps":
-        monkeypatch.setattr(beneath, "_by_kernel", lambda *_: None)
+        monkeypatch.setattr(openat, "_by_kernel", lambda *_: None)
     name: str = request.param
     return name
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from recollect.system.locations import cache_dir, claude_homes, config_file, data_dir, home_at
 
 
@@ -58,16 +56,6 @@ def test_a_named_home_that_is_missing_is_listed_as_missing(tmp_path: Path) -> No
     assert (tmp_path / "typo", False) == (home.path, home.exists)
 
 
-@pytest.mark.parametrize("value", ["", " ", ",", " , "])
-def test_a_variable_that_names_nothing_is_as_good_as_unset(tmp_path: Path, value: str) -> None:
-    """Then the usual places count."""
-    made(tmp_path / ".claude")
-
-    homes = claude_homes(env(tmp_path, CLAUDE_CONFIG_DIR=value))
-
-    assert [tmp_path / ".claude"] == [home.path for home in homes]
-
-
 def test_the_usual_homes_are_those_that_exist(tmp_path: Path) -> None:
     """The current place first, then the legacy ones; the config file lies beside, not inside."""
     made(tmp_path / ".claude", tmp_path / ".config" / "claude", tmp_path / "xdg" / "claude")
@@ -86,17 +74,6 @@ def test_a_legacy_home_linked_to_the_current_one_is_the_same_home(tmp_path: Path
     (tmp_path / ".config" / "claude").symlink_to(tmp_path / ".claude")
 
     assert [tmp_path / ".claude"] == [home.path for home in claude_homes(env(tmp_path))]
-
-
-def test_a_machine_without_homes_has_none(tmp_path: Path) -> None:
-    """Nothing is invented, and nothing is made by looking."""
-    assert [] == claude_homes(env(tmp_path))
-    assert [] == list(tmp_path.iterdir())
-
-
-def test_without_a_mapping_the_real_environment_is_asked(own_home: Path) -> None:
-    """Tests run with CLAUDE_CONFIG_DIR inside their own home."""
-    assert [own_home / ".claude"] == [home.path for home in claude_homes()]
 
 
 def test_a_home_pointed_at_knows_its_config_file(tmp_path: Path) -> None:
@@ -125,29 +102,9 @@ def test_our_own_places_follow_xdg(tmp_path: Path) -> None:
     )
 
 
-def test_our_own_places_have_the_usual_defaults(tmp_path: Path) -> None:
-    """No variable, or a relative one, which the XDG specification says to ignore."""
-    given = env(tmp_path, XDG_DATA_HOME="relative")
-
-    assert (
-        tmp_path / ".local/share/recollect",
-        tmp_path / ".cache/recollect",
-        tmp_path / ".config/recollect/config.toml",
-    ) == (data_dir(given), cache_dir(given), config_file(given))
-
-
 def test_one_variable_moves_data_and_index_together(tmp_path: Path) -> None:
     """RECOLLECT_DATA is the data directory, with the index inside it; settings stay where they are."""
     given = env(tmp_path, RECOLLECT_DATA="~/mine", XDG_CACHE_HOME="/c")
 
     assert (tmp_path / "mine", tmp_path / "mine" / "cache") == (data_dir(given), cache_dir(given))
     assert tmp_path / ".config/recollect/config.toml" == config_file(given)
-
-
-def test_asking_for_our_own_places_makes_nothing(own_home: Path) -> None:
-    """No directory appears before something is written."""
-    before = sorted(own_home.rglob("*"))
-
-    data_dir(), cache_dir(), config_file(), claude_homes()
-
-    assert before == sorted(own_home.rglob("*"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import stat
 import subprocess
 import sys
 import threading
@@ -119,28 +118,12 @@ def test_the_refusal_names_the_holder(path: Path, holder: subprocess.Popen[str])
     assert f"process {holder.pid} " in str(caught.value)
 
 
-def test_the_refusal_names_the_guarded_file(
-    tmp_path: Path, path: Path, holder: subprocess.Popen[str]
-) -> None:
-    """A person knows the log, not the lock file beside it."""
-    with pytest.raises(LogLocked) as caught:
-        FileLock(path, SHORT, guards=tmp_path / "session.jsonl").acquire()
-
-    assert str(caught.value).startswith("session.jsonl: locked by ")
-
-
 def test_a_dead_holder_holds_nothing(path: Path, holder: subprocess.Popen[str]) -> None:
     """The kernel gives the lock back when its process is killed."""
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()
 
     assert refused(FileLock(path, SHORT)) is False
-
-
-def test_a_second_object_of_the_same_process_is_shut_out(path: Path) -> None:
-    """Two objects on one path exclude each other within a process as well."""
-    with FileLock(path):
-        assert refused(FileLock(path, SHORT)) is True
 
 
 def test_a_second_thread_is_shut_out(path: Path) -> None:
@@ -179,17 +162,6 @@ def test_only_the_holding_thread_can_release(path: Path) -> None:
         still_held = refused(FileLock(path, SHORT))
 
     assert still_held is True
-
-
-def test_the_lock_can_be_taken_again(path: Path) -> None:
-    """A released lock is free, for its last holder and for others."""
-    lock = FileLock(path)
-    with lock:
-        pass
-    with lock:
-        pass
-
-    assert refused(FileLock(path, SHORT)) is False
 
 
 def test_the_file_is_never_removed(path: Path) -> None:
@@ -239,26 +211,6 @@ def test_a_replaced_lock_file_is_noticed_while_waiting(path: Path) -> None:
     assert ["newcomer done", "waiter"] == order
 
 
-def test_missing_directories_are_made(tmp_path: Path) -> None:
-    """The lock may lie in a directory of our own that does not exist yet."""
-    path = tmp_path / "state" / "locks" / "x.lock"
-
-    with FileLock(path):
-        pass
-
-    assert 0o700 == stat.S_IMODE(path.parent.stat().st_mode)
-
-
-def test_the_file_is_private(path: Path) -> None:
-    """The lock file has mode 0600 even under an open umask."""
-    before = os.umask(0)
-    with FileLock(path):
-        pass
-    os.umask(before)
-
-    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
-
-
 def test_a_hostile_holder_line_is_made_harmless(path: Path) -> None:
     """The line in the file is only a hint: control characters and excess never reach the message (S14)."""
     with FileLock(path):
@@ -267,16 +219,6 @@ def test_a_hostile_holder_line_is_made_harmless(path: Path) -> None:
             FileLock(path, SHORT).acquire()
 
     assert (True, True) == (caught.value.holder.isprintable(), len(caught.value.holder) <= 160)
-
-
-def test_an_empty_holder_line_is_another_process(path: Path) -> None:
-    """Without a hint the message still says something true."""
-    with FileLock(path):
-        path.write_bytes(b"")
-        with pytest.raises(LogLocked) as caught:
-            FileLock(path, SHORT).acquire()
-
-    assert "another process" == caught.value.holder
 
 
 def test_a_full_disk_does_not_stop_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,17 +296,3 @@ def test_a_child_does_not_keep_the_lock_of_a_dead_parent(path: Path) -> None:
     os.kill(int(output), signal.SIGKILL)
 
     assert shut_out is False
-
-
-def test_a_timeout_of_nought_tries_once(path: Path, holder: subprocess.Popen[str]) -> None:
-    """Nought seconds means: now or not at all."""
-    assert refused(FileLock(path, 0)) is True
-
-
-def test_the_garbage_collector_closes_the_descriptor(path: Path) -> None:
-    """A forgotten lock object neither leaks its descriptor nor keeps the lock."""
-    lock = FileLock(path)
-    lock.acquire()
-    del lock
-
-    assert refused(FileLock(path, SHORT)) is False

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.spend.statusline import index_place
-from recollect.cli.terminal.homes import choose, chosen_homes
+from recollect.ask.library import Home
+from recollect.cli.statusline import index_place
+from recollect.cli.terminal.homes import chosen_homes
+from recollect.cli.terminal.options import CHOSEN
 from recollect.errors import NotFound
-from recollect.index.location import refreshed_at
-from recollect.services.homes import Home
-from recollect.services.indexing.access import index_path, open_index
+from recollect.index.access import index_path, open_index
+from recollect.index.schema import refreshed_at
 from recollect.system import paths
 from recollect.system.locations import cache_dir, config_file
 from tests.small_home import ONE, TALK, put
@@ -42,7 +43,7 @@ def somewhere(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -
     for name in (".claude", "xdg-config/claude", ".config/claude", "named"):
         (own_home / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    choose(None, ())  # a command that another test ran in this process may have chosen agents
+    CHOSEN.replace(None, ())  # a command that another test ran in this process may have chosen agents
     return tmp_path
 
 
@@ -106,16 +107,6 @@ def test_every_variable_is_read_as_elsewhere(
 def test_every_option_is_read_as_elsewhere(somewhere: Path, named: list[str], data: str | None) -> None:
     """``--home``, several times, and ``--data``."""
     assert by_the_authority(named, data) == leanly(named, data)
-
-
-def test_the_order_in_which_homes_are_named_does_not_matter(somewhere: Path) -> None:
-    """An index belongs to a set of homes."""
-    assert leanly(["a", "b"], None)[1] == leanly(["b", "a", "link"], None)[1]
-
-
-def test_a_home_that_is_missing_is_none(somewhere: Path) -> None:
-    """Other commands refuse it; a status line goes on with what there is."""
-    assert [str(somewhere / "a")] == leanly(["missing", "a"], None)[0]
 
 
 def test_every_refresh_moves_the_time_of_the_last_one_on(tmp_path: Path) -> None:

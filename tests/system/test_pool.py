@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import Busy
-from recollect.system import pool_processes, pool_worker
+from recollect.system import pool as pools
 from recollect.system.pool import (
     DeadlinePassed,
     TaskEnd,
@@ -24,7 +24,6 @@ from recollect.system.pool import (
     bundles,
     largest_first,
 )
-from recollect.system.pool_worker import Unsendable, receive, send
 from tests.system.pool_jobs import counting, doing
 
 ROOT = Path(__file__).parents[2]
@@ -41,13 +40,13 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """The processes that are started."""
     found: list[subprocess.Popen[bytes]] = []
-    original = pool_processes._started
+    original = pools._started
 
     def noted() -> subprocess.Popen[bytes]:
         found.append(original())
         return found[-1]
 
-    monkeypatch.setattr(pool_processes, "_started", noted)
+    monkeypatch.setattr(pools, "_started", noted)
     return found
 
 
@@ -62,13 +61,11 @@ def by_task(events: list[TaskEvent]) -> dict[int, list[object]]:
 # --- the same wherever it is done --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("takes_part", [False, True])
-@pytest.mark.parametrize("ahead", [1, 3])
 @pytest.mark.parametrize("processes", [0, 1, 3, 50])
-def test_pieces_are_the_same_wherever_they_are_made(processes: int, ahead: int, takes_part: bool) -> None:
+def test_pieces_are_the_same_wherever_they_are_made(processes: int) -> None:
     """Each task's pieces in order, then its end, once; also with one piece of room for all of them."""
     tasks = [0, 3, 1, 200, 2, 7]
-    pool = WorkerPool(counting, 10, processes=processes, ahead=ahead, waiting=1, takes_part=takes_part)
+    pool = WorkerPool(counting, 10, processes=processes, waiting=1)
 
     assert {number: [*range(10, 10 + task), TaskEnd] for number, task in enumerate(tasks)} == by_task(
         list(pool.events(tasks))
@@ -86,19 +83,10 @@ def test_where_no_process_can_be_started_the_caller_does_it(
         list(WorkerPool(counting, 5, processes=2, is_isolated=True).events([1]))
 
 
-def test_the_caller_takes_part(started: list[subprocess.Popen[bytes]]) -> None:
-    """Of many short tasks it does some while the worker starts."""
-    pool = WorkerPool(doing, processes=1, takes_part=True, waiting=1)
-    answers = dict(pool.answers([("who",)] * 200))
-
-    assert (200, 1) == (len(answers), len(started))
-    assert {os.getpid()} <= set(answers.values()) <= {os.getpid(), started[0].pid}
-
-
 def test_no_more_is_held_than_may_wait(tmp_path: Path) -> None:
     """A worker far ahead of the caller is held up: two pieces wait, and one each in thread, pipe and worker."""
     begun = tmp_path / "begun"
-    pool = WorkerPool(doing, processes=1, ahead=4, waiting=2)
+    pool = WorkerPool(doing, processes=1, waiting=2)
     events = pool.events([("large", 4_000_000, str(begun))] * 60)
     next(events)
     time.sleep(0.5)
@@ -111,7 +99,7 @@ def test_large_tasks_and_large_pieces_do_not_block_each_other(tmp_path: Path) ->
     """Both pipes are full at once: the worker still takes tasks while it waits to answer."""
     tasks = [("large", 3_000_000, str(tmp_path / "begun"), "y" * 3_000_000)] * 6
 
-    assert 6 == len(list(WorkerPool(doing, processes=1, ahead=4, waiting=1).answers(tasks)))
+    assert 6 == len(list(WorkerPool(doing, processes=1, waiting=1).answers(tasks)))
 
 
 # --- processes that fail -----------------------------------------------------------------------------------
@@ -128,7 +116,7 @@ def test_a_task_whose_process_dies_is_reported() -> None:
 
 def test_tasks_that_no_process_is_left_for_are_reported() -> None:
     """Nothing hangs, and every task has one end."""
-    events = list(WorkerPool(doing, processes=1, ahead=2).events([("die", 0)] * 5))
+    events = list(WorkerPool(doing, processes=1).events([("die", 0)] * 5))
     ends = [event for event in events if isinstance(event, TaskFailure)]
 
     assert Counter(range(5)) == Counter(event.task for event in ends)
@@ -161,13 +149,13 @@ def test_every_answer_comes_once(processes: int) -> None:
 
 @pytest.mark.parametrize(
     "program",
-    ["raise SystemExit(3)", "print('nonsense, and more than eight bytes')", "import sys; sys.stdin.read(9)"],
+    ["raise SystemExit(3)", "print('nonsense')", "import sys; sys.stdin.read(9)"],
 )
 def test_a_program_that_speaks_nonsense_is_not_believed(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It did nothing of what it was given."""
-    monkeypatch.setattr(pool_processes, "_PROGRAM", ("-c", program))
+    monkeypatch.setattr(pools, "_PROGRAM", ("-c", program))
 
     assert [(0, 1), (1, 1), (2, 1)] == sorted(WorkerPool(counting, 1, processes=2).answers([1, 1, 1]))
 
@@ -179,22 +167,8 @@ def test_what_a_job_prints_is_no_answer() -> None:
     assert [TaskPiece(0, ("whole", 7)), TaskEnd(0)] == events
 
 
-@pytest.mark.parametrize(
-    ("setup", "tasks"),
-    [(Path("x"), [1]), (None, [("whole", 0, 1), Path("x")]), (None, [("path",)])],
-    ids=["setup", "task", "piece"],
-)
-def test_what_cannot_be_sent_is_a_mistake_and_not_done_again(
-    setup: Path | None, tasks: list[object], started: list[subprocess.Popen[bytes]]
-) -> None:
-    """The caller could do it, but every task would then be done here, and nobody would see why it takes so long."""
-    with pytest.raises(Unsendable, match=r"cannot be sent to another process: .*Path"):
-        list(WorkerPool(doing, setup, processes=1).answers(tasks))
-    assert [-signal.SIGKILL] == [one.returncode for one in started]
-
-
 def test_what_is_too_deep_to_be_sent_is_done_here() -> None:
-    """That is no mistake: lines of a log can be so."""
+    """Lines of a log can be so."""
     deep: list[object] = []
     for _ in range(5000):
         deep = [deep]
@@ -278,17 +252,6 @@ def test_a_worker_does_not_outlive_a_killed_caller(tmp_path: Path) -> None:
     assert ends(worker)
 
 
-def test_a_worker_that_holds_its_interpreter_ends_after_its_deadline(tmp_path: Path) -> None:
-    """It cannot see that its stdin ended, so the system ends it."""
-    worker = pool_processes._started()
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    with worker.stdin, worker.stdout:
-        send(worker.stdin, (doing.__module__, doing.__name__, None, 0.1))
-        send(worker.stdin, ("hold", str(tmp_path / "pid")))
-        assert [-signal.SIGALRM] == [worker.wait(SOON)]
-
-
 @linux
 def test_ctrl_c_is_for_the_caller(tmp_path: Path) -> None:
     """The whole foreground group gets it: the worker is not in it, is ended, and says nothing."""
@@ -301,40 +264,7 @@ def test_ctrl_c_is_for_the_caller(tmp_path: Path) -> None:
     assert (1, True) == (said.count("Traceback"), said.rstrip().endswith("KeyboardInterrupt"))
 
 
-@linux
-def test_ctrl_c_while_a_copy_is_made_is_for_the_caller() -> None:
-    """A copy that is not yet at work does not go the caller's way out: the caller's messages would come twice."""
-    program = (
-        "import os, signal\n"
-        "from recollect.system.pool import WorkerPool\n"
-        "from tests.system.pool_jobs import counting\n"
-        "made = os.fork\n"
-        "def interrupted():\n"
-        "    number = made()\n"
-        "    if number == 0:\n"
-        "        os.kill(os.getpid(), signal.SIGINT)\n"
-        "    return number\n"
-        "os.fork = interrupted\n"
-        "try:\n"
-        "    print(sorted(WorkerPool(counting, 5, processes=1, may_fork=True).answers([1, 1])))\n"
-        "except KeyboardInterrupt:\n"
-        "    print('interrupted')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=SOON
-    )
-
-    assert ("[(0, 5), (1, 5)]\n", "") == (done.stdout, done.stderr)
-
-
-# --- order and messages ------------------------------------------------------------------------------------
-
-
-def test_the_largest_tasks_are_begun_first() -> None:
-    """One process after the other, so the order of the ends is that of the beginnings."""
-    events = WorkerPool(counting, 0, processes=1).events([1, 1, 1, 1], [5, 50, 7, 50])
-
-    assert [1, 3, 2, 0] == [event.task for event in events if isinstance(event, TaskEnd)]
+# --- bundles ------------------------------------------------------------------------------------
 
 
 def test_small_ones_are_put_together() -> None:
@@ -345,26 +275,3 @@ def test_small_ones_are_put_together() -> None:
     assert [[1], [4, 2], [3, 0]] == [
         sorted(one, reverse=True) for one in bundles(largest_first(sizes), sizes, 5)
     ]
-
-
-def test_values_cross_a_pipe_whole_or_not_at_all() -> None:
-    """One cut off by a death reads as the end."""
-    reading, writing = os.pipe()
-    with os.fdopen(writing, "wb") as target:
-        send(target, (1, None, "whole"))
-        target.write((1000).to_bytes(8, "big") + b"half")
-    with os.fdopen(reading, "rb") as source:
-        assert [(1, None, "whole"), None] == [receive(source), receive(source)]
-
-
-def test_a_worker_starts_with_little() -> None:
-    """What it imports before it knows its job: no processes, no asyncio, nothing of the model."""
-    program = "import sys, recollect.system.pool_worker; print(*sorted(sys.modules))"
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
-
-    assert pool_worker.__name__ in loaded
-    assert not {"subprocess", "asyncio", "msgspec", "recollect.model", "recollect.storage"} & set(
-        loaded.split()
-    )

@@ -10,11 +10,11 @@ from typing import Any, Self
 import anyio
 import httpx
 
-from recollect.cli.look.web import exports
-from recollect.services.homes import Home
-from recollect.services.page.desk import PageBackend
+from recollect.ask.library import Home
+from recollect.cli.web import exports
+from recollect.web.answers import BuiltFiles
 from recollect.web.app import ServedPage
-from recollect.web.built_files import BuiltFiles
+from recollect.web.desk import PageBackend
 from tests.small_home import ONE, TWO, call, outcome, prompt, put, reply, said
 
 PORT = 8123

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from recollect.web.routes import OPERATIONS
+from recollect.web.app import ROUTES, document_of
 from tests.documents import require_fit
 from tests.small_home import (
     ONE,
@@ -26,7 +26,7 @@ from tests.small_home import (
 )
 from tests.web.pages import Browser, served
 
-ANSWERS = {one.path: one.document for one in OPERATIONS if one.method == "POST"}
+ANSWERS = {one.path: document_of(one) for one in ROUTES if one.method == "POST"}
 
 
 def _posted(browser: Browser, path: str, /, **body: object) -> Any:
@@ -158,9 +158,19 @@ def test_clean_up_archives_before_it_takes(browser: Browser, home: Path) -> None
     line = browser.get(f"/api/sessions/{ONE}/resume")["line"]
     assert line.startswith(f"recollect --home {home} archive restore {ONE} --apply && ")
     assert line.endswith(f"claude --resume {ONE}")
-    browser.post("/api/trash/restore", batch=done["batches"][0], apply=True)
+    browser.post("/api/undo", id=done["batches"][0], apply=True)
     assert not any(one["is_archive_only"] for one in browser.get("/api/sessions")["sessions"])
     assert "archive" not in browser.get(f"/api/sessions/{ONE}/resume")["line"]
+
+
+def test_what_only_the_archive_has_under_a_name_that_no_client_gives_is_not_offered_by_it(
+    browser: Browser, home: Path
+) -> None:
+    put(home, "notes", [prompt(1, None, "Q1") | {"timestamp": "2020-01-01T00:00:00.000Z"}])
+    _posted(browser, "/api/cleanup", days=2000, apply=True)
+    answer = browser.ask("GET", "/api/sessions/notes/resume")
+    assert answer.status_code == 400
+    assert answer.json()["hint"].endswith(f"recollect --home {home} resume notes --yes")
 
 
 def test_a_version_of_a_file_is_restored_to_a_chosen_place(home: Path, data: Path, tmp_path: Path) -> None:
@@ -286,7 +296,7 @@ def test_an_export_leaves_secrets_out(browser: Browser, home: Path) -> None:
     kept = browser.ask("POST", f"/api/sessions/{ONE}/export", body={"format": "jsonl", "redact": False})
     assert secret in kept.text
     browser.post("/api/health/secrets")
-    browser.page.page._secrets.wait(60)
+    browser.page.page.secrets.wait(60)
     health = browser.ask("GET", "/api/health")
     assert health.json()["secrets"]["state"] == "done"
     assert health.json()["secrets"]["total_secrets"] == 1

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.sample import sample_home
-from recollect.services.documents.page import ErrorDocument
-from recollect.web.operations import Operation, Parameter
-from recollect.web.routes import OPERATIONS
+from recollect.share.typed_http import TypedRoute
+from recollect.web.answers import ErrorDocument
+from recollect.web.app import ROUTES, document_of
 from tests.documents import require_fit
 from tests.web.pages import Browser, served
 
-READING = [one for one in OPERATIONS if one.method == "GET" and not one.streams]
-CHANGING = [one for one in OPERATIONS if one.method == "POST" and one.document is not None]
+READING = [one for one in ROUTES if one.method == "GET" and not one.path.endswith("/events")]
+CHANGING = [one for one in ROUTES if one.method == "POST" and document_of(one) is not None]
 _text = st.text(st.characters(codec="utf-8"), max_size=30)
 _odd = st.one_of(
     _text, st.integers().map(str), st.sampled_from(["", "true", "-1", "0", "1e9", "nan", "../..", "\x00"])
@@ -31,8 +31,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield one
 
 
-def _fitting(parameter: Parameter) -> st.SearchStrategy[str]:
-    schema = parameter.schema
+def _fitting(schema: dict[str, Any]) -> st.SearchStrategy[str]:
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if schema["type"] == "boolean":
@@ -43,22 +42,22 @@ def _fitting(parameter: Parameter) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def _requests(draw: st.DrawFn, names: list[str]) -> tuple[Operation, str]:
+def _requests(draw: st.DrawFn, names: list[str]) -> tuple[TypedRoute, str]:
     one = draw(st.sampled_from(READING))
     session = draw(st.one_of(st.sampled_from(names), _odd.filter(bool)))
     path = one.path
-    for name in one.path_names:
+    described = one.describe({}, ErrorDocument, dict)["parameters"]
+    known = [parameter for parameter in described if parameter["in"] == "query"]
+    for name in (parameter["name"] for parameter in described if parameter["in"] == "path"):
         value = (
             session if name == "session" else draw(st.one_of(st.sampled_from(["0", "1"]), _odd.filter(bool)))
         )
         path = path.replace(f"{{{name}}}", quote(value, safe=""))
     chosen = (
-        draw(st.lists(st.sampled_from(one.query), unique_by=lambda p: p.name, max_size=4))
-        if one.query
-        else []
+        draw(st.lists(st.sampled_from(known), unique_by=lambda p: p["name"], max_size=4)) if known else []
     )
-    chosen += [p for p in one.query if p.is_required and p not in chosen]
-    query = {p.name: draw(st.one_of(_fitting(p), _fitting(p), _odd)) for p in chosen}
+    chosen += [p for p in known if p["required"] and p not in chosen]
+    query = {p["name"]: draw(st.one_of(_fitting(p["schema"]), _odd)) for p in chosen}
     return one, f"{path}?{urlencode(query)}"
 
 
@@ -69,15 +68,15 @@ def test_no_question_breaks_the_page(sample: Browser) -> None:
 
     @settings(max_examples=200)
     @given(_requests(names))
-    def ask(request: tuple[Operation, str]) -> None:
+    def ask(request: tuple[TypedRoute, str]) -> None:
         one, path = request
         answer = sample.ask("GET", path)
         seen.add(answer.status_code)
         assert answer.status_code in (200, 400, 404, 409, 422), (path, answer.text)
         if answer.status_code != 200:
             require_fit(ErrorDocument, answer.json())
-        elif one.document is not None:
-            require_fit(one.document, answer.json())
+        elif document_of(one) is not None:
+            require_fit(document_of(one), answer.json())
 
     ask()
     assert {200, 400, 404} <= seen
@@ -94,7 +93,8 @@ def test_no_body_breaks_the_page(sample: Browser) -> None:
     @given(st.data())
     def ask(data: st.DataObject) -> None:
         one = data.draw(st.sampled_from(CHANGING))
-        body = {field.name: data.draw(values) for field in one.body if data.draw(st.booleans())}
+        fields = () if one.body is None else one.body.__struct_encode_fields__
+        body = {field: data.draw(values) for field in fields if data.draw(st.booleans())}
         answer = sample.ask("POST", one.path.replace("{session}", "none"), body=body)
         assert answer.status_code in (200, 400, 404, 409), (one.path, body, answer.text)
 

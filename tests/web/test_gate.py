@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from recollect.web.app import ROUTES
 from recollect.web.gate import LOGIN, AsgiMessage, AsgiScope, LaunchKeys, PageGate, Receive, Send
-from recollect.web.routes import OPERATIONS
 from tests.small_home import ONE, state
 from tests.web.pages import BASE, PORT, Browser, served
 
@@ -49,7 +49,7 @@ def _origins(host: str) -> tuple[str | None, ...]:
 
 def _routes() -> list[tuple[str, str]]:
     names = {"session": ONE, "index": "0", "uuid": "u", "number": "0"}
-    found = [(one.method, one.path.format(**names)) for one in OPERATIONS if not one.streams]
+    found = [(one.method, one.path.format(**names)) for one in ROUTES if not one.path.endswith("/events")]
     return [*found, *(("GET", path) for path in OPEN), ("POST", LOGIN)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,18 +18,16 @@ import anyio
 import httpx
 import pytest
 
-from recollect.errors import install_hint
-from recollect.services.homes import Home
-from recollect.services.page.conversation import ConversationView, ViewMessages, talk_of
-from recollect.services.page.log import OpenSessions
-from recollect.services.page.messages import MessageWindow, signature
-from recollect.storage.logs.conversation_cache import POINT_BYTES, ConversationCache
+from recollect.ask.conversation.content import PageSession
+from recollect.ask.conversation.conversation import ConversationView, ViewMessages, talk_of
+from recollect.ask.conversation.window import MessageWindow, signature
+from recollect.ask.library import Home
 from recollect.web import events
 from recollect.web.events import first_change, session_events
+from recollect.web.parameters import EventsQuery
 from tests.small_home import (
     ONE,
     TALK,
-    TWO,
     call,
     lines,
     open_in_this_process,
@@ -117,7 +114,6 @@ class _Stream:
             return self._found.pop(place)[1]
 
 
-@pytest.mark.slow
 def test_a_page_is_served_followed_and_ended(home: Path, data: Path) -> None:
     """Printed address, let in, a live append is told, the list notices, Ctrl-C ends it with open streams."""
     with _running(home, data) as (process, printed):
@@ -146,7 +142,6 @@ def test_a_page_is_served_followed_and_ended(home: Path, data: Path) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
-@pytest.mark.slow
 def test_a_port_that_is_taken_is_said(home: Path, data: Path) -> None:
     """Exit 5 with what to do; the first page goes on."""
     with _running(home, data) as (_, printed):
@@ -186,9 +181,9 @@ def test_a_line_that_comes_while_a_log_is_looked_at_is_told(
         return signature(talk)
 
     async def told() -> bytes:
-        values = {"session": ONE, "after": 4, "branch": None, "before": None, "agent": None, "whole": None}
+        query = EventsQuery(after=4)
         with anyio.fail_after(60):
-            return await anext(one async for one in session_events(page, values) if b'"total":7' in one)
+            return await anext(one async for one in session_events(page, ONE, query) if b'"total":7' in one)
 
     monkeypatch.setattr(events, "signature", looked)
     assert b"event: grown" in anyio.run(told)
@@ -198,43 +193,13 @@ def test_a_result_changes_the_answer_that_called(home: Path) -> None:
     """When a call is answered later, what is new begins at the message that made the call."""
     talk = [prompt(1, None, "Q"), reply(2, 1, call("t"))]
     log = put(home, ONE, talk)
-    opened = OpenSessions(ConversationCache())
-    session = next(one for one in Home(home).sessions() if one.id == ONE)
-    before = talk_of(opened.opened(session), ConversationView())
+    before = talk_of(PageSession(Home(home).session(ONE)), ConversationView())
     with log.open("ab") as out:
         out.write(lines([{**outcome(3, 2, "t", "x"), "sessionId": ONE}]))
-    after = talk_of(opened.opened(session), ConversationView())
+    after = talk_of(PageSession(Home(home).session(ONE)), ConversationView())
     assert (len(before), len(after)) == (2, 3)
     assert first_change(before, after) == 1
     assert first_change(after, after) == 3
-
-
-def test_a_log_that_grew_is_not_read_again_from_its_start(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second look begins where the first ended; a log that was replaced is read anew."""
-    from recollect.storage.logs import reader
-
-    starts: list[int] = []
-    original = reader.OpenLog.lines
-
-    def noted(log: Any, start: int = 0, stop: int | None = None) -> Any:
-        starts.append(start)
-        return original(log, start, stop)
-
-    monkeypatch.setattr(reader.OpenLog, "lines", noted)
-    log = put(home, ONE, TALK)
-    size = log.stat().st_size
-    opened = OpenSessions(ConversationCache())
-    session = next(one for one in Home(home).sessions() if one.id == ONE)
-    assert len(opened.opened(session).graph.nodes) == 4
-    with log.open("ab") as out:
-        out.write(lines([prompt(5, 4, "Q3")]))
-    assert len(opened.opened(session).graph.nodes) == 5
-    log.write_bytes(lines([prompt(7, None, "other" * 200), *TALK]))
-    assert log.stat().st_size > size + 500
-    assert len(opened.opened(session).graph.nodes) == 5
-    assert [0, size, 0] == starts
 
 
 def test_memory_stays_flat_while_somebody_scrolls(home: Path) -> None:
@@ -246,12 +211,11 @@ def test_memory_stays_flat_while_somebody_scrolls(home: Path) -> None:
             reply(number, number - 1, said(text)) if number % 2 == 0 else prompt(number, number - 1, text)
         )
     put(home, ONE, talk)
-    opened = OpenSessions(ConversationCache())
-    session = next(one for one in Home(home).sessions() if one.id == ONE)
+    session = PageSession(Home(home).session(ONE))
 
     def scrolled(start: int, stop: int) -> None:
         for place in range(start, stop, 100):
-            MessageWindow(opened.opened(session), ConversationView()).document(place, 100)
+            MessageWindow(session, ConversationView()).document(place, 100)
 
     scrolled(0, 500)
     tracemalloc.start()
@@ -264,33 +228,3 @@ def test_memory_stays_flat_while_somebody_scrolls(home: Path) -> None:
         tracemalloc.stop()
     # The texts of all messages are three megabytes; places of messages were there before.
     assert grown < 400_000
-
-
-def test_few_sessions_are_kept_open(home: Path) -> None:
-    """What the cache lets go is let go here too; the last one stays, also where it is beyond the budget."""
-    put(home, ONE, TALK)
-    put(home, TWO, TALK)
-    cache = ConversationCache(budget_bytes=6 * POINT_BYTES)
-    opened = OpenSessions(cache)
-    for session in Home(home).sessions():
-        assert len(opened.opened(session).graph.nodes) == 4
-    assert (len(opened._open), cache.statistics.logs) == (1, 1)
-    assert cache.statistics.evictions >= 1
-    long = "00000000-0000-4000-8000-0000000000ff"
-    put(home, long, [prompt(1, None, "Q"), *(prompt(number, number - 1, "Q") for number in range(2, 9))])
-    session = Home(home).session(long)
-    assert opened.opened(session).graph is not opened.opened(session).graph
-    assert session.path in opened._open
-
-
-def test_the_command_says_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Without the extra it names the package and how to get it."""
-    from recollect.cli.main import main
-
-    monkeypatch.setitem(sys.modules, "recollect.web.launch", None)
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert main(["--home", ":sample", "web", "--no-open"]) == 2
-    assert install_hint("web") in capsys.readouterr().err
-    assert os.environ["HOME"]

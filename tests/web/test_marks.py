@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.look.web import _listening
 from recollect.cli.main import main
-from recollect.storage.page_address import PageAddressFile
+from recollect.cli.web import _listening
+from recollect.store.page_files import PageAddressFile
 from tests.small_home import ONE, TWO, state, uuid_of
 from tests.web.pages import Browser, served, two_sessions
 

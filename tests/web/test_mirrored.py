@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from recollect.ask.library import Home
 from recollect.cli.main import main
-from recollect.services.homes import Home
-from recollect.services.page.desk import PageBackend
-from recollect.services.page.health import SecretJob, health_document
-from recollect.services.page.sessions import SessionList
+from recollect.web.desk import PageBackend
+from recollect.web.health import SecretJob, health_document
+from recollect.web.sessions import SessionList
+from tests.agents import tiny_homes
 from tests.small_home import ONE, prompt, put, reply, said, state
-from tests.storage.foreign import tiny_homes
 from tests.surfaces.case import Case
 from tests.surfaces.homes import made_unrecorded
 from tests.web.pages import Browser, served

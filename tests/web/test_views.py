@@ -61,13 +61,6 @@ def test_a_compaction_can_be_looked_behind(compacted: Browser) -> None:
     assert [uuid_of(number) for number in (1, 2, 4, 5)] == [one["uuid"] for one in before]
 
 
-def test_branches_say_what_was_said_on_them(compacted: Browser) -> None:
-    """The branch that was given up names its fork and its first words."""
-    branches = compacted.get(f"/api/sessions/{ONE}/branches")["branches"]
-    given_up = next(one for one in branches if one["leaf"] == uuid_of(3))
-    assert (given_up["forked_at"], given_up["text"], given_up["active"]) == (uuid_of(2), "Given up", False)
-
-
 @pytest.mark.parametrize(
     ("number", "index", "view"),
     [

@@ -233,7 +233,7 @@ export async function visit({ page, seen }, { url, fresh = true }) {
     await page.evaluate(() => localStorage.clear())
     await page.reload()
   }
-  await page.waitForSelector('.top:not([hidden])')
+  await page.waitForSelector('#theme')
 }
 
 /** Search for each word and go to the first match: how many there are, and whether it is marked, unfolded and on screen. */
@@ -243,7 +243,7 @@ export async function sought({ page }, { words }) {
     await page.locator('#q').fill(word)
     await page.locator('#q').press('Enter')
     found[word] = await page.waitForFunction((wanted) => {
-      const [range] = CSS.highlights.get('now') ?? []
+      const [range] = CSS.highlights.get('hit-now') ?? []
       const at = range?.getBoundingClientRect()
       // What was off the screen has a place, and no text yet: it is drawn with the next frame.
       if (!range?.startContainer.parentElement.checkVisibility({ contentVisibilityAuto: true })) return false
@@ -257,7 +257,7 @@ export async function sought({ page }, { words }) {
 /** Print: how many sheets, what was folded on paper, and whether the folds are afterwards as before. */
 export async function printed({ page }, { path }) {
   await page.evaluate(() => {
-    const folded = () => document.querySelectorAll('details:not([open])').length
+    const folded = () => document.querySelectorAll('main .fold[aria-expanded="false"]').length
     globalThis.paper = { before: folded() }
     addEventListener('afterprint', () => (globalThis.paper.after = folded()), { once: true })
     // After the page's own listener, which was there first.
@@ -274,8 +274,14 @@ export const inPrint = async ({ page }, { selector }) => {
   await page.emulateMedia({ media: 'screen' })
   return shown
 }
-export const folds = ({ page }) => page.evaluate(() => Object.fromEntries(['work', 'call', 'edit', 'thinking', 'chapter'].map((kind) => [kind, [...document.querySelectorAll(`main details.${kind}`)].map((one) => Number(one.open))])))
-export const unfold = ({ page }) => page.evaluate(() => { for (const one of document.querySelectorAll('details')) one.open = true })
+const FOLDS = { work: '.strip', call: '.call:not(.group):not(:has(.tally)) > .fold', edit: '.call:has(> .fold .tally) > .fold', thinking: '.thinking > .fold', chapter: '.boundary > .fold' }
+export const folds = ({ page }) => page.evaluate((kinds) => Object.fromEntries(Object.entries(kinds).map(([kind, selector]) => [kind, [...document.querySelectorAll(`main ${selector}`)].map((one) => Number(one.getAttribute('aria-expanded') === 'true'))])), FOLDS)
+/** Unfold everything, also what is inside of what was folded. */
+export async function unfold({ page }) {
+  if (await page.locator('#fold').count()) await page.locator('#fold').selectOption('3')
+  const closed = page.locator('main .fold[aria-expanded="false"], main details:not([open]) > summary')
+  for (let round = 0; round < 12 && (await closed.count()); round++) await closed.evaluateAll((all) => all.forEach((one) => one.click()))
+}
 export const tooWide = ({ page }) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
 export const colour = ({ page }) => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
 /** Addresses of some files of the session that is open, as text and as changes. */

@@ -1,23 +1,29 @@
-// The style and the script of exported pages, built into the package: small, and in the colours of tokens.css.
-import { readFileSync, writeFileSync, mkdirSync } from 'node:fs'
+// The exported page's script and style, built into the package: parts of the local page in one file each.
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { transform } from 'lightningcss'
-import { minifySync } from 'rolldown/experimental'
+import { svelte } from '@sveltejs/vite-plugin-svelte'
+import { build } from 'vite'
 
 const here = import.meta.dirname
-const out = process.env.RECOLLECT_FRAME_OUT ?? join(here, '../../src/recollect/services/export/frame')
-const read = (path) => readFileSync(join(here, path), 'utf8')
-
-/** Sheets with the tokens they use. */
-function style(...names) {
-  const text = names.map((name) => read(name)).join('\n')
-  const [, values, themes] = /:root \{([^}]*)\}([^]*)/.exec(read('../src/tokens.css').replace(/\/\*[^]*?\*\//g, ''))
-  const kept = [...values.matchAll(/(--[a-z0-9-]+): *([^;]+);/g)].filter(([, name]) => text.includes(`var(${name})`))
-  const sheet = `:root { color-scheme: light dark; ${kept.map(([rule]) => rule).join(' ')} }${themes}${text}`
-  return transform({ filename: 'page.css', code: Buffer.from(sheet), minify: true }).code.toString().trim()
-}
-
-mkdirSync(out, { recursive: true })
-writeFileSync(join(out, 'page.css'), style('page.css'))
-writeFileSync(join(out, 'index.css'), style('page.css', 'charts.css'))
-writeFileSync(join(out, 'page.js'), minifySync('page.js', `(() => {${read('page.js')}})()`).code.trim())
+const out = process.env.RECOLLECT_FRAME_OUT ?? join(here, '../../src/recollect/share/export/frame')
+await build({
+  root: join(here, '..'),
+  configFile: false,
+  logLevel: 'warn',
+  plugins: [svelte()],
+  publicDir: false,
+  build: {
+    outDir: out,
+    emptyOutDir: true,
+    target: 'es2022',
+    modulePreload: false,
+    cssCodeSplit: false,
+    reportCompressedSize: false,
+    rolldownOptions: { input: join(here, 'main.ts'), output: { format: 'iife', entryFileNames: 'page.js', assetFileNames: 'page[extname]' } },
+  },
+})
+// Inside a script element these would change where it ends.
+const script = join(out, 'page.js')
+writeFileSync(script, readFileSync(script, 'utf8').replace(/<(?=!--|\/?script)/gi, '\\x3C').trim())
+const style = join(out, 'page.css')
+writeFileSync(style, readFileSync(style, 'utf8').trim())

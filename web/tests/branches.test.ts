@@ -1,17 +1,17 @@
 import { mount, tick, unmount } from 'svelte'
 import { describe, expect, it } from 'vitest'
-import type { BranchNodeDocument, ViewDocument } from '../src/lib/documents'
+import type { BranchNodeDocument, ConversationView } from '../src/lib/documents'
 import Branches from '../src/talk/Branches.svelte'
-import { forksOf, stepped, treeOf } from '../src/talk/branches'
+import { stepped, treeOf } from '../src/talk/branches'
 
 const one = (leaf: string, parent: string | null, more: Partial<BranchNodeDocument> = {}): BranchNodeDocument => ({ leaf, parent, forked_at: null, length: 9, at: '2026-11-15T10:20:00Z', active: false, depth: 0, messages: 3, from_uuid: null, from_index: null, from_text: '', text: `Said on ${leaf}`, ...more })
 const ALL = [one('stem', null, { active: true, messages: 12 }), one('a', 'stem', { from_index: 1, from_text: 'Choose' }), one('aa', 'a', { from_text: 'Went <b>left</b>' }), one('b', 'stem', { from_index: 4 })]
-const VIEW: ViewDocument = { branch: null, before: null, agent: null, whole: false }
+const VIEW: ConversationView = { branch: null, before: null, agent: null, whole: false }
 
-async function shown(view: Partial<ViewDocument>, act: (target: HTMLElement) => void | Promise<void>): Promise<void> {
+async function shown(view: Partial<ConversationView>, act: (target: HTMLElement) => void | Promise<void>, branches = ALL): Promise<void> {
   const target = document.createElement('div')
   document.body.append(target)
-  const component = mount(Branches, { target, props: { id: 's', branches: ALL, compactions: [{ number: 1, uuid: 'c', at: null, trigger: 'auto', pre_tokens: 155_000, before: null }], view: { ...VIEW, ...view } } })
+  const component = mount(Branches, { target, props: { id: 's', branches, view: { ...VIEW, ...view } } })
   await tick()
   await act(target)
   await unmount(component)
@@ -58,7 +58,17 @@ describe('branches', () => {
       expect(document.activeElement).toBe(links[2])
     }))
 
-  it('leave out what only ends where a compaction began', () => expect(forksOf(ALL, [{ before: 'aa' }, { before: 'stem' }]).map((one) => one.leaf)).toEqual(['stem', 'a', 'b']))
+  it('of one line are one row, where there are several', async () => {
+    const short = ['x', 'y'].map((leaf) => one(leaf, 'stem', { length: 1 }))
+    const rows = (target: HTMLElement): string[] => [...target.querySelectorAll('summary')].map((row) => row.textContent!.trim())
+    await shown({}, (target) => {
+      expect(rows(target)).toEqual(['2 branches of one line'])
+      expect([...target.querySelectorAll('details a')].map((link) => link.getAttribute('data-branch'))).toEqual(['x', 'y'])
+      expect(target.querySelector('details')!.open).toBe(false)
+    }, [...ALL, ...short])
+    await shown({ branch: 'y' }, (target) => expect(target.querySelector('details')!.open).toBe(true), [...ALL, ...short])
+    await shown({}, (target) => expect(rows(target)).toEqual([]), [...ALL, short[0]!])
+  })
 
   it('leave other keys alone', () => {
     expect([stepped('j', 1, 3), stepped('ArrowDown', 2, 3), stepped('ArrowUp', 0, 3), stepped('Home', 2, 3)]).toEqual([-1, 2, 0, 0])

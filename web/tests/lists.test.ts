@@ -43,7 +43,7 @@ describe('rows of a conversation', () => {
 })
 
 describe('turns', () => {
-  const told = (kinds: string, turns: number[], isOpen = (_: Row): boolean => true): string => rowsOf(kinds, turns, isOpen).map((row) => `${row.type[0]}${row.index}`).join(' ')
+  const told = (kinds: string, turns: number[], isOpen = (_: Row): boolean => true, chapters: number[] = []): string => rowsOf(kinds, turns, chapters, isOpen).map((row) => `${row.type[0]}${row.index}`).join(' ')
   const closed = (row: Row): boolean => row.type === 'chapter'
   it('are a prompt, a strip and an answer', () => {
     expect(told('parara', [0], closed)).toBe('m0 s1 m5')
@@ -52,10 +52,14 @@ describe('turns', () => {
   it('have no strip where nothing was done', () => expect(told('papoa', [0, 2])).toBe('m0 m1 m2 m3 m4'))
   it('end in work where no answer came', () => expect(told('parar', [0], closed)).toBe('m0 s1'))
   it('stand in chapters between compactions, which fold', () => {
-    expect(told('pabsparapa', [0, 2, 4, 8], closed)).toBe('c0 m0 m1 c2 m3 m4 s5 m7 m8 m9')
-    expect(told('pabspa', [0, 2, 4], (row) => row.number !== 1)).toBe('c0 c2 m3 m4 m5')
+    expect(told('pabsparapa', [0, 2, 4, 8], closed, [0, 2])).toBe('c0 m0 m1 c2 m3 m4 s5 m7 m8 m9')
+    expect(told('pabspa', [0, 2, 4], (row) => row.number !== 1, [0, 2])).toBe('c0 c2 m3 m4 m5')
   })
-  it('go on after a compaction in the middle of the work', () => expect(told('parbsara', [0, 3], closed)).toBe('c0 m0 s1 c3 m4 s5 m7'))
+  it('stand in chapters where another tree of the log begins', () => {
+    expect(told('pasapa', [0, 2, 4], closed, [0, 2])).toBe('c0 m0 m1 c2 m2 m3 m4 m5')
+    expect(told('papa', [0, 2], closed, [0, 2])).toBe('c0 m0 m1 c2 m2 m3')
+  })
+  it('go on after a compaction in the middle of the work', () => expect(told('parbsara', [0, 3], closed, [0, 3])).toBe('c0 m0 s1 c3 m4 s5 m7'))
 })
 
 describe('what the client wrote', () => {

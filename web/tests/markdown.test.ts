@@ -1,3 +1,4 @@
+import { highlighted } from '../src/lib/highlight'
 import { mount, unmount } from 'svelte'
 import { describe, expect, it } from 'vitest'
 import { parsedMarkdown, safeAddress } from '../src/lib/markdown'
@@ -67,4 +68,8 @@ describe('safeAddress', () => {
   it.each(['https://a.example/b', 'http://a.example/', 'mailto:a@b.example'])('lets %j pass', (address) => {
     expect(safeAddress(address)).toBe(address)
   })
+})
+
+it('takes no language from the prototype of an object', () => {
+  for (const name of ['constructor', '__proto__', 'toString']) expect(highlighted('let a = 1', name)).toEqual([{ text: 'let a = 1', kind: '' }])
 })

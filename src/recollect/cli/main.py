@@ -1,7 +1,7 @@
 """The entry point: global options, the table of commands, exit codes.
 
-Start-up must stay fast. A command's module, and through it storage and the model, is imported
-only when that command runs. A test lists the modules that ``recollect --help`` may load.
+Start-up must stay fast, and a broken house must not break the others: a command's module, and through it all it needs,
+is imported only when that command runs. What ``--help`` says of each stands in ``help.md``.
 """
 
 from __future__ import annotations
@@ -9,110 +9,90 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False  # see recollect/__init__.py
+TYPE_CHECKING = False  # importing typing would take longer than the rest of --help
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Sequence
-    from typing import NoReturn
 
     from recollect.errors import Ambiguous
 
-# Command -> (module, one line for the help). The package of the module is its group in the help.
+# Command -> (module, one line for the help). A module has ``add_options`` and ``run``; one with several commands has
+# ``add_tag_options`` and ``run_tag`` for `tag`.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "overview": ("recollect.cli.look.overview", "what is on this machine (the default command)"),
-    "list": ("recollect.cli.look.list", "list sessions, newest first"),
-    "show": ("recollect.cli.look.show", "print a conversation as the client would load it"),
-    "search": ("recollect.cli.look.search", "search prompts, answers, tool calls and their results"),
-    "cost": ("recollect.cli.spend.cost", "tokens and cost by day, session, project, model and more"),
-    "budget": ("recollect.cli.spend.budget", "what is left of your budgets, and the warnings given"),
-    "tree": ("recollect.cli.look.tree", "branches, forks, compactions and sub-agents of a session"),
-    "agents": ("recollect.cli.look.agents", "list the sub-agents of a session"),
-    "files": ("recollect.cli.look.files", "list, compare and restore versions of files a session touched"),
-    "blame": ("recollect.cli.look.blame", "which session wrote each line of a file, and the prompt"),
-    "log": ("recollect.cli.look.log", "the sessions that changed a file, and their commits"),
-    "todos": ("recollect.cli.look.todos", "todo lists and tasks with their states"),
-    "history": ("recollect.cli.look.history", "typed prompts, plans and shell environment beside the logs"),
-    "plans": ("recollect.cli.look.plans", "the documents of plan mode: list, find, print"),
-    "export": (
-        "recollect.cli.look.export",
-        "write a session as Markdown, HTML or JSON; all as Parquet tables",
-    ),
-    "sql": ("recollect.cli.look.sql", "run a SELECT over responses, messages, tool calls and sessions"),
-    "resume": ("recollect.cli.look.resume", "find a session and continue it in the client"),
-    "browse": ("recollect.cli.look.browse", "read sessions in the terminal: pick, scroll, search"),
-    "fork": ("recollect.cli.keep.fork", "start a new session as a copy of another"),
-    "convert": ("recollect.cli.keep.convert", "hand a session over to another client: claude, codex"),
-    "rename": ("recollect.cli.keep.rename", "set the title of a session"),
-    "tag": ("recollect.cli.keep.tag", "set the tag of a session"),
-    "check": ("recollect.cli.mend.check", "find damaged sessions and requests the API would refuse"),
-    "repair": ("recollect.cli.mend.repair", "repair a session that cannot be resumed, or make it smaller"),
-    "fix": ("recollect.cli.mend.fix", "find everything that is broken in a home, and fix it"),
-    "migrate": ("recollect.cli.keep.migrate", "convert sessions from one disk layout to another"),
-    "config": ("recollect.cli.mend.config", "find config files the client would ignore; restore them"),
+    "overview": ("recollect.cli.overview", "what is on this machine (the default command)"),
+    "list": ("recollect.cli.list", "list sessions, newest first"),
+    "show": ("recollect.cli.show", "print a conversation as the client would load it"),
+    "search": ("recollect.cli.search", "search prompts, answers, tool calls and their results"),
+    "cost": ("recollect.cli.cost", "tokens and cost by day, session, project, model and more"),
+    "budget": ("recollect.cli.budget", "what is left of your budgets, and the warnings given"),
+    "tree": ("recollect.cli.tree", "branches, forks, compactions and sub-agents of a session"),
+    "agents": ("recollect.cli.tree", "list the sub-agents of a session"),
+    "files": ("recollect.cli.files", "list, compare and restore versions of files a session touched"),
+    "blame": ("recollect.cli.blame", "which session wrote each line of a file, and the prompt"),
+    "log": ("recollect.cli.blame", "the sessions that changed a file, and their commits"),
+    "todos": ("recollect.cli.history", "todo lists and tasks with their states"),
+    "history": ("recollect.cli.history", "typed prompts, plans and shell environment beside the logs"),
+    "plans": ("recollect.cli.history", "the documents of plan mode: list, find, print"),
+    "export": ("recollect.cli.export", "write a session as Markdown, HTML or JSON; all as Parquet tables"),
+    "sql": ("recollect.cli.sql", "run a SELECT over responses, messages, tool calls and sessions"),
+    "resume": ("recollect.cli.resume", "find a session and continue it in the client"),
+    "open": ("recollect.cli.resume", "read sessions in the terminal: pick, scroll, search"),
+    "fork": ("recollect.cli.tidy", "start a new session as a copy of another"),
+    "convert": ("recollect.cli.handover", "hand a session over to another client: claude, codex"),
+    "rename": ("recollect.cli.tidy", "set the title of a session"),
+    "tag": ("recollect.cli.tidy", "set the tag of a session"),
+    "check": ("recollect.cli.check", "find damaged sessions and requests the API would refuse"),
+    "repair": ("recollect.cli.check", "repair a session that cannot be resumed, or make it smaller"),
+    "fix": ("recollect.cli.check", "find everything that is broken in a home, and fix it"),
+    "migrate": ("recollect.cli.handover", "convert sessions from one disk layout to another"),
+    "config": ("recollect.cli.client", "find config files the client would ignore; restore them"),
     "settings": (
-        "recollect.cli.rules.settings",
+        "recollect.guard.cli.settings",
         "which settings apply here and where they are set; change one",
     ),
-    "perm": ("recollect.cli.rules.perm", "whether a tool call may run: check, explain, replay, suggest"),
-    "flags": ("recollect.cli.rules.flags", "the client's cached feature flags"),
-    "archive": (
-        "recollect.cli.keep.archive",
-        "keep verified copies of sessions: add, list, restore and more",
-    ),
-    "import": (
-        "recollect.cli.keep.import_sessions",
-        "import sessions of another home, directory, bundle or log",
-    ),
-    "protect": ("recollect.cli.keep.protect", "archive all sessions every hour, by itself"),
-    "scan": ("recollect.cli.secrets.scan", "find credentials in sessions, settings and backups"),
-    "redact": ("recollect.cli.secrets.redact", "remove the credentials from a session"),
-    "mv": ("recollect.cli.keep.mv", "keep the history of a project that moved; split a shared folder"),
-    "cleanup": ("recollect.cli.keep.cleanup", "archive old sessions, then move them to the trash"),
-    "trash": ("recollect.cli.keep.trash", "removed sessions: list, restore, delete for good"),
-    "undo": ("recollect.cli.keep.undo", "undo a change that a command made in a home"),
-    "watch": ("recollect.cli.look.watch", "live sessions and their cost, updated as they run"),
-    "web": ("recollect.cli.look.web", "open sessions, search, costs and findings in the browser"),
-    "stats": ("recollect.cli.spend.stats", "what was done: weeks, hours, tools, agents, savings"),
-    "statusline": ("recollect.cli.spend.statusline", "print one line for the client's status line"),
-    "index": ("recollect.cli.mend.index", "the index of sessions: status, rebuild, vacuum"),
-    "mcp": ("recollect.cli.rules.mcp", "MCP servers of a project: list, trust, call; or serve as one"),
-    "plugin": ("recollect.cli.rules.plugin", "the Claude Code plugin: ask the past inside the client"),
-    "run": ("recollect.cli.rules.run", "run a command in a sandbox if the permission rules allow it"),
-    "agent": ("recollect.cli.rules.agent", "let the model work on a prompt unattended; record the session"),
-    "rm": ("recollect.cli.keep.rm", "move sessions to the trash, or restore them"),
-    "serve": ("recollect.cli.team.serve", "run the team server, on SQLite or PostgreSQL"),
-    "sync": ("recollect.cli.team.sync", "share sessions between machines: login, push, pull, status, watch"),
-    "team": ("recollect.cli.team.team", "a team's sessions on its server: list, search, show, cost"),
-    "admin": ("recollect.cli.team.admin", "manage organisations, members and tokens of a team server"),
-    "lake": ("recollect.cli.team.lake", "write an organisation's data as Iceberg tables to S3"),
-    "completion": ("recollect.cli.shell.completion", "print a completion script for bash, zsh or fish"),
-    "man": ("recollect.cli.shell.man", "show or write the manual pages"),
+    "perm": ("recollect.guard.cli.perm", "whether a tool call may run: check, explain, replay, suggest"),
+    "flags": ("recollect.cli.client", "the client's cached feature flags"),
+    "archive": ("recollect.cli.archive", "keep verified copies of sessions: add, list, restore and more"),
+    "import": ("recollect.cli.handover", "import sessions of another home, directory, bundle or log"),
+    "protect": ("recollect.cli.protect", "archive all sessions every hour, by itself"),
+    "scan": ("recollect.cli.secrets", "find credentials in sessions, settings and backups"),
+    "redact": ("recollect.cli.secrets", "remove the credentials from a session"),
+    "mv": ("recollect.cli.tidy", "keep the history of a project that moved; split a shared folder"),
+    "cleanup": ("recollect.cli.trash", "archive old sessions, then move them to the trash"),
+    "trash": ("recollect.cli.trash", "removed sessions: list, restore, delete for good"),
+    "undo": ("recollect.cli.trash", "undo a change that a command made in a home"),
+    "watch": ("recollect.cli.watch", "live sessions and their cost, updated as they run"),
+    "web": ("recollect.cli.web", "open sessions, search, costs and findings in the browser"),
+    "stats": ("recollect.cli.stats", "what was done: weeks, hours, tools, agents, savings"),
+    "statusline": ("recollect.cli.statusline", "print one line for the client's status line"),
+    "index": ("recollect.cli.index", "the index of sessions: status, rebuild, vacuum"),
+    "mcp": ("recollect.guard.cli.mcp", "MCP servers of a project: list, trust, call; or serve as one"),
+    "plugin": ("recollect.cli.client", "the Claude Code plugin: ask the past inside the client"),
+    "run": ("recollect.guard.cli.run", "run a command in a sandbox if the permission rules allow it"),
+    "agent": ("recollect.guard.cli.agent", "let the model work on a prompt unattended; record the session"),
+    "rm": ("recollect.cli.trash", "move sessions to the trash"),
+    "serve": ("recollect.server.cli.serve", "run the team server, on SQLite or PostgreSQL"),
+    "sync": ("recollect.cli.sync", "share sessions between machines: login, push, pull, status, watch"),
+    "team": ("recollect.cli.team", "a team's sessions on its server: list, search, show, cost"),
+    "admin": ("recollect.server.cli.admin", "manage organisations, members and tokens of a team server"),
+    "lake": ("recollect.server.cli.lake", "write an organisation's data as Iceberg tables to S3"),
+    "completion": ("recollect.cli.completion", "print a completion script for bash, zsh or fish"),
 }
 GROUPS = {
-    "look": "Look at sessions",
-    "spend": "Know what they cost",
-    "keep": "Keep, name, move and remove them",
-    "mend": "Mend what is damaged",
-    "secrets": "Find and remove credentials",
-    "rules": "Rules: permissions, settings, tools",
-    "team": "Share them in a team",
-    "shell": "The shell",
+    "Look at sessions": "overview list show search tree agents files blame log todos history plans export sql resume open watch web",
+    "Know what they cost": "cost budget stats statusline",
+    "Keep, name, move and remove them": "fork convert rename tag migrate archive import protect mv cleanup trash undo rm",
+    "Mend what is damaged": "check repair fix config index",
+    "Find and remove credentials": "scan redact",
+    "Rules: permissions, settings, tools": "settings perm flags mcp plugin run agent",
+    "Share them in a team": "serve sync team admin lake",
+    "The shell": "completion",
 }
 # Words that people type, and what they mean.
-ALIASES: dict[str, list[str]] = {
-    "ls": ["list"],
-    "find": ["search"],
-    "doctor": ["check"],
-    "daily": ["cost", "--by", "day"],
-    "weekly": ["cost", "--by", "week"],
-    "monthly": ["cost", "--by", "month"],
-    "help": ["--help"],
-}
+ALIASES = {"doctor": "check", "help": "--help"}
 _DEFAULT = "overview"
-# Those that are run often and answer at once.
-_QUICK = ("overview", "list", "browse", "search", "resume", "cost", "stats", "mcp", "completion")
 # Those that need no home, and one that writes into its log that there is none.
-_WITHOUT_A_HOME = ("completion", "man", "protect")
+_WITHOUT_A_HOME = ("completion", "protect")
 # The client takes a hook that fails as no opinion: it must answer, home or not.
 _HOOK = ("perm", "hook")
 _WITH_VALUE = ("--home", "--data", "--color", "--agent")
@@ -151,19 +131,12 @@ Exit status: 0 ok, 1 findings, 2 wrong usage, 3 not found or ambiguous,
 """
 
 
-def program() -> NoReturn:
-    """The installed command: ``main``, and the end of the process."""
-    code = main()
-    # A command that loads more may hold what has to be taken apart.
-    if "recollect.cli.quick_start" in sys.modules or "msgspec" not in sys.modules:
-        from recollect.cli.quick_exit import leave
-
-        leave(code)
-    sys.exit(code)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; every failure becomes a message and an exit code."""
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what the typed line can become
+        from recollect.cli.completion import complete
+
+        complete()
     arguments = list(sys.argv[1:] if argv is None else argv)
     _make_streams_safe()
     try:
@@ -171,8 +144,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("recollect: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        return _reader_went_away()
+    except BrokenPipeError:  # `recollect | head` is no error; keeps Python from failing in its last flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as problem:
         from recollect.system.fsops import next_step
 
@@ -202,13 +176,13 @@ def _dispatch(arguments: list[str]) -> int:
     if options["--color"]:
         _choose_colour(options["--color"][-1])
     if rest[:1] in (["-h"], ["--help"]):
-        named_for_help = [word for word in rest[1:] if not word.startswith("-")]
-        if not named_for_help:
+        topic = next((word for word in rest[1:] if not word.startswith("-")), None)
+        if topic is None:
             _print_help()
             return 0
-        rest = [*ALIASES.get(named_for_help[0], named_for_help)[:1], "--help"]
+        rest = [ALIASES.get(topic, topic), "--help"]
     if rest[:1] == ["--version"]:
-        from recollect import __version__
+        from recollect.version import __version__
 
         print(f"recollect {__version__}")
         return 0
@@ -218,15 +192,18 @@ def _dispatch(arguments: list[str]) -> int:
         _refuse_data(options["--data"][-1], "--data DIR")
     if command == "statusline" and "-h" not in rest and "--help" not in rest:
         # Every open client runs this several times a second, so it does without a parser.
-        from recollect.cli.spend.statusline import main as status_line
+        from recollect.cli.statusline import main as status_line
 
         return status_line(rest[1:], options["--home"], options["--data"][-1] if options["--data"] else None)
     if command == "budget" and rest[1:] == ["--hook"]:
-        from recollect.cli.spend.budget_hook import main as budget_hook
+        from recollect.cli.statusline import answer_hook
 
-        return budget_hook(options["--home"], options["--data"][-1] if options["--data"] else None)
+        return answer_hook(options["--home"], options["--data"][-1] if options["--data"] else None)
     if command not in COMMANDS:
-        return _unknown_command(command)
+        from recollect.cli.terminal.text import near_miss
+
+        near = near_miss(command, [*COMMANDS, *ALIASES])
+        return _failed(f"unknown command {command!a}{near}", "`recollect --help` lists the commands", 2)
     return _run(command, options, rest[1:] if named else rest)
 
 
@@ -240,7 +217,7 @@ def _refuse_data(place: str, option: str) -> None:
     ):  # looks, and loads nothing: the status line comes by here too
         from pathlib import Path
 
-        from recollect.services.home_guard import refuse_agent_home
+        from recollect.ask.sessions.home_guard import refuse_agent_home
 
         refuse_agent_home(Path(directory), option)
 
@@ -258,26 +235,21 @@ def global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str
             rest.append(word)
         else:
             given = value if equals else next(waiting, "")
-            if name == "--agent" and not _are_agents(given):
-                if not rest:  # before the command only homes of agents are meant
-                    from recollect.cli.terminal.agent_names import no_such_agent
+            if name == "--agent":
+                from recollect.cli.terminal.options import are_agents, no_such_agent
 
-                    command = next((word for word in waiting if word in COMMANDS or word in ALIASES), "")
-                    raise no_such_agent(command, given)
-                rest += [word] if equals else [word, given]  # the sub-agent that some commands take
-            else:
-                options[name].append(_value(name, given))
+                if not are_agents(given):
+                    if not rest:  # before the command only homes of agents are meant
+                        command = next((word for word in waiting if word in COMMANDS or word in ALIASES), "")
+                        raise no_such_agent(command, given)
+                    rest += [word] if equals else [word, given]  # the sub-agent that some commands take
+                    continue
+            options[name].append(_value(name, given))
     if rest[:1] == ["--json"] and rest[1:2] and (rest[1] in COMMANDS or rest[1] in ALIASES):
         rest[:2] = [rest[1], "--json"]
-    if rest[:1] and rest[0] in ALIASES:
-        rest[:1] = ALIASES[rest[0]]
+    if rest:
+        rest[0] = ALIASES.get(rest[0], rest[0])
     return options, rest
-
-
-def _are_agents(given: str) -> bool:
-    from recollect.cli.terminal.agent_names import are_agents
-
-    return are_agents(given)
 
 
 def _value(name: str, value: str) -> str:
@@ -301,35 +273,40 @@ def _choose_colour(choice: str) -> None:
     output.choose_colour(choice)
 
 
-def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> int:
+def command_functions(command: str) -> tuple[Callable[[ArgumentParser], None], Callable[[Namespace], int]]:
+    """What adds the options of a command, and what runs it."""
     import importlib
 
-    if command in _QUICK:
-        from recollect.cli import quick_start  # noqa: F401 - before anything that imports msgspec
-    module = importlib.import_module(COMMANDS[command][0])
-    parser = command_parser(command)
-    parsed: Namespace = parser.parse_args(arguments)
+    module = vars(importlib.import_module(COMMANDS[command][0]))
+    add_options = module.get("add_options") or module[f"add_{command}_options"]
+    return add_options, module.get("run") or module[f"run_{command}"]
+
+
+def command_parser(command: str) -> ArgumentParser:
+    from recollect.cli.terminal.options import CommandParser
+
+    add_options, run = command_functions(command)
+    parser = CommandParser(command, sys.modules[run.__module__].__doc__ or "")
+    add_options(parser)
+    return parser
+
+
+def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> int:
+    run = command_functions(command)[1]
+    parsed: Namespace = command_parser(command).parse_args(arguments)
+    from recollect.cli.terminal.options import CHOSEN, agents_named
+    from recollect.cli.terminal.output import choose_options
+
     data = options["--data"]
     if not data and os.environ.get("RECOLLECT_DATA"):
         _refuse_data(os.environ["RECOLLECT_DATA"], "$RECOLLECT_DATA")
     parsed.homes, parsed.data = options["--home"], data[-1] if data else None
-    agents: list[str] = []
-    if options["--agent"]:
-        from recollect.cli.terminal.agent_names import agents_named
-
-        agents = [name for given in options["--agent"] for name in agents_named(given)]
-    parsed.only_agents = agents
-    given = [word for name in _IN_COMMANDS for value in options[name] for word in (name, value)]
-    if given or "recollect.cli.terminal.output" in sys.modules:
-        from recollect.cli.terminal.output import choose_options
-
-        choose_options(given)
+    parsed.only_agents = [name for given in options["--agent"] for name in agents_named(given)]
+    choose_options([word for name in _IN_COMMANDS for value in options[name] for word in (name, value)])
     # Where a program runs several commands, the choice of one must not be left to the next.
-    if agents or parsed.data or "recollect.cli.terminal.homes" in sys.modules:
-        from recollect.cli.terminal.homes import choose
-
-        choose(parsed.data, agents)
-    if getattr(parsed, "apply", False) and ":sample" in parsed.homes:
+    CHOSEN.replace(parsed.data, parsed.only_agents)
+    is_applied = getattr(parsed, "apply", False)
+    if is_applied and ":sample" in parsed.homes:
         from recollect.errors import UsageError
 
         raise UsageError(
@@ -338,62 +315,40 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
         )
     if command not in _WITHOUT_A_HOME and (command, getattr(parsed, "action", "")) != _HOOK:
         _say_homes(parsed)
-    code = _carried_out(command, module.run, parsed)
-    if "recollect.cli.terminal.homes" in sys.modules:
+    if is_applied:
+        from recollect.store.changes.journal import one_batch
+
+        with one_batch(command):
+            code = run(parsed)
+    else:
+        code = run(parsed)
+    if CHOSEN.is_without_home:
         from recollect.cli.terminal.homes import note_no_home
 
         note_no_home()
     return code
 
 
-def _carried_out(command: str, run: Callable[[Namespace], int], parsed: Namespace) -> int:
-    if not getattr(parsed, "apply", False):
-        return run(parsed)
-    from recollect.storage.changes.batch import one_batch
-
-    with one_batch(command):
-        return run(parsed)
-
-
 def _say_homes(parsed: Namespace) -> None:
     """A home that was named must be one, for every command. Without HOME, it says which home is used."""
     if parsed.homes:
-        from recollect.cli.terminal.homes import look_up
+        from recollect.cli.terminal.homes import chosen_homes
 
-        look_up(parsed.homes)
+        chosen_homes(parsed.homes)
     if os.name == "posix" and not os.environ.get("HOME") and not (parsed.homes and parsed.data):
         from recollect.system.paths import user_home
 
         print(f"recollect: HOME is not set: using {user_home(os.environ)}", file=sys.stderr)
 
 
-def command_parser(command: str) -> ArgumentParser:
-    import importlib
-
-    from recollect.cli.terminal.parsers import CommandParser
-
-    module = importlib.import_module(COMMANDS[command][0])
-    parser = CommandParser(f"recollect {command}", module.__doc__ or "")
-    module.add_options(parser)
-    return parser
-
-
-def group_of(command: str) -> str:
-    """The package of a command's module: what people want from it."""
-    return COMMANDS[command][0].split(".")[-2]
-
-
 def help_text() -> str:
-    longest = max(map(len, COMMANDS))
-    parts = []
-    for group, title in GROUPS.items():
-        names = [name for name in COMMANDS if group_of(name) == group]
-        if names:
-            parts.append(
-                "\n".join([f"{title}:", *(f"  {name:<{longest}}  {COMMANDS[name][1]}" for name in names)])
-            )
     from recollect.system.paths import known_agents
 
+    longest = max(map(len, COMMANDS))
+    parts = [
+        "\n".join([f"{title}:", *(f"  {name:<{longest}}  {COMMANDS[name][1]}" for name in names.split())])
+        for title, names in GROUPS.items()
+    ]
     return HELP.format(
         commands="\n\n".join(parts), aliases=", ".join(ALIASES), agents=", ".join(known_agents())
     )
@@ -405,17 +360,8 @@ def _print_help() -> None:
         from recollect.cli.terminal import output
 
         if output.terminal_size()[0] < 80:
-            from recollect.cli.terminal.layout import reflowed
-
-            text = reflowed(text, output.terminal_size()[0])
+            text = output.reflowed(text, output.terminal_size()[0])
     print(text, end="")
-
-
-def _unknown_command(command: str) -> int:
-    from recollect.cli.terminal.text import near_miss
-
-    near = near_miss(command, [*COMMANDS, *ALIASES])
-    return _failed(f"unknown command {command!a}{near}", "`recollect --help` lists the commands", 2)
 
 
 def _failed(message: str, hint: str, code: int) -> int:
@@ -440,12 +386,5 @@ def _several(problem: Ambiguous) -> int:
     return problem.exit_code
 
 
-def _reader_went_away() -> int:
-    """``recollect | head`` is not an error. Keeps Python from failing in its last flush."""
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
-
-
 if __name__ == "__main__":
-    program()
+    sys.exit(main())

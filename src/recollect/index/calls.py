@@ -13,7 +13,6 @@ from typing import cast
 
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import CALLS_A_LINE, CallRow
-from recollect.index.met_ids import MetIds
 from recollect.index.schema import MIRRORED
 
 OPEN, OK, FAILED = 0, 1, 2
@@ -25,6 +24,9 @@ _SHARED = (
     "SELECT DISTINCT own.key FROM calls AS own JOIN calls AS other ON other.key = own.key"
     " AND other.file <> own.file WHERE own.file = ?"
 )
+
+
+_KNOWN_CALL = "SELECT 1 FROM calls WHERE key = ? AND file = ?"
 
 
 class _NewCall:
@@ -41,16 +43,6 @@ class CallIngest:
 
     def __init__(self, database: IndexDatabase, name: Callable[[str | None], int]) -> None:
         self._db, self._name = database, name
-        self._met = MetIds()
-
-    def begin(self, *, is_alone: bool) -> None:
-        """Call first in every transaction. ``is_alone``: no one else has written since the last one."""
-        if not is_alone:
-            self._met.forget()
-
-    def expect_many(self) -> None:
-        """Before a first build: new ids need no look-up."""
-        self._met.expect_many()
 
     def add(self, file: int, rows: Sequence[CallRow], *, is_first: bool) -> None:
         """The calls and results of a frame, in their order. ``is_first``: this log was not read before."""
@@ -62,7 +54,7 @@ class CallIngest:
             if row.tool is None:
                 self._end(file, row, new, last, is_first=is_first)
                 continue
-            if row.key in new or (not is_first and self._is_known(file, row.key)):
+            if row.key in new or (not is_first and self._db.value(_KNOWN_CALL, row.key, file)):
                 continue  # said again: the first time counts
             tool = self._name(row.tool)
             if tool not in last and not is_first:
@@ -71,9 +63,8 @@ class CallIngest:
             state = before if isinstance(before, int) else before.state
             new[row.key] = last[tool] = _NewCall(row, tool, is_retry=state == FAILED)
         self._insert(file, new.values())
-        for key in new:
-            if not self._met.is_new(key):  # another log may have the call
-                self._settle(key)
+        for key in new:  # another log may have the call
+            self._settle(key)
 
     def forget(self, file: int) -> None:
         """Remove the calls of a log; copies of them elsewhere count instead."""
@@ -123,9 +114,6 @@ class CallIngest:
             )
             if isinstance(last.get(tool), int):
                 last[tool] = self._last_state(file, tool)
-
-    def _is_known(self, file: int, key: int) -> bool:
-        return self._db.value("SELECT 1 FROM calls WHERE key = ? AND file = ?", key, file) is not None
 
     def _last_state(self, file: int, tool: int) -> int:
         found = self._db.value(

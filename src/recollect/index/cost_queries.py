@@ -1,30 +1,33 @@
-"""Usage in the index as plain rows: the SQL of cost reports.
+"""Usage in the index: the SQL of cost reports.
 
 Two tables answer. ``rollup`` holds counted usage by quarter of an hour and is small: it is used whenever
 possible, grouped as coarsely as the report allows. ``copies`` has a row for every log that mentions a
 response, counted or not: it is used for tools, copies, durations, recorded costs and parts of a quarter.
-Both return rows of the shape of ``model.accounts.Sum``, with numbers for names.
 
 Only reads; knows nothing of prices or time zones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 from msgspec import Struct
 
+from recollect.agents.homes import agent_of_log, copied_only
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import AGENT, ANSWERED, COPIED, QUARTER_MS, SESSION, TOOL_OUTPUT, same_uuid
-from recollect.model.cost.calendar import QuarterSpan
-
-UsageSumRow = tuple[int, ...]
+from recollect.model.cost.calendar import NO_TIME, QuarterSpan, Timeline
+from recollect.model.cost.line_usage import ResponseCopy
+from recollect.model.cost.prices import UNCERTAIN
+from recollect.model.cost.reconcile import LoggedCopy, RecordedCost, TokenCounts
+from recollect.model.cost.report import UsageGroup
+from recollect.system.paths import CLAUDE
 
 _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
 # Python's floor division, also for times before 1970: SQLite rounds towards zero.
 _SHIFT = 10_000_000
-_QUARTER = f"((coalesce(at, 0) + {_SHIFT * QUARTER_MS}) / {QUARTER_MS} - {_SHIFT})"
+QUARTER = f"((coalesce(at, 0) + {_SHIFT * QUARTER_MS}) / {QUARTER_MS} - {_SHIFT})"
 _QUARTERS_A_DAY = 96
 _FEW = 12
 _DAY = f"((quarter + {_SHIFT * _QUARTERS_A_DAY}) / {_QUARTERS_A_DAY} - {_SHIFT})"
@@ -48,106 +51,44 @@ _GONE = (
 )
 
 
-class UsageRowFilter(Struct, frozen=True):
-    """Selects rows. ``files`` and ``models`` are numbers; None means all."""
+class UsageQuery(Struct, frozen=True):
+    """Which usage is meant. Times are milliseconds, ``since`` included and ``until`` not; None means all.
 
-    columns: frozenset[str] = frozenset()  # some of file, branch, tool: the columns to group by
+    ``timeline``: its spans are summed as a whole; without one each quarter of an hour is for itself.
+    ``columns``: what sums are told apart by besides time, model and variant (file, branch, tool).
+    ``is_granular``: sums of responses that use the same classes of tokens and are all recorded or all not.
+    ``with_copies``: also what was not counted, which has lines but no responses or tokens.
+    """
+
+    timeline: Timeline | None = None
+    columns: frozenset[str] = frozenset()
     files: Collection[int] | None = None
-    models: Collection[int] | None = None
+    models: Collection[str] | None = None
+    since: int | None = None
+    until: int | None = None
+    is_granular: bool = False
+    with_copies: bool = False
+    with_durations: bool = False
 
 
-def rolled(
-    database: IndexDatabase, spans: Sequence[QuarterSpan], selected: UsageRowFilter
-) -> list[UsageSumRow]:
-    """Counted usage in spans of quarters, one row for each span, model, variant and selected column.
+class CountedResponseRow(NamedTuple):
+    """A response with the number of its log. Times are milliseconds since 1970."""
 
-    Rows end with the counts; recorded costs come from ``spoken``.
-    """
-    if not spans:
-        return []
-    values = ",".join(f"({first},{end})" for first, end in spans)
-    file, branch = _is_selected("file", selected), _is_selected("branch", selected)
-    sums = ", ".join(f"sum({name})" for name in ("messages", *_COUNTS))
-    return _rows(
-        database,
-        f"WITH span(first, stop) AS (VALUES {values})"  # noqa: S608 - whole numbers and constants
-        f" SELECT first, {file}, model, {branch}, NULL, variant, {sums}"
-        " FROM span JOIN rollup ON quarter >= first AND quarter < stop"
-        f" WHERE {_limits(selected)} GROUP BY first, model, variant{_group(selected, ('file', 'branch'))}",
-    )
-
-
-def spoken(
-    database: IndexDatabase,
-    selected: UsageRowFilter,
-    *,
-    since: int | None = None,
-    until: int | None = None,
-    spans: Sequence[QuarterSpan] = (),
-    is_granular: bool = True,
-    with_copies: bool = False,
-    with_durations: bool = False,
-    within_quarter: int | None = None,
-) -> list[UsageSumRow]:
-    """Usage row by row, grouped by quarter, model, variant and selected column; times in milliseconds.
-
-    ``spans``, if there are few, are summed as a whole instead of by quarter.
-    ``is_granular``: also by the classes of tokens used, and by whether the client recorded a cost.
-    ``with_copies`` adds rows for what was not counted: they have lines, but no messages or tokens.
-    ``within_quarter`` says that everything is in one quarter, so that few logs have to be read.
-    """
-    if within_quarter is None:
-        database.map_file()
-    duration = f"coalesce(duration, at - {_ASKED_AT})" if with_durations else "NULL"
-    conditions = [_limits(selected), *([] if with_copies else ["counted"])]
-    if within_quarter is not None:
-        conditions.append(f"file IN (SELECT file FROM rollup WHERE quarter = {within_quarter})")  # noqa: S608 - a whole number
-    conditions += [f"at >= {since}"] * (since is not None) + [f"at < {until}"] * (until is not None)
-    # A row without a time is neither before nor after anything.
-    conditions += [f"{_QUARTER} <> 0"] * (since is not None or until is not None)
-    counts = ", ".join(f"sum({name} * counted)" if with_copies else f"sum({name})" for name in _COUNTS)
-    fine = f", recorded IS NULL, {_CLASSES}" if is_granular else ""
-    columns = [_is_selected(name, selected) for name in ("file", "branch", "tool")]
-    return _rows(
-        database,
-        "WITH one AS (SELECT *, "  # noqa: S608 - whole numbers and constants
-        f"{_start(spans)} AS quarter, {duration} AS took FROM copies WHERE {' AND '.join(conditions)})"
-        f" SELECT quarter, {columns[0]}, model, {columns[1]}, {columns[2]}, variant, sum(counted), {counts},"
-        " sum(coalesce(recorded, 0) * counted), sum((recorded IS NULL) * counted), sum(lines),"
-        " sum((took > 0) * counted), sum(CASE WHEN took > 0 THEN took * counted ELSE 0 END),"
-        " sum(CASE WHEN took > 0 THEN output * counted ELSE 0 END)"
-        f" FROM one GROUP BY quarter, model, variant{', counted' if with_copies else ''}{fine}"
-        f"{_group(selected, ('file', 'branch', 'tool'))}",
-    )
-
-
-def days(database: IndexDatabase) -> list[int]:
-    """The UTC days (numbered since 1970) with counted usage, found by skipping from one to the next."""
-    next_day = f"({_DAY} + 1) * {_QUARTERS_A_DAY}"
-    return _numbers(
-        database,
-        "WITH RECURSIVE found(quarter) AS (SELECT min(quarter) FROM rollup UNION ALL"  # noqa: S608 - constants
-        f" SELECT (SELECT quarter FROM rollup WHERE quarter >= {next_day.replace('quarter', 'found.quarter')}"
-        " ORDER BY quarter LIMIT 1) FROM found WHERE quarter NOT NULL)"
-        f" SELECT {_DAY} FROM found WHERE quarter NOT NULL",
-    )
-
-
-def quarters(database: IndexDatabase) -> list[int]:
-    """The quarters with counted usage, in order."""
-    return _numbers(database, "SELECT DISTINCT quarter FROM rollup ORDER BY quarter")
-
-
-def first_at(database: IndexDatabase, quarter: int) -> int | None:
-    """The time of the first counted response in a quarter."""
-    found = database.value(
-        "SELECT min(at) FROM usage WHERE counted & 1 AND at >= ? AND at < ?"
-        " AND file IN (SELECT file FROM rollup WHERE quarter = ?)",
-        quarter * QUARTER_MS,
-        (quarter + 1) * QUARTER_MS,
-        quarter,
-    )
-    return cast("int | None", found)
+    message: str | None
+    request: str
+    log: int
+    at: int | None
+    model: str | None
+    branch: str | None
+    tool: str | None
+    variant: int
+    input: int
+    output: int
+    cache_write_5m: int
+    cache_write_1h: int
+    cache_read: int
+    web_searches: int
+    is_counted: bool = True
 
 
 class UsageLogRow(Struct, frozen=True, gc=False):
@@ -184,6 +125,203 @@ class UnusedLog(Struct, frozen=True):
         return not is_over and (until is None or self.first_at is None or self.first_at < until)
 
 
+def quarter_of(at: int | None) -> int:
+    """The quarter of a time in milliseconds."""
+    return NO_TIME if at is None else at // QUARTER_MS
+
+
+class UsageTables:
+    """The usage in one index, with names in the place of numbers."""
+
+    def __init__(self, database: IndexDatabase) -> None:
+        self.database = database
+        self._names = names(database)
+
+    def models(self) -> set[str]:
+        """The models of all counted usage."""
+        found = _numbers(self.database, "SELECT DISTINCT model FROM rollup")
+        return {self._names[number] for number in found if number in self._names}
+
+    def sums(self, query: UsageQuery) -> list[UsageGroup]:
+        """Sums of usage, from the table that is just fine enough."""
+        if query.is_granular or query.with_copies or query.with_durations or "tool" in query.columns:
+            return self._by_response(query)
+        since, until = query.since, query.until
+        found = self._by_quarter(query)
+        for quarter in sorted(
+            {bound // QUARTER_MS for bound in (since, until) if bound is not None and bound % QUARTER_MS}
+        ):
+            found += self._by_response(query, quarter)
+        return found
+
+    def _by_quarter(self, query: UsageQuery) -> list[UsageGroup]:
+        """Whole quarters, from the sums that are kept. Recorded costs are not in them."""
+        first = None if query.since is None else -(-query.since // QUARTER_MS)
+        end = None if query.until is None else query.until // QUARTER_MS
+        file, branch = (_selected(name, query) for name in ("file", "branch"))
+        sums = ", ".join(f"sum({name})" for name in ("messages", *_COUNTS))
+        span, start = "", "quarter"
+        if query.timeline is not None:
+            spans = query.timeline.spans(first, end)
+            if not spans:
+                return []
+            values = ",".join(f"({low},{stop})" for low, stop in spans)
+            span, start = f"WITH span(first, stop) AS (VALUES {values})", "first"
+        return self._groups(
+            f"{span} SELECT {start}, {file}, model, {branch}, NULL, variant, {sums} FROM"  # noqa: S608 - whole numbers and constants
+            f" {'span JOIN rollup ON quarter >= first AND quarter < stop' if span else 'rollup'}"
+            f" WHERE {self._limits(query)} GROUP BY {start}, model, variant{_group(query, ('file', 'branch'))}"
+        )
+
+    def _by_response(self, query: UsageQuery, quarter: int | None = None) -> list[UsageGroup]:
+        """Usage row by row; with a ``quarter`` only what is in it, so that few logs have to be read."""
+        since, until = query.since, query.until
+        spans: Sequence[QuarterSpan] = ()
+        conditions = [self._limits(query), *([] if query.with_copies else ["counted"])]
+        if quarter is None:
+            self.database.map_file()
+            spans = () if query.timeline is None else query.timeline.spans()
+        else:
+            start, stop = quarter * QUARTER_MS, (quarter + 1) * QUARTER_MS
+            since = start if since is None else max(start, since)
+            until = stop if until is None else min(stop, until)
+            conditions.append(f"file IN (SELECT file FROM rollup WHERE quarter = {quarter})")  # noqa: S608 - a whole number
+        conditions += [f"at >= {since}"] * (since is not None) + [f"at < {until}"] * (until is not None)
+        # A row without a time is neither before nor after anything.
+        conditions += [f"{QUARTER} <> 0"] * (since is not None or until is not None)
+        duration = f"coalesce(duration, at - {_ASKED_AT})" if query.with_durations else "NULL"
+        counts = ", ".join(
+            f"sum({name} * counted)" if query.with_copies else f"sum({name})" for name in _COUNTS
+        )
+        fine = f", recorded IS NULL, {_CLASSES}" if query.is_granular else ""
+        columns = [_selected(name, query) for name in ("file", "branch", "tool")]
+        return self._groups(
+            "WITH one AS (SELECT *, "  # noqa: S608 - whole numbers and constants
+            f"{_start(spans)} AS quarter, {duration} AS took FROM copies WHERE {' AND '.join(conditions)})"
+            f" SELECT quarter, {columns[0]}, model, {columns[1]}, {columns[2]}, variant, sum(counted), {counts},"
+            " sum(coalesce(recorded, 0) * counted), sum((recorded IS NULL) * counted), sum(lines),"
+            " sum((took > 0) * counted), sum(CASE WHEN took > 0 THEN took * counted ELSE 0 END),"
+            " sum(CASE WHEN took > 0 THEN output * counted ELSE 0 END)"
+            f" FROM one GROUP BY quarter, model, variant{', counted' if query.with_copies else ''}{fine}"
+            f"{_group(query, ('file', 'branch', 'tool'))}"
+        )
+
+    def _groups(self, sql: str) -> list[UsageGroup]:
+        name = self._names.get
+        rows = cast("Iterable[Any]", self.database.connection.execute(sql))
+        return [
+            UsageGroup(quarter, file, name(model), name(branch), name(tool), *rest)
+            for quarter, file, model, branch, tool, *rest in rows
+        ]
+
+    def responses(self, query: UsageQuery) -> Iterator[CountedResponseRow]:
+        """Every response that counts, one at a time, in the order of time."""
+        limits = [self._limits(query), *([] if query.with_copies else ["counted"])]
+        limits += [f"at >= {int(query.since)}"] if query.since is not None else []
+        limits += [f"at < {int(query.until)}"] if query.until is not None else []
+        if query.since is not None or query.until is not None:
+            # A response without a time, stored as the first quarter of 1970, is neither before nor after anything.
+            limits.append(f"NOT at BETWEEN 0 AND {QUARTER_MS - 1}")
+        self.database.map_file()
+        name = self._names.get
+        rows = self.database.connection.execute(
+            "SELECT message, request, file, at, model, branch, tool, variant, input, output,"  # noqa: S608 - whole numbers and constants
+            " cache_write_5m, cache_write_1h, cache_read, web_searches, counted"
+            " FROM copies JOIN responses ON responses.id = response"
+            f" WHERE {' AND '.join(limits)} ORDER BY at, copies.id"
+        )
+        for message, request, file, at, model, branch, tool, *rest, counted in cast("Iterable[Any]", rows):
+            values = (message, request, file, at, name(model), name(branch), name(tool), *rest, bool(counted))
+            yield CountedResponseRow._make(values)
+
+    def records(self) -> list[tuple[int | None, RecordedCost]]:
+        """The clients' own running totals, each with its time."""
+        rows = self.database.connection.execute(
+            f"SELECT file, coalesce(cost_states.at, last_at), started, model, recorded, {', '.join(_COUNTS)}"  # noqa: S608 - constants
+            " FROM cost_states JOIN files ON files.id = file",
+        )
+        return [
+            (
+                at,
+                RecordedCost(
+                    quarter_of(at),
+                    log,
+                    self._names.get(model),
+                    pico,
+                    counts=cast("TokenCounts", tuple(counts)),
+                    started=started,
+                ),
+            )
+            for log, at, started, model, pico, *counts in cast("Iterable[Any]", rows)
+        ]
+
+    def copies(self, logs: Mapping[int, str]) -> list[LoggedCopy]:
+        """What some logs say of responses, counted or not. ``logs``: their paths by number."""
+        rows = self.database.connection.execute(
+            "SELECT file, message, request, speaker, output, has_stop, coalesce(at, 0), forked, model, variant,"  # noqa: S608 - whole numbers and constants
+            f" {', '.join(_COUNTS)} FROM usage JOIN responses ON responses.id = response WHERE file IN ({_listed(logs)})"
+        )
+        return [
+            LoggedCopy(
+                log,
+                message,
+                ResponseCopy(request, speaker, output, bool(stop), at, bool(forked), logs[log]),
+                self._names.get(model),
+                variant,
+                cast("TokenCounts", tuple(counts)),
+            )
+            for log, message, request, speaker, output, stop, at, forked, model, variant, *counts in (
+                cast("Iterable[Any]", rows)
+            )
+        ]
+
+    def uncertain_versions(self) -> Mapping[str | None, tuple[str, ...]]:
+        """By model, the client versions whose counts are uncertain."""
+        rows = self.database.rows(
+            "SELECT DISTINCT model, version FROM usage WHERE counted & 2 AND variant & ?", UNCERTAIN
+        )
+        found: dict[str | None, set[str]] = {}
+        for model, version in cast("list[tuple[int, int]]", rows):
+            found.setdefault(self._names.get(model), set()).add(self._names.get(version, "(none)"))
+        return {model: tuple(sorted(versions)) for model, versions in found.items()}
+
+    def _limits(self, query: UsageQuery) -> str:
+        limits = [] if query.files is None else [f"file IN ({_listed(query.files)})"]
+        if query.models is not None:
+            models = [number for number, name in self._names.items() if name in query.models]
+            limits.append(f"model IN ({_listed(models)})")
+        return " AND ".join(limits) or "1"
+
+
+def days(database: IndexDatabase) -> list[int]:
+    """The UTC days (numbered since 1970) with counted usage, found by skipping from one to the next."""
+    next_day = f"({_DAY} + 1) * {_QUARTERS_A_DAY}"
+    return _numbers(
+        database,
+        "WITH RECURSIVE found(quarter) AS (SELECT min(quarter) FROM rollup UNION ALL"  # noqa: S608 - constants
+        f" SELECT (SELECT quarter FROM rollup WHERE quarter >= {next_day.replace('quarter', 'found.quarter')}"
+        " ORDER BY quarter LIMIT 1) FROM found WHERE quarter NOT NULL)"
+        f" SELECT {_DAY} FROM found WHERE quarter NOT NULL",
+    )
+
+
+def quarters(database: IndexDatabase) -> list[int]:
+    """The quarters with counted usage, in order."""
+    return _numbers(database, "SELECT DISTINCT quarter FROM rollup ORDER BY quarter")
+
+
+def first_at(database: IndexDatabase, quarter: int) -> int | None:
+    """The time of the first counted response in a quarter."""
+    found = database.value(
+        "SELECT min(at) FROM usage WHERE counted & 1 AND at >= ? AND at < ?"
+        " AND file IN (SELECT file FROM rollup WHERE quarter = ?)",
+        quarter * QUARTER_MS,
+        (quarter + 1) * QUARTER_MS,
+        quarter,
+    )
+    return cast("int | None", found)
+
+
 def logs(database: IndexDatabase) -> list[UsageLogRow]:
     """All logs that can mention responses."""
     found = database.rows(
@@ -209,7 +347,7 @@ def counted_in(database: IndexDatabase, log: str) -> dict[str, bool]:
     return {str(name): bool(is_counted) for name, is_counted in found}
 
 
-def unused_logs(database: IndexDatabase, files: Collection[int] | None = None) -> list[UnusedLog]:
+def _unused_logs(database: IndexDatabase, files: Collection[int] | None = None) -> list[UnusedLog]:
     """The own logs of sessions without any response, copies included; ``files`` are those to look at.
 
     A session's own log is asked first: nearly all have one.
@@ -217,7 +355,7 @@ def unused_logs(database: IndexDatabase, files: Collection[int] | None = None) -
     chosen = "1" if files is None else f"id IN ({_listed(files)})"
     found = database.rows(
         f"SELECT id, home, path, session, first_at, last_at, {_ONLY_COPIED} FROM files"  # noqa: S608 - whole numbers and constants
-        " WHERE role = ? AND NOT gone AND session NOT NULL"
+        " WHERE role = ? AND NOT gone AND session NOT NULL AND NOT (consumed = 0 AND mtime < 0)"
         f" AND {chosen}"
         " AND NOT EXISTS (SELECT 1 FROM usage WHERE usage.file = files.id)"
         " AND NOT EXISTS (SELECT 1 FROM files AS one JOIN usage ON usage.file = one.id"
@@ -227,26 +365,18 @@ def unused_logs(database: IndexDatabase, files: Collection[int] | None = None) -
     return [UnusedLog(*row) for row in found]  # type: ignore[arg-type]
 
 
-def models(database: IndexDatabase) -> list[int]:
-    """The models of all counted usage."""
-    return _numbers(database, "SELECT DISTINCT model FROM rollup")
+def unrecorded_logs(database: IndexDatabase, files: Collection[int] | None = None) -> list[UnusedLog]:
+    """Sessions without usage, copies included, whose cost is unknown and not 0: those of other agents, one log of each."""
+    sessions: dict[str, list[UnusedLog]] = {}
+    for log in _unused_logs(database, files):
+        if agent_of_log(log.home, log.path) != CLAUDE:
+            sessions.setdefault(log.session, []).append(log)
+    return [logs[0] for logs in sessions.values() if not _are_copied(logs)]
 
 
-def cost_states(database: IndexDatabase) -> list[tuple[int, ...]]:
-    """The clients' own running totals: log, time, when the session began, model, pico-dollars, six counts."""
-    return _rows(
-        database,
-        f"SELECT file, coalesce(cost_states.at, last_at), started, model, recorded, {', '.join(_COUNTS)}"  # noqa: S608 - constants
-        " FROM cost_states JOIN files ON files.id = file",
-    )
-
-
-def logged_copies(database: IndexDatabase, files: Collection[int]) -> list[tuple[Any, ...]]:
-    """What some logs say of responses, counted or not, with their own amounts."""
-    return database.rows(
-        "SELECT file, message, request, speaker, output, has_stop, coalesce(at, 0), forked, model, variant,"  # noqa: S608 - whole numbers and constants
-        f" {', '.join(_COUNTS)} FROM usage JOIN responses ON responses.id = response WHERE file IN ({_listed(files)})"
-    )
+def _are_copied(logs: Sequence[UnusedLog]) -> bool:
+    states = [log.is_copied for log in logs]
+    return copied_only(log.path for log in logs) if None in states else all(states)
 
 
 def gone_sessions(database: IndexDatabase, start: str) -> list[str]:
@@ -273,41 +403,22 @@ def gone(database: IndexDatabase, files: Collection[int] | None, since: int | No
     )
 
 
-def uncertain_versions(database: IndexDatabase, bit: int) -> list[tuple[int, int]]:
-    """Models and client versions of counted responses whose variant has this bit."""
-    found = database.rows("SELECT DISTINCT model, version FROM usage WHERE counted & 2 AND variant & ?", bit)
-    return cast("list[tuple[int, int]]", found)
-
-
-def _rows(database: IndexDatabase, sql: str) -> list[UsageSumRow]:
-    return cast("list[UsageSumRow]", database.rows(sql))
-
-
 def _numbers(database: IndexDatabase, sql: str) -> list[int]:
     return [cast("int", row[0]) for row in database.rows(sql)]
 
 
 def _start(spans: Sequence[QuarterSpan]) -> str:
     if not spans or len(spans) > _FEW:
-        return _QUARTER
-    return f"CASE {' '.join(f'WHEN {_QUARTER} < {end} THEN {start}' for start, end in spans)} END"
+        return QUARTER
+    return f"CASE {' '.join(f'WHEN {QUARTER} < {end} THEN {start}' for start, end in spans)} END"
 
 
-def _is_selected(column: str, selected: UsageRowFilter) -> str:
-    return column if column in selected.columns else "NULL"
+def _selected(column: str, query: UsageQuery) -> str:
+    return column if column in query.columns else "NULL"
 
 
-def _group(selected: UsageRowFilter, columns: Iterable[str]) -> str:
-    return "".join(f", {name}" for name in columns if name in selected.columns)
-
-
-def _limits(selected: UsageRowFilter) -> str:
-    limits = [
-        f"{name} IN ({_listed(numbers)})"
-        for name, numbers in (("file", selected.files), ("model", selected.models))
-        if numbers is not None
-    ]
-    return " AND ".join(limits) or "1"
+def _group(query: UsageQuery, columns: Iterable[str]) -> str:
+    return "".join(f", {name}" for name in columns if name in query.columns)
 
 
 def _listed(numbers: Collection[int]) -> str:

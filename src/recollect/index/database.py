@@ -23,6 +23,8 @@ from recollect.index.schema import TABLES, VERSION
 if TYPE_CHECKING:
     from pathlib import Path
 
+# The name of a database that only its connection sees: in memory, and where that gets large in a file without a name.
+TEMPORARY = ""
 BUSY_MS = 60_000
 _CACHE_KIB = 16_000
 MAPPED_BYTES = 1 << 28
@@ -93,18 +95,16 @@ class IndexDatabase:
         to copy it, so that answers which visit little of the file are quicker without."""
         self.connection.pragma("mmap_size", MAPPED_BYTES)
 
-    def use_cache_only(self) -> None:
-        """Map nothing: pages are copied into a cache of a fixed size."""
-        self.connection.pragma("mmap_size", 0)
-        self.connection.pragma("cache_size", -2 * _CACHE_KIB)
-
     def _prepare(self, read_only: bool) -> None:
         one = self.connection
         one.set_busy_timeout(BUSY_MS)
         one.pragma("cache_size", -_CACHE_KIB)
         if read_only:
             return
-        self._use_wal()
+        if self.path == TEMPORARY:
+            one.pragma("journal_mode", "memory")
+        else:
+            self._use_wal()
         one.pragma("synchronous", "normal")
         one.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         one.pragma("wal_autocheckpoint", _LOGGED_PAGES)

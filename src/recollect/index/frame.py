@@ -7,15 +7,13 @@ repeats nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
-from recollect.index.schema import Id
+from msgspec import Struct
 
-try:  # hashlib would load OpenSSL, which takes as long as reading a few lines
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
+from recollect.index.schema import Id
+from recollect.model.conversation.agents import MessageCount
 
 CALLS_A_LINE = 64  # see the table of calls
 
@@ -25,7 +23,6 @@ KIND_CODES = {name: code for code, name in enumerate(MESSAGE_KINDS)}
 TOOL_OUTPUT_KIND = KIND_CODES["tool-output"]
 
 Columns = tuple[bytes | None, ...]
-CountValues = tuple[int | None, bool, str | None, str | None, str | None, int]
 
 
 # A model, its pico-dollars and six counts, of a client's running total.
@@ -33,10 +30,21 @@ RecordedAmount = tuple[str, int, int, int, int, int, int, int]
 RunningTotal = tuple[int | None, int | None, list[RecordedAmount]]  # when written, when the session began
 
 
-# A line with an id or with words: offset, length, id, time, kind, digest, texts in UTF-8 for the tokenizer (not
-# stored), and in lower case what a user typed in the main conversation. There is one for every line, so frames
-# hold plain tuples: they are made and sent faster.
-MessageValues = tuple[int, int, Id, int | None, int, int | None, Columns | None, str | None]
+class MessageRow(NamedTuple):
+    """A line with an id or with words.
+
+    ``texts`` are the words in UTF-8 for the tokenizer; they are not stored. ``typed`` is what a user typed in the main
+    conversation, in lower case.
+    """
+
+    offset: int
+    length: int
+    uuid: Id
+    at: int | None
+    kind: int
+    digest: int | None
+    texts: Columns | None
+    typed: str | None = None
 
 
 class UsageRow(NamedTuple):
@@ -87,13 +95,14 @@ def call_key(name: str) -> int:
     return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=6).digest(), "big")
 
 
-class Frame(NamedTuple):
+class Frame(Struct):
     """One range of a log. ``cost_state`` is the client's last running total in it, by model."""
 
     start: int
     end: int
-    messages: Sequence[MessageValues]
-    usage: list[UsageRow]
+    messages: list[MessageRow] = []
+    usage: list[UsageRow] = []
+    calls: list[CallRow] = []
     cost_state: RunningTotal | None = None
     cwd: str | None = None
     branch: str | None = None
@@ -101,7 +110,7 @@ class Frame(NamedTuple):
     agent: str | None = None
     first_at: int | None = None
     last_at: int | None = None
-    damage: tuple[tuple[str, int], ...] = ()  # number of lines, by code
+    damage: dict[str, int] = {}  # number of lines, by code
     lines: int = 0
     begins_aside: bool | None = None
     first_prompt: str | None = None
@@ -111,15 +120,27 @@ class Frame(NamedTuple):
     last_prompt: str | None = None
     tag: str | None = None
     continued_in: str | None = None
-    # A ``MessageCount`` as a plain tuple, at the end of a session's log.
-    message_count: CountValues | None = None
+    message_count: MessageCount | None = None  # at the end of a session's log
     # Whether it continues the previous count: only valid if the log has none of the frame's ids.
     is_continued: bool = False
     is_warm_up: bool | None = None  # of an agent's log: whether the client made it to warm its cache
-    calls: Sequence[CallRow] = ()
     origins: str | None = None  # where worktrees were made from, a line each, the last one first
     traits: int = 0  # see the table of files
     head: bytes = b""
     tail: bytes = b""
     # Why the log could not be read from ``start`` on, "" if it vanished; such a frame holds nothing else.
     problem: str | None = None
+
+
+class ScannedLog(NamedTuple):
+    """A log found in a home."""
+
+    path: str
+    home: str
+    role: int
+    session: str | None
+    agent: str | None
+    device: int
+    inode: int
+    size: int
+    mtime: int

@@ -13,7 +13,7 @@ from __future__ import annotations
 import apsw
 
 from recollect.index.schema import QUARTER_MS, SESSION
-from recollect.model.cost.billing_blocks import BLOCK_QUARTERS, QUARTERS_AN_HOUR
+from recollect.model.budget import BLOCK_QUARTERS, QUARTERS_AN_HOUR
 
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 USUAL_WINDOW, LARGE_WINDOW = 200_000, 1_000_000
 
 _BUSY_MS = 8
-_MAIN = 2  # the speaker of the main conversation; see model/cost/copies.py
+_MAIN = 2  # the speaker of the main conversation; see model/cost/line_usage.py
 
 _SESSION_USAGE = """
 SELECT coalesce(names.text, ''), coalesce(at, 0) / ?3 AS quarter, variant,
@@ -48,7 +48,7 @@ _PROJECT_USAGE_BETWEEN = """
 SELECT coalesce(place.text, ''), coalesce(names.text, ''), quarter, variant,
   sum(input), sum(output), sum(cache_write_5m), sum(cache_write_1h), sum(cache_read), sum(web_searches)
 FROM rollup JOIN files ON files.id = rollup.file LEFT JOIN names ON names.id = rollup.model
-  -- An agent works where its session does, as in ``services.cost.report``.
+  -- An agent works where its session does, as in ``ask.cost.report``.
   LEFT JOIN names AS place ON place.id = coalesce(
     (SELECT nullif(own.cwd, 0) FROM files AS own WHERE files.role = 1 AND own.session = files.session AND own.role = 0
       AND own.cwd > 0 ORDER BY own.home <> files.home, own.path LIMIT 1), files.cwd)
@@ -114,7 +114,7 @@ def is_used_model(index: apsw.Connection, name: str) -> bool:
 def block_start(index: apsw.Connection, quarter: int) -> int | None:
     """The quarter in which the block that contains a quarter starts; None if there is none.
 
-    The rule is that of ``model.billing_blocks``.
+    The rule is that of ``model.cost.calendar``.
     """
     first = _value(index, _BLOCK_STARTS, quarter, QUARTERS_AN_HOUR, BLOCK_QUARTERS)
     if not isinstance(first, int):
@@ -138,15 +138,13 @@ def window_of(model: str, most: int) -> int:
 
 
 def priced(usage: Iterable[GlimpsedUsage], prices: PriceList) -> tuple[int, frozenset[str]]:
-    """Pico-dollars, and the models that have no price and are not in the sum."""
+    """Pico-dollars, and the models of which some tokens have no price and are not in the sum."""
     total, unpriced = 0, set()
     for model, quarter, variant, *counts in usage:
-        price = prices.find(model, max(quarter, 0), variant)
-        cost = None if price is None else price.cost(*counts)
-        if cost is None:
+        cost, is_gap = prices.cost(model, quarter, variant, counts)
+        total += cost
+        if is_gap:
             unpriced.add(model or "(no model)")
-        else:
-            total += cost
     return total, frozenset(unpriced)
 
 

@@ -2,35 +2,73 @@
 
 Invariants at every commit: ``files.consumed`` is where the next frame of a log starts; a text row exists
 exactly as long as a message refers to it; ``rollup`` is the sum of the counted usage rows; which row is
-counted depends on the rows alone, never on their order of arrival (``model.cost.copies`` decides).
+counted depends on the rows alone, never on their order of arrival (``model.cost.line_usage`` decides).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from recollect.index import catalogue_updates
+from recollect.index import catalogue
 from recollect.index.calls import CallIngest
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import Frame, RecordedAmount, UsageRow
+from recollect.index.frame import Frame, RecordedAmount, ScannedLog, UsageRow
 from recollect.index.messages import MessageIngest
-from recollect.index.met_ids import MetIds
-from recollect.index.placed import ScannedLog
-from recollect.index.rollup import Rollup
-from recollect.index.schema import SESSION
-from recollect.model.cost.copies import BOTH, ResponseCopy, line_rank, marks
+from recollect.index.schema import QUARTER_MS, SESSION
+from recollect.model.cost.line_usage import BOTH, ResponseCopy, line_rank, marks
+
+_Key = tuple[int, int, int, int, int]
+_SUMS = 9  # messages, six counts, recorded, unrecorded
+
+
+class Rollup:
+    """Collected changes to the sums."""
+
+    def __init__(self, database: IndexDatabase) -> None:
+        self._db = database
+        self._changes: dict[_Key, list[int]] = {}
+
+    def add(self, file: int, row: Sequence[object], sign: int = 1) -> None:
+        """Count a usage row of ``file``: at, model, branch, variant, six counts, recorded."""
+        at, model, branch, variant, *counts, recorded = row
+        key = ((at or 0) // QUARTER_MS, file, model or 0, branch or 0, variant)  # type: ignore[operator]
+        sums = self._changes.setdefault(key, [0] * _SUMS)  # type: ignore[arg-type]
+        for place, amount in enumerate((1, *counts, recorded or 0, int(recorded is None))):
+            sums[place] += sign * amount  # type: ignore[operator]
+
+    def write(self) -> None:
+        """Write the collected changes."""
+        changes = [(*key, *sums) for key, sums in self._changes.items() if any(sums)]
+        self._changes.clear()
+        if not changes:
+            return
+        self._db.connection.executemany(
+            "INSERT INTO rollup VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET"
+            " messages = messages + excluded.messages, input = input + excluded.input,"
+            " output = output + excluded.output, cache_write_5m = cache_write_5m + excluded.cache_write_5m,"
+            " cache_write_1h = cache_write_1h + excluded.cache_write_1h,"
+            " cache_read = cache_read + excluded.cache_read, web_searches = web_searches + excluded.web_searches,"
+            " recorded = recorded + excluded.recorded, unrecorded = unrecorded + excluded.unrecorded",
+            changes,
+        )
+        self._db.connection.executemany(
+            "DELETE FROM rollup WHERE quarter = ? AND file = ? AND model = ? AND branch = ? AND variant = ? AND messages = 0",
+            [change[:5] for change in changes if change[5] < 0],
+        )
+
 
 _COUNTS = "input, output, cache_write_5m, cache_write_1h, cache_read, web_searches"
 # With the plus SQLite need not prepare the statement again for every value, which takes six times as long as its answer.
 _BELONGING = f"SELECT file, at, model, branch, variant, {_COUNTS}, recorded FROM copies WHERE response = +? AND counted"  # noqa: S608 - constants
+_RESPONSE = "SELECT id FROM responses WHERE message = ?"
 _INSERT_USAGE = "INSERT INTO usage VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _NO_NAME = 0
 
 
 class Ingest:
-    """Writes to one index. Every method but ``expect_many`` must run inside ``transaction``."""
+    """Writes to one index. Every method must run inside ``transaction``."""
 
     def __init__(self, database: IndexDatabase) -> None:
         self._db = database
@@ -38,8 +76,6 @@ class Ingest:
         self._many = database.connection.executemany
         self._names: dict[str, int] = {}
         self._next_response = 1
-        self._met = MetIds()
-        self._version: object = None
         self._messages = MessageIngest(database)
         self._rollup = Rollup(database)
         self._calls = CallIngest(database, self._name)
@@ -56,23 +92,13 @@ class Ingest:
         """Other processes may have written since the last transaction."""
         self._names.clear()
         self._next_response = cast("int", self._db.value("SELECT coalesce(max(id), 0) FROM responses")) + 1
-        version = self._db.value("PRAGMA data_version")
-        is_alone, self._version = version == self._version, version
-        if not is_alone:
-            self._met.forget()
-        self._messages.begin(is_alone=is_alone)
-        self._calls.begin(is_alone=is_alone)
-
-    def expect_many(self) -> None:
-        """Before a first build: remember roughly which ids occurred, so that new ones need no look-up."""
-        self._version = self._db.value("PRAGMA data_version")
-        tables = "(SELECT 1 FROM messages LIMIT 1), (SELECT 1 FROM responses LIMIT 1)"
-        if self._db.value(f"SELECT coalesce({tables})") is None:
-            self._met.expect_many()
-            self._messages.expect_many()
-            self._calls.expect_many()
+        self._messages.begin()
 
     # --- logs -----------------------------------------------------------------------------------
+
+    def place_before(self, lines: int, before: int) -> None:
+        """The logs that are read next are older than those before: see ``MessageIngest``."""
+        self._messages.place_before(lines, before)
 
     def add_file(self, log: ScannedLog) -> int:
         """Add an unknown log, to be read from its start."""
@@ -112,7 +138,7 @@ class Ingest:
         With ``keep_usage`` only its words go: a deleted log still has its cost.
         """
         self._messages.forget(file)
-        catalogue_updates.forget(self._db, file)
+        catalogue.forget(self._db, file)
         if keep_usage:
             self._run("UPDATE files SET gone = 1 WHERE id = ?", (file,))
             return
@@ -147,8 +173,8 @@ class Ingest:
         if not known or known[0][0] != frame.start:
             return False
         if known[0][1] == SESSION:
-            catalogue_updates.add(self._db, file, frame)
-        catalogue_updates.add_damage(self._db, file, frame)
+            catalogue.add(self._db, file, frame)
+        catalogue.add_damage(self._db, file, frame)
         self._messages.add(file, frame.messages)
         self._add_usage(file, frame.usage)
         if frame.cost_state is not None:
@@ -167,7 +193,7 @@ class Ingest:
                 frame.first_at,
                 frame.last_at,
                 sum([row[2] is not None for row in frame.messages]),
-                sum(lines for _, lines in frame.damage),
+                sum(frame.damage.values()),
                 self._name(frame.cwd) or None,
                 self._name(frame.branch) or None,
                 frame.session,
@@ -191,7 +217,9 @@ class Ingest:
         again: list[tuple[int, UsageRow]] = []
         for row in rows:
             if row.message is not None:
-                known = in_frame.get(row.message) or self._known_response(row.message)
+                known = in_frame.get(row.message) or cast(
+                    "int | None", self._db.value(_RESPONSE, row.message)
+                )
                 if known is not None:
                     again.append((known, row))
                     continue
@@ -209,11 +237,6 @@ class Ingest:
             self._merge_usage(response, file, row)
         self._settle(touched)
         self._rollup.write()
-
-    def _known_response(self, message: str) -> int | None:
-        if self._met.is_new(hash(message)):
-            return None
-        return cast("int | None", self._db.value("SELECT id FROM responses WHERE message = ?", message))
 
     def _usage_values(self, response: int, file: int, row: UsageRow, counted: int) -> tuple[object, ...]:
         """A row of the table; what is counted is added to the sums."""
@@ -280,7 +303,10 @@ class Ingest:
                 " FROM usage JOIN files ON files.id = file WHERE response = ?",
                 response,
             )
-            copies = [_copy_of(*row[2:]) for row in rows]
+            copies = [
+                ResponseCopy(request, speaker, output, bool(has_stop), at or 0, bool(forked), path)
+                for _, _, request, speaker, output, has_stop, at, forked, path in cast("list[Any]", rows)
+            ]
             for (number, before, *_), mark in zip(rows, marks(copies), strict=True):
                 if mark != before:
                     # One row at a time: a statement that may change several rows makes SQLite set a savepoint, and at
@@ -313,9 +339,3 @@ class Ingest:
                 "int", self._db.value("SELECT id FROM names WHERE text = ?", text)
             )
         return known
-
-
-def _copy_of(*columns: Any) -> ResponseCopy:
-    """A row of ``usage`` in the form the ledger compares; a missing time is the oldest."""
-    request, speaker, output, has_stop, at, forked, path = columns
-    return ResponseCopy(request, speaker, output, bool(has_stop), at or 0, bool(forked), path)

@@ -10,11 +10,18 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from recollect.index.database import IndexDatabase
-from recollect.index.frame import KIND_CODES, Columns, MessageValues
-from recollect.index.met_ids import MetIds
+from recollect.index.frame import KIND_CODES, Columns, MessageRow
 from recollect.index.schema import ROLE_BITS, SPAN_BITS, recall_row, same_uuid
-from recollect.model.recall.roles import SAID, THINKING, TITLE, TOOL_INPUT
-from recollect.model.recall.words import LONGEST_INPUT, LONGEST_SAID, LONGEST_THOUGHT, recalled_text
+from recollect.model.recall import (
+    LONGEST_INPUT,
+    LONGEST_SAID,
+    LONGEST_THOUGHT,
+    SAID,
+    THINKING,
+    TITLE,
+    TOOL_INPUT,
+    recalled_text,
+)
 
 SAME_TEXT = f"SELECT text FROM messages WHERE {same_uuid('?1')} AND digest = ?2 AND text NOT NULL LIMIT 1"  # noqa: S608 - constants
 # Bytes of words, and lines, that are written at once.
@@ -27,8 +34,8 @@ class MessageIngest:
     def __init__(self, database: IndexDatabase) -> None:
         self._db = database
         self._many = database.connection.executemany
-        self._met = MetIds()
         self._next_id = 1
+        self._end: int | None = None  # where the numbers of later logs begin
         self._drop_collected()
 
     def _drop_collected(self) -> None:
@@ -40,19 +47,27 @@ class MessageIngest:
         self._collected: dict[tuple[object, object], int] = {}  # text rows by id and digest
         self._bytes = 0
 
-    def begin(self, *, is_alone: bool) -> None:
-        """Call first in every transaction. ``is_alone``: no one else has written since the last one."""
+    def place_before(self, lines: int, before: int) -> None:
+        """The next logs are older than all that were read: so many lines get numbers below theirs, in the order of time.
+
+        ``before``: how many lines may come before these. Where there are more, the rest is numbered as if it were newest.
+        """
+        self._end = cast("int | None", self._db.value("SELECT min(id) FROM messages"))
+        first = before + 1 if self._end is None else max(self._end - lines, 1)
+        self._next_id = first
+
+    def begin(self) -> None:
+        """Call first in every transaction: others may have written since the last one."""
         self._drop_collected()
-        self._next_id = cast("int", self._db.value("SELECT coalesce(max(id), 0) FROM messages")) + 1
-        if not is_alone:
-            self._met.forget()
+        if self._end is None:
+            last = cast("int", self._db.value("SELECT coalesce(max(id), 0) FROM messages"))
+            self._next_id = max(self._next_id, last + 1)
 
-    def expect_many(self) -> None:
-        """Before a first build: new ids need no look-up."""
-        self._met.expect_many()
-
-    def add(self, file: int, rows: Sequence[MessageValues]) -> None:
+    def add(self, file: int, rows: Sequence[MessageRow]) -> None:
         """The lines of a frame, to be written with the next ones."""
+        if self._end is not None and self._next_id + len(rows) > self._end:
+            self._end = None
+            self._next_id = cast("int", self._db.value("SELECT max(id) FROM messages")) + 1
         number = self._next_id
         for offset, length, uuid, at, kind, digest, columns, prompt in rows:
             text = None
@@ -60,7 +75,9 @@ class MessageIngest:
                 text = None if uuid is None else self._same_text(uuid, digest)
                 if text is None:
                     text = number
-                    self._add_text(number, columns)
+                    self._texts.append((number, *columns))
+                    self._recall += _recall_rows(number, columns)
+                    self._bytes += sum([len(word) for word in columns if word is not None])
                     self._collected[uuid, digest] = number
                 span = text >> SPAN_BITS
                 if at is not None and at > self._newest.get(span, 0):
@@ -72,11 +89,6 @@ class MessageIngest:
         self._next_id = number
         if self._bytes >= _AT_ONCE or len(self._messages) >= _LINES_AT_ONCE:
             self.write()
-
-    def _add_text(self, number: int, columns: Columns) -> None:
-        self._texts.append((number, *columns))
-        self._recall += _recall_rows(number, columns)
-        self._bytes += sum([len(text) for text in columns if text is not None])
 
     def write(self) -> None:
         """Write what was collected."""
@@ -122,8 +134,6 @@ class MessageIngest:
 
     def _same_text(self, uuid: bytes | str, digest: int | None) -> int | None:
         """The text row of an equal line with the same id, so that a fork's copy is not found twice."""
-        if isinstance(uuid, bytes) and self._met.is_new(int.from_bytes(uuid[-4:], "big")):
-            return None
         here = self._collected.get((uuid, digest))
         return cast("int | None", self._db.value(SAME_TEXT, uuid, digest)) if here is None else here
 

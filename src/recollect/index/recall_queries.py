@@ -15,8 +15,7 @@ import msgspec
 
 from recollect.index.schema import ROLE_BITS, recall_row
 from recollect.index.text_queries import TextFilter, TextQueries, numbers
-from recollect.model.recall.roles import TOOL_OUTPUT, WEIGHTS
-from recollect.model.recall.scoring import WordWeights
+from recollect.model.recall import TOOL_OUTPUT, WEIGHTS, WordWeights
 
 # Rows that are looked up for whole words; more only where a rarer word has found them.
 _MOST_ROWS = 60_000

@@ -1,4 +1,4 @@
-"""The tables of the index. Their version is part of the file name.
+"""The tables of the index, and where its file lies. Their version is part of the file name.
 
 No text of a transcript is stored: rows say at which byte of which log something is. The exceptions are
 names (models, branches, directories, tools), which reports group by, and what a list shows of a session
@@ -6,7 +6,7 @@ names (models, branches, directories, tools), which reports group by, and what a
 
 ``messages.text`` is the row of the full-text table that holds the line's words. Copies of a line in forks
 share the row of the first copy that was read, so each message is found once. ``usage`` has one row for
-each log and speaker that mention a response; ``counted`` holds the marks of ``model.cost.copies``: the
+each log and speaker that mention a response; ``counted`` holds the marks of ``model.cost.line_usage``: the
 copy a response belongs to, the copy that has its amounts. ``copies`` shows every row with the amounts
 that count. ``rollup`` is always the sum over those rows, by quarter of an hour (the finest step of any
 time zone), so that days can be cut in every zone.
@@ -16,6 +16,10 @@ keeps neither places nor counts of words, so it is small. Its rows are numbered 
 """
 
 from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable
 
 VERSION = 10
 
@@ -57,7 +61,7 @@ CREATE TABLE catalogue(
   begins_aside INTEGER, -- whether its first link is of a side chain
   custom_title TEXT, ai_title TEXT, last_prompt TEXT, first_prompt TEXT, tag TEXT, -- '' where it was taken away
   continued_in TEXT, -- the session that took over
-  -- See model/conversation/message_count.py; messages is NULL where the log has to be read to know.
+  -- See model/conversation/agents.py; messages is NULL where the log has to be read to know.
   messages INTEGER, has_conversation INTEGER NOT NULL DEFAULT 0, leaf TEXT, bridge TEXT, answer TEXT,
   inline_agents INTEGER NOT NULL DEFAULT 0
 );
@@ -174,5 +178,24 @@ def same_uuid(value: str) -> str:
 
 
 def recall_row(text: int, role: int) -> int:
-    """The number of a row of ``recall``: the text row, and in the last bits who said it (``model.recall.roles``)."""
+    """The number of a row of ``recall``: the text row, and in the last bits who said it (``model.recall``)."""
     return text << ROLE_BITS | role
+
+
+def index_file(homes: Iterable[str | os.PathLike[str]], cache: str) -> str:
+    """The index of a set of homes, in any order and spelling."""
+    names = "\0".join(sorted(os.path.realpath(home) for home in homes))
+    checksum = zlib.crc32(names.encode("utf-8", "surrogateescape"))
+    return os.path.join(cache, f"index-v{VERSION}-{checksum:08x}.sqlite")  # noqa: PTH118 - the status line loads no pathlib
+
+
+def refreshed_at(index: str) -> float | None:
+    """When an index was last refreshed, in seconds since 1970; None if it never was.
+
+    Every refresh writes a line into the lock file, even if nothing was new, so the lock file's time
+    says it.
+    """
+    try:
+        return os.stat(index.removesuffix(".sqlite") + ".lock").st_mtime  # noqa: PTH116
+    except OSError:
+        return None

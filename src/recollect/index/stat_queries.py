@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, cast
 
 from recollect.index.calls import OK
-from recollect.index.cost_queries import UsageSumRow
+from recollect.index.cost_queries import QUARTER
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import CALLS_A_LINE
-from recollect.index.schema import AGENT, MIRRORED, QUARTER_MS
-
-_USED = (
-    "SELECT quarter, file, model, NULL, NULL, variant, sum(messages), sum(input), sum(output), sum(cache_write_5m),"
-    " sum(cache_write_1h), sum(cache_read), sum(web_searches) FROM rollup"
-)
-# Python's floor division, also for times before 1970: SQLite rounds towards zero.
-_QUARTER = "(coalesce(at, 0) + 900000 * 10000000) / 900000 - 10000000"
+from recollect.index.schema import AGENT, MIRRORED, QUARTER_MS, SESSION
+from recollect.model.text.titles import title_of
 
 
 class CallSum(NamedTuple):
@@ -86,11 +80,6 @@ class CallPlace(NamedTuple):
         return self.place // CALLS_A_LINE
 
 
-def used(database: IndexDatabase) -> list[UsageSumRow]:
-    """Counted usage by quarter, log, model and variant, in that order and in the shape of ``cost_queries.rolled``."""
-    return cast("list[UsageSumRow]", database.rows(f"{_USED} GROUP BY quarter, file, model, variant"))
-
-
 def called(
     database: IndexDatabase,
     tools: Collection[int],
@@ -103,7 +92,7 @@ def called(
     bounds = ["counted"]
     bounds += [] if since is None else [f"at >= {since * QUARTER_MS}"]
     bounds += [] if until is None else [f"at < {until * QUARTER_MS}"]
-    quarter = _QUARTER if by_quarter else "NULL"
+    quarter = QUARTER if by_quarter else "NULL"
     return [
         CallSum(*row)  # type: ignore[arg-type]
         for row in database.rows(
@@ -119,7 +108,7 @@ def worked(database: IndexDatabase, tools: Collection[int], *, by_file: bool) ->
     return [
         WorkSum(*row)  # type: ignore[arg-type]
         for row in database.rows(
-            f"SELECT {_QUARTER}, {file}, {_edits(tools)}, state, is_commit, count(*)"  # noqa: S608 - whole numbers and constants
+            f"SELECT {QUARTER}, {file}, {_edits(tools)}, state, is_commit, count(*)"  # noqa: S608 - whole numbers and constants
             " FROM calls WHERE counted GROUP BY 1, 2, 3, 4, 5 ORDER BY 1"
         )
     ]
@@ -155,6 +144,41 @@ def calls_named(database: IndexDatabase, keys: Collection[int]) -> list[Starting
 
 
 def _edits(tools: Collection[int]) -> str:
-    """The condition that a call is an edit (``model/files/call_changes.py``), of Claude's tools one that went well."""
+    """The condition that a call is an edit (``model/files/reports.py``), of Claude's tools one that went well."""
     names = ",".join(str(int(one)) for one in sorted(tools)) or "0"
     return f"(changes > 0 OR state = {OK} AND tool IN ({names}))"
+
+
+_TYPED = f"""
+SELECT session, messages.at, uuid, path, offset, length
+  FROM typed JOIN messages ON messages.id = typed.rowid JOIN files ON files.id = file
+ WHERE role = {SESSION} AND session IS NOT NULL AND messages.at IS NOT NULL AND uuid IS NOT NULL
+ ORDER BY messages.at, messages.id
+"""  # noqa: S608 - a number of the schema
+_TITLES = f"""
+SELECT session, custom_title, ai_title, last_prompt, first_prompt
+  FROM files JOIN catalogue ON catalogue.file = files.id WHERE role = {SESSION} AND session IS NOT NULL
+"""  # noqa: S608 - a number of the schema
+
+
+class TypedPromptRow(NamedTuple):
+    """A prompt: when it was typed, in milliseconds, and where its line is."""
+
+    session: str
+    at: int
+    uuid: bytes | str
+    path: str
+    offset: int
+    length: int
+
+
+def typed_prompts(database: IndexDatabase) -> Iterator[TypedPromptRow]:
+    """All prompts in the order of time."""
+    for row in database.connection.execute(_TYPED):
+        yield TypedPromptRow(*row)
+
+
+def session_titles(database: IndexDatabase) -> dict[str, str]:
+    """The titles of all sessions by id; a session without one is left out."""
+    found = ((cast("str", session), title_of(*parts)) for session, *parts in database.rows(_TITLES))  # type: ignore[arg-type]
+    return {session: title for session, title in found if title}

@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 from recollect.errors import UsageError
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import SPAN_BITS, TOOL_OUTPUT
-from recollect.model.titles import title_of
+from recollect.model.text.titles import title_of
 
 UNDATED = -(1 << 62)  # older than every time
 # A count is exact up to here: each message needs a look-up, and a search should not take longer.
@@ -73,6 +73,7 @@ SELECT files.id, coalesce(own.text, (
          SELECT text FROM files AS main JOIN names ON names.id = main.cwd
           WHERE main.session = files.session AND main.role = 0))
   FROM files LEFT JOIN names AS own ON own.id = files.cwd
+ WHERE NOT gone
 """
 
 
@@ -83,9 +84,12 @@ class TextFilter(Struct, frozen=True, gc=False):
     since: int | None = None
     until: int | None = None
 
+    def fits_log(self, file: int) -> bool:
+        return self.files is None or file in self.files
+
     def fits(self, file: int, at: int | None) -> bool:
         return (
-            (self.files is None or file in self.files)
+            self.fits_log(file)
             and (self.since is None or (at is not None and at >= self.since))
             and (self.until is None or (at is not None and at < self.until))
         )

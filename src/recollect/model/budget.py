@@ -5,11 +5,27 @@ Plain classes and next to no imports: the status line and a hook of the client l
 
 from __future__ import annotations
 
-from recollect.model.cost.cents import dollars
-
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+PICO = 10**12
+_CENT = PICO // 100
+
+
+def dollars(pico_usd: int) -> str:
+    """Cents, rounded half up, here and nowhere else."""
+    cents = (abs(pico_usd) + _CENT // 2) // _CENT
+    sign = "-" if pico_usd < 0 and cents else ""
+    return f"{sign}${cents // 100:,}.{cents % 100:02d}"
+
+
+def fine_dollars(pico_usd: int) -> str:
+    """The same for the amount of one turn or message: below ten cents with four places."""
+    if not 0 < pico_usd < PICO // 10:
+        return dollars(pico_usd)
+    return f"$0.{(pico_usd + _CENT // 200) // (_CENT // 100):04d}"
+
 
 ALL, PROJECT, MODEL, PERSON = "all", "project", "model", "person"
 SCOPES = {"projects": PROJECT, "models": MODEL, "persons": PERSON}
@@ -37,16 +53,13 @@ class BudgetRule:
 class BudgetSettings:
     """The section ``[budget]``. ``burn``: pico-dollars an hour that are too much for ``burn_hours`` hours on end."""
 
-    __slots__ = ("burn", "burn_hours", "command", "desktop", "rules", "thresholds", "webhook")
+    __slots__ = ("burn", "burn_hours", "rules", "thresholds")
 
     def __init__(self) -> None:
         self.rules: list[BudgetRule] = []
         self.thresholds: tuple[int, ...] = DEFAULT_THRESHOLDS
         self.burn: int | None = None
         self.burn_hours = DEFAULT_BURN_HOURS
-        self.command: tuple[str, ...] = ()
-        self.desktop = False
-        self.webhook: str | None = None
 
 
 class BudgetState:
@@ -108,3 +121,41 @@ def _key(state: BudgetState, what: int | str) -> str:
     rule = state.rule
     name = "".join(one if one.isascii() and one.isalnum() else f"_{ord(one):x}" for one in rule.name)
     return f"{state.span}-{rule.period}-{rule.scope}-{name[:120]}-{rule.limit}-{what}"
+
+
+QUARTERS_AN_HOUR = 4
+BLOCK_QUARTERS = 5 * QUARTERS_AN_HOUR
+_MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
+_QUARTER_MS = 15 * _MINUTE_MS
+
+
+def blocks(quarters: list[int]) -> list[tuple[int, int]]:
+    """Start and end of every block, given the quarters with a response in rising order."""
+    found: list[tuple[int, int]] = []
+    for quarter in quarters:
+        if not found or quarter >= found[-1][1]:
+            start = quarter - quarter % QUARTERS_AN_HOUR
+            found.append((start, start + BLOCK_QUARTERS))
+    return found
+
+
+class BurnRate:
+    """How fast a running block fills, over the time since its first response (at least a minute)."""
+
+    __slots__ = (
+        "minutes_left",
+        "pico_usd_per_hour",
+        "projected_pico_usd",
+        "projected_tokens",
+        "tokens_per_minute",
+    )
+
+    def __init__(self, tokens: int, pico_usd: int, first_at: int, now: int, end: int) -> None:
+        elapsed = max(now - first_at, _MINUTE_MS)
+        left = max(end * _QUARTER_MS - now, 0)
+        self.tokens_per_minute = tokens * _MINUTE_MS // elapsed
+        self.pico_usd_per_hour = pico_usd * _HOUR_MS // elapsed
+        self.projected_tokens = tokens + tokens * left // elapsed
+        self.projected_pico_usd = pico_usd + pico_usd * left // elapsed
+        self.minutes_left = left // _MINUTE_MS

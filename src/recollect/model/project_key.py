@@ -14,12 +14,16 @@ function here raises for them. They do not access the disk: the caller resolves 
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import struct
 import unicodedata
 from collections.abc import Iterable
 
-from recollect.model.ids import ProjectKey
+import msgspec
+
+from recollect.model.lines.ids import ProjectKey
 
 LONGEST_PLAIN_KEY = 200
 """Longer names are cut here and get a hyphen and a hash of the whole path."""
@@ -30,7 +34,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 def project_key(path: str) -> ProjectKey:
     """The directory name the client (2.1.197 and later) uses for an absolute, resolved path."""
-    name = _NOT_KEPT.sub(_hyphen_per_utf16_unit, path)
+    name = _NOT_KEPT.sub(lambda match: "--" if match[0] > "\uffff" else "-", path)
     return _shortened(name, _utf16_units(path))
 
 
@@ -56,15 +60,8 @@ def same_long_prefix(name: str, key: ProjectKey) -> bool:
 
 def flat_project_hash(path: str) -> ProjectKey:
     """The directory name in the flat layout: 20 characters of base64url(SHA-256 of the path)."""
-    import base64
-    import hashlib
-
     digest = hashlib.sha256(_path_bytes(path)).digest()
     return ProjectKey(base64.urlsafe_b64encode(digest)[:20].decode("ascii"))
-
-
-def _hyphen_per_utf16_unit(match: re.Match[str]) -> str:
-    return "--" if match[0] > "\uffff" else "-"
 
 
 def _shortened(name: str, units: Iterable[int]) -> ProjectKey:
@@ -102,3 +99,31 @@ def _path_bytes(path: str) -> bytes:
         UnicodeEncodeError
     ):  # a surrogate that no file system produces: the result must still be deterministic
         return path.encode("utf-8", "surrogatepass")
+
+
+class PathMapping:
+    """From ``old`` to ``new``, and everything below."""
+
+    def __init__(self, old: str, new: str, fields: tuple[str, ...] = ("cwd", "project")) -> None:
+        self.old, self.new = old.rstrip("/") or "/", new.rstrip("/") or "/"
+        names = "|".join(map(re.escape, fields)).encode()
+        self._value = re.compile(rb'("(?:' + names + rb')"[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*")')
+
+    def moved(self, path: str) -> str | None:
+        """The new location of a path; None where it did not move."""
+        if path == self.old:
+            return self.new
+        prefix = self.old if self.old.endswith("/") else self.old + "/"
+        return self.new.rstrip("/") + "/" + path[len(prefix) :] if path.startswith(prefix) else None
+
+    def edited(self, line: bytes) -> bytes:
+        """A line with its new paths; the same bytes where none moved."""
+        return self._value.sub(self._edited_value, line)
+
+    def _edited_value(self, found: re.Match[bytes]) -> bytes:
+        try:
+            path = msgspec.json.decode(found[2], type=str)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return found[0]
+        moved = self.moved(path)
+        return found[0] if moved is None else found[1] + msgspec.json.encode(moved)

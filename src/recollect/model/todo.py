@@ -26,9 +26,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from recollect.errors import IllegalTransition
-from recollect.model.damage import DEFAULT_LIMITS
-from recollect.model.json.strict import json_of
-from recollect.model.json.text import deeper_than
+from recollect.model.lines.damage import DEFAULT_LIMITS
+from recollect.model.lines.json_text import deeper_than, json_of
 
 _REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -50,20 +49,15 @@ _NEXT: dict[str, tuple[TodoStatus, ...]] = {
 }
 
 
-def next_steps(status: str) -> tuple[TodoStatus, ...]:
-    """The allowed next steps; none from a final or unknown status."""
-    return _NEXT.get(status, ())
-
-
 def checked_step(what: str, current: str, wanted: TodoStatus) -> TodoStatus:
     """``wanted``, if the step is allowed; ``IllegalTransition`` if not."""
-    steps = next_steps(current)
+    steps = _NEXT.get(current, ())
     if wanted not in steps:
         raise IllegalTransition(what, current or "no status", wanted, steps)
     return wanted
 
 
-class TodoItem(Struct, frozen=True):
+class TodoItem(Struct, frozen=True, rename="camel"):
     """One line of a todo list. ``status`` is text: other programs may write unknown values.
 
     ``kept`` is the original item, field by field, None for a new one; ``odd`` is the JSON of an element that
@@ -84,7 +78,7 @@ class TodoItem(Struct, frozen=True):
         return msgspec.structs.replace(self, status=step)
 
 
-class Task(Struct, frozen=True):
+class Task(Struct, frozen=True, rename="camel"):
     """One file of a task list. ``id`` is the number in its file name, as text."""
 
     id: str
@@ -113,7 +107,7 @@ def decode_todos(data: bytes) -> tuple[TodoItem, ...]:
 
 def encode_todos(items: Iterable[TodoItem]) -> bytes:
     """The items as a client writes them: indented by two, no newline at the end."""
-    return _pretty([Raw(item.odd) if item.odd else _merged(item.kept, _todo_fields(item)) for item in items])
+    return _pretty([Raw(item.odd) if item.odd else _merged(item) for item in items])
 
 
 def decode_task(data: bytes) -> Task:
@@ -137,12 +131,7 @@ def decode_task(data: bytes) -> Task:
 
 def encode_task(task: Task) -> bytes:
     """The task as a client writes it. ``blocks`` and ``blockedBy`` are always present: it needs both."""
-    return _pretty(_merged(task.kept, _task_fields(task)))
-
-
-def next_task_id(numbers: Iterable[int], high_water_mark: int = 0) -> str:
-    """One more than the highest number in use now or before a task was deleted."""
-    return str(max([high_water_mark, *numbers]) + 1)
+    return _pretty(_merged(task))
 
 
 # ---- fields in and out -----------------------------------------------------------------------------------
@@ -163,33 +152,13 @@ def _todo(part: Raw) -> TodoItem:
     )
 
 
-def _todo_fields(item: TodoItem) -> dict[str, object]:
-    return {
-        "content": item.content,
-        "status": item.status,
-        "activeForm": item.active_form,
-        "priority": item.priority,
-        "id": item.id,
-    }
-
-
-def _task_fields(task: Task) -> dict[str, object]:
-    return {
-        "id": task.id,
-        "subject": task.subject,
-        "description": task.description,
-        "activeForm": task.active_form,
-        "status": task.status,
-        "blocks": task.blocks,
-        "blockedBy": task.blocked_by,
-    }
-
-
-def _merged(kept: Mapping[str, bytes] | None, fields: Mapping[str, object]) -> dict[str, Raw]:
+def _merged(item: TodoItem | Task) -> dict[str, Raw]:
     """The original fields, with changed values replaced in place."""
+    kept = item.kept
     merged = {name: Raw(json) for name, json in (kept or {}).items()}
-    for name, value in fields.items():
-        if value is None:
+    for name, field in zip(item.__struct_encode_fields__, item.__struct_fields__, strict=True):
+        value = getattr(item, field)
+        if value is None or field in ("kept", "odd"):
             continue
         stood = _texts(merged, name) if isinstance(value, tuple) else _text(merged, name) or ""
         needed = name not in merged and (kept is None or isinstance(value, tuple))

@@ -1,5 +1,4 @@
-"""The application: every request is counted, bounded and authenticated here before a route sees it. Only a small append of a
-caller who is remembered is made without it (quick_appends.py).
+"""The application: every request is counted, bounded and authenticated here before a route sees it.
 
 ``ROUTES`` is the only table of routes and their scopes. The application, the OpenAPI document and the
 tests of refusals are made from it, so no route can bypass these checks.
@@ -9,38 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recollect.server.database.contract import BodyLost, BodyUnavailable, Unavailable
+from recollect.errors import UsageError
+from recollect.server.database.records import BodyLost, BodyUnavailable, Unavailable
 from recollect.server.database.sql_base import now_ms
-from recollect.server.jobs import is_done
-from recollect.server.quick_appends import NOTE, PROBLEM, TOKEN
+from recollect.server.metrics import RequestLine, RequestSpans
 from recollect.server.refusals import (
     RequestRefused,
     body_lost,
     busy,
     forbidden,
+    invalid,
+    is_done,
     not_found,
     object_store_down,
     too_many,
     unauthorized,
 )
-from recollect.server.request_notes import RequestNote, method_name
-from recollect.server.routes import admin, people, sign_in, team
+from recollect.server.routes import admin, team
 from recollect.server.routes import log as routes_log
 from recollect.server.routes import sessions as routes_sessions
-from recollect.server.service import ServerRequest, Service, answer
+from recollect.server.service import ServerRequest, Service
 from recollect.server.tenancy import (
     ADMIN,
     ANY,
@@ -54,95 +57,108 @@ from recollect.server.tenancy import (
     for_programs,
     token_prefix,
 )
-from recollect.server.tracing import RequestSpans
-from recollect.services.page.log_lines import problem_of
-from recollect.sync.wire import ORGANIZATION
+from recollect.share.sync.wire import NDJSON, ORGANIZATION, REQUEST_ID, Problem
+from recollect.share.typed_http import Media, TypedRoute, answer, openapi
+from recollect.version import __version__
+from recollect.web.answers import problem_of
 
-Handler = Callable[[ServerRequest], Awaitable[Response]]
-_ORGANIZATION = ORGANIZATION.lower().encode()
+if TYPE_CHECKING:
+    from recollect.server.page.routes import MembersApp
+
+_ORGANIZATION, _REQUEST_ID = ORGANIZATION.lower().encode(), REQUEST_ID.lower().encode()
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+_METHODS = frozenset(("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS"))
+# In the scope of a request: the id of the token that was admitted.
+_TOKEN = "recollect.token"  # noqa: S105 - a name
 _SWEEP_EVERY, GRACE_MS = 3_600.0, 7 * 86_400_000
 _log = logging.getLogger("recollect.server")
 
 
-class Endpoint(NamedTuple):
+class Endpoint(TypedRoute):
     """One route. ``scope`` None: no token needed. ``is_stream``: lasts until the reader disconnects."""
 
-    method: str
-    path: str
-    handler: Handler
-    scope: str | None
-    is_stream: bool = False
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        run: Callable[..., Awaitable[object]],
+        scope: str | None,
+        *,
+        is_stream: bool = False,
+        **more: Any,
+    ) -> None:
+        if scope is None:
+            more["security"] = []
+        super().__init__(method, path, run, **more)
+        self.scope, self.is_stream = scope, is_stream
 
 
-class PageApp(Protocol):
-    """A page for members, served beside the routes of this table with its own access checks."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
-
-    def start(self) -> None:
-        """Called on the event loop, before any request."""
-
-    async def tidy(self) -> None:
-        """Once an hour: drop copies of what was deleted."""
-
-    def stop(self) -> None:
-        """End all open streams."""
+async def _openapi(ask: ServerRequest) -> dict[str, Any]:
+    """This document."""
+    info = {
+        "title": "recollect team server",
+        "version": __version__,
+        "description": "Logs of coding-agent sessions: appended exactly once, returned byte for byte."
+        f" A body has at most {ask.service.limits.body_bytes} bytes. See docs/design/server.md.",
+    }
+    schemes = {"token": {"type": "http", "scheme": "bearer"}}
+    return openapi(ROUTES, info, schemes, Problem, security=[{"token": []}])
 
 
-async def _openapi(ask: ServerRequest) -> Response:
-    from recollect.server.openapi import document
-
-    return answer(document(ask.service.limits))
-
-
-_LOG, _FILE = routes_log.ROUTE, "/v1/sessions/{session_id}/file"
-# Routes are matched in this order, so the busiest come first.
+_READY = {status: {"description": "the answer"} for status in ("200", "503")}
+_LINES = Media(NDJSON, {"type": "string", "pattern": "^[^\\n]+\\n$"})
+_BYTES = Media("application/octet-stream", {"type": "string", "format": "binary"})
+_SESSION, _USER, _TEAM = "/v1/sessions/{session_id}", "/v1/users/{user_id}", "/v1/teams/{team_id}"
 ROUTES = (
-    Endpoint("PUT", _LOG, routes_log.append, WRITE),
-    Endpoint("GET", _LOG, routes_log.read, READ, is_stream=True),
-    Endpoint("HEAD", _LOG, routes_log.read, READ),
+    Endpoint("PUT", f"{_SESSION}/log", routes_log.append, WRITE, takes=_LINES),
+    Endpoint("GET", f"{_SESSION}/log", routes_log.read, READ, is_stream=True),
+    Endpoint("HEAD", f"{_SESSION}/log", routes_log.read, READ, operationId="head"),
     Endpoint("GET", "/healthz", admin.health, None),
-    Endpoint("GET", "/readyz", admin.ready, None),
+    Endpoint("GET", "/readyz", admin.ready, None, responses=_READY),
     Endpoint("GET", "/openapi.json", _openapi, None),
-    Endpoint("GET", "/v1/sign-in", sign_in.offer, None),
-    Endpoint("POST", "/v1/sign-in/device", sign_in.start_device, None),
-    Endpoint("POST", "/v1/sign-in/device/token", sign_in.device_token, None),
-    Endpoint("POST", "/v1/token/rotate", sign_in.rotate, ANY),
-    Endpoint("GET", "/v1/whoami/tokens", sign_in.own_tokens, ANY),
-    Endpoint("DELETE", "/v1/whoami/tokens/{token_id}", sign_in.revoke_own, ANY),
+    Endpoint("GET", "/v1/sign-in", admin.offer, None),
+    Endpoint("POST", "/v1/sign-in/device", admin.start_device, None),
+    Endpoint("POST", "/v1/sign-in/device/token", admin.device_token, None, status=201),
+    Endpoint("POST", "/v1/token/rotate", admin.rotate, ANY, status=201),
+    Endpoint("GET", "/v1/whoami/tokens", admin.own_tokens, ANY),
+    Endpoint("DELETE", "/v1/whoami/tokens/{token_id}", admin.revoke_own, ANY),
     Endpoint("GET", "/metrics", admin.metrics, METRICS),
-    Endpoint("GET", "/v1/sessions/{session_id}/events", routes_log.follow, READ, is_stream=True),
+    Endpoint("GET", f"{_SESSION}/events", routes_log.follow, READ, is_stream=True),
     Endpoint("GET", "/v1/heads", routes_log.heads, READ),
     Endpoint("GET", "/v1/sessions", routes_sessions.sessions, READ),
-    Endpoint("GET", "/v1/sessions/{session_id}", routes_sessions.session, READ),
-    Endpoint("PATCH", "/v1/sessions/{session_id}", routes_sessions.describe, WRITE),
-    Endpoint("DELETE", "/v1/sessions/{session_id}", routes_sessions.delete, DELETE),
-    Endpoint("PUT", _FILE, routes_sessions.put_file, WRITE),
-    Endpoint("GET", _FILE, routes_sessions.read_file, READ),
-    Endpoint("DELETE", _FILE, routes_sessions.delete_file, DELETE),
+    Endpoint("GET", _SESSION, routes_sessions.session, READ),
+    Endpoint("PATCH", _SESSION, routes_sessions.describe, WRITE),
+    Endpoint("DELETE", _SESSION, routes_sessions.delete, DELETE),
+    Endpoint("PUT", f"{_SESSION}/file", routes_sessions.put_file, WRITE, takes=_BYTES),
+    Endpoint("GET", f"{_SESSION}/file", routes_sessions.read_file, READ),
+    Endpoint("DELETE", f"{_SESSION}/file", routes_sessions.delete_file, DELETE),
     Endpoint("GET", "/v1/cost", team.cost, COST),
     Endpoint("GET", "/v1/search", team.search, READ),
-    Endpoint("GET", "/v1/whoami", team.whoami, COST),
+    Endpoint("GET", "/v1/whoami", admin.whoami, COST),
     Endpoint("GET", "/v1/org", admin.org, COST),
     Endpoint("PATCH", "/v1/org", admin.change_org, ADMIN),
     Endpoint("GET", "/v1/users", admin.users, ADMIN),
-    Endpoint("POST", "/v1/users", admin.add_user, ADMIN),
-    Endpoint("PATCH", "/v1/users/{user_id}", admin.change_user, ADMIN),
-    Endpoint("GET", "/v1/users/{user_id}/erasure", people.plan_erasure, ADMIN),
-    Endpoint("POST", "/v1/users/{user_id}/erasure", people.erase, ADMIN),
-    Endpoint("GET", "/v1/whoami/export", people.export_own, READ, is_stream=True),
+    Endpoint("POST", "/v1/users", admin.add_user, ADMIN, status=201),
+    Endpoint("PATCH", _USER, admin.change_user, ADMIN),
+    Endpoint("GET", f"{_USER}/erasure", admin.plan_erasure, ADMIN),
+    Endpoint("POST", f"{_USER}/erasure", admin.erase, ADMIN),
+    Endpoint("GET", "/v1/whoami/export", admin.export_own, READ, is_stream=True),
     Endpoint("GET", "/v1/teams", admin.teams, ADMIN),
-    Endpoint("POST", "/v1/teams", admin.add_team, ADMIN),
-    Endpoint("PATCH", "/v1/teams/{team_id}", admin.change_team, ADMIN),
-    Endpoint("DELETE", "/v1/teams/{team_id}", admin.remove_team, ADMIN),
+    Endpoint("POST", "/v1/teams", admin.add_team, ADMIN, status=201),
+    Endpoint("PATCH", _TEAM, admin.change_team, ADMIN),
+    Endpoint("DELETE", _TEAM, admin.remove_team, ADMIN),
     Endpoint("GET", "/v1/tokens", admin.tokens, ADMIN),
-    Endpoint("POST", "/v1/tokens", admin.add_token, ADMIN),
+    Endpoint("POST", "/v1/tokens", admin.add_token, ADMIN, status=201),
     Endpoint("DELETE", "/v1/tokens/{token_id}", admin.revoke_token, ADMIN),
     Endpoint("GET", "/v1/audit", admin.audit, ADMIN),
 )
 
 
-def make_app(service: Service, *, is_owner: bool = True, page: PageApp | None = None) -> ASGIApp:
+# What is the server's, beside /v1; everything else is the page's.
+_OWN_PATHS = frozenset(endpoint.path for endpoint in ROUTES if not endpoint.path.startswith("/v1/"))
+
+
+def make_app(service: Service, *, is_owner: bool = True, page: MembersApp | None = None) -> ASGIApp:
     """The application. ``is_owner``: it opens and closes the database. ``page``: it gets all other paths."""
     paths: dict[str, dict[str, Endpoint]] = {}
     for endpoint in ROUTES:
@@ -198,9 +214,9 @@ async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) ->
         if endpoint.scope is not None:
             ask.admitted(await _admit(service, ask, endpoint.scope))
         if endpoint.method == "PUT" or endpoint.is_stream:
-            return await endpoint.handler(ask)  # a body and a reader have limits of their own
+            return await _run(endpoint, ask)  # a body and a reader have limits of their own
         async with asyncio.timeout(service.limits.request_seconds):
-            return await endpoint.handler(ask)
+            return await _run(endpoint, ask)
     except RequestRefused as refused:
         target = f"{ask.scope['method'][:20]} {ask.scope['path']}"
         await service.refused.note(refused, ask.attempt, f"{endpoint.method} {endpoint.path}", target)
@@ -218,38 +234,47 @@ async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) ->
         return busy("the database is not available", 2).response()
 
 
+async def _run(route: TypedRoute, ask: ServerRequest) -> Response:
+    """The handler's answer; what it does not take, or does not understand, is refused."""
+    body = None if route.body is None else await ask.small_body() or b"null"
+    headers = {
+        sent: value
+        for sent in route.headers.values()
+        if (value := ask.header(sent.lower().encode())) is not None
+    }
+    try:
+        query = QueryParams(ask.scope["query_string"]).multi_items()
+        arguments = route.arguments(ask.scope["path_params"], query, headers, body)
+        return answer(await route.run(ask, **arguments), route.status)
+    except UsageError as problem:
+        raise invalid(problem.message, problem.hint) from None
+
+
 async def _admit(service: Service, ask: ServerRequest, scope: str) -> Caller:
     """Authenticate by the header only, which no browser sends by itself."""
     address = (ask.scope.get("client") or ("",))[0]
     authorization = for_programs(ask.headers.get(b"authorization"))
-    # An append that was begun is handed over with its token: it was taken from the rate then.
-    caller = await _believed(service, authorization, address, is_counted=TOKEN in ask.scope)
-    ask.scope[TOKEN] = caller.token.id
+    caller = await _believed(service, authorization, address)
+    ask.scope[_TOKEN] = caller.token.id
     named = ask.header(_ORGANIZATION)
     if named is not None and named.strip().lower() != caller.org.id:
         raise not_found().attributed(caller.org.id, caller.author)
     return _allowed(caller, scope)
 
 
-async def admitted(
-    service: Service, authorization: str, address: str, scope: str, *, is_fresh: bool = False
-) -> Caller:
-    """The authenticated caller of a page. ``is_fresh``: without cached tokens."""
+async def admitted(service: Service, authorization: str, address: str, scope: str) -> Caller:
+    """The authenticated caller of a page."""
     try:
-        return _allowed(await _believed(service, authorization, address, is_fresh=is_fresh), scope)
+        return _allowed(await _believed(service, authorization, address), scope)
     except RequestRefused as refused:
         await service.refused.note(refused, None, "page", "page")
         raise
 
 
-async def _believed(
-    service: Service, authorization: str, address: str, *, is_fresh: bool = False, is_counted: bool = False
-) -> Caller:
-    """The only way to a caller that is not remembered: the token is valid and does not exceed its rate. A valid token is
-    never held up by refused ones, whatever address they come from. ``is_counted``: this one was taken from the rate."""
-    caller: Caller | RefusedToken | None = None if is_fresh else service.doorkeeper.remembered(authorization)
-    if caller is None:
-        caller = await service.doorkeeper.caller(authorization)
+async def _believed(service: Service, authorization: str, address: str) -> Caller:
+    """The only way to a caller: the token is valid and does not exceed its rate. A valid token is never held up by refused
+    ones, whatever address they come from."""
+    caller = await service.doorkeeper.caller(authorization)
     if isinstance(caller, RefusedToken):
         service.metrics.count("refused_tokens")
         # The same answer for every bad token; one that was valid once is noted where it belongs.
@@ -257,7 +282,7 @@ async def _believed(
         wait = max(map(service.failures.wait, names))
         refused = too_many(wait) if wait else unauthorized()
         raise refused if caller.by is None else refused.attributed(*caller.by)
-    wait = 0.0 if is_counted else service.rates.wait(caller.token.id)
+    wait = service.rates.wait(caller.token.id)
     if wait:
         raise too_many(wait)
     return caller
@@ -280,7 +305,7 @@ async def _http_problem(_: Request, problem: Exception) -> Response:
     return not_found().response()
 
 
-async def _sweep_forever(service: Service, page: PageApp | None) -> None:
+async def _sweep_forever(service: Service, page: MembersApp | None) -> None:
     """Retention and purges, every hour. Every server does them: each session has a transaction of its own, and what
     another server removed meanwhile is passed over."""
     while True:
@@ -289,7 +314,7 @@ async def _sweep_forever(service: Service, page: PageApp | None) -> None:
             service.metrics.count("sweep_failures")
 
 
-async def _sweep_once(service: Service, page: PageApp | None) -> None:
+async def _sweep_once(service: Service, page: MembersApp | None) -> None:
     started = time.monotonic()
     done = await service.database.sweep(now_ms(), GRACE_MS)
     seconds = time.monotonic() - started
@@ -300,77 +325,52 @@ async def _sweep_once(service: Service, page: PageApp | None) -> None:
 
 
 class _RequestMiddleware:
-    """Gives every request an id, counts it, and logs it.
+    """Gives every request an id, counts it, and logs it."""
 
-    Appends are the most frequent requests and are dispatched here: route matching would cost as much
-    again as the append.
-    """
-
-    def __init__(self, app: ASGIApp, service: Service, page: PageApp | None = None) -> None:
+    def __init__(self, app: ASGIApp, service: Service, page: MembersApp | None = None) -> None:
         self._app, self._service, self._page = app, service, page
         self._spans = RequestSpans()
+        # Ids of this process: a random prefix and a number.
+        self._word, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        session = routes_log.appended_to(scope)
-        note: RequestNote = scope.get(NOTE) or self._service.notes.begin()
+        line = RequestLine(
+            f"{self._word}{next(self._numbers):08x}",
+            scope["method"] if scope["method"] in _METHODS else "other",
+        )
+
+        async def send_marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                line.status = message["status"]
+                own = [header for header in message.get("headers", ()) if header != _NO_SNIFFING]
+                message["headers"] = [*own, (_REQUEST_ID, line.id.encode()), _NO_SNIFFING]
+            elif message["type"] == "http.response.body":
+                line.bytes += len(message.get("body", b""))
+            await send(message)
+
+        path = scope["path"]
+        is_ours = path in _OWN_PATHS or path == "/v1" or path.startswith("/v1/")
+        app = self._app if self._page is None or is_ours else self._page
+        metrics, started = self._service.metrics, time.perf_counter()
+        metrics.move("in_flight", 1)
         try:
-            if self._spans.is_on:
-                method = method_name(scope["method"])
-                with self._spans.start(method, scope["headers"]) as span:
-                    try:
-                        await self._pass_on(scope, receive, send, session, note)
-                    finally:
-                        route = _route_name(scope) if session is None else _LOG
-                        self._spans.end(span, method, route, note.status)
-            else:
-                await self._pass_on(scope, receive, send, session, note)
+            with self._spans.start(line.method, scope["headers"]) as span:
+                try:
+                    await app(scope, receive, send_marked)
+                finally:
+                    # As in the table: session ids are not logged.
+                    line.route = getattr(scope.get("route"), "path", "other")
+                    self._spans.end(span, line.method, line.route, line.status)
         finally:
-            if session is None:
-                note.route = _route_name(scope)
-            self._service.notes.end(note, method_name(scope["method"]), scope.get(TOKEN))
-
-    async def _pass_on(
-        self, scope: Scope, receive: Receive, send: Send, session: str | None, note: RequestNote
-    ) -> None:
-        if session is None:
-            app = self._app if self._page is None or _is_ours(scope["path"]) else self._page
-            await app(scope, receive, note.marking(send))
-            return
-        note.route = _LOG
-        ask = ServerRequest(self._service, scope, receive, session)
-        problem = scope.get(PROBLEM)
-        endpoint = _APPEND if problem is None else _failed_append(problem)
-        response = await _answered(self._service, endpoint, ask)
-        await note.send(response, send)
-
-
-_APPEND = ROUTES[0]
-
-
-def _failed_append(problem: BaseException) -> Endpoint:
-    """An append of an admitted caller that failed where it was begun."""
-
-    async def fail(_: ServerRequest) -> Response:
-        raise problem
-
-    return _APPEND._replace(handler=fail, scope=None)
-
-
-_OWN_PATHS = frozenset(endpoint.path for endpoint in ROUTES if not endpoint.path.startswith("/v1/"))
-
-
-def _is_ours(path: str) -> bool:
-    """Whether a path belongs to the server and not to the page."""
-    return path in _OWN_PATHS or path == "/v1" or path.startswith("/v1/")
-
-
-def _route_name(scope: Scope) -> str:
-    """The route as in the table: session ids are not logged."""
-    path = getattr(scope.get("route"), "path", None)
-    return path if isinstance(path, str) else "other"
+            seconds = time.perf_counter() - started
+            metrics.move("in_flight", -1)
+            metrics.request(line.method, line.route, line.status, seconds)
+            if self._service.request_log is not None:
+                line.ms, line.token = int(seconds * 100_000) / 100, scope.get(_TOKEN)
+                self._service.request_log.add(line)
 
 
 class JsonLineFormatter(logging.Formatter):

@@ -7,21 +7,25 @@ gets some seconds at first, and more only in proportion to the bytes received.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
-import math
 import zlib
-from collections.abc import Callable, Iterator
+from base64 import b64encode
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from io import BytesIO
+from typing import NamedTuple
 
+import msgspec
 import zstandard
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
-from recollect.server.limits import BudgetShare, ServerLimits
+from recollect.server.database.records import Segment, Unavailable
 from recollect.server.refusals import RequestRefused, bad_encoding, busy, too_large
-from recollect.server.service import ServerRequest
+from recollect.server.service import BudgetShare, ServerLimits, ServerRequest
 
 # A zstd block is at least four bytes and at most 128 KiB, so this much input gives at most 2 MiB at once.
 _ZSTD_STEP = 64
-_STEP = 64 * 1024
 _WINDOW = 1 << 23
 # Larger bodies are not processed in the event loop.
 SMALL = 64 * 1024
@@ -42,26 +46,15 @@ async def read_body(ask: ServerRequest, share: BudgetShare) -> bytes:
             return unpack(raw, min(SMALL, limits.body_bytes))
     # Memory first, then the lock: a holder of the lock waiting for memory would block those that need the
     # lock.
-    if not await share.hold(len(raw) + unpacked, len(raw) + unpacked):
+    if not await share.hold(len(raw) + unpacked):
         raise busy("too many large requests at once", 3)
     async with ask.service.large:
         try:
-            found = await asyncio.to_thread(unpack, raw, limits.body_bytes)
+            data = await asyncio.to_thread(unpack, raw, limits.body_bytes)
         except _BodyTooLarge:
             raise too_large("decompressed body", limits.body_bytes) from None
-        share.shrink(len(found))
-        return found
-
-
-def read_small(raw: bytes, encoding: str | None, limits: ServerLimits) -> bytes | None:
-    """A whole body that needs neither memory reserved for it nor a thread, decompressed; None for any other."""
-    unpack = _unpacker(encoding)
-    if len(raw) > (BudgetShare.FREE if unpack is None else _FEW - 1):
-        return None
-    try:
-        return raw if unpack is None else unpack(raw, min(SMALL, limits.body_bytes))
-    except _BodyTooLarge:
-        return None
+        share.keep(len(data))
+        return data
 
 
 def _unpacker(encoding: str | None) -> Callable[[bytes, int], bytes] | None:
@@ -82,83 +75,51 @@ async def _raw_body(ask: ServerRequest, limits: ServerLimits, share: BudgetShare
     length = int(header) if header.isascii() and header.isdigit() and len(header) < 19 else None
     if length is not None and length > most:
         raise too_large("body", most)
-    impatience = ask.service.impatience
-    task = impatience.until(asyncio.get_running_loop().time() + limits.slow_grace_seconds)
-    try:
-        first, is_more = await ask.chunk()
-        if not is_more and len(first) <= BudgetShare.FREE:
-            return first
-        expected = (most if length is None else length) + unpacked
-        return await _received(ask, share, (first, is_more), expected)
-    except asyncio.CancelledError:
-        if not impatience.over(task):
-            raise
-        raise RequestRefused(408, "slow", "the body came too slowly", "repeat the request") from None
-    finally:
-        impatience.over(task)
-
-
-async def _received(
-    ask: ServerRequest, share: BudgetShare, first: tuple[bytes, bool], expected: int
-) -> bytes:
-    limits = ask.service.limits
     # Not a list that is joined at the end, nor a bytearray: both hold everything twice. This grows in place.
-    most, size, received = limits.body_bytes, 0, BytesIO()
-    loop = asyncio.get_running_loop()
-    start = loop.time()
-    chunk, is_more = first
-    while True:
-        size += len(chunk)
-        if size > most:
-            raise too_large("body", most)
-        received.write(chunk)
-        if size > BudgetShare.FREE:
-            # Waiting for memory does not count as the sender's slowness.
-            waited = loop.time()
-            ask.service.impatience.until(math.inf)
-            if not await share.hold(size, expected):
-                raise busy("too many large requests at once", 3)
-            start += loop.time() - waited
-            earned = limits.slow_grace_seconds + size / limits.slow_bytes_per_second
-            ask.service.impatience.until(start + min(earned, limits.body_seconds))
-        if not is_more:
-            break
-        chunk, is_more = await ask.chunk()
-    return received.getvalue()
+    received, loop = BytesIO(), asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(limits.slow_grace_seconds) as clock:
+            chunk, is_more = await ask.chunk()
+            if is_more or len(chunk) > BudgetShare.FREE:
+                clock.reschedule(None)  # waiting for memory does not count as the sender's slowness
+                if not await share.hold((most if length is None else length) + unpacked):
+                    raise busy("too many large requests at once", 3)
+            start = loop.time()
+            while True:
+                size = received.tell() + len(chunk)
+                if size > most:
+                    raise too_large("body", most)
+                received.write(chunk)
+                if not is_more:
+                    return received.getvalue()
+                earned = limits.slow_grace_seconds + size / limits.slow_bytes_per_second
+                clock.reschedule(start + min(earned, limits.body_seconds))
+                chunk, is_more = await ask.chunk()
+    except TimeoutError:
+        raise RequestRefused(408, "slow", "the body came too slowly", "repeat the request") from None
 
 
 def _gunzipped(raw: bytes, most: int) -> bytes:
     machine = zlib.decompressobj(31)
-    found, size = BytesIO(), 0
     try:
-        # Once more with nothing at the end: output may still be pending.
-        for piece in (*_pieces(raw, _STEP), b""):
-            if machine.eof and piece:
-                raise bad_encoding("the gzip body continues after its end")
-            waiting = piece
-            while not machine.eof:
-                out = machine.decompress(waiting, _STEP)
-                size += found.write(out)
-                if size > most:
-                    raise _BodyTooLarge
-                waiting = machine.unconsumed_tail
-                if not waiting and len(out) < _STEP:
-                    break
+        data = machine.decompress(raw, most + 1)
     except zlib.error:
         raise bad_encoding("the body is not gzip") from None
+    if len(data) > most:
+        raise _BodyTooLarge
     if not machine.eof or machine.unused_data:
         raise bad_encoding("the gzip body is cut off, or continues after its end")
-    return found.getvalue()
+    return data
 
 
 def _unzstd(raw: bytes, most: int) -> bytes:
     machine = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
     found, size = BytesIO(), 0
     try:
-        for piece in _pieces(raw, _ZSTD_STEP):
+        for start in range(0, len(raw), _ZSTD_STEP):
             if machine.eof:
                 raise bad_encoding("the zstd body continues after its end")
-            size += found.write(machine.decompress(piece))
+            size += found.write(machine.decompress(raw[start : start + _ZSTD_STEP]))
             if size > most:
                 raise _BodyTooLarge
     except zstandard.ZstdError:
@@ -168,6 +129,147 @@ def _unzstd(raw: bytes, most: int) -> bytes:
     return found.getvalue()
 
 
-def _pieces(raw: bytes, size: int) -> Iterator[bytes]:
-    for start in range(0, len(raw), size):
-        yield raw[start : start + size]
+# Small, because a closed connection keeps its last piece until the peer is gone; divisible by three, so that
+# pieces of base64 can be joined.
+PIECE = 12 * 1024
+# The database returns this much at a time, in small segments or one larger one.
+_FETCHED_AT_ONCE = 1 << 20
+_encode = msgspec.json.Encoder().encode
+
+
+class TooSlow(Exception):
+    """The reader does not read, or there is no memory for its answer."""
+
+
+class TimedStreamingResponse(StreamingResponse):
+    """An answer in pieces, each with a timeout. At its end the share of the budget is given back."""
+
+    def __init__(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        share: BudgetShare,
+        limits: ServerLimits,
+        headers: Mapping[str, str],
+        media_type: str,
+        *,
+        at_end: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(pieces, headers=headers, media_type=media_type)
+        self._pieces, self._share, self._limits, self._at_end = pieces, share, limits, at_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; the share is given back in any case, even before the first piece."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if self._at_end is not None:
+                self._at_end()
+            await self._pieces.aclose()
+            self._share.keep(0)
+
+    async def stream_response(self, send: Send) -> None:
+        """Send all of it, or close the connection before the announced end."""
+
+        async def timely(message: Message) -> None:
+            async with asyncio.timeout(self._limits.slow_grace_seconds):
+                await send(message)
+
+        with contextlib.suppress(TimeoutError, TooSlow, Unavailable):
+            await super().stream_response(timely)
+
+
+async def timed(parts: Iterator[bytes], size: int, limits: ServerLimits) -> AsyncGenerator[bytes, None]:
+    """The parts of an object of ``size`` bytes; ``TooSlow`` where the reader takes too long."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + limits.slow_grace_seconds + size / limits.slow_reading_bytes_per_second
+    for part in parts:
+        if loop.time() > end:
+            raise TooSlow
+        yield part
+
+
+class LineRange(NamedTuple):
+    """A range of lines, its bytes, and the bytes of the whole log."""
+
+    first: int
+    until: int
+    bytes: int
+    of_bytes: int
+
+
+async def lines_within(
+    share: BudgetShare,
+    limits: ServerLimits,
+    span: LineRange,
+    segments_from: Callable[[int], AsyncIterator[Segment]],
+) -> AsyncIterator[bytes]:
+    """These lines, one segment at a time; each is fetched when there is memory for it, and held alone."""
+    first, until, left, of_bytes = span
+    segments = segments_from(first)
+    # In a small log no segment is large.
+    turn = share.budget.fetching if of_bytes > _FETCHED_AT_ONCE else contextlib.nullcontext()
+    while first < until:
+        share.keep(0)
+        if not await share.hold(min(left, limits.body_bytes)):
+            raise TooSlow
+        async with turn:
+            data, first, is_large = await _next(segments, first, until)
+        if is_large:
+            # The old segment must be released before waiting for the reader.
+            segments = segments_from(first)
+        share.keep(max(len(data), min(left, _FETCHED_AT_ONCE)))
+        yield data
+        left -= len(data)
+
+
+async def _next(segments: AsyncIterator[Segment], first: int, until: int) -> tuple[bytes, int, bool]:
+    """The requested part of the next segment, the start of the one after it, and whether it is large."""
+    # Not anext(segments, None): with a default, Python 3.11 may crash if the loop is closed meanwhile.
+    try:
+        segment = await anext(segments)
+    except StopAsyncIteration:
+        return b"", until, False
+    last = segment.first_line + segment.lines
+    return segment.between(first, until), last, len(segment.data) > _FETCHED_AT_ONCE
+
+
+def pieces_of(data: bytes) -> Iterator[bytes]:
+    """Bytes in pieces; small ones whole."""
+    if len(data) <= PIECE:
+        yield data
+        return
+    for start in range(0, len(data), PIECE):
+        yield data[start : start + PIECE]
+
+
+def event_pieces(position: str, data: bytes) -> Iterator[bytes]:
+    """One server-sent event with these lines: text, or base64 where they are not UTF-8, never whole in
+    memory."""
+    head = b'id: %b\nevent: lines\ndata: {"position":"%b",' % (position.encode(), position.encode())
+    name, inside = (
+        (b'"text":"', _text(data)) if _is_text(data) else (b'"base64":"', map(b64encode, pieces_of(data)))
+    )
+    if len(data) <= PIECE:
+        yield head + name + b"".join(inside) + b'"}\n\n'
+        return
+    yield head + name
+    yield from inside
+    yield b'"}\n\n'
+
+
+def _is_text(data: bytes) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for piece in pieces_of(data):
+            decoder.decode(piece)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text(data: bytes) -> Iterator[bytes]:
+    """The content of a JSON string, in pieces."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for piece in pieces_of(data):
+        yield _encode(decoder.decode(piece))[1:-1]

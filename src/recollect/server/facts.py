@@ -7,20 +7,16 @@ unchanged.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 
+from recollect.index.extraction import usage_rows
 from recollect.index.frame import UsageRow
-from recollect.model.cost.copies import ResponseCopy, line_rank
-from recollect.model.damage import Line
-from recollect.model.line_split import is_plain, split_lines
-from recollect.model.line_views.facts import LineFacts, facts_of
-from recollect.model.titles import FIRST_PROMPT, LONGEST_TITLE, TITLE_PARTS, said_of_session
+from recollect.model.lines.damage import Line, is_plain, split_lines
+from recollect.model.text.titles import FIRST_PROMPT, LONGEST_TITLE, TITLE_PARTS, said_of_session
+from recollect.model.views.facts import LineFacts, facts_of
 from recollect.server.database.records import PreparedLines, TextRow
-from recollect.services.indexing.extraction import usage_rows
-from recollect.sync.remote import lines_of
-from recollect.sync.wire import Position, plain_text
+from recollect.share.sync.wire import Position, lines_of, plain_text
 
 _LONGEST_NAME = 300
 # How much of one line is indexed for search; the rest is stored but not found.
@@ -42,7 +38,9 @@ def prepare(data: bytes, expected: Position, *, path: str = "", is_opaque: bool 
             collected.take(line)
     if not is_opaque and not is_each_taken:
         collected.take_odd(data)
-    return collected.prepared(data, count, Position(expected.lines + count, running))
+    after = Position(expected.lines + count, running)
+    usage, texts = tuple(collected.usage), tuple(collected.texts)
+    return PreparedLines(data, count, after, collected.last_uuid, collected.about, usage, texts)
 
 
 def texts_of(data: bytes, first_line: int, wanted: range) -> list[TextRow]:
@@ -58,38 +56,16 @@ def texts_of(data: bytes, first_line: int, wanted: range) -> list[TextRow]:
 
 
 class _AppendFacts:
-    """The lines of one append, summed up as they come."""
-
-    _last_uuid: str | None = None
-    _first_at: int | None = None
-    _last_at: int | None = None
-    _cwd: str | None = None
-    _branch: str | None = None
-    # Whether the log begins with a side chain; unknown for later lines, and rarely true.
-    _begins_aside: bool | None = None
+    """What the lines of one append say, summed up as they come."""
 
     def __init__(self, lines_before: int, path: str) -> None:
         self._line, self._path = lines_before, path
-        if lines_before:
-            self._begins_aside = False
-        self._titles: dict[str, str] = {}
-        self._usage: dict[tuple[str, str, int], UsageRow] = {}
+        # Whether the log begins with a side chain; unknown for later lines, and rarely true.
+        self._begins_aside: bool | None = False if lines_before else None
+        self.last_uuid: str | None = None
+        self.about: dict[str, str | int] = {}
+        self.usage: list[UsageRow] = []
         self.texts: list[TextRow] = []
-
-    def prepared(self, data: bytes, count: int, after: Position) -> PreparedLines:
-        return PreparedLines(
-            data,
-            count,
-            after,
-            self._last_uuid,
-            self._first_at,
-            self._last_at,
-            self._cwd,
-            self._branch,
-            usage=tuple(self._usage.values()),
-            texts=tuple(self.texts),
-            **self._titles,
-        )
 
     def take_odd(self, data: bytes) -> None:
         """Lines of which some are not what stands between two newlines."""
@@ -109,72 +85,46 @@ class _AppendFacts:
         self._note(facts)
         self._note_title(facts, Line(line.removesuffix(b"\n")))
         if facts.texts is not None:
-            text = "\n".join(part for part in facts.texts if part)
-            at = _time(facts.at)
-            self.texts.append(
-                TextRow(self._line, at, _name(facts.type) or "", plain_text(text, LONGEST_TEXT))
-            )
+            text = plain_text("\n".join(part for part in facts.texts if part), LONGEST_TEXT)
+            self.texts.append(TextRow(self._line, _time(facts.at), _name(facts.type) or "", text))
         if facts.response is not None:
-            for number, row in enumerate(usage_rows(facts)):
-                self._take_usage(row, number)
+            self.usage += [self._named(row, number) for number, row in enumerate(usage_rows(facts))]
 
     def _note(self, facts: LineFacts) -> None:
         if facts.uuid is not None:
-            self._last_uuid = plain_text(facts.uuid, _LONGEST_NAME) or None
+            self.last_uuid = plain_text(facts.uuid, _LONGEST_NAME) or None
         at = _time(facts.at)
         if at is not None and facts.is_link:
             # In the order of the log, as in the local lists.
-            self._first_at = at if self._first_at is None else self._first_at
-            self._last_at = at
-        self._cwd = self._cwd or _name(facts.cwd)
-        self._branch = _name(facts.branch) or self._branch
+            self.about.setdefault("first_at", at)
+            self.about["last_at"] = at
+        if cwd := _name(facts.cwd):
+            self.about.setdefault("cwd", cwd)
+        if branch := _name(facts.branch):
+            self.about["branch"] = branch
 
     def _note_title(self, facts: LineFacts, line: Line) -> None:
         if facts.is_link and self._begins_aside is None:
             self._begins_aside = facts.is_sidechain
-        said = said_of_session(
-            facts, line, begins_aside=self._begins_aside is True, has_prompt=FIRST_PROMPT in self._titles
-        )
+        has_prompt = FIRST_PROMPT in self.about
+        said = said_of_session(facts, line, begins_aside=self._begins_aside is True, has_prompt=has_prompt)
         if said is not None and said[0] in TITLE_PARTS:
-            self._titles[said[0]] = plain_text(said[1], LONGEST_TITLE)
+            self.about[said[0]] = plain_text(said[1], LONGEST_TITLE)
 
-    def _take_usage(self, row: UsageRow, number: int) -> None:
-        # A response without an id is unique: its place is its name.
+    def _named(self, row: UsageRow, number: int) -> UsageRow:
+        """Usage with names that every database accepts. A response without an id is unique: its place is its name."""
         unique = f"#{self._path}#{self._line}" + f"#{number}" * bool(number)
-        message = plain_text(row.message, _LONGEST_NAME) if row.message else unique
-        request, at = plain_text(row.request, _LONGEST_NAME), _time(row.at)
-        model, branch = _name(row.model), _name(row.branch)
-        # Values are almost always valid already, and a new row costs more than the rest.
-        if (message, request, at, model, branch) != (row.message, row.request, row.at, row.model, row.branch):
-            row = row._replace(message=message, request=request, at=at, model=model, branch=branch)
-        place = (message, row.request, row.speaker)
-        known = self._usage.get(place)
-        if known is None or replaces(row, known):
-            self._usage[place] = row
-
-
-def replaces(row: UsageRow, known: UsageRow) -> bool:
-    """Whether a later line of the same log and speaker replaces an earlier one for a response."""
-    return line_rank(copy_of(row, "")) >= line_rank(copy_of(known, ""))
-
-
-def copy_of(row: UsageRow, path: str) -> ResponseCopy:
-    """A row as the copy rules compare it; no time counts as the oldest."""
-    return ResponseCopy(
-        row.request, row.speaker, row.output, bool(row.has_stop), row.at or 0, bool(row.forked), path
-    )
+        return row._replace(
+            message=plain_text(row.message, _LONGEST_NAME) if row.message else unique,
+            request=plain_text(row.request, _LONGEST_NAME),
+            at=_time(row.at),
+            model=_name(row.model),
+            branch=_name(row.branch),
+        )
 
 
 def _name(text: str | None) -> str | None:
-    if not text:
-        return None
-    return _short_name(text) if len(text) <= _LONGEST_NAME else plain_text(text, _LONGEST_NAME)
-
-
-@lru_cache(maxsize=1_024)
-def _short_name(text: str) -> str:
-    """Interned: branches, models and directories recur."""
-    return plain_text(text, _LONGEST_NAME)
+    return (plain_text(text, _LONGEST_NAME) or None) if text else None
 
 
 def _time(at: int | None) -> int | None:

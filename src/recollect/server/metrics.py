@@ -6,11 +6,17 @@ import contextlib
 import resource
 import time
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from recollect import __version__
+import msgspec
+from msgspec import Struct
+
 from recollect.server.database.records import SweepResult
+from recollect.version import __version__
 
 _STARTED = time.time()
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -48,7 +54,6 @@ class Metrics:
         self.count("swept_purged_sessions", done.purged)
         self.count("swept_audit_rows", done.audit_rows)
         self.count("swept_usage_rows", done.usage_rows)
-        self.count("dropped_months", done.months)
         self.gauges |= {"sweep_backlog": done.backlog, "sweep_milliseconds": int(seconds * 1_000)}
 
     def value(self, name: str) -> int:
@@ -59,7 +64,6 @@ class Metrics:
         lines = [
             f'recollect_build_info{{version="{__version__}"}} 1',
             *_process(),
-            *_values(more or {}),
             "# TYPE recollect_requests_total counter",
         ]
         lines += [
@@ -69,20 +73,14 @@ class Metrics:
         lines.append("# TYPE recollect_request_seconds histogram")
         for route, row in sorted(self._seconds.items()):
             lines += _histogram(route, row)
+        for name, value in sorted((more or {}).items()):
+            lines += [f"# TYPE recollect_{name} gauge", f"recollect_{name} {value:g}"]
         counters = self._counters | {"commits": batches[0], "committed_writes": batches[1]}
         for name, count in sorted(counters.items()):
             lines += [f"# TYPE recollect_{name}_total counter", f"recollect_{name}_total {count}"]
         for name, count in sorted(self.gauges.items()):
             lines += [f"# TYPE recollect_{name} gauge", f"recollect_{name} {count}"]
         return "\n".join(lines) + "\n"
-
-
-def _values(values: Mapping[str, float]) -> list[str]:
-    return [
-        line
-        for name, value in sorted(values.items())
-        for line in (f"# TYPE recollect_{name} gauge", f"recollect_{name} {value:g}")
-    ]
 
 
 def _process() -> list[str]:
@@ -114,3 +112,68 @@ def _histogram(route: str, row: list[float]) -> list[str]:
     lines.append(f'recollect_request_seconds_sum{{route="{route}"}} {row[-1]:.6f}')
     lines.append(f'recollect_request_seconds_count{{route="{route}"}} {running:g}')
     return lines
+
+
+class RequestLine(Struct):
+    """The log record of a request; ``at`` in milliseconds since 1970."""
+
+    id: str
+    method: str
+    route: str = "other"
+    status: int = 500
+    ms: float = 0.0
+    bytes: int = 0
+    token: str | None = None
+    at: int = 0
+    level: str = "info"
+    event: str = "request"
+
+
+class RequestLog:
+    """Writes lines about requests to a stream."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def add(self, line: RequestLine) -> None:
+        line.at = time.time_ns() // 1_000_000
+        self._stream.write(msgspec.json.encode(line) + b"\n")
+        self._stream.flush()
+
+
+_HEADERS = (b"traceparent", b"tracestate")
+
+
+class RequestSpans:
+    """Starts a span for a request. Without a provider of spans it costs one comparison."""
+
+    def __init__(self) -> None:
+        self._trace: Any = None
+        try:
+            trace = import_module("opentelemetry.trace")
+            self._extract: Any = import_module("opentelemetry.propagate").extract
+        except ImportError:
+            return
+        # The provider that comes with the interface does nothing; a set-up one replaces it before the server starts.
+        if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+            self._trace, self._tracer = trace, trace.get_tracer("recollect.server")
+
+    def start(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> AbstractContextManager[Any]:
+        if self._trace is None:
+            return nullcontext()
+        carrier = {str(name, "latin-1"): str(value, "latin-1") for name, value in headers if name in _HEADERS}
+        span: AbstractContextManager[Any] = self._tracer.start_as_current_span(
+            method, context=self._extract(carrier), kind=self._trace.SpanKind.SERVER
+        )
+        return span
+
+    def end(self, span: Any, method: str, route: str, status: int) -> None:
+        """What is known of a request at its end."""
+        if self._trace is None:
+            return
+        span.update_name(f"{method} {route}")
+        values = {"http.request.method": method, "http.route": route, "http.response.status_code": status}
+        for name, value in values.items():
+            span.set_attribute(name, value)
+        if status >= 500:
+            span.set_status(self._trace.StatusCode.ERROR)

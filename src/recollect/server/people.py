@@ -1,13 +1,11 @@
 """All that the server holds of one person: a plan, its removal with a report, and an archive.
 
-Removing: the member is disabled and every token revoked first, then a moment passes in which servers forget the
-tokens; then sessions are purged one by one, and at last everything that names the person. It may be repeated: what was
-done is skipped.
+Removing: the member is disabled and every token revoked first; then sessions are purged one by one, and at last everything
+that names the person. It may be repeated: what was done is skipped.
 """
 
 from __future__ import annotations
 
-import asyncio
 import tarfile
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
@@ -16,14 +14,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from recollect.server.database.contract import Database, Held
-from recollect.server.database.records import Author, OrgUser, PersonCounts, PersonLog
+from recollect.server.database.records import Author, Held, OrgUser, PersonCounts, PersonLog
+from recollect.server.database.sql import Database
 from recollect.server.database.sql_base import now_ms
 from recollect.server.tenancy import new_id
-from recollect.sync.remote import lines_of
 
-# Longer than a server remembers a token.
-_SETTLING_SECONDS = 1.2
 _AT_ONCE = 1 << 20
 Room = Callable[[int], Awaitable[None]]
 
@@ -59,7 +54,6 @@ async def erased(database: Database, user: OrgUser, author: Author) -> ErasureRe
     await database.change_user(org, user.id, None, True, author)
     for token in await database.person_tokens(org, user.id):
         await database.revoke_token(org, token.id, author)
-    await asyncio.sleep(_SETTLING_SECONDS)
     for session, is_held in await database.person_sessions(org, user.id):
         if not is_held:
             try:
@@ -172,9 +166,9 @@ async def _entries(database: Database, user: OrgUser, room: Room | None) -> Asyn
     for file in await database.person_files(org, number):
         if room is not None:
             await room(file.bytes)
-        found = await database.person_file(org, file.session, file.key)
-        if found is not None:
-            yield _document(f"sessions/{file.session}/files/{file.key}", found.data)
+        data = await database.person_file(org, file.session, file.key)
+        if data is not None:
+            yield _document(f"sessions/{file.session}/files/{file.key}", data)
 
 
 def _rows(rows: Iterable[object]) -> bytes:
@@ -194,10 +188,7 @@ async def _lines(database: Database, org: str, log: PersonLog, room: Room | None
     if room is not None:
         await room(min(left, _AT_ONCE * 4))
     async for segment in database.segments(org, log.session, log.key, log.first_line, until):
-        data = segment.data
-        if segment.first_line < log.first_line or segment.first_line + segment.lines > until:
-            inside = slice(max(log.first_line - segment.first_line, 0), until - segment.first_line)
-            data = b"".join(list(lines_of(data))[inside])
+        data = segment.between(log.first_line, until)
         left -= len(data)
         yield data
         if room is not None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Self
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Coroutine, Mapping
+from typing import Any, Self
 
 import msgspec
 from starlette.responses import Response
 
-from recollect.server.database.records import Author
-from recollect.sync.wire import POSITION, Fault, Head, Problem
+from recollect.server.database.records import Author, Unavailable
+from recollect.server.database.sql import Database
+from recollect.share.sync.wire import POSITION, Fault, Head, Problem, plain_text
 
 
 class RequestRefused(Exception):
@@ -139,3 +144,73 @@ def too_many(seconds: float) -> RequestRefused:
     return RequestRefused(
         429, "rate", "too many requests", "wait as long as Retry-After says", headers={"Retry-After": wait}
     )
+
+
+_log = logging.getLogger("recollect.server")
+_NOTE_SECONDS = 0.25
+
+
+async def is_done(name: str, job: Awaitable[None]) -> bool:
+    """Do a job once; False where it failed."""
+    try:
+        await job
+    except Unavailable as problem:
+        _log.warning(name, extra={"fields": {"problem": str(problem)[:200]}})
+    except Exception:  # noqa: BLE001 - see the module
+        # Its type and its places: the text of a database's error may quote what is stored.
+        _log.exception(name)
+    else:
+        return True
+    return False
+
+
+class SideNotes:
+    """Notes about requests: who used a token, what was refused. A database that is read-only, or waits for its standby, still
+    answers reads: an answer waits for its note only briefly, and the note goes on without it."""
+
+    def __init__(self) -> None:
+        self._writing: set[asyncio.Task[bool]] = set()
+
+    async def write(self, name: str, note: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(is_done(name, note))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        await asyncio.wait((task,), timeout=_NOTE_SECONDS)
+
+
+_EVERY_SECONDS = 60.0
+_MOST_REMEMBERED = 10_000
+_LONGEST_TARGET = 300
+# What a valid token was refused for its rights, not for the form of the request.
+_OF_RIGHTS = frozenset(("forbidden", "held"))
+
+
+class RefusedAttempts:
+    """Notes refused attempts, each kind of one token at most once a minute."""
+
+    def __init__(self, database: Database, every_seconds: float = _EVERY_SECONDS) -> None:
+        self._database, self._every, self._notes = database, every_seconds, SideNotes()
+        # When a kind of attempt was noted last, and how many were not noted since.
+        self._noted: OrderedDict[tuple[str, str, str], tuple[float, int]] = OrderedDict()
+
+    async def note(
+        self, refused: RequestRefused, attempt: tuple[str, Author] | None, route: str, target: str
+    ) -> None:
+        """Add a refusal to the audit log. ``attempt``: organisation and author, where the token was valid."""
+        by = refused.by or (attempt if refused.code in _OF_RIGHTS else None)
+        if by is None:
+            return
+        org, author = by
+        kind = (author.token, route, refused.code)
+        now = time.monotonic()
+        at, untold = self._noted.pop(kind, (now - self._every, 0))
+        if now - at < self._every:
+            self._noted[kind] = at, untold + 1
+            return
+        self._noted[kind] = now, 0
+        if len(self._noted) > _MOST_REMEMBERED:
+            self._noted.popitem(last=False)
+        detail = f"{refused.code}: {refused.message}" + (f" ({untold} more before)" if untold else "")
+        # The refusal stands also where it cannot be noted.
+        told = plain_text(target, _LONGEST_TARGET)
+        await self._notes.write("refusal", self._database.note_refusal(org, author, told, detail))

@@ -7,27 +7,26 @@ It also parses database addresses.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from ipaddress import ip_network
+import weakref
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import uvicorn
 
 from recollect.errors import MissingExtra, UsageError
-from recollect.model.cost.prices import PriceList
-from recollect.server.app import JsonLineFormatter, PageApp, make_app
-from recollect.server.database.contract import Database
-from recollect.server.limits import ServerLimits
-from recollect.server.request_log import RequestLog
-from recollect.server.service import ObjectWork, Service
-
-if TYPE_CHECKING:
-    from recollect.server.oidc.sign_in import SignIns
+from recollect.server.app import JsonLineFormatter, make_app
+from recollect.server.database.sql import Database
+from recollect.server.database.sqlite import SqliteDatabase
+from recollect.server.metrics import RequestLog
+from recollect.server.page.routes import MembersApp
+from recollect.server.service import Service
+from recollect.web.app import TimedProtocol
 
 _GRACE_SECONDS = 20
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -46,37 +45,20 @@ class ServerSettings(NamedTuple):
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
 
 
-def open_database(
-    address: str, replica: str | None = None, connections: int = 10, clusters: Path | None = None
-) -> Database:
-    """The database at an address: ``memory:``, ``sqlite:///path`` or ``postgresql://…``. ``clusters``: a file that names
-    more of PostgreSQL."""
+def open_database(address: str, replica: str | None = None, connections: int = 10) -> Database:
+    """The database at an address: ``memory:``, ``sqlite:///path`` or ``postgresql://…``."""
     kind, _, rest = address.partition(":")
     if kind in ("postgresql", "postgres"):
         try:
             from recollect.server.database.postgres import PostgresDatabase
         except ImportError:
-            raise MissingExtra("PostgreSQL", "asyncpg", "server", "pg") from None
-        first = PostgresDatabase(address, replica=replica, connections=connections)
-        if clusters is None:
-            return first
-        from recollect.server.clusters.router import ClusterDatabase
-        from recollect.server.clusters.settings import MAIN, load_clusters
-
-        more = {
-            name: PostgresDatabase(one.address, replica=one.replica, connections=connections)
-            for name, one in load_clusters(clusters).items()
-        }
-        return ClusterDatabase({MAIN: first, **more}).as_database()
-    if clusters is not None:
-        raise UsageError("--clusters: needs PostgreSQL", hint="leave it out")
+            raise MissingExtra("PostgreSQL", "asyncpg", "server") from None
+        return PostgresDatabase(address, replica=replica, connections=connections)
     if replica is not None:
         raise UsageError("a replica needs PostgreSQL", hint="leave --replica out")
     if kind == "memory" and not rest:
         return _database_for_a_try()
     if kind == "sqlite" and rest.startswith("///") and len(rest) > 3:
-        from recollect.server.database.sqlite import SqliteDatabase
-
         return SqliteDatabase(Path(rest[3:]))
     raise UsageError(
         "database: the address is not valid",
@@ -86,27 +68,10 @@ def open_database(
 
 def _database_for_a_try() -> Database:
     """SQLite in a directory that is removed with the process."""
-    import tempfile
-    import weakref
-
-    from recollect.server.database.sqlite import SqliteDatabase
-
     directory = tempfile.TemporaryDirectory(prefix="recollect-try-")
     database = SqliteDatabase(Path(directory.name) / "team.sqlite")
     weakref.finalize(database, directory.cleanup)
     return database
-
-
-def identity_providers(path: Path, origin: str | None) -> Callable[[Database], SignIns]:
-    """Sign-in through the providers that a file names. ``origin``: the public address of the page."""
-    try:
-        from recollect.server.oidc.provider import IdentityProvider
-        from recollect.server.oidc.settings import load_providers
-        from recollect.server.oidc.sign_in import SignIns
-    except ImportError as missing:
-        raise MissingExtra("sign-in", missing.name or "joserfc", "server", "oidc") from None
-    providers = [IdentityProvider(one, one.secret()) for one in load_providers(path)]
-    return lambda database: SignIns(database, providers, origin)
 
 
 def check_listening(settings: ServerSettings) -> None:
@@ -119,47 +84,13 @@ def check_listening(settings: ServerSettings) -> None:
     )
 
 
-def checked_proxies(texts: Sequence[str]) -> tuple[str, ...]:
-    """Networks of proxies, or the loopback where none are given."""
-    for text in texts:
-        try:
-            ip_network(text)
-        except ValueError:
-            raise UsageError(
-                f"--trusted-proxy {text!a}: not an address or a network",
-                hint="write 10.0.0.7 or 10.0.0.0/24, without bits after the mask",
-            ) from None
-    return tuple(texts) or ServerSettings().trusted_proxies
-
-
-def run(
-    database: Database,
-    settings: ServerSettings,
-    limits: ServerLimits | None = None,
-    prices: PriceList | None = None,
-    *,
-    page_of: Callable[[Service], PageApp] | None = None,
-    sign_in_of: Callable[[Database], SignIns] | None = None,
-    mover: ObjectWork | None = None,
-) -> None:
-    """Serve until SIGTERM or SIGINT; with a page for members if ``page_of`` is given, and sign-in through identity
-    providers if ``sign_in_of`` is. ``mover``: for bodies of logs in an object store."""
-    try:
-        import uvicorn
-
-        from recollect.server.protocol import protocol_for
-    except ImportError as missing:
-        raise MissingExtra("the server", missing.name or "uvicorn", "server") from None
+def run(service: Service, settings: ServerSettings, page: MembersApp | None = None) -> None:
+    """Serve until SIGTERM or SIGINT."""
     check_listening(settings)
     log_as_json(is_quiet=settings.is_quiet)
-    asyncio.run(_check(database))
-    service = Service(database, limits=limits, prices=prices)
-    service.mover = mover
+    asyncio.run(_check(service.database))
     if not settings.is_quiet:
-        service.notes.log = RequestLog(sys.stderr.buffer)
-    if sign_in_of is not None:
-        service.sign_in = sign_in_of(database)
-    page = None if page_of is None else page_of(service)
+        service.request_log = RequestLog(sys.stderr.buffer)
 
     class TeamServer(uvicorn.Server):
         def handle_exit(self, sig: int, frame: object) -> None:
@@ -177,7 +108,7 @@ def run(
         server_header=False,
         lifespan="on",
         limit_concurrency=service.limits.connections,
-        http=protocol_for(service),
+        http=TimedProtocol,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ssl_certfile=settings.certificate,
@@ -189,14 +120,10 @@ def run(
     server = TeamServer(config)
     # uvicorn raises the signal again after shutdown; that must not turn an orderly end into a kill.
     before = signal.signal(signal.SIGTERM, lambda *_: None)
-    # What is here now stays: a collection of cycles need not look at it again while requests wait.
-    gc.freeze()
     try:
         server.run()
     finally:
         signal.signal(signal.SIGTERM, before)
-        if service.notes.log is not None:
-            service.notes.log.flush()
     if not server.started:
         raise UsageError("the server did not start", hint="see its log on stderr")
 

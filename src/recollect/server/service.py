@@ -1,77 +1,172 @@
-"""The shared parts of the server, and helpers to read a request."""
+"""The shared parts of the server: its limits and the counters that enforce them, and helpers to read a request.
+
+Counters are per process. With several servers a caller has the rate of each; memory and time are bounded in every one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol, TypeVar
-from weakref import WeakValueDictionary
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Self, TypeVar
 
 import msgspec
-from starlette.datastructures import QueryParams
-from starlette.responses import Response
+from msgspec import Meta, Struct
 from starlette.types import Receive, Scope
 
-from recollect.errors import InvalidId, UsageError
-from recollect.model import timespan
+from recollect.errors import UsageError
 from recollect.model.cost.prices import PriceList
-from recollect.model.ids import SessionId
-from recollect.server.database.contract import Database
+from recollect.model.lines.ids import SessionId
+from recollect.model.text import timespan
 from recollect.server.database.records import Author
-from recollect.server.limits import ByteBudget, RateLimiter, ServerLimits, TaskTimeouts
-from recollect.server.metrics import Metrics
-from recollect.server.refusals import RequestRefused, invalid, not_found, too_large
-from recollect.server.refused_attempts import RefusedAttempts
-from recollect.server.request_notes import RequestNotes
+from recollect.server.database.sql import Database
+from recollect.server.metrics import Metrics, RequestLog
+from recollect.server.refusals import RefusedAttempts, RequestRefused, invalid, not_found, too_large
 from recollect.server.tenancy import ADMIN, Caller, CallerAuthenticator
-from recollect.services.page.stream_slots import StreamSlots
-from recollect.sync.wire import checked_key
+from recollect.web.answers import StreamSlots
 
 if TYPE_CHECKING:
-    from recollect.server.oidc.sign_in import SignIns
+    from recollect.server.objects import BodyMover
+    from recollect.server.sign_in import SignIns
 
 Document = TypeVar("Document")
-_LongKey = tuple[str, str, str]
+# The kinds of arguments that routes share. No database takes a NUL, and what was no text came as U+FFFD.
+_PLAIN = r"^[^\u0000\ufffd]*$"
+Text = Annotated[str, Meta(max_length=200, pattern=_PLAIN)]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Time = Annotated[str, Meta(max_length=60, pattern=_PLAIN, extra_json_schema={"format": "date"})] | None
+Cursor = Annotated[str, Meta(max_length=4_096, pattern=_PLAIN)] | None
+PathId = Annotated[str, Meta(max_length=100, pattern=_PLAIN, extra_json_schema={"format": "uuid"})]
+# Checked further by ``checked_session``, ``checked_key`` and ``Position.parse``.
+SessionName = Annotated[
+    str, Meta(extra_json_schema={"pattern": r"^[A-Za-z0-9_-]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?$"})
+]
+_KEY = r"[A-Za-z0-9_-]{1,24}(/[A-Za-z0-9_-]{1,24}){0,7}"
+LogKey = Annotated[str, Meta(max_length=240, extra_json_schema={"pattern": f"^({_KEY})?$"})]
+FileKey = Annotated[str, Meta(min_length=1, max_length=240, extra_json_schema={"pattern": f"^{_KEY}$"})]
 _MOST_MS = 1 << 50
-_MOST_CREATORS = 20_000
 
 
-class ObjectWork(Protocol):
-    """The part of a worker that a server knows (``objects.mover``, which needs PostgreSQL)."""
-
-    is_working: bool
-
-    async def run(self) -> None: ...
-
-    async def gauges(self) -> Mapping[str, float]: ...
+_MIB = 1 << 20
+_MOST_BUCKETS = 10_000
 
 
-class Wakeups:
-    """Wakes followers of a log when this process appends to it; otherwise they poll once a second."""
+class ServerLimits(Struct, frozen=True):
+    """The limits, as shown by ``GET /v1/whoami``."""
 
-    def __init__(self) -> None:
-        # Referenced only by those who wait.
-        self._waiting: WeakValueDictionary[_LongKey, asyncio.Event] = WeakValueDictionary()
+    body_bytes: int = 16 * _MIB  # of a request, before and after decompression
+    line_bytes: int = 16 * _MIB
+    lines: int = 50_000  # of one append
+    line_depth: int = 512  # nesting: all parsers of readers accept this depth
+    document_bytes: int = 64 * 1024  # of a JSON document
+    buffered_bytes: int = 24 * _MIB  # of all bodies received or sent, together
+    requests_per_second: int = 500  # of one token, with a burst of the same size
+    failures_per_second: int = 20  # refused tokens from one address, and of one token from there; then 429
+    followers: int = 1_000
+    streams_per_token: int = 32  # logs that one token follows at a time
+    connections: int = 2_000
+    body_seconds: int = 120
+    request_seconds: int = 60
+    follow_seconds: int = 3_600
+    slow_grace_seconds: int = 10
+    slow_bytes_per_second: int = 16 * 1024
+    slow_reading_bytes_per_second: int = 256 * 1024  # held for one reader
 
-    def wake(self, place: _LongKey) -> None:
-        event = self._waiting.pop(place, None)
-        if event is not None:
-            event.set()
+    def for_clients(self) -> dict[str, int]:
+        """The limits that matter to a client."""
+        names = (
+            "body_bytes",
+            "line_bytes",
+            "lines",
+            "line_depth",
+            "document_bytes",
+            "requests_per_second",
+            "streams_per_token",
+        )
+        return {name: getattr(self, name) for name in names}
 
-    async def wait(self, place: _LongKey, seconds: float) -> None:
-        """Wait until lines are added, or for this many seconds."""
-        event = self._waiting.get(place)
-        if event is None:
-            event = self._waiting[place] = asyncio.Event()
+
+class RateLimiter:
+    """A bucket of requests for every name, refilled over time."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._most = 2 * per_second
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, name: str, cost: float = 1.0) -> float:
+        """Take from the bucket; seconds to wait where it is empty, else 0."""
+        now = time.monotonic()
+        left, since = self._buckets.pop(name, (self._most, now))
+        left = min(self._most, left + (now - since) * self._per_second)
+        allowed = left >= cost
+        self._buckets[name] = (left - cost if allowed else left, now)
+        if len(self._buckets) > _MOST_BUCKETS:
+            self._buckets.popitem(last=False)
+        return 0.0 if allowed else max((cost - left) / self._per_second, 0.001)
+
+
+class ByteBudget:
+    """Bytes that all requests together may hold; a request waits a moment when none are left."""
+
+    def __init__(self, total: int, patience: float = 15.0) -> None:
+        self.total, self._patience = total, patience
+        self.used = 0
+        self._freed = asyncio.Event()
+        # Objects of unknown size that may be large are fetched one at a time.
+        self.fetching = asyncio.Semaphore(1)
+
+    async def take(self, amount: int) -> bool:
+        """False where nothing was available for too long."""
         try:
-            async with asyncio.timeout(seconds):
-                await event.wait()
+            async with asyncio.timeout(self._patience):
+                while self.used + amount > self.total:
+                    await self._freed.wait()
         except TimeoutError:
-            return
+            return False
+        self.used += amount
+        return True
+
+    def give_back(self, amount: int) -> None:
+        self.used -= amount
+        self._freed.set()
+        self._freed = asyncio.Event()
+
+
+class BudgetShare:
+    """The part of the budget that one request holds; returned at the end of its ``with`` block."""
+
+    # This much is free of charge: a thousand small requests need not wait for a large one.
+    FREE = 16 * 1024
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self.budget, self.taken = budget, 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.keep(0)
+
+    async def hold(self, size: int) -> bool:
+        """Reserve this many bytes, all at once: two that each hold half and wait would wait forever. False where there was no
+        room for too long; more than the whole budget takes all of it."""
+        missing = min(size, self.budget.total) - self.taken
+        if size <= self.FREE or missing <= 0:
+            return True
+        if not await self.budget.take(missing):
+            return False
+        self.taken += missing
+        return True
+
+    def keep(self, size: int) -> None:
+        """Reduce the reservation to this much."""
+        if self.taken > size:
+            self.budget.give_back(self.taken - size)
+            self.taken = size
 
 
 class Service:
@@ -83,51 +178,36 @@ class Service:
         *,
         limits: ServerLimits | None = None,
         prices: PriceList | None = None,
-        remember_ms: int = 5_000,
     ) -> None:
         self.database = database
         self.limits = limits or ServerLimits()
         self.prices = prices or PriceList()
         # Sign-in through identity providers; None where there are none.
         self.sign_in: SignIns | None = None
-        self.doorkeeper = CallerAuthenticator(database, remember_ms)
+        self.doorkeeper = CallerAuthenticator(database)
         self.metrics = Metrics()
         self.budget = ByteBudget(self.limits.buffered_bytes)
         self.rates = RateLimiter(self.limits.requests_per_second)
         self.failures = RateLimiter(self.limits.failures_per_second)
         self.refused = RefusedAttempts(database)
         self.streams = StreamSlots(self.limits.followers, self.limits.streams_per_token)
-        self.impatience = TaskTimeouts()
-        self.wakeups = Wakeups()
         # Moves bodies of logs to an object store; None where there is none.
-        self.mover: ObjectWork | None = None
-        self.notes = RequestNotes(self.metrics)
+        self.mover: BodyMover | None = None
+        # Where requests are logged; None: nowhere.
+        self.request_log: RequestLog | None = None
         # Set at shutdown: followers are disconnected and reconnect to another server.
         self.closing = asyncio.Event()
         self.large = asyncio.Semaphore(1)
-        # Organisations of which usage of another model than Claude's was seen (routes/team.py).
-        self.other_models: set[str] = set()
-        # Who created a session, of those that were appended to by their creator.
-        self.creators: OrderedDict[tuple[str, str], str] = OrderedDict()
-
-    def created(self, org: str, session: str, user: str) -> None:
-        """Remember the creator of a session."""
-        self.creators[org, session] = user
-        if len(self.creators) > _MOST_CREATORS:
-            self.creators.popitem(last=False)
 
 
 class ServerRequest:
     """One request and its caller."""
 
-    def __init__(self, service: Service, scope: Scope, receive: Receive, session: str | None = None) -> None:
+    def __init__(self, service: Service, scope: Scope, receive: Receive) -> None:
         self.service, self.scope, self.receive = service, scope, receive
-        self._session = session
         self._caller: Caller | None = None
         # As bytes: most headers are never read.
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        # Most requests have no query, and parsing one costs as much as the rest of the request.
-        self._query = QueryParams(scope["query_string"]) if scope["query_string"] else None
 
     def admitted(self, caller: Caller) -> None:
         self._caller = caller
@@ -149,107 +229,26 @@ class ServerRequest:
         """The only organisation this request can see."""
         return self.caller.org.id
 
-    @property
-    def session(self) -> str:
-        try:
-            return checked_session(self._session or self.parameter("session_id"))
-        except InvalidId as problem:
-            raise invalid(problem.message, problem.hint) from None
-
-    async def readable(self) -> str:
+    async def readable(self, session_id: str) -> str:
         """The session, if the caller may read it."""
-        session = self.session
+        session = str(SessionId(session_id))
         access = await self.service.database.access(self.org, session, self.caller.reader)
         if access is None or not access.is_visible:
             raise not_found()
         return session
 
-    async def writable(self) -> str:
-        """The session, if it is new or the caller may add to it. The creator of a session does not change: a member who
-        goes on with an own session is looked up once."""
-        session, user = self.session, self.caller.user.id
-        if self.service.creators.get((self.org, session)) == user:
-            return session
+    async def writable(self, session_id: str) -> str:
+        """The session, if it is new or the caller may add to it."""
+        session = str(SessionId(session_id))
         access = await self.service.database.access(self.org, session, self.caller.writer)
         if access is not None and not access.is_visible and ADMIN not in self.caller.scopes:
             raise not_found()
-        if access is not None and access.creator == user:
-            self.service.created(self.org, session, user)
         return session
-
-    def parameter(self, name: str) -> str:
-        """A part of the path."""
-        text: str = self.scope["path_params"][name]
-        return text
 
     def header(self, name: bytes) -> str | None:
         """A header, by its lower-case name."""
         value = self.headers.get(name)
         return None if value is None else str(value, "latin-1")
-
-    def key(self, *, is_needed: bool = False) -> str:
-        """The log or file within the session."""
-        text = (self.one("key") or "") if self._query is not None else ""
-        if is_needed and not text:
-            raise invalid("key: is missing", "name the file with ?key=")
-        try:
-            return checked_key(text)
-        except InvalidId as problem:
-            raise invalid(problem.message, problem.hint) from None
-
-    def one(self, name: str) -> str | None:
-        """A value of the query, if given; refused when given twice."""
-        values = self._query.getlist(name) if self._query is not None else []
-        if not values:
-            return None
-        if len(values) > 1 or "\0" in values[0] or len(values[0]) > 4_096 or "\ufffd" in values[0]:
-            raise invalid(f"{name}: give it once, as text")
-        return values[0]
-
-    def only(self, *names: str) -> None:
-        """Refuse unknown parameters: a misspelt filter must not be ignored."""
-        unknown = sorted(set(self._query) - set(names)) if self._query is not None else []
-        if unknown:
-            raise invalid(f"{unknown[0][:40]!a} is not known here", f"known: {', '.join(names) or 'nothing'}")
-
-    def number(self, name: str, default: int, least: int, most: int) -> int:
-        """A whole number of the query."""
-        text = self.one(name)
-        if text is None:
-            return default
-        if not text.isascii() or not text.isdigit() or len(text) > 16 or not least <= int(text) <= most:
-            raise invalid(f"{name}: not a number from {least} to {most}")
-        return int(text)
-
-    def flag(self, name: str) -> bool:
-        text = self.one(name)
-        if text not in (None, "true", "false"):
-            raise invalid(f"{name}: write true or false")
-        return text == "true"
-
-    def bounds(self) -> tuple[int | None, int | None]:
-        """``since`` and ``until`` of the query in milliseconds; days are those of UTC (``model.timespan``)."""
-        now = dt.datetime.now(dt.UTC)
-        return self._bound("since", timespan.since, now), self._bound("until", timespan.until, now)
-
-    def _bound(
-        self, name: str, meant: Callable[[str, dt.datetime, dt.tzinfo], dt.datetime], now: dt.datetime
-    ) -> int | None:
-        text = self.one(name)
-        if text is None:
-            return None
-        try:
-            if text.isascii() and text.isdigit() and len(text) > 8:
-                at = int(text)
-            else:
-                at = (meant(text, now, dt.UTC) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(
-                    milliseconds=1
-                )
-        except (UsageError, OverflowError):
-            at = _MOST_MS + 1
-        if abs(at) > _MOST_MS:
-            raise invalid(f"{name}: not a time", f"{timespan.HINT}; or milliseconds")
-        return at
 
     async def chunk(self) -> tuple[bytes, bool]:
         """The next part of the body, and whether there is more; ``RequestRefused`` where it was cut off."""
@@ -258,8 +257,8 @@ class ServerRequest:
             raise invalid("the body was cut off", "repeat the request")
         return message.get("body", b""), message.get("more_body", False)
 
-    async def document(self, kind: type[Document]) -> Document:
-        """The JSON document of a small request; its type bounds the depth."""
+    async def small_body(self) -> bytes:
+        """The bytes of a JSON document; its type bounds the depth."""
         most = self.service.limits.document_bytes
         data = bytearray()
         is_more = True
@@ -268,29 +267,35 @@ class ServerRequest:
             data += chunk
             if len(data) > most:
                 raise too_large("document", most)
-        try:
-            return msgspec.json.decode(bytes(data), type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-            message = str(problem).encode("ascii", "backslashreplace").decode()
-            raise invalid(f"document: {message[:200]}") from None
+        return bytes(data)
 
 
-@lru_cache(maxsize=4_096)
-def checked_session(text: str) -> str:
-    """The validated id of a session."""
-    return str(SessionId(text))
+def bounds(since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """``since`` and ``until`` in milliseconds; days are those of UTC (``model.text.timespan``)."""
+    now = dt.datetime.now(dt.UTC)
+    return _bound("since", since, timespan.since, now), _bound("until", until, timespan.until, now)
 
 
-class PreparedResponse(Response):
-    """An answer with prepared headers."""
-
-    def __init__(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-        self.status_code, self.background = 200, None
-        self.body, self.raw_headers = body, headers
-
-
-def answer(document: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(document), status, headers=headers, media_type="application/json")
+def _bound(
+    name: str,
+    text: str | None,
+    meant: Callable[[str, dt.datetime, dt.tzinfo], dt.datetime],
+    now: dt.datetime,
+) -> int | None:
+    if text is None:
+        return None
+    try:
+        if text.isascii() and text.isdigit() and len(text) > 8:
+            at = int(text)
+        else:
+            at = (meant(text, now, dt.UTC) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(
+                milliseconds=1
+            )
+    except (UsageError, OverflowError):
+        at = _MOST_MS + 1
+    if abs(at) > _MOST_MS:
+        raise invalid(f"{name}: not a time", f"{timespan.HINT}; or milliseconds")
+    return at
 
 
 def cursor_of(*parts: object) -> str:

@@ -13,25 +13,16 @@ import secrets
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable
 from hashlib import sha256
-from typing import TypeVar
+from typing import Literal, get_args
 
 from msgspec import Struct
 
-from recollect.server.database.contract import Database
-from recollect.server.database.records import (
-    FOR_PAGE,
-    ApiToken,
-    Author,
-    Grant,
-    Org,
-    OrgUser,
-    SessionReader,
-)
+from recollect.server.database.records import FOR_PAGE, ApiToken, Author, Grant, Org, OrgUser, SessionReader
+from recollect.server.database.sql import Database
 from recollect.server.database.sql_base import now_ms
-from recollect.server.jobs import SideNotes
-from recollect.sync.wire import TOKEN_PREFIX
+from recollect.server.refusals import SideNotes
+from recollect.share.sync.wire import TOKEN_PREFIX
 
 READ, WRITE, DELETE, ADMIN, METRICS = "read", "write", "delete", "admin", "metrics"
 # Only the caller's own sessions and cost; and the cost of all without any text.
@@ -40,8 +31,10 @@ READ_OWN, COST = "read:own", "cost"
 ANY = "any"
 SCOPES = (READ, READ_OWN, COST, WRITE, DELETE, ADMIN, METRICS)
 # Scopes that an organisation's admin may grant; the server's metrics are for the operator.
-GRANTABLE = (READ, READ_OWN, COST, WRITE, DELETE, ADMIN)
-ROLES = {
+Grantable = Literal["read", "read:own", "cost", "write", "delete", "admin"]
+GRANTABLE: tuple[str, ...] = get_args(Grantable)
+Role = Literal["totals", "contributor", "viewer", "member", "admin"]
+ROLES: dict[str, frozenset[str]] = {
     "totals": frozenset((COST,)),
     "contributor": frozenset((READ_OWN, WRITE, DELETE)),
     "viewer": frozenset((READ, READ_OWN, COST, METRICS)),
@@ -63,12 +56,9 @@ _BEARER = re.compile(
     rf"(?:[Bb]earer +({TOKEN_PREFIX}[A-Za-z0-9_-]{{43}})|{PAGE_SCHEME} ({PAGE_PREFIX}[A-Za-z0-9_-]{{43}}))",
     re.ASCII,
 )
-_MOST_CACHED = 4_096
-# A revocation through another server takes at most this long; one lookup per second and token costs little.
-_LONGEST_MS = 1_000
+_MOST_KNOWN = 4_096
 _USED_EVERY = 60.0
 _PREFIX_LENGTH = 8
-Kept = TypeVar("Kept")
 
 
 class Caller(Struct, frozen=True):
@@ -139,22 +129,14 @@ class RefusedToken(Struct, frozen=True):
     by: tuple[str, Author] | None = None
 
 
-_NEVER_ISSUED = RefusedToken()
-
-
 class CallerAuthenticator:
-    """Turns an Authorization header into a caller. Caches answers for a second of the monotonic clock: a
-    system clock that is set back prolongs nothing."""
+    """Turns an Authorization header into a caller. Every request is looked up: a revocation holds with the next one."""
 
-    def __init__(
-        self, database: Database, remember_ms: int = _LONGEST_MS, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._database, self._clock = database, clock
-        self._remember = min(remember_ms, _LONGEST_MS) / 1_000
-        # By the hash of the header, with the time: the cache holds no secret. A caller stays here when its
-        # time is over: it must be looked up again, but before those that were never admitted.
-        self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
-        self._refused: OrderedDict[bytes, tuple[float, RefusedToken]] = OrderedDict()
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        # Hashes of the headers that were admitted: no secret.
+        self._admitted: OrderedDict[bytes, None] = OrderedDict()
+        # When the use of a token was noted last, by a clock that no one sets.
         self._noted: dict[str, float] = {}
         # Referenced, or they could be collected while they run.
         self._notes = SideNotes()
@@ -162,45 +144,28 @@ class CallerAuthenticator:
         # connections to the database from those who are known.
         self._strangers = asyncio.Semaphore(2)
 
-    def forget(self) -> None:
-        """Clear the cache after a change of users or tokens."""
-        self._known.clear()
-        self._refused.clear()
-
-    def remembered(self, authorization: str) -> Caller | None:
-        """The caller from the cache, if no lookup and no write is needed."""
-        known, now = self._known.get(secret_hash(authorization)), self._clock()
-        if known is None or now - known[0] >= self._remember:
-            return None
-        token = known[1].token
-        is_noted = now - self._noted.get(token.id, now - _USED_EVERY) < _USED_EVERY
-        return known[1] if is_noted and is_current(token, now_ms()) else None
-
     async def still(self, authorization: str, scope: str) -> bool:
         """Whether the caller of a long request would still be admitted."""
-        caller = self.remembered(authorization) or await self.caller(authorization)
+        caller = await self.caller(authorization)
         return isinstance(caller, Caller) and caller.may(scope)
 
     async def caller(self, authorization: str) -> Caller | RefusedToken:
         """The caller, or why there is none."""
-        place, now = secret_hash(authorization), self._clock()
-        refused = self._refused.get(place)
-        if refused is not None and now - refused[0] < self._remember:
-            return refused[1]
-        if place in self._known:
+        place = secret_hash(authorization)
+        if place in self._admitted:
             grant = await self._grant(authorization)
         else:
             async with self._strangers:
                 grant = await self._grant(authorization)
         if grant is None or not is_good(grant, now_ms()):
-            self._known.pop(place, None)
-            why = _NEVER_ISSUED if grant is None else RefusedToken((grant.org.id, caller_of(grant).author))
-            _remember(self._refused, place, (now, why))
-            return why
-        caller = caller_of(grant)
-        _remember(self._known, place, (now, caller))
-        await self._note(grant.token, now)
-        return caller
+            self._admitted.pop(place, None)
+            return RefusedToken(None if grant is None else (grant.org.id, caller_of(grant).author))
+        self._admitted[place] = None
+        self._admitted.move_to_end(place)
+        if len(self._admitted) > _MOST_KNOWN:
+            self._admitted.popitem(last=False)
+        await self._note(grant.token)
+        return caller_of(grant)
 
     async def _grant(self, authorization: str) -> Grant | None:
         """The token of the header, in any state; None where there never was one."""
@@ -208,25 +173,14 @@ class CallerAuthenticator:
         # Looked up by hash: a timing attack on the comparison would need the hash's preimage.
         return None if found is None else await self._database.grant(secret_hash(found[1] or found[2]))
 
-    async def _note(self, token: ApiToken, now: float) -> None:
-        last = self._noted.get(token.id)
-        if last is None:
-            ago = now_ms() - (token.last_used or 0)
-            last = now - min(max(ago / 1_000, 0.0), _USED_EVERY)
-        if now - last < _USED_EVERY:
-            self._noted.setdefault(token.id, last)
+    async def _note(self, token: ApiToken) -> None:
+        now, ago = time.monotonic(), (now_ms() - (token.last_used or 0)) / 1_000
+        if ago < _USED_EVERY or now - self._noted.get(token.id, now - _USED_EVERY) < _USED_EVERY:
             return
-        if len(self._noted) > _MOST_CACHED:
+        if len(self._noted) > _MOST_KNOWN:
             self._noted.clear()
         self._noted[token.id] = now
         await self._notes.write("token use", self._database.used(token, now_ms()))
-
-
-def _remember(cache: OrderedDict[bytes, tuple[float, Kept]], place: bytes, value: tuple[float, Kept]) -> None:
-    cache[place] = value
-    cache.move_to_end(place)
-    if len(cache) > _MOST_CACHED:
-        cache.popitem(last=False)
 
 
 def for_programs(authorization: bytes | None) -> str:

@@ -14,14 +14,18 @@ Nothing here locks, retries a failed sync or knows what a line is. Every functio
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import functools
 import os
 import re
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
+
+from recollect.errors import StorageError
 
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
@@ -60,14 +64,11 @@ class NetworkFileSystem(RuntimeWarning):
     """A log is on a network file system, where appends of two machines can overlap (S1)."""
 
 
-class OpenedFile:
+class OpenedFile(NamedTuple):
     """A new descriptor, and whether this call created the file."""
 
-    # Not a named tuple: every command loads this, and to make one takes longer than to open the file.
-    __slots__ = ("created", "fd")
-
-    def __init__(self, fd: int, *, created: bool) -> None:
-        self.fd, self.created = fd, created
+    fd: int
+    created: bool
 
 
 def next_step(cause: OSError | None, again: str = "append again") -> str:
@@ -92,6 +93,16 @@ def open_lock_file(path: Path) -> int:
 def open_nofollow(path: Path) -> int:
     """Open an existing regular file for reading."""
     return _open_regular(path, os.O_RDONLY)
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[int]:
+    """A descriptor of an existing regular file, closed at the end."""
+    fd = open_nofollow(path)
+    try:
+        yield fd
+    finally:
+        close_quietly(fd)
 
 
 def create_new(path: Path) -> int:
@@ -337,22 +348,20 @@ def sync_file_system(path: Path) -> bool:
 
 
 @functools.cache
-def _syncfs() -> Callable[[int], int] | None:
-    """The call, returning an error number; None where it is missing, or hides errors of writing (Linux before 5.8)."""
-    if not sys.platform.startswith("linux") or _kernel() < (5, 8):
-        return None
-    import ctypes
+def _syncfs() -> Callable[..., int] | None:
+    """The call; None where it is missing, or hides errors of writing (Linux before 5.8)."""
+    is_honest = sys.platform.startswith("linux") and _kernel() >= (5, 8)
+    return _c_function("syncfs", ctypes.c_int) if is_honest else None
 
+
+def _c_function(name: str, *types: Any) -> Callable[..., int] | None:
+    """A call of the C library, returning an error number; None where it lacks it."""
     try:
-        function = ctypes.CDLL(None, use_errno=True).syncfs
-    except (OSError, AttributeError):
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    except (OSError, AttributeError, TypeError):
         return None
-    function.argtypes = [ctypes.c_int]
-
-    def call(fd: int) -> int:
-        return ctypes.get_errno() if function(fd) else 0
-
-    return call
+    function.argtypes = types
+    return lambda *values: ctypes.get_errno() if function(*values) else 0
 
 
 def _kernel() -> tuple[int, ...]:
@@ -498,36 +507,16 @@ _WORKING_DIRECTORY = -100  # AT_FDCWD
 
 def _rename_with(flag: int, source: Path, target: Path) -> bool:
     """Linux's rename with flags; False where kernel, C library or file system lack it."""
-    call = _renameat2()
-    if call is None:
+    number_and_name = (ctypes.c_int, ctypes.c_char_p)
+    call = _c_function("renameat2", *number_and_name, *number_and_name, ctypes.c_uint)
+    if call is None or not sys.platform.startswith("linux"):
         return False
-    number = call(os.fsencode(source), os.fsencode(target), flag)
+    number = call(_WORKING_DIRECTORY, os.fsencode(source), _WORKING_DIRECTORY, os.fsencode(target), flag)
     if number in {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}:
         return False
     if number:
         raise OSError(number, os.strerror(number), str(source), None, str(target))
     return True
-
-
-@functools.cache
-def _renameat2() -> Callable[[bytes, bytes, int], int] | None:
-    """The call, returning an error number; None where the C library lacks it."""
-    if not sys.platform.startswith("linux"):
-        return None
-    import ctypes
-
-    try:
-        function = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return None
-    name, number = ctypes.c_char_p, ctypes.c_int
-    function.argtypes = [number, name, number, name, ctypes.c_uint]
-
-    def call(source: bytes, target: bytes, flag: int) -> int:
-        failed = function(_WORKING_DIRECTORY, source, _WORKING_DIRECTORY, target, flag)
-        return ctypes.get_errno() if failed else 0
-
-    return call
 
 
 # --- file systems -------------------------------------------------------------
@@ -560,3 +549,12 @@ def type_of_device(mountinfo: str, major: int, minor: int) -> str | None:
         if len(fields) > 2 and fields[2] == device and after:
             return after.split()[0]
     return None
+
+
+@contextlib.contextmanager
+def as_storage_error(operation: str, path: Path, hint: str = "") -> Iterator[None]:
+    """Any ``OSError`` inside becomes a ``StorageError`` about ``path``."""
+    try:
+        yield
+    except OSError as cause:
+        raise StorageError(operation, path, cause, hint=hint or next_step(cause, "try again")) from cause

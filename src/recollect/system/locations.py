@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -76,6 +77,13 @@ def agent_of(home: str) -> str:
     return mirrored_agent(Path(home)) or paths.CLAUDE
 
 
+def is_known_id(agent: str, session: str) -> bool:
+    """Whether an id has the form of those that the agent's client gives. No other id is passed to a client, or printed in
+    its command: what a stranger's file calls a session could be an option.
+    """
+    return re.fullmatch(paths.id_form(agent), session) is not None
+
+
 def mirrored_agent(directory: Path) -> str | None:
     """Whose mirror a directory is: they are named after the agent; None where it is none."""
     agent = directory.name.partition("-")[0]
@@ -123,7 +131,7 @@ def sanitize_path(path: str | Path, allowed_roots: Iterable[str | Path] | None =
 
     Whole names are compared: ``/home/anna`` does not allow ``/home/anna-marie``. Links are followed first, so a
     link that leads out is outside. It is an answer about this moment: who can change links below a root can
-    still lead a later open astray; ``recollect.execution`` confines that.
+    still lead a later open astray; ``recollect.guard.sandbox`` confines that.
     """
     given = _default_roots() if allowed_roots is None else allowed_roots
     roots = [_resolved(root) for root in given]

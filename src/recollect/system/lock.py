@@ -20,13 +20,11 @@ import errno
 import os
 import sys
 import time
-
-# Not from threading and weakref: these take longer to load than a lock takes to take.
-from _thread import TIMEOUT_MAX, RLock, get_ident
-from _weakrefset import WeakSet
 from pathlib import Path
+from threading import TIMEOUT_MAX, RLock, get_ident
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 from recollect.errors import LogLocked, StorageError
 from recollect.system import fsops

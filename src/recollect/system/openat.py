@@ -12,9 +12,11 @@ can read here, with each component checked by name; writing is refused there.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +26,6 @@ from recollect.system import fsops
 CAN_WALK = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY") and hasattr(os, "O_NOFOLLOW")
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-_FILE = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | _NO_LINK
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | _NO_LINK
 _CANNOT_LINK = frozenset([errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS])
 _HINT = "nothing was written; name a plain path below the directory"
@@ -68,21 +69,18 @@ def opened(directory: Path, parts: tuple[str, ...] = (), *, create: bool = False
 
 def read_file(directory: Path, parts: tuple[str, ...]) -> bytes:
     """The bytes of one regular file; ``NotFound`` where there is none."""
+    if CAN_WALK:
+        with os.fdopen(open_beneath(directory, "/".join(parts)), "rb") as file:
+            return file.read()
+    require_no_link(directory, parts)
     path = directory.joinpath(*parts)
     try:
-        if not CAN_WALK:
-            return _read_by_name(directory, parts)
-        with opened(directory, parts[:-1]) as above:
-            return read_at(above, parts[-1])
+        with os.fdopen(fsops.open_nofollow(path), "rb") as file:
+            return file.read()
     except FileNotFoundError as cause:
         raise NotFound(f"no file at {path}", hint="it may have been cleaned up") from cause
     except OSError as cause:
-        raise _refused("read", path, cause) from cause
-
-
-def read_at(above: int, name: str) -> bytes:
-    """The bytes of a regular file in an open directory."""
-    return _read(os.open(name, _FILE, dir_fd=above))
+        raise _refused(path, cause) from cause
 
 
 def require_no_link(directory: Path, parts: tuple[str, ...]) -> Path:
@@ -97,9 +95,9 @@ def require_no_link(directory: Path, parts: tuple[str, ...]) -> Path:
         except FileNotFoundError:
             break
         except OSError as cause:
-            raise _refused("open", path, cause) from cause
+            raise _refused(path, cause) from cause
         if stat.S_ISLNK(mode):
-            raise _refused("open", path, refused_link(path))
+            raise _refused(path, refused_link(path))
     return directory.joinpath(*parts)
 
 
@@ -163,7 +161,7 @@ def _open(name: Path | str, path: Path, above: int | None, flags: int = 0) -> in
     except FileNotFoundError:
         raise
     except OSError as cause:
-        raise _refused("open", path, cause) from cause
+        raise _refused(path, cause) from cause
 
 
 def _step(above: int, part: str, path: Path, *, create: bool) -> int:
@@ -178,23 +176,82 @@ def _step(above: int, part: str, path: Path, *, create: bool) -> int:
     return _open(part, path, above, _NO_LINK)
 
 
-def _refused(operation: str, path: Path, cause: OSError) -> StorageError:
-    if cause.errno in (errno.ELOOP, errno.ENOTDIR):
+def _refused(path: Path, cause: OSError) -> StorageError:
+    if cause.errno in (errno.ELOOP, errno.ENOTDIR, errno.EXDEV):
         cause = OSError(errno.ELOOP, "there is a link or a file on the path, and links are not followed")
-    return StorageError(operation, path, cause, hint="check the path and its permissions")
+    return StorageError("open", path, cause, hint="check the path and its permissions")
 
 
-def _read_by_name(directory: Path, parts: tuple[str, ...]) -> bytes:
-    for depth in range(1, len(parts)):
-        path = directory.joinpath(*parts[:depth])
-        if stat.S_ISLNK(path.lstat().st_mode):
-            raise refused_link(path)
-    return _read(fsops.open_nofollow(directory.joinpath(*parts)))
+_OPENAT2 = 437
+_NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
+_ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_ONLY_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
+_FALL_BACK = frozenset(
+    [errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP]
+)  # EPERM: some containers do not know the call
 
 
-def _read(fd: int) -> bytes:
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        fsops.close_quietly(fd)
-        raise OSError(errno.EINVAL, "not a regular file")
-    with os.fdopen(fd, "rb") as file:
-        return file.read()
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def open_beneath(root: Path, relative: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+    """A descriptor of a regular file (or, with ``O_DIRECTORY``, a directory) below ``root``.
+
+    ``root`` itself may be reached through links. ``O_TRUNC`` is refused: a file must be checked before
+    it is emptied.
+    """
+    if flags & os.O_TRUNC:
+        raise UsageError(f"open {relative!a}: truncate through the descriptor", hint="leave O_TRUNC out")
+    parts = components(relative)
+    path = root.joinpath(*parts)
+    try:
+        top = os.open(root, os.O_RDONLY | _ONLY_DIRECTORY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            opened = descend(top, parts, flags | _ALWAYS, mode)
+        finally:
+            os.close(top)
+        return _looked_at(opened, directory=bool(flags & _ONLY_DIRECTORY))
+    except FileNotFoundError as cause:
+        raise NotFound(f"no file at {path}", hint="it may have been cleaned up") from cause
+    except OSError as cause:
+        raise _refused(path, cause) from cause
+
+
+def descend(top: int, parts: tuple[str, ...], flags: int, mode: int = 0) -> int:
+    """Open ``parts`` below an open directory without links; raises ``OSError`` as ``os.open`` does."""
+    opened = _by_kernel(top, "/".join(parts), flags, mode) if sys.platform == "linux" else None
+    return _by_steps(top, parts, flags, mode) if opened is None else opened
+
+
+def _by_kernel(top: int, relative: str, flags: int, mode: int) -> int | None:
+    how = _OpenHow(flags, mode if flags & os.O_CREAT else 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
+    libc = ctypes.CDLL(None, use_errno=True)
+    name = os.fsencode(relative)
+    opened: int = libc.syscall(_OPENAT2, top, name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how)))
+    if opened >= 0:
+        return opened
+    number = ctypes.get_errno()
+    if number in _FALL_BACK:
+        return None
+    raise OSError(number, os.strerror(number), relative)
+
+
+def _by_steps(top: int, parts: tuple[str, ...], flags: int, mode: int) -> int:
+    above = os.dup(top)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(part, os.O_RDONLY | _ONLY_DIRECTORY | _ALWAYS, dir_fd=above)
+            os.close(above)
+            above = inner
+        return os.open(parts[-1], flags | getattr(os, "O_NOFOLLOW", 0), mode, dir_fd=above)
+    finally:
+        os.close(above)
+
+
+def _looked_at(opened: int, *, directory: bool) -> int:
+    mode = os.fstat(opened).st_mode
+    if stat.S_ISDIR(mode) if directory else stat.S_ISREG(mode):
+        return opened
+    os.close(opened)
+    raise OSError(errno.EINVAL, "not a regular file")

@@ -46,12 +46,18 @@ def existing_homes(environ: Mapping[str, str]) -> list[str]:
     return existing(named_homes(environ) or usual_homes(environ))
 
 
-class AgentRow:
+# The form of Claude's ids, in lower case; most other agents use it in any.
+_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+
+
+class Agent:
     """Another agent: where its home is, what marks it, how its client goes on with a session.
 
     ``variable`` names the home, or the directory above ``below``; else it is at ``usual`` below the user's own
     directory ("@": the XDG data directory). Of the names in ``marks`` a home has at least one. ``resume`` is the
-    client's command, before the id of a session. ``store`` is the variable that leads to a database elsewhere.
+    client's command, before the id of a session; ``ids`` is the form of those that the client gives, as a pattern.
+    ``store`` is the variable that leads to a database elsewhere, ``plan`` the tool that writes a todo list and its argument.
+    ``left_out`` is what the client keeps beside the records of a session, and recollect does not.
     """
 
     def __init__(
@@ -59,13 +65,17 @@ class AgentRow:
         usual: tuple[str, ...],
         marks: tuple[str, ...],
         resume: tuple[str, ...],
+        *,
         variable: str = "",
         below: tuple[str, ...] = (),
-        *,
+        ids: str = f"(?i:{_UUID})",
         store: str = "",
+        plan: tuple[str, str] = ("", ""),
+        left_out: str = "",
     ) -> None:
         self.usual, self.marks, self.resume = usual, marks, resume
-        self.variable, self.below, self.store = variable, below, store
+        self.variable, self.below, self.ids, self.store = variable, below, ids, store
+        self.plan, self.left_out = plan, left_out
 
     @property
     def place(self) -> tuple[str, tuple[str, ...]]:
@@ -73,26 +83,43 @@ class AgentRow:
         return ("XDG_DATA_HOME", self.usual[1:]) if self.usual[0] == "@" else (self.variable, self.below)
 
 
-# One row each; what its files mean is in the module of storage/foreign that has its name.
+# What its files mean is in the module of agents that has its name.
 AGENTS = {
-    "codex": AgentRow(
+    "codex": Agent(
         (".codex",),
         ("sessions/2*/*", "sessions/rollout-*", "archived_sessions", "session_index.jsonl"),
         ("codex", "resume"),
-        "CODEX_HOME",
+        variable="CODEX_HOME",
+        plan=("update_plan", "plan"),
     ),
-    "opencode": AgentRow(
+    "opencode": Agent(
         ("@", "opencode"),
         ("opencode*.db", "storage/message", "project/*/storage/session"),
         ("opencode", "--session"),
+        ids="ses_[0-9A-Za-z]{2,40}",
         store="OPENCODE_DB",
+        plan=("todowrite", "todos"),
+        left_out="storage/session_diff/, tool-output/, snapshots and the records of projects",
     ),
-    "gemini": AgentRow(
-        (".gemini",), ("tmp/*/chats",), ("gemini", "--resume"), "GEMINI_CLI_HOME", (".gemini",)
+    "gemini": Agent(
+        (".gemini",),
+        ("tmp/*/chats",),
+        ("gemini", "--resume"),
+        variable="GEMINI_CLI_HOME",
+        below=(".gemini",),
+        plan=("write_todos", "todos"),
+        left_out="plans, trackers and tasks of the session, checkpoints and pasted images",
     ),
-    "qwen": AgentRow((".qwen",), ("projects/*/chats",), ("qwen", "--resume")),
+    "qwen": Agent((".qwen",), ("projects/*/chats",), ("qwen", "--resume"), plan=("todo_write", "todos")),
 }
 CLAUDE = "claude"
+
+
+def id_form(agent: str) -> str:
+    """The form of the ids that an agent's client gives its sessions, as a pattern; nothing has that of an unknown agent."""
+    if agent == CLAUDE:
+        return _UUID
+    return AGENTS[agent].ids if agent in AGENTS else "(?!)"
 
 
 def known_agents() -> tuple[str, ...]:
@@ -117,7 +144,7 @@ def client_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     return [*ours, *((agent, path) for agent, row in AGENTS.items() for path, _ in _places(row, environ))]
 
 
-def _places(row: AgentRow, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def _places(row: Agent, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """The directory that the variable names, if it is set, then the usual one; each with what named it."""
     named = environ.get(row.variable, "") if row.variable else ""
     found = []
@@ -146,7 +173,7 @@ def missing_stores(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
     return [(agent, name, path) for agent, name, path in named if path and not os.path.exists(path)]
 
 
-def _store_of(row: AgentRow, environ: Mapping[str, str]) -> str | None:
+def _store_of(row: Agent, environ: Mapping[str, str]) -> str | None:
     """The database that a variable names, existing or not. A name without a directory is one in the home."""
     named = environ.get(row.store, "").strip() if row.store else ""
     if not named or named == ":memory:":  # what clients of that kind say is stored nowhere

@@ -15,13 +15,12 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
-# Imported where lines are read: most of those who come here only look at names.
-if TYPE_CHECKING:
-    from recollect.model.line_views.links import LineLinks
+from recollect.model.lines.damage import Line, split_lines
+from recollect.model.views.links import LineLinks, line_links
 
 # The head of a log is mostly asked for its first lines.
 _PIECE = 16 << 10
@@ -121,13 +120,9 @@ def regular_file(
 
 def open_regular(path: Path) -> BinaryIO:
     """Open for reading; an OSError for anything but a regular file, immediately even for a pipe."""
-    return os.fdopen(_opened(path), "rb")
-
-
-def _opened(path: Path) -> int:
     descriptor = os.open(path, _OPEN_FLAGS)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
+        return os.fdopen(descriptor, "rb")
     os.close(descriptor)
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
@@ -143,23 +138,15 @@ def first_bytes(path: str, size: int) -> bytes:
 
 def peek_lines(path: Path, *, within: int | None = None) -> Iterator[LineLinks]:
     """The readable lines from the head of a log, none that starts after byte ``within``."""
-    from recollect.model.damage import Line
-    from recollect.model.line_split import split_lines
-    from recollect.model.line_views.links import line_links
+    with open_regular(path) as log:
 
-    # No file object: thousands of heads are read before some questions, and making one costs as much as the rest.
-    log = _opened(path)
+        def read(size: int, offset: int) -> bytes:
+            log.seek(offset)
+            return log.read(min(size, _PIECE))
 
-    def read(size: int, offset: int) -> bytes:
-        os.lseek(log, offset, os.SEEK_SET)
-        return os.read(log, min(size, _PIECE))
-
-    try:
         for line in split_lines(read):
             if within is not None and line.offset > within:
                 return
-            found = line_links(line.data) if isinstance(line, Line) else None
-            if found is not None:
-                yield found
-    finally:
-        os.close(log)
+            links = line_links(line.data) if isinstance(line, Line) else None
+            if links is not None:
+                yield links

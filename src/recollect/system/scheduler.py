@@ -2,7 +2,7 @@
 
 A scheduler starts a job with an empty environment in another directory, often as the first program of a session. So
 a job names everything by absolute paths: the program, the homes, our own directory. A job is recognised by its
-name, which is part of the entry; entries of others are never touched.
+name, which is part of the entry; entries of others are never touched: a crontab is bytes, in any encoding.
 
 systemd (a timer of the user) and cron are set up here. For launchd and the Windows Task Scheduler the text is made,
 and the user loads it.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import shlex
 import shutil
@@ -21,6 +22,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
+from unicodedata import category
 from xml.sax.saxutils import escape
 
 from msgspec import Struct
@@ -33,7 +35,7 @@ _SECONDS = 30.0
 _MINUTE = 17
 # Debian's cron reads no longer command; what is behind is lost without a word.
 _LONGEST_CRON = 990
-_NOTHING_THERE = ("no crontab for", "no crontab")
+_NOTHING_THERE = b"no crontab"
 
 
 class ScheduledJob(Struct, frozen=True):
@@ -75,9 +77,10 @@ def job_words(homes: Sequence[Path], data: Path, *command: str) -> tuple[str, ..
     named = [part for home in homes for part in ("--home", str(home.absolute()))]
     words = (*program_words(), *named, "--data", str(data.absolute()), *command)
     for word in words:
-        if any(one in word for one in "\n\r\0"):
+        if any(category(one) in ("Cc", "Cs") for one in word):
             raise UsageError(
-                f"path {word!a}: no scheduler can run it", hint="use a directory without such characters"
+                f"path {word!a}: no scheduler can run it",
+                hint="use a directory whose name is UTF-8 without control characters",
             )
     return words
 
@@ -109,7 +112,12 @@ def entry_of(job: ScheduledJob, scheduler: SchedulerName) -> JobEntry:
 def install(job: ScheduledJob, scheduler: SchedulerName) -> bool:
     """Enter a job, in place of its former entry; False where the user has to do it."""
     if scheduler == "cron":
-        _write_table([*_other_lines(job.name), cron_line(job)])
+        lines = _other_lines(job.name)
+        is_cut = bool(lines) and not lines[-1].endswith(b"\n")
+        lines.insert(
+            len(lines) - is_cut, f"{cron_line(job)}\n".encode()
+        )  # a cut line stays the last, as it is
+        _write_table(lines)
     elif scheduler == "systemd":
         for path, text in _units(job).items():
             fsops.make_directories(path.parent)
@@ -150,29 +158,28 @@ def is_installed(name: str, scheduler: str) -> bool:
 def cron_line(job: ScheduledJob) -> str:
     """One line of a crontab. The mark behind # is a comment for the shell; a percent sign would end the command."""
     line = f"{job.line} # {job.name}".replace("%", r"\%")
-    if len(line) > _LONGEST_CRON:
-        raise UsageError(
-            f"job {job.name}: too long for cron ({len(line)} characters)", hint="name fewer homes"
-        )
+    size = len(line.encode())
+    if size > _LONGEST_CRON:
+        raise UsageError(f"job {job.name}: too long for cron ({size} bytes)", hint="name fewer homes")
     return f"{_MINUTE} * * * * {line}"
 
 
-def _table() -> list[str]:
-    """The lines of the user's crontab; none where there is no crontab."""
+def _table() -> list[bytes]:
+    """The lines of the user's crontab with their newlines, at which alone they end; none where there is no crontab."""
     done = _ran(["crontab", "-l"])
-    if done.returncode and any(text in done.stderr for text in _NOTHING_THERE):
+    if done.returncode and _NOTHING_THERE in done.stderr:
         return []
     _require(done, "read the crontab")
-    return done.stdout.splitlines()
+    return io.BytesIO(done.stdout).readlines()
 
 
-def _other_lines(name: str) -> list[str]:
-    return [line for line in _table() if not line.endswith(f"# {name}")]
+def _other_lines(name: str) -> list[bytes]:
+    return [line for line in _table() if not line.rstrip(b"\n").endswith(f"# {name}".encode())]
 
 
-def _write_table(lines: Sequence[str]) -> None:
-    if any(line.strip() for line in lines):
-        _require(_ran(["crontab", "-"], "".join(f"{line}\n" for line in lines)), "write the crontab")
+def _write_table(lines: Sequence[bytes]) -> None:
+    if table := b"".join(lines):
+        _require(_ran(["crontab", "-"], table), "write the crontab")
     else:
         _require(_ran(["crontab", "-r"]), "remove the crontab")
 
@@ -249,21 +256,13 @@ def _task(job: ScheduledJob) -> str:
 # ---- programs --------------------------------------------------------------------------------------------
 
 
-def _ran(words: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
+def _ran(words: list[str], given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     try:
         # Not through a pipe: if this process were killed before it has written, crontab would install an empty table.
         with tempfile.TemporaryFile() as file:
-            file.write(given.encode("utf-8", "surrogateescape"))
+            file.write(given)
             file.seek(0)
-            return subprocess.run(
-                words,
-                stdin=file,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_SECONDS,
-                check=False,
-            )
+            return subprocess.run(words, stdin=file, capture_output=True, timeout=_SECONDS, check=False)
     except FileNotFoundError as cause:
         hint = "install cron, or choose another scheduler with --scheduler"
         raise StorageError("start", Path(words[0]), cause, hint=hint) from cause
@@ -276,9 +275,11 @@ def _ran(words: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
         ) from None
 
 
-def _require(done: subprocess.CompletedProcess[str], operation: str) -> None:
+def _require(done: subprocess.CompletedProcess[bytes], operation: str) -> None:
     if done.returncode:
-        reason = (done.stderr or done.stdout).strip()[:300] or f"exit status {done.returncode}"
+        reason = (done.stderr or done.stdout).decode(errors="replace").strip()[
+            :300
+        ] or f"exit status {done.returncode}"
         raise StorageError(
             operation, Path(done.args[0]), OSError(errno.EIO, reason), hint="the scheduler was not changed"
         )

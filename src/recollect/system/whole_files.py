@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,11 +20,10 @@ from recollect.system import fsops
 _CHUNK = 1 << 20
 
 
-def pieces(fd: int, size: int) -> Iterator[bytes]:
-    """The first ``size`` bytes of an open file, or fewer if it is shorter."""
-    offset = 0
-    while offset < size and (piece := fsops.pread(fd, min(_CHUNK, size - offset), offset)):
-        offset += len(piece)
+def pieces(fd: int, end: int, start: int = 0) -> Iterator[bytes]:
+    """The bytes of an open file from ``start`` to ``end``, or fewer if it is shorter."""
+    while start < end and (piece := fsops.pread(fd, min(_CHUNK, end - start), start)):
+        start += len(piece)
         yield piece
 
 
@@ -37,11 +37,8 @@ def digest(fd: int, size: int) -> str:
 
 def digest_at(path: Path, size: int) -> str:
     """The SHA-256 of the first ``size`` bytes of a file; a link is not followed."""
-    fd = fsops.open_nofollow(path)
-    try:
+    with fsops.reading(path) as fd:
         return digest(fd, size)
-    finally:
-        fsops.close_quietly(fd)
 
 
 def write_new(
@@ -80,12 +77,9 @@ def copy_verified(
     mtime_ns: int | None = None,
 ) -> str:
     """Copy a file at its current length, read the copy back, and return the hash of both."""
-    fd = fsops.open_nofollow(source)
-    try:
+    with fsops.reading(source) as fd:
         size = fsops.size_of(fd)
         sha = write_new(target, pieces(fd, size), mode=mode, owner=owner, mtime_ns=mtime_ns)
-    finally:
-        fsops.close_quietly(fd)
     if digest_at(target, size + 1) != sha:
         raise OSError(errno.EIO, "the copy differs from the source", str(target))
     return sha
@@ -124,3 +118,83 @@ def _large(data: Iterable[bytes]) -> Iterator[bytes]:
             length = 0
     if waiting:
         yield b"".join(waiting)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """A complete, synced copy with modes and times; ``FileExistsError`` where ``target`` exists."""
+    found = source.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        target.symlink_to(source.readlink())
+    elif stat.S_ISDIR(found.st_mode):
+        target.mkdir(fsops.DIRECTORY_MODE)
+        for inner in sorted(source.iterdir()):
+            copy_tree(inner, target / inner.name)
+        fsops.sync_dir(target)
+    elif stat.S_ISREG(found.st_mode):
+        with fsops.reading(source) as fd:
+            write_new(target, pieces(fd, fsops.size_of(fd)))
+    else:
+        raise OSError(errno.EINVAL, "neither a file nor a directory", str(source))
+    _copy_times(found, target)
+    fsops.sync_dir(target.parent)
+
+
+def _copy_times(found: os.stat_result, target: Path) -> None:
+    times = (found.st_atime_ns, found.st_mtime_ns)
+    if not stat.S_ISLNK(found.st_mode):
+        target.chmod(stat.S_IMODE(found.st_mode))
+        os.utime(target, ns=times)
+    elif os.utime in os.supports_follow_symlinks:
+        os.utime(target, ns=times, follow_symlinks=False)
+
+
+def is_same_tree(one: Path, other: Path) -> bool:
+    """Whether both hold the same names and bytes; modes and times, which some file systems round, do not count."""
+    return list(_contents(one, "")) == list(_contents(other, ""))
+
+
+def _contents(path: Path, name: str) -> Iterator[tuple[str, str]]:
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        yield name, f"link {path.readlink()}"
+    elif stat.S_ISDIR(found.st_mode):
+        yield name, "directory"
+        for inner in sorted(path.iterdir()):
+            yield from _contents(inner, f"{name}/{inner.name}")
+    else:
+        yield name, f"file {found.st_size} {digest_at(path, found.st_size)}"
+
+
+def seal_of(path: Path) -> str:
+    """A text that changes when anything is written below a path: names, sizes and times, not contents."""
+    found = path.lstat()
+    return tree_digest(path) if stat.S_ISDIR(found.st_mode) else f"{found.st_size} {found.st_mtime_ns}"
+
+
+def discard_tree(path: Path) -> None:
+    """Delete it for good, if it is there: a copy, or an original whose copy was compared."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def regular_files(directory: Path) -> list[Path]:
+    """The files in a directory, by name, without links and directories; a missing directory is empty."""
+    try:
+        found = sorted(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [path for path in found if stat.S_ISREG(path.lstat().st_mode)]
+
+
+def copy_regular_files(sources: Iterable[Path], target: Path) -> None:
+    """Copy files with their times; the directory is created if missing."""
+    fsops.make_directories(target)
+    for source in sources:
+        with fsops.reading(source) as fd:
+            found = os.fstat(fd)
+            data = fsops.pread(fd, found.st_size, 0)
+        copy = target / source.name
+        fsops.replace_file(copy, data)
+        os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))

@@ -1,4 +1,4 @@
-"""The application: the routes of the table, the built page, and the gate around both.
+"""The application: all routes, the built page, and the gate around both.
 
 Documents are made in threads, a bounded number at a time, and even fewer searches. An internal error is
 answered without paths or texts; every other error is described.
@@ -6,34 +6,39 @@ answered without paths or texts; every other error is described.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from functools import cache, partial
-from typing import Any
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from inspect import isasyncgenfunction
+from types import FrameType
+from typing import Annotated, Any, get_origin
 
 import anyio
 import anyio.to_thread
-import msgspec
+import uvicorn
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from recollect.errors import RecollectError, UsageError
-from recollect.services.documents.encoding import encoded
-from recollect.services.documents.page import LoginDocument
-from recollect.services.page.desk import PageBackend
-from recollect.services.page.stream_slots import StreamSlots
-from recollect.web import answers
-from recollect.web.built_files import BuiltFiles
+from recollect.errors import Busy, RecollectError, UsageError
+from recollect.share.typed_http import Media, Schema, TypedRoute, answer, as_written, openapi
+from recollect.web import actions, answers, events, lists, messages, search, session
+from recollect.web.answers import BuiltFiles, ErrorDocument, StreamSlots, log_in_single_lines
+from recollect.web.desk import PageBackend
 from recollect.web.events import MOST_STREAMS
 from recollect.web.gate import LOGIN, TOKEN_NAME, LaunchKeys, PageGate, cookie_name
-from recollect.web.operations import Operation, from_body, from_query, openapi, text
 from recollect.web.page import ExportFormat, Page
-from recollect.web.routes import OPERATIONS
+from recollect.web.parameters import Body, Short
 
+ROUTES = tuple(
+    route for handlers in (lists, search, session, messages, actions, events) for route in handlers.routes
+)
+JSON = "application/json"
 _LARGEST_BODY = 64 << 10
 _BODY_SECONDS = 10.0
 _THREADS = 6
@@ -41,29 +46,39 @@ _SEARCHES = 2
 _MOST_WAITING = 64
 _REMEMBERED_SECONDS = 180 * 86_400
 
-_PageEndpoint = Callable[[Request], Awaitable[Response]]
+
+class LoginDocument(Struct, frozen=True):
+    """The token that every change must be sent with."""
+
+    token: str
 
 
-def _login() -> None:
-    """Placeholder in the OpenAPI document for a route that the gate answers."""
+class LoginBody(Body):
+    """The key of the address."""
+
+    key: Short
 
 
-def _description() -> None:
-    """Placeholder in the OpenAPI document for the document itself."""
+def described(
+    routes: Iterable[TypedRoute],
+    version: str,
+    *,
+    title: str = "recollect, the local page",
+    cookie: str = "recollect_PORT",
+) -> Schema:
+    """The description of a page in OpenAPI."""
+    security = {
+        "cookie": {"type": "apiKey", "in": "cookie", "name": cookie},
+        "token": {"type": "apiKey", "in": "header", "name": "X-Recollect-Token"},
+    }
+    return openapi(routes, {"title": title, "version": version}, security, ErrorDocument, as_written)
 
 
-OPEN_OPERATIONS = (
-    Operation(
-        "POST",
-        LOGIN,
-        "Exchange the key of the address for a cookie, once",
-        _login,
-        answers=LoginDocument,
-        body=(text("key", 200, is_required=True),),
-        is_open=True,
-    ),
-    Operation("GET", "/openapi.json", "This description", _description, answers=dict[str, Any], is_open=True),
-)
+def document_of(route: TypedRoute) -> Any:
+    """The type of the JSON document that a route answers with; None for a file or a stream."""
+    if get_origin(route.answer) is not Annotated:
+        return route.answer
+    return next((one.kind for one in route.answer.__metadata__ if one.type == JSON), None)
 
 
 class RouteRunner:
@@ -79,27 +94,24 @@ class RouteRunner:
         self._searches = anyio.CapacityLimiter(searches)
         self._streams = streams or StreamSlots(MOST_STREAMS, MOST_STREAMS)
 
-    async def answered(self, page: Page, one: Operation, request: Request) -> Response:
-        values = dict(request.path_params)
-        values |= from_query(request.query_params.multi_items(), one.query)
-        if one.method == "POST":
-            values |= from_body(await body_of(request), one.body)
-        if one.streams:
-            if "session" in values:
+    async def answered(self, page: Page, route: TypedRoute, request: Request) -> Response:
+        arguments = await arguments_of(route, request)
+        if isasyncgenfunction(route.run):
+            if "session" in arguments:
                 # While a status can still be sent: a stream can only stay empty.
-                await anyio.to_thread.run_sync(page.backend.reading, values["session"], limiter=self._threads)
-            return self._stream(page, one, values, request.scope.get(TOKEN_NAME, ""))
-        limiter = self._searches if one.run is Page.search else self._threads
+                await anyio.to_thread.run_sync(
+                    page.backend.reading, arguments["session"], limiter=self._threads
+                )
+            give_back = None
+            if not self._streams.is_full():
+                give_back = self._streams.taken(request.scope.get(TOKEN_NAME, ""))
+            if give_back is None:
+                return answers.refusal(503, "too many streams at once", "close other tabs of this page")
+            return answers.EventResponse(route.run(page, **arguments), give_back)
+        limiter = self._searches if route.path == "/api/search" else self._threads
         if limiter.statistics().tasks_waiting >= _MOST_WAITING:
             return answers.refusal(503, "too many requests at once", "wait a moment and try again")
-        made = await anyio.to_thread.run_sync(lambda: _made(page, one, values), limiter=limiter)
-        return made if isinstance(made, Response) else Response(made, media_type="application/json")
-
-    def _stream(self, page: Page, one: Operation, values: dict[str, object], token: str) -> Response:
-        give_back = None if self._streams.is_full() else self._streams.taken(token)
-        if give_back is None:
-            return answers.refusal(503, "too many streams at once", "close other tabs of this page")
-        return answers.EventResponse(one.run(page, values), give_back)
+        return await anyio.to_thread.run_sync(_response, page, route, arguments, limiter=limiter)
 
 
 class ServedPage:
@@ -115,73 +127,85 @@ class ServedPage:
         *,
         cookie: str | None = None,
     ) -> None:
-        self.keys, self._port = LaunchKeys(cookie), port
+        self.keys, self.port = LaunchKeys(cookie), port
         self.page = Page(backend, self.keys.token, version, exports)
         self.page.is_remembered = cookie is not None
         self._built = built
-        self._answering = RouteRunner()
-        # Made when it is asked for: that takes longer than the rest of the start.
-        self._description = cache(partial(openapi, (*OPEN_OPERATIONS, *OPERATIONS), version))
+        self._runner = RouteRunner()
         self.app = PageGate(self._application(), self.keys, port)
 
     @property
     def address(self) -> str:
         """The address to open; the key is in the fragment, which browsers never send."""
-        return f"http://127.0.0.1:{self._port}/#key={self.keys.key}"
+        return f"http://127.0.0.1:{self.port}/#key={self.keys.key}"
 
     def stop(self) -> None:
         """End streams and background work."""
         self.page.stopping.set()
 
     def _application(self) -> Starlette:
-        routes = [Route(one.path, self._endpoint(one), methods=[one.method]) for one in OPERATIONS]
+        routes = [Route(route.path, self._endpoint(route), methods=[route.method]) for route in ROUTES]
         routes += [
-            Route(LOGIN, self._logged_in, methods=["POST"]),
-            Route("/openapi.json", self._described, methods=["GET"]),
-            Route("/{path:path}", self._file, methods=["GET"]),
+            Route(route.path, self._open_endpoint(route), methods=[route.method]) for route in OPEN_ROUTES
         ]
+        routes.append(Route("/{path:path}", self._file, methods=["GET"]))
         return Starlette(routes=routes, exception_handlers=PROBLEMS, lifespan=self._lifespan)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """While it is served, keep the index fresh; prepare the list before the first request."""
-        threading.Thread(target=self.page.look_ahead, name="recollect-look", daemon=True).start()
+        """While it is served; the index is brought up to date before the first request."""
+        self.page.backend.index.refresh()
         yield
         self.stop()
 
     # ---- endpoints ---------------------------------------------------------------------------------------
 
-    def _endpoint(self, one: Operation) -> _PageEndpoint:
+    def _endpoint(self, route: TypedRoute) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            return await self._answering.answered(self.page, one, request)
+            return await self._runner.answered(self.page, route, request)
 
         return endpoint
 
-    async def _logged_in(self, request: Request) -> Response:
-        values = from_body(await body_of(request), OPEN_OPERATIONS[0].body)
-        cookie = self.keys.exchanged(values["key"])
-        if cookie is None:
-            return answers.refusal(
-                403,
-                "this key is not valid, or was used before",
-                "end `recollect web` and start it again for a new one",
-            )
-        response = answers.answer(LoginDocument(self.keys.token))
-        response.set_cookie(
-            cookie_name(self._port),
-            cookie,
-            max_age=_REMEMBERED_SECONDS if self.page.is_remembered else None,
-            path="/",
-            httponly=True,
-            samesite="strict",
-        )
-        return response
+    def _open_endpoint(self, route: TypedRoute) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            return answer(route.run(self, **await arguments_of(route, request)))
 
-    async def _described(self, _: Request) -> Response:
-        return answers.answer(self._description())
+        return endpoint
 
     async def _file(self, request: Request) -> Response:
         return built_file(self._built, request.path_params["path"])
+
+
+def login(served: ServedPage, body: LoginBody) -> Annotated[Response, Media(JSON, LoginDocument)]:
+    """Exchange the key of the address for a cookie, once."""
+    cookie = served.keys.exchanged(body.key)
+    if cookie is None:
+        return answers.refusal(
+            403,
+            "this key is not valid, or was used before",
+            "end `recollect web` and start it again for a new one",
+        )
+    response = answer(LoginDocument(served.keys.token))
+    response.set_cookie(
+        cookie_name(served.port),
+        cookie,
+        max_age=_REMEMBERED_SECONDS if served.page.is_remembered else None,
+        path="/",
+        httponly=True,
+        samesite="strict",
+    )
+    return response
+
+
+def description(served: ServedPage) -> dict[str, Any]:
+    """This description."""
+    return described([*OPEN_ROUTES, *ROUTES], served.page.version)
+
+
+OPEN_ROUTES = (
+    TypedRoute("POST", LOGIN, login, security=[]),
+    TypedRoute("GET", "/openapi.json", description, security=[]),
+)
 
 
 def built_file(built: BuiltFiles, path: str) -> Response:
@@ -192,18 +216,22 @@ def built_file(built: BuiltFiles, path: str) -> Response:
     return Response(found.data, media_type=found.media_type, headers={"Cache-Control": found.caching})
 
 
-def _made(page: Page, one: Operation, values: dict[str, object]) -> Response | bytes:
+def _response(page: Page, route: TypedRoute, arguments: Mapping[str, Any]) -> Response:
     """The answer, encoded in the same thread: a large one must not block the others."""
     try:
-        document = one.run(page, values)
+        return answer(route.run(page, **arguments))
     finally:
-        if one.method == "POST":
+        if route.method == "POST":
             page.backend.changed()
-    return document if isinstance(document, Response) else encoded(document)
 
 
-async def body_of(request: Request) -> dict[str, object]:
-    """The JSON object in the body, within limits."""
+async def arguments_of(route: TypedRoute, request: Request) -> dict[str, Any]:
+    """What a handler is called with; the body within limits."""
+    body = await _body_of(request) if route.method == "POST" else None
+    return route.arguments(request.path_params, request.query_params.multi_items(), request.headers, body)
+
+
+async def _body_of(request: Request) -> bytes:
     data = b""
     try:
         with anyio.fail_after(_BODY_SECONDS):
@@ -215,10 +243,7 @@ async def body_of(request: Request) -> dict[str, object]:
         raise HTTPException(408) from None
     except ClientDisconnect:  # no one will read the answer
         raise HTTPException(400) from None
-    try:
-        return msgspec.json.decode(data or b"{}", type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise UsageError("the body is not a JSON object", hint="send an object, as in {}") from problem
+    return data
 
 
 # ---- errors ----------------------------------------------------------------------------------------------
@@ -255,3 +280,90 @@ PROBLEMS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
     HTTPException: _refused,
     Exception: _broken,
 }
+
+
+LOOPBACK = "127.0.0.1"
+HEADER_SECONDS = 10.0
+
+
+def bound(port: int = 0) -> socket.socket:
+    """A loopback socket on the given port, or on a free one."""
+    if port and not 1 <= port <= 65_535:
+        raise UsageError(f"port {port}: not a valid port", hint="give 1 to 65535, or leave it out")
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((LOOPBACK, port))
+    except OSError as cause:
+        listening.close()
+        hint = "leave out --port for a free one"
+        raise Busy(f"port {port} of {LOOPBACK}: {cause.strerror or cause}", hint=hint) from cause
+    listening.listen(128)
+    return listening
+
+
+class TimedProtocol(H11Protocol):
+    """Closes a connection on which no request is open for ten seconds, though something of one may have come.
+
+    Otherwise other programs of this machine could hold connections open without end.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_timer()
+        else:
+            self._start_timer()
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class PageServer(uvicorn.Server):
+    """Ends its streams at once on exit, so that shutdown does not wait for a browser."""
+
+    def __init__(self, served: ServedPage) -> None:
+        super().__init__(
+            uvicorn.Config(
+                served.app,
+                log_config=None,
+                http=TimedProtocol,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                lifespan="on",
+                timeout_graceful_shutdown=3,
+            )
+        )
+        self._served = served
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._served.stop()
+        super().handle_exit(sig, frame)
+
+
+def serve(served: ServedPage, listening: socket.socket) -> None:
+    log_in_single_lines("uvicorn.error")
+    server = PageServer(served)
+    try:
+        server.run(sockets=[listening])
+    finally:
+        served.stop()
+        listening.close()

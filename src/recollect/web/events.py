@@ -9,22 +9,24 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
 
 import anyio.to_thread
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
+from recollect.ask.conversation.content import IndexState
+from recollect.ask.conversation.conversation import ConversationView, ViewMessages, talk_of
+from recollect.ask.conversation.window import signature
 from recollect.errors import NotFound, RecollectError
-from recollect.services.documents import events as documents
-from recollect.services.documents.page import IndexState
-from recollect.services.page.conversation import ViewMessages, talk_of
-from recollect.services.page.listing import mark_of
-from recollect.services.page.messages import signature
+from recollect.share.typed_http import Media
 from recollect.web.answers import COMMENT, event
-from recollect.web.page import Page, view_of
+from recollect.web.desk import mark_of
+from recollect.web.page import AT, Page, Routes
+from recollect.web.parameters import EventsQuery, Name
 
+routes = Routes()
 POLL_SECONDS = 0.1
 LIST_SECONDS = 2.0
 # Whether a log has grown is one look at its file; whether its client still runs takes more and changes seldom.
@@ -32,14 +34,51 @@ _STILL_SECONDS = 0.5
 _COMMENT_SECONDS = 15.0
 MOST_STREAMS = 32
 
-_Values = Mapping[str, Any]
+EventStream = Annotated[AsyncIterator[bytes], Media("text/event-stream", {"type": "string"})]
 # Marks of the sessions, those that are live, the state of the index, and since when all this is not current.
 _ListState = tuple[dict[str, tuple[int, int]], list[str], IndexState, dt.datetime | msgspec.UnsetType | None]
+
+
+class ConversationGrowthDocument(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """A conversation changed from one message on."""
+
+    from_: int
+    total: int
+    bytes: int
+    signature: str
+    live: bool
+
+
+class ConversationResetDocument(Struct, frozen=True):
+    """Everything fetched of a conversation is out of date."""
+
+    reason: Literal["truncated", "vanished"]
+
+
+class LiveStateDocument(Struct, frozen=True):
+    """Whether a client has the session open."""
+
+    live: bool
+
+
+class SessionChangesDocument(Struct, frozen=True):
+    """Sessions that changed, were deleted, or are live; and the state of the index.
+
+    ``not_current_since``, on a team's page: the server's database does not answer, and this is from when it last did.
+    """
+
+    changed: list[str]
+    gone: list[str]
+    live: list[str]
+    index: IndexState
+    not_current_since: dt.datetime | UnsetType | None = UNSET
+
+
 EVENTS = (
-    documents.ConversationGrowthDocument,
-    documents.ConversationResetDocument,
-    documents.LiveStateDocument,
-    documents.SessionChangesDocument,
+    ConversationGrowthDocument,
+    ConversationResetDocument,
+    LiveStateDocument,
+    SessionChangesDocument,
 )
 
 
@@ -61,27 +100,28 @@ class _ConversationState(Struct):
             return False
 
 
-async def session_events(page: Page, values: _Values) -> AsyncIterator[bytes]:
+@routes.get(f"{AT}/events")
+async def session_events(page: Page, session: Name, query: EventsQuery) -> EventStream:
     """Changes of one conversation."""
-    state = _ConversationState()
-    known: int | None = values["after"]
+    state, known = _ConversationState(), query.after
     async for pause in _ticks(page, POLL_SECONDS):
         if pause:
             yield COMMENT
-        for one in await anyio.to_thread.run_sync(_poll, page, values, state, known):
+        for one in await anyio.to_thread.run_sync(_poll, page, session, query.view(), state, known):
             yield one
         known = None
 
 
-def _poll(page: Page, values: _Values, state: _ConversationState, known: int | None) -> list[bytes]:
+def _poll(
+    page: Page, name: str, view: ConversationView, state: _ConversationState, known: int | None
+) -> list[bytes]:
     if state.is_still():
         return []
     state.looked_at = time.monotonic()
-    view = view_of(values)
     try:
-        mark = signature(talk_of(page.backend.reading(values["session"]), view))
+        mark = signature(talk_of(page.backend.reading(name), view))
         # Read after the mark was taken: a line that comes in between is then found twice, and not never.
-        session = page.backend.reading(values["session"])
+        session = page.backend.reading(name)
         messages = talk_of(session, view)
     except NotFound:
         return _vanished(state)
@@ -97,12 +137,12 @@ def _poll(page: Page, values: _Values, state: _ConversationState, known: int | N
             state.messages is not None and first < len(state.messages) and len(messages) < len(state.messages)
         )
         found.append(
-            event("reset", documents.ConversationResetDocument("truncated"))
+            event("reset", ConversationResetDocument("truncated"))
             if shrunk
             else _grown(first, messages, mark, live)
         )
     if state.is_live != live:
-        found.append(event("live", documents.LiveStateDocument(live)))
+        found.append(event("live", LiveStateDocument(live)))
     state.messages, state.signature, state.is_live = messages, mark, live
     return found
 
@@ -111,12 +151,12 @@ def _vanished(state: _ConversationState) -> list[bytes]:
     if state.messages is None:
         return []
     state.messages, state.signature = None, ""
-    return [event("reset", documents.ConversationResetDocument("vanished"))]
+    return [event("reset", ConversationResetDocument("vanished"))]
 
 
 def _grown(first: int, messages: ViewMessages, mark: str, live: bool) -> bytes:
     size = int(mark.partition("-")[0])
-    grown = documents.ConversationGrowthDocument(
+    grown = ConversationGrowthDocument(
         from_=first, total=len(messages), bytes=size, signature=mark, live=live
     )
     return event("grown", grown)
@@ -143,7 +183,8 @@ def first_change(before: ViewMessages | None, after: ViewMessages) -> int:
 # ---- the list --------------------------------------------------------------------------------------------
 
 
-async def list_events(page: Page, _: _Values) -> AsyncIterator[bytes]:
+@routes.get("/api/events")
+async def list_events(page: Page) -> EventStream:
     """Changes of the list of sessions."""
     state: _ListState | None = None
     async for pause in _ticks(page, LIST_SECONDS):
@@ -154,9 +195,7 @@ async def list_events(page: Page, _: _Values) -> AsyncIterator[bytes]:
             before = {} if state is None else state[0]
             changed = [name for name, mark in now[0].items() if before.get(name) != mark]
             gone = [name for name in before if name not in now[0]]
-            changes = documents.SessionChangesDocument(
-                [] if state is None else changed, gone, now[1], now[2], now[3]
-            )
+            changes = SessionChangesDocument([] if state is None else changed, gone, now[1], now[2], now[3])
             yield event("sessions", changes)
         state = now
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from recollect.model.blame.line_owners import NEW, UNCERTAIN, carried
+from recollect.model.blame import NEW, UNCERTAIN, carried
 
 OLD = ["alpha_line = 1", "    }", "beta_line = 2", "    }"]
 

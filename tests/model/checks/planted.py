@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from recollect.model.checks.rules import Severity
 from recollect.model.checks.scan import LogIdentity
-from recollect.model.diagnosis import Diagnosis
-from recollect.model.findings import Severity
+from recollect.model.repair.plan import Diagnosis
 from tests.model.repair.mended_bytes import output
 from tests.talk import Fields, assistant, call, encoded, link, mark, moment, result, user
 

@@ -8,9 +8,8 @@ import os
 import pytest
 from msgspec import structs
 
-from recollect.model.checks import CODES
-from recollect.model.diagnosis import Diagnosis, diagnosed
-from recollect.model.findings import Severity
+from recollect.model.checks.rules import CODES, Severity
+from recollect.model.repair.plan import Diagnosis, diagnosed
 from tests.model.checks.planted import (
     ENDS,
     PLANTS,
@@ -82,7 +81,7 @@ def test_a_repair_touches_only_lines_with_an_error_and_brings_back_every_message
 
 
 def test_every_code_of_a_log_is_planted() -> None:
-    """Those of homes and of whole logs have their cases in tests/services/check."""
+    """Those of homes and of whole logs have their cases in tests/ask/doctor."""
     planned = {code for name in [*PLANTS, *ENDS] for code in planted("plain", [name]).codes}
     of_homes = {code for code, rule in CODES.items() if list(CODES).index(code) >= _first_of_homes()}
 

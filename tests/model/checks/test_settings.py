@@ -1,10 +1,10 @@
-"""`model.checks.settings`: one wrongly typed key, and the client ignores the whole file."""
+"""`model.checks.chain`: one wrongly typed key, and the client ignores the whole file."""
 
 from __future__ import annotations
 
 import pytest
 
-from recollect.model.checks.settings import settings_fault
+from recollect.model.checks.chain import settings_fault
 
 
 @pytest.mark.parametrize(

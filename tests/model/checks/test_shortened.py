@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from recollect.model.checks import images
-from recollect.model.checks.shortened import shortened
+from recollect.model.checks import api_400
+from recollect.model.checks.api_400 import shortened
 
 LONG = 5_000
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
@@ -40,30 +40,17 @@ def test_what_is_empty_stays_empty_and_nothing_else_becomes_so(text: str, is_emp
     assert is_empty == (not left.strip())
 
 
-def test_a_short_line_is_the_same_bytes() -> None:
-    """Nothing is read that need not be."""
-    line = b'{"type" : "user"}'
-
-    assert line is shortened(line)
-
-
-@pytest.mark.parametrize("line", [b"{torn" + b"x" * LONG, b'{"n":%s}' % (b"9" * LONG), b"\xff" * LONG])
-def test_what_cannot_be_read_is_the_same(line: bytes) -> None:
-    """Damage is for other rules."""
-    assert line == shortened(line)
-
-
 @pytest.mark.parametrize(
     ("data", "is_cut"),
     [
         (PIXEL + "A" * LONG, True),
         (TOO_WIDE + "A" * LONG, False),
-        ("A" * (images.MOST_BYTES + 4), False),
+        ("A" * (api_400.MOST_BYTES + 4), False),
     ],
 )
 def test_an_image_is_refused_for_the_same_reason(data: str, is_cut: bool) -> None:
     """One that is taken is cut to its header; what is wrong with another stays."""
     [left] = json.loads(shortened(line_of([image(data)])))["message"]["content"]
 
-    assert images.refusal(image(data)) == images.refusal(left)
+    assert api_400.image_fault(image(data)) == api_400.image_fault(left)
     assert is_cut == (len(left["source"]["data"]) < len(data))

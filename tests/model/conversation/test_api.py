@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from recollect.ask.library import Home
 from recollect.errors import NotFound
-from recollect.services.homes import Home
 from tests.oracle.what_is_sent import as_blocks, digests
 from tests.talk import completed, log_at
 
@@ -55,9 +55,9 @@ KNOWN_DIFFERENCES = {
 }
 
 
-def test_every_sample_gives_the_messages_the_client_sends(shared: Path) -> None:
+def test_every_sample_gives_the_messages_the_client_sends(transcripts: Path) -> None:
     """237 of 239 sessions of seven client versions to the letter; the two others are named with the reason."""
-    homes = shared / "samples" / "claude-home"
+    homes = transcripts / "samples" / "claude-home"
     differing = set()
     for name, expected in SAMPLES.items():
         ours = api_of(homes / name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.conversation.client_text import client_parts, own_words
+from recollect.model.conversation.tool_calls import client_parts, own_words
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "client_texts.json").read_text())
 

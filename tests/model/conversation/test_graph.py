@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import Node, node_of
-from recollect.model.damage import Line
+from recollect.model.conversation.graph import Graph, Node, node_of
+from recollect.model.lines.damage import Line
 from tests.talk import assistant, encoded, link, mark, user
 
 PLAIN = [

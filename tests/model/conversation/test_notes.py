@@ -41,14 +41,6 @@ def test_a_queued_command_is_the_users_own_words_and_images(tmp_path: Path) -> N
     assert (IMAGE, "Q2") == (image, prompt["text"])
 
 
-@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "Stop", "PostToolUse"])
-def test_a_successful_hook_is_told_at_the_start_and_with_a_prompt_only(event: str) -> None:
-    """Other events send nothing."""
-    made = worded_note(note("hook_success", hookEvent=event, hookName=event, content="fine"))
-
-    assert (made is not None) == (event in ("SessionStart", "UserPromptSubmit"))
-
-
 @pytest.mark.parametrize(
     ("attachment", "supplied"),
     [
@@ -64,14 +56,6 @@ def test_a_stand_in_names_the_kind_and_its_data(attachment: Fields, supplied: st
 
     assert f"{STAND_IN}{attachment['type']}]" in text
     assert supplied in text
-
-
-def test_task_reminders_do_not_reach_later_models(tmp_path: Path) -> None:
-    """Only those that get notes inside the user's message."""
-    reminder = note("task_reminder", content=[], itemCount=0)
-
-    assert "task_reminder]" in str(sent_with(reminder, tmp_path / "early"))
-    assert "task_reminder]" not in str(sent_with(reminder, tmp_path / "late", "claude-opus-5-5"))
 
 
 def test_kinds_from_the_future_are_sent_only_with_their_words() -> None:

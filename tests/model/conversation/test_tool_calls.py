@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from recollect.model.codec import decode
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, tool_calls
-from recollect.model.damage import Line
-from recollect.model.entry import Entry
+from recollect.model.lines.codec import decode
+from recollect.model.lines.damage import Line
+from recollect.model.lines.entry import Entry
 from tests.talk import assistant, call, encoded, result, user
 from tests.transcripts import lines_of, session_logs
 
@@ -114,10 +114,10 @@ def test_calls_on_lines_of_their_own() -> None:
     ]
 
 
-def test_real_sessions_leave_few_calls_unanswered(shared: Path) -> None:
+def test_real_sessions_leave_few_calls_unanswered(transcripts: Path) -> None:
     """Every call of the samples gets a status; the great majority ended well."""
     states: Counter[ToolCallStatus] = Counter()
-    for log in session_logs(shared):
+    for log in session_logs(transcripts):
         if "claude-home" in log.parts and log.name != "history.jsonl":
             states.update(one.status for one in calls_of(list(lines_of([log]))))
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Raw, structs
 
-from recollect.model.blocks import TextBlock, UnknownBlock
-from recollect.model.codec import decode
-from recollect.model.conversation.written_blocks import as_json, content_of, made_of, text_block
-from recollect.model.damage import Line
-from recollect.model.entry import Entry
+from recollect.model.conversation.conversation import as_json, content_of, made_of, text_block
+from recollect.model.lines.blocks import TextBlock, UnknownBlock
+from recollect.model.lines.codec import decode
+from recollect.model.lines.damage import Line
+from recollect.model.lines.entry import Entry
 
 
 def _entry(content: Any) -> Entry:

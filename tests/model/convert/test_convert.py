@@ -11,15 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.blocks import TextBlock, ToolResultBlock, ToolUseBlock
-from recollect.model.codec import decode
-from recollect.model.convert import Conversion, Loss, LossCode, claude_to_flat, flat_to_claude, to_claude
-from recollect.model.convert.loss import LossCollector
-from recollect.model.convert.turns import Response, TurnCall, TurnPrompt, turns_of
-from recollect.model.damage import Damage, Line
-from recollect.model.entry import Assistant, Dialect, Entry, User
-from recollect.model.ids import is_uuid
-from recollect.model.made_ids import derived_uuid
+from recollect.model.convert import Conversion, Loss, LossCode, claude_to_flat, to_claude
+from recollect.model.convert.turns import LossCollector, Response, TurnCall, TurnPrompt, turns_of
+from recollect.model.lines.blocks import TextBlock, ToolResultBlock, ToolUseBlock
+from recollect.model.lines.codec import decode
+from recollect.model.lines.damage import Damage, Line
+from recollect.model.lines.entry import Assistant, Entry, User
+from recollect.model.lines.ids import derived_uuid, is_uuid
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 COUNTS = {"input_tokens": 100, "output_tokens": 20, "cache_creation_tokens": 8, "cache_read_tokens": 4}
@@ -87,36 +85,6 @@ def gave(tool: str, result: Any, second: float, **more: Any) -> dict[str, Any]:
 class TestFlatToClaude:
     """Order is all the flat dialect has; a chain is made of it."""
 
-    def test_a_plain_talk_becomes_a_chain(self) -> None:
-        """Each line is the child of the one before, in its session and directory, with made ids."""
-        lines = fields(into_claude(asked("Q", 1), answered("A", 2, stopReason="end_turn")))
-
-        ids = [derived_uuid(SESSION, 0), derived_uuid(SESSION, 1)]
-        assert [(ids[0], None), (ids[1], ids[0])] == [(line["uuid"], line["parentUuid"]) for line in lines]
-        assert [(SESSION, "/srv/app", at(1)), (SESSION, "/srv/app", at(2))] == [
-            (line["sessionId"], line["cwd"], line["timestamp"]) for line in lines
-        ]
-        assert "Q" == lines[0]["message"]["content"]
-
-    def test_an_answer_keeps_model_counts_and_reason(self) -> None:
-        """The four counts come under the API's names."""
-        message = fields(into_claude(asked("Q", 1), answered("A", 2, stopReason="max_tokens")))[1]["message"]
-
-        assert ("m-1", "max_tokens", [{"type": "text", "text": "A"}]) == (
-            message["model"],
-            message["stop_reason"],
-            message["content"],
-        )
-        assert (100, 20, 8, 4) == tuple(
-            message["usage"][name]
-            for name in (
-                "input_tokens",
-                "output_tokens",
-                "cache_creation_input_tokens",
-                "cache_read_input_tokens",
-            )
-        )
-
     def test_a_call_belongs_to_the_answer_it_follows(self) -> None:
         """Text and call are two lines of one response: same ids, same counts, counted once."""
         lines = fields(
@@ -138,26 +106,6 @@ class TestFlatToClaude:
         assert [{"type": "tool_result", "tool_use_id": "c1", "content": "body"}] == lines[3]["message"][
             "content"
         ]
-
-    def test_a_call_after_a_result_is_a_response_of_its_own(self) -> None:
-        """Nobody wrote its counts down, so they are 0 and said to be unknown."""
-        conversion = into_claude(
-            asked("Q", 1),
-            answered("Look", 2),
-            called("Read", 3, toolCallId="c1"),
-            gave("Read", "one", 4, toolCallId="c1"),
-            called("Bash", 5, toolCallId="c2"),
-            gave("Bash", "two", 6, toolCallId="c2"),
-        )
-
-        lines = fields(conversion)
-        assert lines[2]["message"]["id"] != lines[4]["message"]["id"]
-        assert ("m-1", 0) == (lines[4]["message"]["model"], lines[4]["message"]["usage"]["input_tokens"])
-        assert {"usage-unknown": 1, "model-guessed": 1} == {
-            code: count
-            for code, count in codes(conversion).items()
-            if code in ("usage-unknown", "model-guessed")
-        }
 
     def test_results_of_parallel_calls_follow_the_last_call(self) -> None:
         """A result between two calls that ran side by side moves behind them: every client loads that."""
@@ -250,10 +198,6 @@ class TestFlatToClaude:
         where = len(json.dumps(lines[0])) + 1
         assert Loss(LossCode.ORPHAN_RESULT, "result that answers no call", where) in conversion.losses
 
-    def test_a_call_without_a_result_is_named(self) -> None:
-        """It is kept as it is; clients drop it or invent an error, and we say so beforehand."""
-        assert 1 == codes(into_claude(asked("Q", 1), called("A", 2)))["unanswered-call"]
-
     @pytest.mark.parametrize(
         ("line", "content", "failed"),
         [
@@ -296,10 +240,6 @@ class TestFlatToClaude:
 
         assert first["uuid"] == second["parentUuid"]
 
-    def test_arguments_may_be_missing(self) -> None:
-        """A call without arguments has an empty input."""
-        assert {} == fields(into_claude(called("A", 2, arguments=None)))[0]["message"]["content"][0]["input"]
-
     def test_arguments_that_are_no_object_are_put_into_one(self) -> None:
         """The API takes only objects as input."""
         conversion = into_claude(asked("Q", 1), called("A", 2, arguments=["x"]))
@@ -318,37 +258,12 @@ class TestFlatToClaude:
         ]
         assert (2, 1) == (codes(conversion)["time-moved"], codes(conversion)["time-made"])
 
-    def test_a_log_without_any_time_starts_at_the_epoch(self) -> None:
-        """There is no clock here; a time that is plainly made is better than a guess."""
-        conversion = into_claude({"type": "user", "content": "x"})
-
-        assert "1970-01-01T00:00:00.000Z" == fields(conversion)[0]["timestamp"]
-
-    def test_a_time_at_the_end_of_the_calendar_does_no_harm(self) -> None:
-        """From the last moment there is no counting on, so it does not count as a time."""
-        late = {"type": "user", "content": "x", "timestamp": "9999-12-31T23:59:59.999Z"}
-
-        assert [at(1), at(1.001)] == [line["timestamp"] for line in fields(into_claude(asked("Q", 1), late))]
-
     def test_an_answer_without_words_keeps_its_counts(self) -> None:
         """The response was paid for; it says "(no content)", as the client would."""
         conversion = into_claude(asked("Q", 1), answered("", 2))
 
         assert "assistant text (no content)" == shape(conversion)[1]
         assert 100 == fields(conversion)[1]["message"]["usage"]["input_tokens"]
-
-    def test_an_answer_without_words_before_a_call_is_that_call(self) -> None:
-        """No line is written for empty text when a call carries the response."""
-        conversion = into_claude(asked("Q", 1), answered("", 2), called("A", 3))
-
-        assert ["user text Q", "assistant tool_use A"] == shape(conversion)
-        assert 20 == fields(conversion)[1]["message"]["usage"]["output_tokens"]
-
-    def test_an_empty_prompt_is_left_out(self) -> None:
-        """Nothing was said; nothing is written but the note."""
-        conversion = into_claude(asked("", 1), answered("A", 2))
-
-        assert (["assistant text A"], 1) == (shape(conversion), codes(conversion)["empty-content"])
 
     def test_damage_is_a_loss_and_its_readable_rest_is_used(self) -> None:
         """A broken line costs itself; of one with a broken byte the rest is carried."""
@@ -377,20 +292,6 @@ class TestFlatToClaude:
         ] == fields(conversion)[1:]
         assert conversion.lines[2].startswith(b'{"type":"tag"')
 
-    def test_several_sessions_in_one_file_are_named(self) -> None:
-        """A day's file may hold several; they become one, and that is said."""
-        first, second = ({"sessionId": name} for name in ("a", "b"))
-        conversion = into_claude(asked("1", 1, metadata=first), asked("2", 2, metadata=second))
-
-        assert 1 == codes(conversion)["sessions-merged"]
-
-    def test_ids_of_the_source_are_kept(self) -> None:
-        """An entry that has a UUID keeps it; only what has none gets a made one."""
-        own = "0b9f3c52-6f0e-4d0a-9f6e-0c8f6a1d2e3b"
-        lines = fields(into_claude(asked("1", 1, uuid=own), asked("2", 2, uuid="odd")))
-
-        assert [own, derived_uuid(SESSION, 1)] == [line["uuid"] for line in lines]
-
     def test_no_two_lines_share_an_id(self) -> None:
         """Lines made of one entry get ids of their own, and a made id never takes one the log brings along."""
         brought = derived_uuid(SESSION, 0)
@@ -400,12 +301,6 @@ class TestFlatToClaude:
         ids = [line["uuid"] for line in lines]
         assert (3, brought) == (len(set(ids)), ids[1])
 
-    def test_a_repeated_entry_is_taken_once(self) -> None:
-        """A repeated append is harmless: one id, one entry."""
-        twice = asked("1", 1, uuid="0b9f3c52-6f0e-4d0a-9f6e-0c8f6a1d2e3b")
-
-        assert ["user text 1"] == shape(into_claude(twice, twice))
-
     def test_blocks_of_our_own_flat_logs_get_a_line_each(self) -> None:
         """Client 2.0.76 writes the rest of a session twice when it meets a line with two blocks."""
         source = {"type": "base64", "media_type": "image/png", "data": "eA=="}
@@ -413,16 +308,6 @@ class TestFlatToClaude:
         conversion = into_claude({"type": "user", "content": content, "timestamp": at(1)})
 
         assert [[content[0]], [content[1]]] == [line["message"]["content"] for line in fields(conversion)]
-
-    def test_the_same_log_gives_the_same_bytes(self) -> None:
-        """Nothing is drawn by lot and no clock is read."""
-        lines = (asked("Q", 1), answered("A", 2), called("T", 3), gave("T", "r", 4))
-
-        assert into_claude(*lines) == into_claude(*lines)
-
-    def test_the_flat_name_is_the_same_function(self) -> None:
-        """``flat_to_claude`` is ``to_claude``."""
-        assert flat_to_claude is to_claude
 
 
 class TestEventsToClaude:
@@ -599,25 +484,11 @@ class TestClaudeToFlat:
             (link("user", "2", "1", 2, "x", cwd="/x"), "context"),
             (link("user", "2", "1", 2, [result_block("c", "r")], toolUseResult={"a": 1}), "tool-use-result"),
             (
-                link(
-                    "assistant",
-                    "2",
-                    "1",
-                    2,
-                    X,
-                    usage={"cache_creation": {"ephemeral_1h_input_tokens": 5}},
-                ),
+                link("assistant", "2", "1", 2, X, usage={"cache_creation": {"ephemeral_1h_input_tokens": 5}}),
                 "cache-lifetime",
             ),
             (
-                link(
-                    "assistant",
-                    "2",
-                    "1",
-                    2,
-                    X,
-                    usage={"server_tool_use": {"web_search_requests": 1}},
-                ),
+                link("assistant", "2", "1", 2, X, usage={"server_tool_use": {"web_search_requests": 1}}),
                 "usage-detail",
             ),
             (link("assistant", "2", "1", 2, X, usage={"speed": "fast"}), "usage-detail"),
@@ -635,28 +506,6 @@ class TestClaudeToFlat:
         conversion = claude_to_flat(read([link("user", "1", None, 1, "Q"), line]))
 
         assert 1 == codes(conversion)[code]
-
-    def test_equal_losses_are_counted_and_point_at_the_first(self) -> None:
-        """Thirty lines of one kind are one note, with a count and a place."""
-        mode = {"type": "mode", "mode": "normal"}
-        first = link("user", "1", None, 1, "Q")
-        conversion = claude_to_flat(read([first, *[mode] * 30]))
-
-        assert Loss(LossCode.METADATA, "mode line", len(json.dumps(first)) + 1, 30) in conversion.losses
-
-    def test_branches_are_named(self) -> None:
-        """Two answers to one prompt are two branches; written in order they read as one talk."""
-        conversion = claude_to_flat(
-            read(
-                [
-                    link("user", "1", None, 1, "Q"),
-                    link("assistant", "2", "1", 2, [words("A")]),
-                    link("assistant", "3", "1", 3, [words("B")]),
-                ]
-            )
-        )
-
-        assert 1 == codes(conversion)["branches"]
 
     def test_of_two_copies_the_last_counts_at_the_place_of_the_first(self) -> None:
         """Forks and replays repeat ids; clients take the last copy."""
@@ -683,43 +532,6 @@ class TestClaudeToFlat:
 
         assert ["Task", "Done"] == [line["content"] for line in fields(conversion)]
         assert 2 == codes(conversion)["sidechain"]
-
-    def test_titles_are_carried_as_they_are(self) -> None:
-        """What a user typed about the session stays in the log."""
-        title = b'{"type":"custom-title","customTitle":"T","sessionId":"s"}'
-
-        assert [title] == claude_to_flat(read([title])).lines
-
-    def test_an_error_becomes_an_error(self) -> None:
-        """A failed result has ``error`` and no ``result``."""
-        failed = {**result_block("c1", "boom"), "is_error": True}
-        lines = fields(
-            claude_to_flat(
-                read(
-                    [
-                        link("assistant", "1", None, 1, [call_block("T", "c1")]),
-                        link("user", "2", "1", 2, [failed]),
-                    ]
-                )
-            )
-        )
-
-        assert ("T", "boom", False) == (lines[2]["tool"], lines[2]["error"], "result" in lines[2])
-
-    def test_every_line_is_flat(self) -> None:
-        """What is written is recognised as the dialect it is meant to be."""
-        lines = claude_to_flat(
-            read(
-                [
-                    link("user", "1", None, 1, "Q"),
-                    link("assistant", "2", "1", 2, [call_block("T", "c1")]),
-                    link("user", "3", "2", 3, [result_block("c1", "r"), words("and")]),
-                    link("user", "4", "3", 4, [result_block("nobody", "orphan")]),
-                ]
-            )
-        ).lines
-
-        assert {Dialect.FLAT} == {item.dialect for item in read(lines) if isinstance(item, Entry)}
 
 
 def said(items: Sequence[Entry | Damage]) -> list[Any]:
@@ -753,23 +565,23 @@ def there_and_back(items: Sequence[Entry | Damage]) -> list[Entry | Damage]:
     return read(to_claude(read(flat), session_id=SESSION, cwd="/x").lines)
 
 
-def test_the_round_trip_keeps_what_was_said_in_real_transcripts(shared: Path) -> None:
+def test_the_round_trip_keeps_what_was_said_in_real_transcripts(log_homes: Path) -> None:
     """Texts, roles, calls, results, models and the four counts of every sample come back unchanged."""
-    files = sorted(shared.glob("samples/**/*.jsonl"))
+    files = sorted(log_homes.glob("samples/**/*.jsonl"))
     changed = []
     for path in files:
         items = read(path.read_bytes().split(b"\n"))
         if said(items) != said(there_and_back(items)):
             changed.append(path.name)
 
-    assert len(files) > 100
+    assert len(files) > 20
     assert [] == changed
 
 
-def test_the_round_trip_makes_a_chain_that_every_client_walks(shared: Path) -> None:
+def test_the_round_trip_makes_a_chain_that_every_client_walks(log_homes: Path) -> None:
     """Each line's parent is the line before it, times only rise, ids are unique, one block a line."""
     wrong = []
-    for path in sorted(shared.glob("samples/**/*.jsonl")):
+    for path in sorted(log_homes.glob("samples/**/*.jsonl")):
         before, earlier, ids = None, "", set()
         for item in there_and_back(read(path.read_bytes().split(b"\n"))):
             if not isinstance(item, Entry) or not isinstance(item.body, User | Assistant):

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.cost.billing_blocks import BLOCK_QUARTERS, BurnRate, blocks
+from recollect.model.budget import BLOCK_QUARTERS, BurnRate, blocks
 
 HOUR = 3_600_000
 DOLLAR = 10**12
@@ -16,16 +16,6 @@ DOLLAR = 10**12
 def test_a_block_starts_at_the_full_hour_of_its_first_response() -> None:
     """A response at 10:45 (quarter 43 of the day) opens the window from 10:00 to 15:00."""
     assert [(40, 60)] == blocks([43])
-
-
-def test_the_next_block_starts_with_the_first_response_after_the_last() -> None:
-    """Responses at 10:45 and 14:45 share a window; one at 15:30 opens the window from 15:00."""
-    assert [(40, 60), (60, 80)] == blocks([43, 59, 62])
-
-
-def test_an_idle_time_belongs_to_no_block() -> None:
-    """After a night's rest the next window starts at the hour of the next response."""
-    assert [(40, 60), (100, 120)] == blocks([43, 101])
 
 
 @given(st.lists(st.integers(0, 5_000), max_size=60))

@@ -16,8 +16,6 @@ from recollect.model.cost.calendar import (
     Timeline,
     day_name,
     local_day,
-    moment_name,
-    month_name,
     week_name,
 )
 
@@ -101,20 +99,6 @@ def test_weeks_start_on_monday_and_carry_the_year_of_their_thursday(date: str, w
     assert week == week_name(day(date))
 
 
-def test_names_sort_as_the_times_they_stand_for() -> None:
-    """Days, weeks and months in the order of their names are in the order of time."""
-    for name in (day_name, week_name, month_name):
-        names = [name(one) for one in range(day("2024-01-01"), day("2028-01-01"))]
-        assert names == sorted(names)
-
-
-def test_what_has_no_time_is_called_unknown() -> None:
-    """A response without a time belongs to no day, and to no block."""
-    timeline = Timeline(["day", "block"], clock("UTC"), [0], [(0, 20)])
-
-    assert ("(unknown)", "(unknown)") == timeline.names(NO_TIME)
-
-
 def test_a_bound_leaves_out_what_has_no_time() -> None:
     """It is neither before nor after any moment."""
     timeline = Timeline([], clock("UTC"))
@@ -126,11 +110,6 @@ def test_a_bound_leaves_out_what_has_no_time() -> None:
 def test_a_made_up_time_at_the_edge_of_the_calendar_has_a_name() -> None:
     """Years beyond the calendar do not end a report."""
     assert "9999-12-31" == day_name(day("9999-12-31") + 5)
-
-
-def test_a_moment_is_named_in_utc() -> None:
-    """Blocks are named by their start, to the minute."""
-    assert "2026-11-15T10:15:00Z" == moment_name(quarter("2026-11-15T10:15:00+00:00"))
 
 
 @example("America/Nuuk", [day("2026-03-28"), day("2026-03-29")], [])

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.cost.copies import (
+from recollect.model.cost.line_usage import (
     AGENT_PROGRESS,
     AMOUNTS,
     BELONGS,
@@ -17,17 +17,15 @@ from recollect.model.cost.copies import (
     SIDECHAIN,
     CountedResponse,
     ResponseCopy,
+    ResponseUsage,
     better,
     counted,
-    line_rank,
     marks,
-    preference,
 )
-from recollect.model.cost.ledger import Ledger
-from recollect.model.cost.line_usage import ResponseUsage
 from recollect.model.cost.prices import PriceList
-from recollect.model.cost.usage import Tokens, Usage
-from recollect.model.line_views.facts import LineFacts, milliseconds
+from recollect.model.lines.blocks import Tokens, Usage
+from recollect.model.views.facts import LineFacts, milliseconds
+from recollect.model.views.ledger import Ledger
 
 
 def said(
@@ -54,14 +52,6 @@ def record(
     return said(Usage(input_tokens=10, output_tokens=output), message, request, side=side, **more)
 
 
-def added(*records: LineFacts) -> tuple[int, int]:
-    """Responses and output tokens after adding the records in order."""
-    ledger = Ledger()
-    for one in records:
-        ledger.add(one)
-    return ledger.responses, ledger.total().tokens.output
-
-
 def places(copies: list[ResponseCopy]) -> list[int]:
     """The copies that responses belong with."""
     return [one.place for one in counted(copies)]
@@ -85,13 +75,6 @@ def test_each_rule_decides_before_the_next() -> None:
 
     for place, one in enumerate(best_first):
         assert [better(one, other) for other in best_first] == [place < at for at in range(len(best_first))]
-
-
-def test_preference_is_the_order_without_the_path() -> None:
-    """For those who compare copies of one file."""
-    assert preference(ResponseCopy(output=2, path="b")) == preference(ResponseCopy(output=2, path="a"))
-    assert preference(ResponseCopy(output=2)) > preference(ResponseCopy(output=1, has_stop=True, at=9))
-    assert line_rank(ResponseCopy("a", MAIN, 2, True, 3, True, "p")) == (2, True, 3)
 
 
 def test_a_response_that_spans_midnight_belongs_to_its_last_line() -> None:
@@ -163,11 +146,6 @@ def test_between_equal_replays_their_order_does_not_decide() -> None:
     assert ([0], [1]) == (places([one, other]), places([other, one]))
 
 
-def test_no_copies_count_nothing() -> None:
-    """Not even an error."""
-    assert [] == counted([])
-
-
 _COPIES = st.lists(
     st.builds(
         ResponseCopy,
@@ -217,35 +195,6 @@ def test_every_response_has_one_place_and_amounts_no_copy_of_its_request_exceeds
 # --- Adding up -----------------------------------------------------------------------------------
 
 
-def test_copies_of_a_response_count_once_with_the_largest_output() -> None:
-    """In whatever order the start-of-stream and the final copies stand."""
-    assert (1, 90) == added(record(3), record(90), record(3))
-    assert (1, 90) == added(record(90), record(3))
-
-
-def test_another_request_or_message_is_another_response() -> None:
-    """Both ids together make a response."""
-    assert (3, 15) == added(record(5), record(5, request="r2"), record(5, message="m2"))
-
-
-def test_a_replay_under_another_request_changes_nothing() -> None:
-    """Side questions replay parent messages; the original is the one that was billed."""
-    for request in ("replayed", None):
-        assert (1, 5) == added(record(99, side=True, request=request), record(5))
-        assert (1, 5) == added(record(5), record(99, side=True, request=request))
-
-
-def test_an_agents_copy_of_the_same_request_corrects_the_amounts() -> None:
-    """The log of a compaction's agent has the final count of a response whose own lines kept the first one."""
-    assert (1, 99) == added(record(99, side=True), record(5))
-    assert (1, 99) == added(record(5), record(99, side=True))
-
-
-def test_a_sub_agents_own_response_counts_once() -> None:
-    """Nobody but side chains speaks of it, so one request id is as good as another."""
-    assert (1, 9) == added(record(9, side=True), record(8, side=True, request="replayed"))
-
-
 def test_lines_without_ids_are_responses_of_their_own() -> None:
     """The flat dialect has no ids, so nothing can be a copy."""
     ledger = Ledger()
@@ -267,15 +216,6 @@ def test_each_response_is_priced_at_its_own_time() -> None:
     assert 3_000_000_000_000 + 1_500_000_000_000 == ledger.total().pico_usd
 
 
-def test_a_time_zone_is_taken_into_account() -> None:
-    """Half past midnight in Berlin on 2026-03-13 is still the 12th in UTC."""
-    ledger = Ledger()
-    usage = Usage(input_tokens=300_000)
-    ledger.add(said(usage, "m", "r", "claude-opus-4-6", "2026-03-13T00:30:00+01:00"))
-
-    assert 3_000_000_000_000 == ledger.total().pico_usd
-
-
 def test_own_prices_are_those_of_the_ledger_or_of_the_question() -> None:
     """Given when it is made, or when it is asked."""
     own = PriceList({"x": {"input": "1", "output": "2"}})
@@ -285,15 +225,3 @@ def test_own_prices_are_those_of_the_ledger_or_of_the_question() -> None:
 
     assert (10 * 1_000_000 + 5 * 2_000_000, frozenset()) == (made.total().pico_usd, made.total().unpriced)
     assert made.total() == asked.total(own)
-
-
-def test_of_equal_copies_the_one_no_fork_made_is_kept() -> None:
-    """Then the one with the smaller path, whichever comes first."""
-    ledger = Ledger(
-        PriceList({one: {"input": price, "output": "0"} for one, price in (("a", "1"), ("b", "2"))})
-    )
-    ledger.add(record(5, model="b", forked=True), path="/a")
-    ledger.add(record(5, model="a"), path="/b")
-    ledger.add(record(5, model="b"), path="/c")
-
-    assert (1, 10 * 1_000_000) == (ledger.responses, ledger.total().pico_usd)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.cost.copies import MAIN, SIDECHAIN, ResponseCopy
+from recollect.model.cost.line_usage import MAIN, SIDECHAIN, ResponseCopy
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.reconcile import LoggedCopy, RecordedCost, TokenCounts, rests
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from recollect.model.cost.ledger import Ledger
-from recollect.model.cost.usage import CacheCreation, Tokens, cache_writes
-from recollect.model.line_views.facts import facts_of
+from recollect.model.lines.blocks import CacheCreation, Tokens, cache_writes
+from recollect.model.views.facts import facts_of
+from recollect.model.views.ledger import Ledger
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,6 @@ def test_the_sum_of_cache_writes_is_believed_and_the_split_says_which_live_an_ho
 ) -> None:
     """Each row was asked of client 2.1.325; a split of 0/0 beside a sum is five-minute writes."""
     assert cache_writes(whole, CacheCreation(five, hour)) == expected
-
-
-def test_without_a_split_all_cache_writes_live_five_minutes() -> None:
-    assert cache_writes(500, None) == (500, 0)
-    assert cache_writes(None, None) == (0, 0)
 
 
 # --- advisors -------------------------------------------------------------------------------------
@@ -94,23 +89,3 @@ def test_each_advisor_counts_once_however_many_lines_repeat_it() -> None:
 def test_other_iterations_are_parts_of_the_response_itself(other: object) -> None:
     """Asked of client 2.1.325: only an advisor's message that names its model is added."""
     assert total(line([other])).total() == total(line([])).total()
-
-
-def test_an_advisor_answers_at_the_usual_speed_in_the_place_of_the_response() -> None:
-    """Asked of client 2.1.325: US-only inference holds for the advisor too, fast mode does not; own words of it neither."""
-    plain, in_us, fast = (
-        total(line([advisor()], **more)).total() for more in ({}, {"inference_geo": "us"}, {"speed": "fast"})
-    )
-
-    assert in_us.pico_usd * 10 == plain.pico_usd * 11
-    assert fast.pico_usd - plain.pico_usd == 1000 * 4_000_000 + 7 * 20_000_000
-    searching = advisor(speed="fast", inference_geo="us", server_tool_use={"web_search_requests": 2})
-    assert total(line([searching])).total() == plain
-
-
-def test_cache_writes_of_an_advisor_follow_the_same_rule() -> None:
-    split = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
-
-    found = total(line([advisor(cache_creation_input_tokens=30, cache_creation=split)])).total()
-
-    assert found.tokens.cache_write_5m == 30

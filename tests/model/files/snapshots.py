@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
-from recollect.model.draft import MetadataDraft, iso_time, metadata
-from recollect.model.files.events import FileBackup
+from recollect.model.files.history import FileBackup
+from recollect.model.lines.draft import MetadataDraft, iso_time, metadata
 
 
 def snapshot(message_id: str, at: dt.datetime, backups: Mapping[str, FileBackup]) -> MetadataDraft:

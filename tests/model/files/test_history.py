@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import json
-import shutil
-import subprocess
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
@@ -14,21 +11,19 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import UsageError
-from recollect.model.codec import decode
-from recollect.model.damage import Line
-from recollect.model.draft import Stamp, claude_line
-from recollect.model.entry import Entry
-from recollect.model.files.events import FileBackup, absolute, backup_name
 from recollect.model.files.history import (
     FileVersion,
     VersionSource,
+    absolute,
+    backup_name,
     diff,
     file_versions,
     rewound,
     version_at,
 )
-from tests.model.files.snapshots import snapshot
+from recollect.model.lines.codec import decode
+from recollect.model.lines.damage import Line
+from recollect.model.lines.entry import Entry
 
 CWD = "/w"
 A = "/w/a.txt"
@@ -96,9 +91,9 @@ def backed_up(name: str | None, version: int, time: str) -> dict[str, Any]:
     return {"backupFileName": name, "version": version, "backupTime": time}
 
 
-def sample(shared: Path, pattern: str) -> tuple[list[Entry], Callable[[str], bytes | None]]:
+def sample(transcripts: Path, pattern: str) -> tuple[list[Entry], Callable[[str], bytes | None]]:
     """A real session and the reader of its backups."""
-    log = next((shared / "samples/claude-home").glob(pattern))
+    log = next((transcripts / "samples/claude-home").glob(pattern))
     backups = log.parents[2] / "file-history" / log.stem
     items = [decode(Line(line)) for line in log.read_bytes().split(b"\n")[:-1]]
     return [item for item in items if isinstance(item, Entry)], lambda name: (backups / name).read_bytes()
@@ -114,9 +109,9 @@ def sample(shared: Path, pattern: str) -> tuple[list[Entry], Callable[[str], byt
         "2.1.325-interactive/.claude/projects/*/a9e2*.jsonl",
     ],
 )
-def test_an_everyday_session_has_five_versions_of_its_file(shared: Path, pattern: str) -> None:
+def test_an_everyday_session_has_five_versions_of_its_file(transcripts: Path, pattern: str) -> None:
     """It was not there, was written, put aside, edited and put aside again; repeated listings add nothing."""
-    entries, body_of = sample(shared, pattern)
+    entries, body_of = sample(transcripts, pattern)
 
     (versions,) = file_versions(entries, body_of=body_of).values()
 
@@ -129,28 +124,9 @@ def test_an_everyday_session_has_five_versions_of_its_file(shared: Path, pattern
     ] == told(versions)
 
 
-def test_a_rewind_shows_as_the_old_content_again(shared: Path) -> None:
-    """After "two" the client put "one" back; the next snapshot names the old backup, at the later time."""
-    entries, body_of = sample(shared, "2.1.325-interactive/.claude/projects/*/f1c2*.jsonl")
-
-    (versions,) = file_versions(entries, body_of=body_of).values()
-
-    assert [None, "one\n", b"one\n", "two\n", b"one\n"] == [version.content for version in versions]
-    assert dt.datetime(2026, 11, 15, 18, 40, 24, 445000, dt.UTC) == versions[-1].at
-
-
-def test_a_copied_session_has_its_snapshots_at_the_end_and_its_versions_in_order(shared: Path) -> None:
-    """``/branch`` writes all snapshots after the talk, one of them for a prompt that was not copied."""
-    entries, body_of = sample(shared, "2.1.325-interactive/.claude/projects/*/c5f1*.jsonl")
-
-    (versions,) = file_versions(entries, body_of=body_of).values()
-
-    assert [("backup", None, False), ("write", "one\n", True), ("backup", b"one\n", True)] == told(versions)
-
-
-def test_a_read_a_backup_and_two_edits(shared: Path) -> None:
+def test_a_read_a_backup_and_two_edits(transcripts: Path) -> None:
     """The checkpoint sample reads "zero", which is put aside, and edits it twice."""
-    entries, body_of = sample(shared, "2.1.325-print/.claude/projects/*sdk-checkpoint/*.jsonl")
+    entries, body_of = sample(transcripts, "2.1.325-print/.claude/projects/*sdk-checkpoint/*.jsonl")
 
     versions = file_versions(entries, body_of=body_of)
 
@@ -165,11 +141,11 @@ def test_a_read_a_backup_and_two_edits(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("client", ["1.0.24", "1.0.128", "2.0.28", "2.0.76", "2.1.30", "2.1.197", "2.1.325"])
-def test_every_client_tells_of_a_write_and_an_edit(shared: Path, client: str) -> None:
+def test_every_client_tells_of_a_write_and_an_edit(transcripts: Path, client: str) -> None:
     """The tools sample of each version: created with two lines, the second one edited."""
     found: list[list[Told]] = []
     for log in sorted(
-        (shared / f"samples/claude-home/{client}-print/.claude/projects").glob("*tools/*.jsonl")
+        (transcripts / f"samples/claude-home/{client}-print/.claude/projects").glob("*tools/*.jsonl")
     ):
         if "server-tools" in log.parent.name:
             continue
@@ -186,14 +162,6 @@ def test_every_client_tells_of_a_write_and_an_edit(shared: Path, client: str) ->
 
 
 # ---- results ---------------------------------------------------------------------------------------------
-
-
-def test_a_write_tells_what_it_replaced() -> None:
-    """The original is a version of its own where nothing before says so."""
-    talk = Talk()
-    talk.ran("Write", {"type": "update", "filePath": A, "content": "new\n", "originalFile": "old\n"})
-
-    assert [("found", "old\n", True), ("write", "new\n", True)] == told(file_versions(talk.entries)[A])
 
 
 def test_a_change_from_outside_shows_where_the_next_edit_finds_it() -> None:
@@ -219,17 +187,6 @@ def test_an_edit_without_its_original_is_worked_out_from_what_is_known() -> None
     assert "one\n2\n" == file_versions(talk.entries)[A][-1].content
 
 
-def test_an_edit_of_a_file_that_was_never_seen_is_not_known_but_its_patch_is() -> None:
-    """The version says so, and the patch shows what changed."""
-    talk = Talk()
-    hunk = {"oldStart": 9, "oldLines": 1, "newStart": 9, "newLines": 1, "lines": ["-a", "+b"]}
-    talk.ran("Edit", {"filePath": A, "oldString": "a", "newString": "b", "structuredPatch": [hunk]})
-
-    (version,) = file_versions(talk.entries)[A]
-
-    assert (False, "@@ -9,1 +9,1 @@\n-a\n+b\n") == (version.is_known, version.patch)
-
-
 def test_several_edits_in_one_call() -> None:
     """MultiEdit keeps the original under another name."""
     talk = Talk()
@@ -244,17 +201,6 @@ def test_several_edits_in_one_call() -> None:
     )
 
     assert [("found", "a\ncc\n", True), ("edit", "b\ndd\n", True)] == told(file_versions(talk.entries)[A])
-
-
-def test_a_notebook_is_told_as_a_whole() -> None:
-    """NotebookEdit reports the whole file before and after (measured on 2.1.325)."""
-    talk = Talk()
-    talk.ran(
-        "NotebookEdit",
-        {"notebook_path": "/w/n.ipynb", "original_file": "{1}", "updated_file": "{2}", "error": ""},
-    )
-
-    assert [("found", "{1}", True), ("edit", "{2}", True)] == told(file_versions(talk.entries)["/w/n.ipynb"])
 
 
 @pytest.mark.parametrize(
@@ -295,30 +241,6 @@ def test_a_call_that_failed_changed_nothing(rich: str | None) -> None:
     assert {} == file_versions(talk.entries)
 
 
-def test_a_call_without_an_answer_tells_nothing() -> None:
-    """Whether it was carried out is not known."""
-    talk = Talk()
-    talk.call("Write", file_path=A, content="x")
-
-    assert {} == file_versions(talk.entries)
-
-
-def test_another_tool_with_a_result_of_that_shape_wrote_no_file() -> None:
-    """What an MCP server returns is its own affair."""
-    talk = Talk()
-    talk.ran("mcp__x__y", {"type": "create", "filePath": A, "content": "forged"})
-
-    assert {} == file_versions(talk.entries)
-
-
-def test_a_line_that_stands_twice_happened_once() -> None:
-    """Forks and replays repeat lines with the same id."""
-    talk = Talk()
-    talk.ran("Write", {"type": "create", "filePath": A, "content": "one\n"})
-
-    assert 2 == len(file_versions(talk.entries * 2)[A])
-
-
 # ---- reads -----------------------------------------------------------------------------------------------
 
 
@@ -355,16 +277,6 @@ def test_a_read_that_is_not_the_whole_file_is_no_version(rich: object) -> None:
     assert {} == file_versions(talk.entries)
 
 
-@pytest.mark.parametrize(("size", "expected"), [(3, {"/w/p.png": [("read", b"PNG", True)]}), (900, {})])
-def test_a_picture_is_a_version_unless_it_was_made_smaller(size: int, expected: object) -> None:
-    """The size of the original tells whether the client showed it as it is."""
-    talk = Talk()
-    file = {"base64": base64.b64encode(b"PNG").decode(), "originalSize": size}
-    talk.ran("Read", {"type": "image", "file": file}, file_path="/w/p.png")
-
-    assert expected == {path: told(found) for path, found in file_versions(talk.entries).items()}
-
-
 # ---- backups ---------------------------------------------------------------------------------------------
 
 
@@ -385,16 +297,6 @@ def test_a_backup_stands_where_its_call_stands_wherever_its_line_is_written() ->
     versions = file_versions(talk.entries, body_of={backup_name(A, 1): b"1\n"}.get)[A]
 
     assert [("backup", b"1\n", True), ("edit", "2\n", True)] == told(versions)
-
-
-def test_without_bodies_a_backup_has_a_name_and_no_content() -> None:
-    """The model opens no files; what it cannot know it does not claim."""
-    talk = Talk()
-    talk.snapshot(talk.prompt(), {"a.txt": backed_up(backup_name(A, 1), 1, talk.time(1))}, 1)
-
-    (version,) = file_versions(talk.entries)[A]
-
-    assert (backup_name(A, 1), None, False) == (version.backup_name, version.content, version.is_known)
 
 
 @pytest.mark.parametrize(
@@ -462,37 +364,6 @@ def test_paths_of_both_worlds(path: str, cwd: str, expected: str) -> None:
     assert expected == absolute(path, cwd)
 
 
-def test_the_name_of_a_backup_is_the_clients() -> None:
-    """The sample's a.txt lies in ``f97bba5b094ff15e@v1``."""
-    assert "f97bba5b094ff15e@v1" == backup_name("/tmp/demo/w/sdk-checkpoint/a.txt", 1)
-
-
-def test_another_writers_note_is_a_version_without_content() -> None:
-    """It says that a file changed or went away, not what it held."""
-    talk = Talk()
-    talk.line(type="file-history", path=A, operation="edit", timestamp=talk.time(1))
-    talk.line(type="file-history", path=A, operation="delete", timestamp=talk.time(2))
-
-    assert [("note", None, True), ("note", None, False)] == told(file_versions(talk.entries, CWD)[A])
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"snapshot": {"trackedFileBackups": {"a": 7, "b": {"backupFileName": 5, "version": "x"}}}},
-        {"snapshot": []},
-        {"snapshot": {"trackedFileBackups": [1], "timestamp": 9}},
-    ],
-)
-def test_a_snapshot_in_a_strange_shape_hides_nothing_else(fields: dict[str, Any]) -> None:
-    """What is not understood is passed over."""
-    talk = Talk()
-    talk.line(type="file-history-snapshot", messageId="m", **fields)
-    talk.ran("Write", {"type": "create", "filePath": A, "content": "one\n"})
-
-    assert "one\n" == file_versions(talk.entries, CWD)[A][-1].content
-
-
 # ---- choosing --------------------------------------------------------------------------------------------
 
 
@@ -552,24 +423,6 @@ def test_rewinding_takes_what_belongs_to_the_prompt_or_what_was_found_later() ->
     assert {} == names("unknown")
 
 
-def test_a_snapshot_with_more_fields_is_read() -> None:
-    """The line for a prompt names the backup that belongs to it."""
-    at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    stamp = Stamp(uuid="u", parent_uuid=None, session_id="s", timestamp=at, cwd=CWD, version="2.1.325")
-    line = claude_line(snapshot("p1", at, {"a.txt": FileBackup(backup_name(A, 1), 1, at)}), stamp)
-    entry = decode(Line(line))
-    assert isinstance(entry, Entry)
-
-    (version,) = file_versions([entry], CWD, body_of=lambda _: b"x")[A]
-
-    assert (b"x", at, "p1", VersionSource.BACKUP) == (
-        version.content,
-        version.at,
-        version.entry_uuid,
-        version.source,
-    )
-
-
 # ---- differences -----------------------------------------------------------------------------------------
 
 
@@ -604,12 +457,6 @@ def test_the_difference_of_two_versions(old: FileVersion | None, new: FileVersio
     assert expected == diff(old, new)
 
 
-def test_a_difference_that_nobody_recorded_is_refused() -> None:
-    """Neither the content nor a patch is known."""
-    with pytest.raises(UsageError, match="not recorded"):
-        diff(version_of("a\n"), version_of(None))
-
-
 def test_a_name_cannot_forge_a_diff() -> None:
     """A newline in a path is made visible."""
     shown = diff(None, version_of("a\n", path="/w/x\n+++ b/etc/passwd"))
@@ -617,25 +464,11 @@ def test_a_name_cannot_forge_a_diff() -> None:
     assert "+++ b/w/x\\n+++ b/etc/passwd\n" == shown.splitlines(keepends=True)[1]
 
 
-@pytest.mark.skipif(shutil.which("patch") is None, reason="no patch program here")
-def test_the_difference_applies_with_the_patch_program(tmp_path: Path) -> None:
-    """What we print can be fed to ``patch``."""
-    old, new = "one\n\ttwo\nthree", "one\n\tTWO\nthree\nfour\n"
-    (tmp_path / "a.txt").write_text(old)
-    shown = diff(version_of(old, path="/a.txt"), version_of(new, path="/a.txt"))
-
-    done = subprocess.run(
-        ["patch", "-p1"], cwd=tmp_path, input=shown, text=True, capture_output=True, check=False
-    )
-
-    assert (0, new) == (done.returncode, (tmp_path / "a.txt").read_text())
-
-
-def test_every_real_edit_that_tells_its_original_is_worked_out(shared: Path) -> None:
+def test_every_real_edit_that_tells_its_original_is_worked_out(transcripts: Path) -> None:
     """In the corpus no such edit is left unknown: replacement and patch always lead to one text."""
     told_original: set[str] = set()
     worked_out: set[str | None] = set()
-    for log in sorted((shared / "corpus").rglob("*.jsonl")):
+    for log in sorted((transcripts / "corpus").rglob("*.jsonl")):
         lines = log.read_bytes().split(b"\n")
         entries = [item for line in lines if isinstance(item := decode(Line(line)), Entry)]
         told_original |= {uuid for entry in entries if (uuid := _with_original(entry)) is not None}

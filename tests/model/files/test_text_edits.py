@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.files.text_edits import Hunk, Replacement, edited, patched, unified
+from recollect.model.files.text_edits import Hunk, Replacement, edited, patched
 
 lines = st.lists(st.sampled_from(["a", "b", "", "\ta", "  b", "c\td"]), max_size=8)
 
@@ -59,11 +59,6 @@ def test_the_patch_tells_which_of_two_places_was_meant() -> None:
     assert "x\ny\n" == edited("x\nx\n", [Replacement("x", "y")], patch)
 
 
-def test_everywhere_means_everywhere() -> None:
-    """``replaceAll`` leaves no place out."""
-    assert "y y\n" == edited("x x\n", [Replacement("x", "y", everywhere=True)], [])
-
-
 def test_tabs_that_the_patch_shows_as_blanks_stay_tabs() -> None:
     """Measured on 2.1.325: a leading tab is two blanks in ``structuredPatch``."""
     patch = [Hunk(1, 2, 1, 3, ["   one", "-  two", "+  TWO", "+  new"])]
@@ -101,19 +96,6 @@ def test_a_patch_that_only_adds_stands_after_the_line_it_names(text: str, hunk: 
     assert expected == patched(text, [hunk])
 
 
-def test_steps_follow_each_other() -> None:
-    """MultiEdit: the second step works on what the first one left."""
-    steps = [Replacement("one", "two"), Replacement("two", "three")]
-    patch = [Hunk(1, 1, 1, 1, ["-one", "+three"])]
-
-    assert "three\n" == edited("one\n", steps, patch)
-
-
-def test_a_file_is_made_by_replacing_nothing() -> None:
-    """An edit with an empty old text creates the file."""
-    assert "new\n" == edited("", [Replacement("", "new\n")], [])
-
-
 @pytest.mark.parametrize(
     ("text", "step", "patch"),
     [
@@ -136,14 +118,6 @@ def test_a_crafted_line_cannot_make_us_guess_for_ever() -> None:
     assert None is edited("x\n" * 60, steps, [Hunk(1, 1, 1, 1, ["-q", "+r"])])
 
 
-@given(lines, lines)
-def test_a_patch_leads_from_one_text_to_the_other(before: list[str], after: list[str]) -> None:
-    """Whatever two texts are compared, the patch between them applied to the first gives the second."""
-    old, new = "\n".join(before), "\n".join(after)
-
-    assert new == patched(old, hunks_of(old, new))
-
-
 @given(lines, st.integers(0, 7), st.sampled_from(["a", "\tz", "z\n\tz", ""]))
 def test_a_replacement_agrees_with_the_patch_the_client_shows(
     before: list[str], place: int, new: str
@@ -154,8 +128,3 @@ def test_a_replacement_agrees_with_the_patch_the_client_shows(
     new_text = old_text.replace("MARK", new)
 
     assert new_text == edited(old_text, [Replacement("MARK", new)], on_screen(hunks_of(old_text, new_text)))
-
-
-def test_a_patch_reads_as_a_unified_diff() -> None:
-    """The same text people know from other tools."""
-    assert "@@ -1,2 +1,2 @@\n a\n-b\n+c\n" == unified([Hunk(1, 2, 1, 2, [" a", "-b", "+c"])])

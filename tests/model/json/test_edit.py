@@ -1,4 +1,4 @@
-"""`model.json.edit`: one value changes, every other character stays."""
+"""`model.lines.json_edit`: one value changes, every other character stays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.json.edit import with_item, with_value, without_item, without_key
+from recollect.model.lines.json_edit import with_item, with_value, without_item
 
 FOUR = b"""{
     "unknown":   [1,2],
@@ -20,11 +20,6 @@ FOUR = b"""{
     }
 }
 """
-
-
-def test_a_value_is_replaced_in_place() -> None:
-    """Odd spacing of others is nobody's business."""
-    assert FOUR.replace(b'["Read"]', b"[]") == with_value(FOUR, ("permissions", "allow"), [])
 
 
 def test_a_new_key_goes_to_the_end_with_the_neighbours_indent() -> None:
@@ -43,29 +38,14 @@ def test_an_item_is_added_to_a_list_as_it_is_written() -> None:
     assert FOUR.replace(b'["Read"]', b'["Read", "WebFetch"]') == allow
 
 
-def test_objects_on_the_way_are_made() -> None:
-    """An empty or missing file becomes one with this value."""
-    expected = b'{\n  "permissions": {\n    "ask": [\n      "Bash"\n    ]\n  }\n}\n'
-
-    assert [expected, expected] == [with_item(data, ("permissions", "ask"), "Bash") for data in (b"", b" \n")]
-
-
 @pytest.mark.parametrize(
-    ("item", "left"),
-    [("a", b'["b", "a2"]'), ("b", b'["a", "a2", "a"]'), ("zz", b'["a", "b", "a2", "a"]')],
+    ("item", "left"), [("a", b'["b", "a2"]'), ("b", b'["a", "a2", "a"]'), ("zz", b'["a", "b", "a2", "a"]')]
 )
 def test_every_copy_of_an_item_goes_with_its_comma(item: str, left: bytes) -> None:
     """First, last, in the middle, or not there at all."""
     data = b'{"l": ["a", "b", "a2", "a"]}'
 
     assert b'{"l": ' + left + b"}" == without_item(data, ("l",), item)
-
-
-def test_a_key_goes_with_its_comma() -> None:
-    """And the last one leaves an empty object."""
-    assert b'{"a": 1}' == without_key(b'{"a": 1, "b": 2}', ("b",))
-    assert b'{"b": 2}' == without_key(b'{"a": 1, "b": 2}', ("a",))
-    assert b"{}" == without_key(b'{ "a": 1 }', ("a",))
 
 
 def test_line_ends_and_the_byte_order_mark_stay() -> None:

@@ -1,4 +1,4 @@
-"""`model.json.places`: every value with its line, every refusal with its place."""
+"""`model.lines.json_edit`: every value with its line, every refusal with its place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.json.places import BadJson, located
+from recollect.model.lines.json_edit import BadJson, located
 
 TEXT = b'{\n  "a": [1,\n    "two"],\n  "b": {"c": null}\n}\n'
 
@@ -23,13 +23,6 @@ def test_a_value_knows_where_it_stands(path: tuple[str | int, ...], line: int, t
 
     assert place is not None
     assert (line, text) == (place.line, TEXT[place.start : place.end])
-
-
-def test_what_is_not_there_is_none() -> None:
-    """A missing name, a position after the end, a step into a number."""
-    root = located(TEXT)
-
-    assert [None, None, None] == [root.at(("z",)), root.at(("a", 7)), root.at(("a", 0, "x"))]
 
 
 def test_of_two_members_with_one_name_the_last_counts() -> None:
@@ -62,11 +55,6 @@ def test_what_is_no_json_is_refused_with_its_place(data: bytes, where: tuple[int
         located(data)
 
     assert (*where, what) == (refused.value.line, refused.value.column, refused.value.what)
-
-
-def test_a_byte_order_mark_is_passed_over() -> None:
-    """The client reads such a file."""
-    assert located(b'\xef\xbb\xbf{"a": 1}').value == {"a": 1}
 
 
 _JSON = st.recursive(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.model.json.text import deeper_than, is_plainly_sound, may_be_deep
+from recollect.model.lines.json_text import deeper_than, is_plainly_sound, may_be_deep
 
 
 @pytest.mark.parametrize(

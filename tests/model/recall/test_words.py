@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.model.recall.words import QuestionFinder, question_words, recalled_text
-from recollect.model.search.terms import indexed_bytes
+from recollect.model.recall import QuestionFinder, question_words, recalled_text
+from recollect.model.text.terms import indexed_bytes
 
 
 @pytest.mark.parametrize(
@@ -26,19 +26,10 @@ def test_a_question_is_asked_with_the_words_that_say_something(question: str, wo
     assert question_words(question) == words
 
 
-def test_a_very_long_question_has_a_limited_number_of_words() -> None:
-    assert len(question_words(" ".join(f"word{number}" for number in range(500)))) == 32
-
-
 def test_neighbouring_cjk_characters_are_words_of_a_text_in_pairs() -> None:
     text = recalled_text(indexed_bytes("做 幻灯片。完成"), 1000).decode()
     assert {"幻灯", "灯片", "完成"} <= set(text.split())
     assert "片完" not in text.split()
-
-
-def test_text_beyond_the_limit_is_not_asked() -> None:
-    assert recalled_text(b"one two three", 7) == b"one two"
-    assert recalled_text("naïve".encode(), 3) == b"na"  # never half a character
 
 
 @pytest.mark.parametrize(
@@ -54,8 +45,3 @@ def test_text_beyond_the_limit_is_not_asked() -> None:
 )
 def test_a_word_is_marked_in_its_other_forms(word: str, text: str, found: str) -> None:
     assert [text[start:end] for start, end, _ in QuestionFinder([word]).places(text)] == [found]
-
-
-def test_without_words_nothing_is_marked() -> None:
-    assert list(QuestionFinder([]).places("text")) == []
-    assert not QuestionFinder([]).matches({"prose": "text"})

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from recollect.model.checks.scan import LogIdentity, LogSource
-from recollect.model.damage import Line
-from recollect.model.diagnosis import Diagnosis, diagnosed
-from recollect.model.repair.plan import LogRepair, mended
+from recollect.model.lines.damage import Line
+from recollect.model.repair.plan import Diagnosis, LogRepair, diagnosed, mended
 from tests.talk import Fields
 
 NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)

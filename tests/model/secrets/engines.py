@@ -1,10 +1,16 @@
-"""The engine of this process."""
+"""Both ways to search."""
 
 from __future__ import annotations
 
-from recollect.model.secrets import scan_engine
+import pytest
+
+from recollect.model.secrets import prefilter
 
 
-def release_engine() -> None:
-    """Work without it again, as a process in which it was never taken into use."""
-    vars(scan_engine)["_engine"] = None
+def search_with(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search blocks with the scan engine, however little was searched before, or with ``re``."""
+    monkeypatch.setattr(prefilter._State, "searched", 1 << 60)
+    if way == "re":
+        monkeypatch.setattr(prefilter, "scan_engine", lambda: None)
+    elif prefilter.scan_engine() is None:
+        pytest.skip("no wheel of hyperscan for this platform")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.secrets.json_strings import fragment_strings, json_strings
+from recollect.model.secrets.documents import json_strings
 
 ANYTHING: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -69,32 +69,7 @@ def test_neighbours_in_a_list_come_together() -> None:
     assert sorted([2, 1, 1, 2]) == sorted(len(row) for row in rows)
 
 
-def test_values_know_their_name() -> None:
-    """A key has none, nor has what stands in a list."""
-    rows = json_strings(b'{"k":"v","l":["w"]}')
-
-    assert rows is not None
-    assert ["", "k", "", ""] == [one.name for row in rows for one in row]
-
-
-@pytest.mark.parametrize("half", [rb"\ud83d", rb"\ude00 end", "\ud83d".encode("utf-8", "surrogatepass")])
-def test_half_a_surrogate_pair_is_no_damage(half: bytes) -> None:
-    """A tool cut its output in the middle of a pair: the line is JSON, and its strings are its strings."""
-    data = b'{"a":"%s","b":["x"]}' % half
-    rows = json_strings(data)
-
-    assert rows is not None
-    assert [b"a", half, b"b", b"x"] == [data[one.start : one.end] for row in rows for one in row]
-
-
 @pytest.mark.parametrize("data", [b"", b"{", b'{"a":}', b"text", b'{"a":"b"}{"c":"d"}', b"[" * 100_000])
 def test_what_is_not_json_has_no_strings(data: bytes) -> None:
     """None: it is looked at as text."""
     assert json_strings(data) is None
-
-
-def test_a_fragment_needs_not_be_whole() -> None:
-    """Pieces of one document, cut between strings."""
-    data = b',\n{"a":"b"}],"c":'
-
-    assert [b"a", b"b", b"c"] == [data[one.start : one.end] for row in fragment_strings(data) for one in row]

@@ -109,10 +109,10 @@ def test_nothing_of_a_redacted_secret_is_left(form: Form) -> None:
 # ---- K2 -------------------------------------------------------------------------------------------------
 
 
-def test_real_transcripts_have_next_to_no_false_hits(shared: Path) -> None:
+def test_real_transcripts_have_next_to_no_false_hits(transcripts: Path) -> None:
     """K2: at most one in a thousand entries; these transcripts are public and hold no secrets."""
     entries = hits = 0
-    for log in sorted([*shared.glob("corpus/**/*.jsonl"), *shared.glob("samples/**/*.jsonl")]):
+    for log in sorted([*transcripts.glob("corpus/**/*.jsonl"), *transcripts.glob("samples/**/*.jsonl")]):
         data = log.read_bytes()
         entries += data.count(b"\n")
         hits += sum(len(hits_in_json(data[start:end])) for start, end in suspects(data))

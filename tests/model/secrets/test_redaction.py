@@ -13,21 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.model.secrets.redaction import (
-    mark,
-    redacted,
-    redacted_bytes,
-    redacted_fragment,
-    redacted_line,
-)
+from recollect.model.secrets.redaction import mark, redacted, redacted_bytes, redacted_fragment, redacted_line
 from tests.model.secrets.samples import SAMPLES, Dice, private_key
 
 # K3 asks for a hundred thousand cases: `make torture` runs them.
 CASES = 100_000 if os.environ.get("RECOLLECT_TORTURE") else 150
 FEW = settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 TOKEN = SAMPLES["github-pat"].make(Dice("redaction"))
 

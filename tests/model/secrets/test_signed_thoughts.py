@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from recollect.model.secrets.signed_thoughts import with_plain_thoughts
+from recollect.model.secrets.redaction import with_plain_thoughts
 
 THOUGHT = {"type": "thinking", "thinking": "so [redacted:jwt:1a2b3c4d] it is", "signature": "c2ln"}
 SAID = {"type": "text", "text": "Hello"}

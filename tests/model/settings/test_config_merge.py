@@ -8,11 +8,8 @@ import pytest
 
 from recollect.model.settings.config_merge import (
     differences,
-    is_secret,
     merged,
     parsed,
-    settings_problem,
-    written,
 )
 
 
@@ -80,20 +77,6 @@ def test_who_has_logged_out_stays_logged_out() -> None:
     assert {"theme": "dark", **old} == merged([new, old])
 
 
-def test_values_of_a_wrong_type_do_no_harm() -> None:
-    """Projects that are a list, a project that is a number."""
-    assert {"projects": {"/a": 7}} == merged([{"projects": []}, {"projects": {"/a": 7}}])
-
-
-def test_one_copy_alone_stays_as_it_is() -> None:
-    """Byte for byte in the client's way of writing."""
-    text = b'{\n  "b": 1,\n  "a": [\n    1.5,\n    "\xc3\xa9"\n  ]\n}'
-    document = parsed(text)
-    assert isinstance(document, dict)
-
-    assert text == written(merged([document]))
-
-
 def test_differences_are_keys() -> None:
     """With the way to them; secrets are marked."""
     old = {"a": 1, "c": 1, "projects": {"/p": {"x": 1, "mcpServers": {"s": {"env": {"T": "1"}}}}}}
@@ -110,13 +93,7 @@ def test_differences_are_keys() -> None:
         (("projects", "/p", "mcpServers", "s"), "changed", False),
         (("projects", "/q"), "added", False),
         (("c",), "removed", False),
-    ] == [tuple(one) for one in differences(old, new)]
-
-
-@pytest.mark.parametrize("key", ["oauthAccount", "primaryApiKey", "githubToken", "client_secret", "API_KEY"])
-def test_names_of_secrets_are_known(key: str) -> None:
-    """However they are spelled."""
-    assert is_secret(key)
+    ] == [(one.path, one.how, one.is_secret) for one in differences(old, new)]
 
 
 @pytest.mark.parametrize(
@@ -137,21 +114,3 @@ def test_what_cannot_be_read_is_said_without_quoting_it(data: bytes, why: str) -
     assert isinstance(problem, str)
 
     assert (True, False) == (why in problem, "sk-secret" in problem)
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"cleanupPeriodDays": "30"}, "cleanupPeriodDays is not a whole number of at least 1"),
-        ({"cleanupPeriodDays": 30, "unknown": {}}, None),
-        ({"permissions": []}, "permissions is not an object"),
-        ({"permissions": {"deny": "Read"}}, "permissions.deny is not a list"),
-        ({"permissions": {"deny": ["Read(./x)"], "defaultMode": "plan"}}, None),
-        ({"env": {"A": 1}}, None),
-        ({"env": []}, "env is not an object"),
-        ({}, None),
-    ],
-)
-def test_settings_with_a_wrong_type_are_found(settings: dict[str, Any], problem: str | None) -> None:
-    """A string for cleanupPeriodDays costs the whole file, as client 2.1.325 was seen to do."""
-    assert problem == settings_problem(settings)

@@ -1,4 +1,4 @@
-"""`model.flag_values`: cached evaluations in the shapes that were seen."""
+"""`model.settings.config_merge`: cached evaluations in the shapes that were seen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recollect.model.settings.flag_values import Evaluation, evaluation_of, hashed, last_modified, looked_up
+from recollect.model.settings.config_merge import Evaluation, evaluation_of, hashed, last_modified, looked_up
 
 DATA: dict[str, Any] = {
     "feature_gates": {"123": {"name": "new_diff", "value": True}, "77": {"value": False}},
@@ -25,12 +25,6 @@ def test_data_may_be_an_object_or_json_in_a_text(inner: object) -> None:
     assert Evaluation({"new_diff": True, "77": False}, {"limits": {"n": 3}}, 1_700_000_000_000) == found
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"data": "{"}', '{"data": 4}', '{"data": {"x": 1}}'])
-def test_what_is_no_evaluation_says_why(text: str) -> None:
-    """Torn, empty, of another shape."""
-    assert isinstance(evaluation_of(text.encode()), str)
-
-
 @pytest.mark.parametrize(
     ("name", "how", "key"),
     [
@@ -44,11 +38,6 @@ def test_what_is_no_evaluation_says_why(text: str) -> None:
 def test_names_are_hashed_as_the_file_says(name: str, how: str, key: str) -> None:
     """djb2 with 31 in 32 bits, sha256 in base64, or not at all."""
     assert key == hashed(name, how)
-
-
-def test_a_long_name_stays_within_32_bits() -> None:
-    """As in a language whose integers do."""
-    assert 0 <= int(hashed("a" * 1000, "djb2")) < 1 << 32
 
 
 def test_a_name_is_found_as_it_is_or_by_its_hash() -> None:

@@ -1,4 +1,4 @@
-"""`model.settings_schema`: what client 2.1.325 was seen to accept, drop and ignore (tests/oracle/test_settings.py)."""
+"""`model.settings.schema`: what client 2.1.325 was seen to accept, drop and ignore (tests/oracle/test_settings.py)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,9 @@ from typing import Any
 import pytest
 
 from recollect.model.settings.schema import (
-    FLAG,
-    SCHEMA,
-    TEXT,
-    TEXTS,
     described,
     dropped,
     faults,
-    kind_of,
-    written_path,
 )
 
 IGNORED: list[tuple[dict[str, Any], str, str]] = [
@@ -54,15 +48,6 @@ def test_a_malformed_hook_costs_the_file(hook: object) -> None:
     assert ["hooks.PreToolUse[0].hooks[0]"] == [fault.key for fault in faults(document)]
 
 
-def test_a_mode_is_one_of_seven() -> None:
-    """``manual`` and ``auto`` are; ``delegate`` is not."""
-    found = {
-        mode: list(faults({"permissions": {"defaultMode": mode}})) for mode in ("manual", "auto", "delegate")
-    }
-
-    assert [0, 0, 1] == [len(one) for one in found.values()]
-
-
 @pytest.mark.parametrize(
     "document",
     [
@@ -94,20 +79,3 @@ def test_values_are_described_and_never_quoted() -> None:
     values = [None, True, 4, "sk-ant-secret", [1], {"a": 1}]
 
     assert ["null", "true", "the number 4", "a text", "a list", "an object"] == list(map(described, values))
-
-
-def test_paths_are_written_as_people_write_them() -> None:
-    """Names with dots, positions in brackets."""
-    assert "permissions.deny[2]" == written_path(("permissions", "deny", 2))
-
-
-def test_the_type_of_a_key_can_be_asked_for() -> None:
-    """A rule list takes texts, whatever the client forgives."""
-    assert [TEXTS, TEXT, FLAG, None] == [
-        kind_of(path) for path in (("permissions", "deny"), ("model",), ("verbose",), ("env", "A"))
-    ]
-
-
-def test_the_table_knows_the_keys_that_were_tried() -> None:
-    """More than a hundred, each with the client itself."""
-    assert len(SCHEMA) > 110

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from recollect.model.settings.settings import Setting, SettingScope, SettingsLayer, effective, layer_of
+from recollect.model.settings.schema import Setting, SettingScope, SettingsLayer, effective, layer_of
 
 
 def layer(scope: SettingScope, document: dict[str, Any], *, foreign: bool = False) -> SettingsLayer:
@@ -66,13 +66,6 @@ def test_a_file_that_is_no_json_names_the_place() -> None:
     assert (2, "JSON", "a value was expected at column 18") == (problem.line, problem.expected, problem.found)
 
 
-def test_a_value_that_is_dropped_alone_leaves_the_rest() -> None:
-    """The rule that is no text is gone, its neighbour is not."""
-    settings = effective([layer("user", {"permissions": {"deny": ["A", 4]}, "theme": 4, "model": "m"})])
-
-    assert [("permissions.deny", "A"), ("model", "m")] == [(one.key, one.value) for one in settings.values]
-
-
 def test_an_untrusted_repository_only_tightens() -> None:
     """What loosens or names programs waits; deny, ask and harmless keys count at once (R22, E01, E02)."""
     document = {
@@ -95,17 +88,3 @@ def test_an_untrusted_repository_only_tightens() -> None:
     assert {"permissions.allow", "env.ANTHROPIC_BASE_URL", "permissions.defaultMode", "apiKeyHelper"} <= {
         one.key for one in settings.waiting
     }
-
-
-def test_trust_lets_it_all_count() -> None:
-    """Nothing waits any more."""
-    project = layer("project", {"permissions": {"allow": ["Bash"]}}, foreign=True)
-
-    assert ((), 1) == (effective([project]).waiting, len(effective([project]).values))
-
-
-def test_an_empty_file_is_no_settings() -> None:
-    """Neither a value nor a problem."""
-    empty = layer_of("user", "/u.json", b" \n")
-
-    assert ((), False) == (empty.problems, empty.counts)

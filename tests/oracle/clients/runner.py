@@ -47,7 +47,9 @@ def program_of(agent: str) -> Path:
     return program
 
 
-def ran(agent: str, shared: Path, root: Path, turns: list[dict[str, Any]], *, may_fail: bool = False) -> Ran:
+def ran(
+    agent: str, transcripts: Path, root: Path, turns: list[dict[str, Any]], *, may_fail: bool = False
+) -> Ran:
     """Let the client take these turns in a room below ``root``; every turn must end well, unless it may fail."""
     program = program_of(agent)
     work = root / "work"
@@ -55,7 +57,7 @@ def ran(agent: str, shared: Path, root: Path, turns: list[dict[str, Any]], *, ma
     wish = {
         "agent": agent,
         "program": str(program),
-        "oracle": str(shared / "dialects" / "oracle" / PROGRAMS[agent][1]),
+        "oracle": str(transcripts / "dialects" / "oracle" / PROGRAMS[agent][1]),
         "root": str(root),
         "cwd": str(work),
         "turns": turns,

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 import recollect
-from recollect.services.foreign.originals import resumed
+from recollect.ask.sessions.originals import resumed
+from tests.agents.samples import tree_state
 from tests.oracle.clients.runner import Ran, ran
 from tests.oracle.clients.sketch import before, sketch
-from tests.storage.foreign.samples import tree_state
-
-pytestmark = pytest.mark.slow
 
 WORD = "quincunx"
 SHELL: dict[str, dict[str, Any]] = {
@@ -36,7 +34,9 @@ SHELL: dict[str, dict[str, Any]] = {
 
 # Qwen starts slowly and writes what Gemini and Claude do between them: it runs with `make torture`.
 @pytest.fixture(scope="module", params=SHELL if os.environ.get("RECOLLECT_TORTURE") else list(SHELL)[:3])
-def client(request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def client(
+    request: pytest.FixtureRequest, transcripts: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Ran:
     """A client that took a turn with a tool and, resumed, another one."""
     agent = request.param
     root = tmp_path_factory.mktemp(agent) / "room"
@@ -48,7 +48,7 @@ def client(request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytes
         },
         {"prompt": "and now", "steps": [{"text": "second answer"}], "resume": True},
     ]
-    return ran(agent, shared, root, turns)
+    return ran(agent, transcripts, root, turns)
 
 
 @pytest.fixture

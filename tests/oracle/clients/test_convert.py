@@ -7,19 +7,17 @@ from pathlib import Path
 import pytest
 
 import recollect
+from recollect.agents.blocks import as_messages
 from recollect.model.conversation.chain import entries_of
-from recollect.model.convert.loss import LossCode
-from recollect.model.entry import User
+from recollect.model.convert.turns import LossCode
+from recollect.model.lines.entry import User
 from recollect.sample import sample_home
-from recollect.services.foreign import convert
-from recollect.storage.foreign.resumed import as_messages
+from recollect.share import convert
+from tests.agents.samples import codex_samples, other_samples
 from tests.oracle.client_runner import Client, running_stub
 from tests.oracle.clients.runner import program_of, ran
 from tests.oracle.clients.sketch import Said, before, sketch
 from tests.oracle.conftest import VERSIONS, command_of
-from tests.storage.foreign.samples import codex_samples, other_samples
-
-pytestmark = pytest.mark.slow
 
 SAMPLES = {
     "codex": "0.166.0/tools",
@@ -36,7 +34,7 @@ def carried(session: recollect.Session) -> list[Said]:
     return sketch({"messages": as_messages(own)})
 
 
-def test_codex_resumes_a_converted_session_of_claude(shared: Path, tmp_path: Path) -> None:
+def test_codex_resumes_a_converted_session_of_claude(transcripts: Path, tmp_path: Path) -> None:
     """Each session of the sample home, copied into one home of Codex."""
     program_of("codex")
     home = recollect.Home(sample_home(), data=tmp_path / "data", index=False)
@@ -44,18 +42,19 @@ def test_codex_resumes_a_converted_session_of_claude(shared: Path, tmp_path: Pat
     for plan in plans:
         convert.apply(plan)
     turns = [{"session": plan.new, "prompt": "Go on."} for plan in plans]
-    done = ran("codex", shared, tmp_path / "room", turns)
+    done = ran("codex", transcripts, tmp_path / "room", turns)
     assert len(plans) >= 3
     for session, turn in zip(home.sessions(), done.turns, strict=True):
         assert before("Go on.", sketch(turn["sent"][0])) == carried(session)
 
 
+@pytest.mark.clients
 @pytest.mark.parametrize("agent", SAMPLES)
 def test_claude_resumes_a_converted_session_of_another_agent(
-    shared: Path, tmp_path: Path, agent: str
+    transcripts: Path, tmp_path: Path, agent: str
 ) -> None:
     command = command_of(VERSIONS[-1])
-    session = longest(shared, agent, tmp_path / "data")
+    session = longest(transcripts, agent, tmp_path / "data")
     plan = convert.planned(session, "claude", tmp_path / "to")
     with running_stub() as stub:
         client = Client(VERSIONS[-1], command, tmp_path / "room", stub)
@@ -68,23 +67,23 @@ def test_claude_resumes_a_converted_session_of_another_agent(
     assert LossCode.THINKING in {loss.code for loss in plan.losses}
 
 
-def test_codex_resumes_converted_sessions_of_the_others(shared: Path, tmp_path: Path) -> None:
+def test_codex_resumes_converted_sessions_of_the_others(transcripts: Path, tmp_path: Path) -> None:
     program_of("codex")
-    sessions = [longest(shared, agent, tmp_path / agent) for agent in SAMPLES if agent != "codex"]
+    sessions = [longest(transcripts, agent, tmp_path / agent) for agent in SAMPLES if agent != "codex"]
     plans = [convert.planned(session, "codex", tmp_path / "room/home/.codex") for session in sessions]
     for plan in plans:
         convert.apply(plan)
     done = ran(
-        "codex", shared, tmp_path / "room", [{"session": one.new, "prompt": "Go on."} for one in plans]
+        "codex", transcripts, tmp_path / "room", [{"session": one.new, "prompt": "Go on."} for one in plans]
     )
     for session, turn in zip(sessions, done.turns, strict=True):
         assert before("Go on.", sketch(turn["sent"][0])) == carried(session), session.id
     assert len(plans) == 3
 
 
-def longest(shared: Path, agent: str, data: Path) -> recollect.Session:
+def longest(transcripts: Path, agent: str, data: Path) -> recollect.Session:
     """The session of a sample home in which most was said and called."""
-    found = codex_samples(shared) if agent == "codex" else other_samples(shared, agent)
+    found = codex_samples(transcripts) if agent == "codex" else other_samples(transcripts, agent)
     sample = next(one for one in found if one.name == SAMPLES[agent])
     home = recollect.Home(sample.home, data=data, index=False)
     spoken = (session for session in home.sessions() if session.graph.active_leaf is not None)

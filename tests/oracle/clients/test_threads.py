@@ -10,15 +10,11 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 import recollect
-from recollect.services.foreign.originals import resumed
+from recollect.ask.sessions.originals import resumed
+from tests.agents.samples import codex_samples
 from tests.oracle.clients.runner import program_of, ran
 from tests.oracle.clients.sketch import before, sketch
-from tests.storage.foreign.samples import codex_samples
-
-pytestmark = pytest.mark.slow
 
 # Two homes daily (1 s a thread); all of them with `make torture`.
 DAILY = ("0.142.5/fork_repeat", "0.166.0/server_revert")
@@ -31,9 +27,9 @@ class Tally(NamedTuple):
     refused: list[str]  # the client does not resume it
 
 
-def compared(shared: Path, tmp_path: Path, names: tuple[str, ...] | None) -> Tally:
+def compared(transcripts: Path, tmp_path: Path, names: tuple[str, ...] | None) -> Tally:
     tally = Tally([], [], [])
-    for number, sample in enumerate(codex_samples(shared)):
+    for number, sample in enumerate(codex_samples(transcripts)):
         if names is not None and sample.name not in names:
             continue
         room = tmp_path / f"room{number}"
@@ -43,7 +39,7 @@ def compared(shared: Path, tmp_path: Path, names: tuple[str, ...] | None) -> Tal
         home = recollect.Home(sample.home, data=tmp_path / f"data{number}", index=False)
         sessions = list(home.sessions())
         turns = [{"session": session.id, "prompt": PROMPT} for session in sessions]
-        done = ran("codex", shared, room, turns, may_fail=True)
+        done = ran("codex", transcripts, room, turns, may_fail=True)
         for session, turn in zip(sessions, done.turns, strict=True):
             name = f"{sample.name} {session.id}"
             # A client that does not find a session starts another one: it sends nothing of it.
@@ -56,10 +52,10 @@ def compared(shared: Path, tmp_path: Path, names: tuple[str, ...] | None) -> Tal
     return tally
 
 
-def test_what_the_client_sends_for_recorded_threads_is_what_we_say(shared: Path, tmp_path: Path) -> None:
+def test_what_the_client_sends_for_recorded_threads_is_what_we_say(transcripts: Path, tmp_path: Path) -> None:
     program_of("codex")
     is_whole = bool(os.environ.get("RECOLLECT_TORTURE"))
-    tally = compared(shared, tmp_path, None if is_whole else DAILY)
+    tally = compared(transcripts, tmp_path, None if is_whole else DAILY)
     print(
         *(f"{word}: {len(names)}" for word, names in tally._asdict().items()),
         *tally.unlike,
@@ -71,18 +67,20 @@ def test_what_the_client_sends_for_recorded_threads_is_what_we_say(shared: Path,
     assert len(tally.equal) >= (89 if is_whole else 4)
 
 
-def test_threads_of_the_bare_era_are_what_their_own_client_sends(shared: Path, tmp_path: Path) -> None:
+def test_threads_of_the_bare_era_are_what_their_own_client_sends(transcripts: Path, tmp_path: Path) -> None:
     """The lines without an envelope: later clients find them empty."""
     program_of("codex-0.20.0")
     equal = 0
-    for number, sample in enumerate(one for one in codex_samples(shared) if one.name.startswith("0.20.0/")):
+    for number, sample in enumerate(
+        one for one in codex_samples(transcripts) if one.name.startswith("0.20.0/")
+    ):
         room = tmp_path / f"room{number}"
         shutil.copytree(sample.home / "sessions", room / "home/.codex/sessions")
         home = recollect.Home(sample.home, data=tmp_path / f"data{number}", index=False)
         sessions = list(home.sessions())
         files = [next((room / "home/.codex").rglob(f"rollout-*-{session.id}.jsonl")) for session in sessions]
         turns = [{"rollout": str(file), "prompt": PROMPT} for file in files]
-        done = ran("codex-0.20.0", shared, room, turns)
+        done = ran("codex-0.20.0", transcripts, room, turns)
         for session, turn in zip(sessions, done.turns, strict=True):
             sent = before(PROMPT, sketch(turn["sent"][0]))
             assert sent == sketch({"messages": resumed(session)}), session.id

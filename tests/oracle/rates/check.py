@@ -9,18 +9,19 @@ from pathlib import Path
 
 from msgspec import structs
 
-from recollect.model import codec
-from recollect.model.blocks import TextBlock
-from recollect.model.damage import Line
-from recollect.model.diagnosis import Diagnosis, diagnosed
-from recollect.model.entry import Assistant, Entry, System, User
-from recollect.model.findings import Severity
-from recollect.services.check.check import check
-from recollect.services.homes import Home
+from recollect.ask.doctor.check import check
+from recollect.ask.library import Home
+from recollect.model.checks.rules import Severity
+from recollect.model.lines import codec
+from recollect.model.lines.blocks import TextBlock
+from recollect.model.lines.damage import Line
+from recollect.model.lines.entry import Assistant, Entry, System, User
+from recollect.model.repair.plan import Diagnosis, diagnosed
 from tests.model.checks.planted import ENDS, PLANTS, SESSION, SHAPES, Log, combined, planted, sound, touched
 from tests.model.repair.mended_bytes import source_of
+from tests.needs import TRANSCRIPTS
 from tests.oracle.client_runner import Client, running_stub
-from tests.oracle.fresh import SHARED, VERSIONS, is_possible, program_of, recorded_logs, write_sessions
+from tests.oracle.fresh import VERSIONS, is_possible, program_of, recorded_logs, write_sessions
 from tests.oracle.rates.rate import Rate
 from tests.oracle.trouble import trouble_with
 
@@ -34,7 +35,7 @@ def measure() -> Iterator[Rate]:
         if is_possible():
             yield from _fresh(Path(place))
     yield from _planted()
-    if (SHARED / "corpus").is_dir():
+    if (TRANSCRIPTS / "corpus").is_dir():
         yield _corpus()
 
 
@@ -128,7 +129,7 @@ def _planted() -> Iterator[Rate]:
 def _corpus() -> Rate:
     """Errors on real logs: one is explained where the client fails, or does not send what the log says."""
     errors: list[tuple[Path, str]] = []
-    for log in sorted((SHARED / "corpus").glob("*/projects/**/*.jsonl")):
+    for log in sorted((TRANSCRIPTS / "corpus").glob("*/projects/**/*.jsonl")):
         found = diagnosed(source_of(log.read_bytes(), log.stem)).findings
         errors += [(log, one.code) for one in found if one.severity is Severity.ERROR]
     program = program_of("2.1.325") if is_possible() else None

@@ -10,8 +10,8 @@ import gzip
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
+from tests.needs import TRANSCRIPTS
 from tests.oracle.asked import ours, theirs
 from tests.oracle.rates.rate import Rate
 from tests.oracle.stand_ins import is_allowed
@@ -19,9 +19,8 @@ from tests.oracle.wild_answers import KNOWN_DIFFERENCES, answers, is_same
 from tests.oracle.wild_logs import wild_log
 from tests.talk import encoded
 
-SHARED = Path(__file__).resolve().parents[4] / "shared"
-CASES = SHARED / "oracle" / "cases" / "graphs.jsonl.gz"
-CORPUS = SHARED / "corpus"
+CASES = TRANSCRIPTS / "oracle" / "cases" / "graphs.jsonl.gz"
+CORPUS = TRANSCRIPTS / "corpus"
 FRESH = int(os.environ.get("RECOLLECT_FRESH", "60"))
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
 
+from recollect.ask.cost.report import costs
+from recollect.index.access import OpenIndex, open_index
 from recollect.model.cost.prices import canonical
-from recollect.services.cost.report import costs
-from recollect.services.indexing.access import OpenIndex, open_index
 from tests.oracle.money_runs import VERSION, MoneyRecord, asked, laid_out, recorded, runs
 from tests.oracle.rates.rate import Rate
 
@@ -34,17 +34,18 @@ def rate(name: str, records: Iterable[MoneyRecord]) -> Rate:
 
 
 def differences(record: MoneyRecord) -> list[str]:
-    """What recollect says otherwise than the client, with an index and without one."""
+    """What recollect says otherwise than the client, with a kept index and a temporary one."""
     with tempfile.TemporaryDirectory() as place:
         home = laid_out(record.logs, Path(place, "home"))
         with open_index([home], cache=Path(place, "cache")) as opened:
-            indexed = _said(home, opened)
-        scanned = _said(home, OpenIndex([home], Path(place, "cache")))
+            kept = _said(opened)
+        with open_index([home], is_temporary=True) as opened:
+            temporary = _said(opened)
     wanted = {canonical(name): Decimal(0) for name in record.models} | {"": Decimal(repr(record.total_usd))}
     for name, amount in record.models.items():
         wanted[canonical(name)] += Decimal(repr(amount))
     found = []
-    for way, said in (("index", indexed), ("logs", scanned)):
+    for way, said in (("index", kept), ("temporary", temporary)):
         found += [
             f"{way}: {name or 'total'} {said.get(name)}, client {amount}"
             for name, amount in wanted.items()
@@ -53,9 +54,9 @@ def differences(record: MoneyRecord) -> list[str]:
     return found
 
 
-def _said(home: Path, opened: OpenIndex) -> dict[str, Decimal]:
+def _said(opened: OpenIndex) -> dict[str, Decimal]:
     """Dollars by model; the total has no name."""
-    report = costs([home], ["model"], opened=opened, mode="auto")
+    report = costs(["model"], opened=opened, mode="auto")
     found = {"": report.totals.usd or Decimal(0)}
     for row in report.rows:
         name = canonical(row.keys["model"])

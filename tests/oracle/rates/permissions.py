@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from recollect.policy.decision import Verdict
+from recollect.model.settings.decision import Verdict
+from tests.needs import TRANSCRIPTS
 from tests.oracle.permission_records import our_verdicts, recorded_cases
 from tests.oracle.permission_world import Case, engine_in
 from tests.oracle.rates.rate import Rate
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "oracle"
+SHARED = TRANSCRIPTS / "oracle"
 _MOST_SHOWN = 40
 # What the builder writes for one case; all else is the same in every world.
 _OF_A_CASE = (

@@ -10,25 +10,28 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
+from copy import copy
 from decimal import Decimal
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from recollect.ask.tables import LakeTable
 from recollect.cli.main import main
 from recollect.errors import Busy, UsageError
 from recollect.model.cost.prices import PriceList
+from recollect.server import lake as job
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.lake import job
-from recollect.server.lake.iceberg import IcebergLake, LakePlace
-from recollect.server.lake.job import LakeJob, LakeJobReport
-from recollect.server.team import TeamCosts
-from recollect.services.lake.schema import LakeTable
+from recollect.server.database.records import UsageQuestion
+from recollect.server.iceberg import IcebergLake, LakePlace
+from recollect.server.lake import LakeJob, LakeJobReport
+from recollect.server.routes.team import TeamCosts
 from tests.server.conftest import Kind
 from tests.server.object_store import Bucket, TestStore
-from tests.server.world import OPERATOR, World, after, line, prompt, reply, world
+from tests.server.world import OPERATOR, World, after, in_a_world, in_world, line, prompt, reply
 
 SECRET = "AKIA" + "QYLPMN5HHHFPZAM2"
 
@@ -64,11 +67,8 @@ class Lake:
 
     async def total(self) -> tuple[Decimal, int]:
         """What `team cost` says."""
-        costs = TeamCosts(["model"], PriceList())
-        await self.database.usage(
-            self.org, None, None, by=["model"], changes=PriceList().changes(), into=costs
-        )
-        total = costs.total()
+        sums = await self.database.usage(self.org, UsageQuestion(by=["model"], changes=PriceList().changes()))
+        total = TeamCosts(["model"], PriceList()).add(sums).report().total
         return Decimal(total.usd or 0), total.responses
 
 
@@ -80,12 +80,20 @@ def talk(number: int, day: int = 10, tokens: int = 3) -> bytes:
     return prompt(f"question {number} {SECRET}", f"u-{number}", at) + line(**said)
 
 
-def play(postgres: str, files: Bucket | Directory, scene: Callable[[World, Lake], Awaitable[None]]) -> None:
-    async def go() -> None:
-        async with world(Kind("postgres", postgres)) as made:
-            await scene(made, Lake(made, postgres, files))
+def in_a_lake(where: str = "files") -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """A test in a world on PostgreSQL with a lake, whose files are where that fixture says."""
 
-    asyncio.run(go())
+    def play(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        async def run(made: World, postgres: str, **given: Any) -> None:
+            await test(made, Lake(made, postgres, given.pop(where)), **given)
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        known = ("made", "postgres", where)
+        own = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in known]
+        run.__signature__ = Signature([*own, *list(signature(test).parameters.values())[2:]])  # type: ignore[attr-defined]
+        return in_a_world(databases=("postgres",))(run)
+
+    return play
 
 
 @pytest.fixture
@@ -135,250 +143,218 @@ def _chdb(lake: Lake) -> tuple[Decimal, int]:
     return Decimal(total), int(count)
 
 
-def test_every_engine_comes_to_the_total_of_team_cost_after_every_run(
-    postgres: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+@in_a_lake("bucket")
+async def test_every_engine_comes_to_the_total_of_team_cost_after_every_run(
+    made: World, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
-
-    async def scene(made: World, lake: Lake) -> None:
-        first = talk(1, 10, 7) + talk(2, 11, 77_777)
-        await made.put("s1", first)
-        codex = line(type="foreign-source", agent="codex")
-        await made.put("s2", codex + talk(2, 11, 77_777) + talk(3, 12, 31))  # with a copy of a response
-        await made.put("s2", talk(9, 12, 5), key="subagents/agent-x")
-        unknown = json.loads(talk(4).splitlines()[1]) | {"timestamp": "no time"}
-        unknown["message"]["model"] = "nobody-knows"
-        await made.put("s3", line(**unknown))
-        report = await lake.run()
-        assert (report.sessions, report.removed) == (3, 0)
-        assert report.rows == {"responses": 6, "messages": 11, "tool_calls": 6, "sessions": 3}
-        # One more line, with a better copy of a response that counted elsewhere.
-        await made.put("s1", talk(3, 12, 4_000), after(first))
-        report = await lake.run()
-        # The minute before is looked at again: what was written is replaced, not added to.
-        assert report.rows == {"responses": 7, "messages": 13, "tool_calls": 7, "sessions": 3}
-        for engine in (_duckdb, _polars, _chdb):
-            assert await asyncio.to_thread(engine, lake) == await lake.total()
-        sessions = {row["id"]: row for row in lake.rows("sessions")}
-        assert sum(row["usd"] or 0 for row in sessions.values()) == (await lake.total())[0]
-        assert (sessions["s3"]["unpriced_responses"], sessions["s3"]["usd"], sessions["s2"]["agents"]) == (
-            1,
-            None,
-            1,
-        )
-        clients = {name: row["client"] for name, row in sessions.items()}
-        assert clients == {"s1": "claude", "s2": "codex", "s3": "claude"}
-        assert [field.name for field in lake.table("messages").spec().fields] == ["day"]
-        assert {row["agent"] for row in lake.rows("messages")} == {None, "x"}
-
-    play(postgres, bucket, scene)
+    first = talk(1, 10, 7) + talk(2, 11, 77_777)
+    await made.put("s1", first)
+    codex = line(type="foreign-source", agent="codex")
+    await made.put("s2", codex + talk(2, 11, 77_777) + talk(3, 12, 31))  # with a copy of a response
+    await made.put("s2", talk(9, 12, 5), key="subagents/agent-x")
+    unknown = json.loads(talk(4).splitlines()[1]) | {"timestamp": "no time"}
+    unknown["message"]["model"] = "nobody-knows"
+    await made.put("s3", line(**unknown))
+    report = await lake.run()
+    assert (report.sessions, report.removed) == (3, 0)
+    assert report.rows == {"responses": 6, "messages": 11, "tool_calls": 6, "sessions": 3}
+    # One more line, with a better copy of a response that counted elsewhere.
+    await made.put("s1", talk(3, 12, 4_000), after(first))
+    report = await lake.run()
+    # The minute before is looked at again: what was written is replaced, not added to.
+    assert report.rows == {"responses": 7, "messages": 13, "tool_calls": 7, "sessions": 3}
+    for engine in (_duckdb, _polars, _chdb):
+        assert await asyncio.to_thread(engine, lake) == await lake.total()
+    sessions = {row["id"]: row for row in lake.rows("sessions")}
+    assert sum(row["usd"] or 0 for row in sessions.values()) == (await lake.total())[0]
+    assert (sessions["s3"]["unpriced_responses"], sessions["s3"]["usd"], sessions["s2"]["agents"]) == (
+        1,
+        None,
+        1,
+    )
+    clients = {name: row["client"] for name, row in sessions.items()}
+    assert clients == {"s1": "claude", "s2": "codex", "s3": "claude"}
+    assert [field.name for field in lake.table("messages").spec().fields] == ["day"]
+    assert {row["agent"] for row in lake.rows("messages")} == {None, "x"}
 
 
-def test_a_session_that_only_shares_a_response_keeps_what_its_logs_said(
-    postgres: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+@in_a_lake("bucket")
+async def test_a_session_that_only_shares_a_response_keeps_what_its_logs_said(
+    made: World, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its logs are not read again: sub-agents and client are those that the lake has."""
-
-    async def scene(made: World, lake: Lake) -> None:
-        codex = line(type="foreign-source", agent="codex")
-        await made.put("s1", codex + talk(1, 10, 7))
-        await made.put("s1", talk(9, 12, 5), key="subagents/agent-x")
-        await lake.run()
-        monkeypatch.setattr(job, "_OVERLAP_MS", -1)  # what was written is not looked at again
-        await made.put("s2", talk(1, 10, 70))  # a better copy
-        report = await lake.run()
-        assert report.sessions == 1
-        found = {row["id"]: (row["client"], row["agents"]) for row in lake.rows("sessions")}
-        assert found == {"s1": ("codex", 1), "s2": ("claude", 0)}
-
-    play(postgres, bucket, scene)
+    codex = line(type="foreign-source", agent="codex")
+    await made.put("s1", codex + talk(1, 10, 7))
+    await made.put("s1", talk(9, 12, 5), key="subagents/agent-x")
+    await lake.run()
+    monkeypatch.setattr(job, "_OVERLAP_MS", -1)  # what was written is not looked at again
+    await made.put("s2", talk(1, 10, 70))  # a better copy
+    report = await lake.run()
+    assert report.sessions == 1
+    found = {row["id"]: (row["client"], row["agents"]) for row in lake.rows("sessions")}
+    assert found == {"s1": ("codex", 1), "s2": ("claude", 0)}
 
 
-def test_a_fork_of_copies_cost_nothing_and_a_session_without_usage_is_unknown(
-    postgres: str, files: Bucket | Directory, monkeypatch: pytest.MonkeyPatch
+@in_a_lake()
+async def test_a_fork_of_copies_cost_nothing_and_a_session_without_usage_is_unknown(
+    made: World, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a fork calls may be copied, or answers alone; where it is not read again, its cost stays known."""
-
-    async def scene(made: World, lake: Lake) -> None:
-        codex = line(type="foreign-source", agent="codex")
-        asked, said = talk(1).splitlines(keepends=True)
-        copy = json.loads(said) | {"forkedFrom": {"sessionId": "s1", "messageUuid": "a-1"}}
-        bare = copy | {"message": {key: copy["message"][key] for key in ("role", "content")}}
-        logs = {"s1": asked + said, "s2": asked + line(**copy), "s3": asked + line(**bare), "s4": asked}
-        for name, lines in logs.items():
-            await made.put(name, codex + lines)
-        known = {"s1": True, "s2": True, "s3": True, "s4": False}
-        await lake.run()
-        found = {row["id"]: row["usd"] for row in lake.rows("sessions")}
-        assert {name: usd is not None for name, usd in found.items()} == known
-        assert (found["s1"] > 0, found["s2"], found["s3"]) == (True, 0, 0)
-        monkeypatch.setattr(job, "_OVERLAP_MS", -1)
-        await made.put("s5", talk(1, 10, 70))  # a better copy: s1 and s2 are summed up again
-        await lake.run()
-        found = {row["id"]: row["usd"] for row in lake.rows("sessions")}
-        assert {name: found[name] is not None for name in known} == known
-
-    play(postgres, files, scene)
+    codex = line(type="foreign-source", agent="codex")
+    asked, said = talk(1).splitlines(keepends=True)
+    copy = json.loads(said) | {"forkedFrom": {"sessionId": "s1", "messageUuid": "a-1"}}
+    bare = copy | {"message": {key: copy["message"][key] for key in ("role", "content")}}
+    logs = {"s1": asked + said, "s2": asked + line(**copy), "s3": asked + line(**bare), "s4": asked}
+    for name, lines in logs.items():
+        await made.put(name, codex + lines)
+    known = {"s1": True, "s2": True, "s3": True, "s4": False}
+    await lake.run()
+    found = {row["id"]: row["usd"] for row in lake.rows("sessions")}
+    assert {name: usd is not None for name, usd in found.items()} == known
+    assert (found["s1"] > 0, found["s2"], found["s3"]) == (True, 0, 0)
+    monkeypatch.setattr(job, "_OVERLAP_MS", -1)
+    await made.put("s5", talk(1, 10, 70))  # a better copy: s1 and s2 are summed up again
+    await lake.run()
+    found = {row["id"]: row["usd"] for row in lake.rows("sessions")}
+    assert {name: found[name] is not None for name in known} == known
 
 
-def test_a_killed_job_is_finished_by_the_next_with_nothing_twice(
-    postgres: str, files: Bucket | Directory, monkeypatch: pytest.MonkeyPatch
+@in_a_lake()
+async def test_a_killed_job_is_finished_by_the_next_with_nothing_twice(
+    made: World, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Killed(BaseException):
         pass
 
-    async def scene(made: World, lake: Lake) -> None:
-        data = talk(1)
-        await made.put("s1", data)
-        at = after(data)
-        real = IcebergLake.replace
-        for number, table in enumerate(("messages", "tool_calls", "responses", "sessions"), 2):
-            for is_after in (False, True):
-                if is_after and table == "sessions":
-                    continue
+    data = talk(1)
+    await made.put("s1", data)
+    at = after(data)
+    real = IcebergLake.replace
+    for number, table in enumerate(("messages", "tool_calls", "responses", "sessions"), 2):
+        for is_after in (False, True):
+            if is_after and table == "sessions":
+                continue
 
-                def killed(self: IcebergLake, name: str, *given: Any, **more: Any) -> None:
-                    if name != table or is_after:  # noqa: B023 - called in this round only
-                        real(self, name, *given, **more)
-                    if name == table:  # noqa: B023
-                        raise Killed
+            def killed(self: IcebergLake, name: str, *given: Any, **more: Any) -> None:
+                if name != table or is_after:  # noqa: B023 - called in this round only
+                    real(self, name, *given, **more)
+                if name == table:  # noqa: B023
+                    raise Killed
 
-                monkeypatch.setattr(IcebergLake, "replace", killed)
-                with pytest.raises(Killed):
-                    await lake.run()
-                monkeypatch.setattr(IcebergLake, "replace", real)
-            await made.put("s1", talk(number), at)
-            at = after(talk(number), at)
-            report = await lake.run()
-            assert report.rows == {
-                "responses": number,
-                "messages": 2 * number,
-                "tool_calls": number,
-                "sessions": 1,
-            }
-        assert _duckdb(lake) == await lake.total()
-
-    play(postgres, files, scene)
-
-
-def test_deleted_sessions_leave_the_tables_and_their_cost_stays(
-    postgres: str, files: Bucket | Directory
-) -> None:
-    async def scene(made: World, lake: Lake) -> None:
-        await made.put("s1", talk(1))
-        await made.put("s2", talk(2))
-        await lake.run()
-        await made.database.delete(made.org.id, "s1", purge=True, only_own=False, author=OPERATOR)
-        report = await lake.run()
-        assert report.removed == 1
-        assert report.rows == {"responses": 2, "messages": 2, "tool_calls": 1, "sessions": 1}
-        assert {row["session"]: row["is_deleted"] for row in lake.rows("responses")} == {
-            "s1": True,
-            "s2": False,
-        }
-        assert _duckdb(lake) == await lake.total()
-
-    play(postgres, files, scene)
-
-
-def test_months_that_were_dropped_stay_in_the_lake(postgres: str, files: Bucket | Directory) -> None:
-    """A session that goes on after a month of it was dropped has the sums of before, and its old responses are left alone."""
-
-    async def scene(made: World, lake: Lake) -> None:
-        first = talk(1, tokens=7) + talk(2).replace(b"2026-01-", b"2026-03-")
-        await made.put("s1", first)
-        await lake.run()
-        await made.ask("PATCH", "/v1/org", json={"usage_days": 62})
-        await made.database.sweep(1_776_211_200_000, 604_800_000)  # 2026-04-15
-        held = "SELECT count(*) FROM usage WHERE org = $1"
-        assert (await lake.database._read_now(lake.org, held, lake.org))[0][0] == 1
-        # A response of this spring, one of the dropped month that was not known, and a copy of one that was.
-        more = talk(3).replace(b"2026-01-", b"2026-04-") + talk(4, 11)
-        await made.put("s1", more, after(first))
-        await made.put("s2", talk(1, tokens=7))
-        await lake.run()
-        (row,) = [row for row in lake.rows("sessions") if row["id"] == "s1"]
-        assert (row["usd"], row["responses"]) == await lake.total()
-        assert _duckdb(lake) == await lake.total()
-
-    play(postgres, files, scene)
-
-
-def test_texts_only_if_asked_for_and_without_secrets(
-    postgres: str, files: Bucket | Directory, tmp_path: Path
-) -> None:
-    async def scene(made: World, lake: Lake) -> None:
-        await made.put("s1", talk(1))
-        await lake.run()
-        assert all("text" not in row for row in lake.rows("messages"))
-        with pytest.raises(UsageError, match="has no texts"):
-            await lake.run(tmp_path)
-        other = Lake(made, postgres, files)
-        other.place = other.place._replace(files=f"{files.address}/texts")
-        catalogue = lake.opened()
-        for table in ("responses", "messages", "tool_calls", "sessions"):
-            catalogue._catalog.drop_table((catalogue._namespace, table))
-        await other.run(tmp_path)
-        texts = [
-            row["text"]
-            for row in other.opened(with_text=True)._tables["messages"].scan().to_arrow().to_pylist()
-        ]
-        assert any("question 1" in text for text in texts)
-        assert all(SECRET not in text for text in texts)
-
-    play(postgres, files, scene)
-
-
-def test_a_catalogue_that_is_behind_is_brought_up_to_date(postgres: str, files: Bucket | Directory) -> None:
-    """As after the restore of a backup: it names an older snapshot, and rows since are written again."""
-
-    async def scene(made: World, lake: Lake) -> None:
-        data = talk(1)
-        await made.put("s1", data)
-        await lake.run()
-        opened = lake.opened()
-        old = {name: table.metadata_location for name, table in opened._tables.items()}
-        await made.put("s1", talk(2), after(data))
-        await lake.run()
-        sql = (
-            "UPDATE iceberg_tables SET metadata_location = $1 WHERE table_name = $2 AND table_namespace = $3"
-        )
-        for name, place in old.items():
-            await lake.database._read_now("*", sql, place, name, opened._namespace)
-        report = await lake.run()
-        assert report.rows["responses"] == 2
-        assert _duckdb(lake) == await lake.total()
-
-    play(postgres, files, scene)
-
-
-def test_one_job_at_a_time(postgres: str, files: Bucket | Directory) -> None:
-    async def scene(made: World, lake: Lake) -> None:
-        async with lake.database.lake_turn(lake.org) as is_ours:
-            assert is_ours
-            with pytest.raises(Busy, match="another job"):
+            monkeypatch.setattr(IcebergLake, "replace", killed)
+            with pytest.raises(Killed):
                 await lake.run()
+            monkeypatch.setattr(IcebergLake, "replace", real)
+        await made.put("s1", talk(number), at)
+        at = after(talk(number), at)
+        report = await lake.run()
+        assert report.rows == {
+            "responses": number,
+            "messages": 2 * number,
+            "tool_calls": number,
+            "sessions": 1,
+        }
+    assert _duckdb(lake) == await lake.total()
 
-    play(postgres, files, scene)
+
+@in_a_lake()
+async def test_deleted_sessions_leave_the_tables_and_their_cost_stays(made: World, lake: Lake) -> None:
+    await made.put("s1", talk(1))
+    await made.put("s2", talk(2))
+    await lake.run()
+    await made.database.delete(made.org.id, "s1", purge=True, only_own=False, author=OPERATOR)
+    report = await lake.run()
+    assert report.removed == 1
+    assert report.rows == {"responses": 2, "messages": 2, "tool_calls": 1, "sessions": 1}
+    assert {row["session"]: row["is_deleted"] for row in lake.rows("responses")} == {
+        "s1": True,
+        "s2": False,
+    }
+    assert _duckdb(lake) == await lake.total()
 
 
-def test_a_new_column_is_added_to_tables_that_exist(
-    postgres: str, files: Bucket | Directory, monkeypatch: pytest.MonkeyPatch
+@in_a_lake()
+async def test_months_that_were_dropped_stay_in_the_lake(made: World, lake: Lake) -> None:
+    """A session that goes on after a month of it was dropped has the sums of before, and its old responses are left alone."""
+    first = talk(1, tokens=7) + talk(2).replace(b"2026-01-", b"2026-03-")
+    await made.put("s1", first)
+    await lake.run()
+    await made.ask("PATCH", "/v1/org", json={"usage_days": 62})
+    await made.database.sweep(1_776_211_200_000, 604_800_000)  # 2026-04-15
+    held = "SELECT count(*) FROM usage WHERE org = $1"
+    assert (await lake.database._read_now(lake.org, held, lake.org))[0][0] == 1
+    # A response of this spring, one of the dropped month that was not known, and a copy of one that was.
+    more = talk(3).replace(b"2026-01-", b"2026-04-") + talk(4, 11)
+    await made.put("s1", more, after(first))
+    await made.put("s2", talk(1, tokens=7))
+    await lake.run()
+    (row,) = [row for row in lake.rows("sessions") if row["id"] == "s1"]
+    assert (row["usd"], row["responses"]) == await lake.total()
+    assert _duckdb(lake) == await lake.total()
+
+
+@in_a_lake()
+async def test_texts_only_if_asked_for_and_without_secrets(made: World, lake: Lake, tmp_path: Path) -> None:
+    await made.put("s1", talk(1))
+    await lake.run()
+    assert all("text" not in row for row in lake.rows("messages"))
+    with pytest.raises(UsageError, match="has no texts"):
+        await lake.run(tmp_path)
+    other = copy(lake)
+    other.place = lake.place._replace(files=f"{lake.place.files}/texts")
+    catalogue = lake.opened()
+    for table in ("responses", "messages", "tool_calls", "sessions"):
+        catalogue._catalog.drop_table((catalogue._namespace, table))
+    await other.run(tmp_path)
+    texts = [
+        row["text"] for row in other.opened(with_text=True)._tables["messages"].scan().to_arrow().to_pylist()
+    ]
+    assert any("question 1" in text for text in texts)
+    assert all(SECRET not in text for text in texts)
+
+
+@in_a_lake()
+async def test_a_catalogue_that_is_behind_is_brought_up_to_date(made: World, lake: Lake) -> None:
+    """As after the restore of a backup: it names an older snapshot, and rows since are written again."""
+    data = talk(1)
+    await made.put("s1", data)
+    await lake.run()
+    opened = lake.opened()
+    old = {name: table.metadata_location for name, table in opened._tables.items()}
+    await made.put("s1", talk(2), after(data))
+    await lake.run()
+    sql = "UPDATE iceberg_tables SET metadata_location = $1 WHERE table_name = $2 AND table_namespace = $3"
+    for name, place in old.items():
+        await lake.database._read_now("*", sql, place, name, opened._namespace)
+    report = await lake.run()
+    assert report.rows["responses"] == 2
+    assert _duckdb(lake) == await lake.total()
+
+
+@in_a_lake()
+async def test_one_job_at_a_time(made: World, lake: Lake) -> None:
+    async with lake.database.turn(job._LAKE_LOCK, lake.org) as is_ours:
+        assert is_ours
+        with pytest.raises(Busy, match="another job"):
+            await lake.run()
+
+
+@in_a_lake()
+async def test_a_new_column_is_added_to_tables_that_exist(
+    made: World, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(made: World, lake: Lake) -> None:
-        real = IcebergLake._schema
+    real = IcebergLake._schema
 
-        def without(self: IcebergLake, table: LakeTable) -> Any:
-            found = real(self, table)
-            place = found.get_field_index("branch")
-            return found if place < 0 else found.remove(place)
+    def without(self: IcebergLake, table: LakeTable) -> Any:
+        found = real(self, table)
+        place = found.get_field_index("branch")
+        return found if place < 0 else found.remove(place)
 
-        monkeypatch.setattr(IcebergLake, "_schema", without)
-        assert "branch" not in [one.name for one in lake.table("responses").schema().fields]
-        monkeypatch.setattr(IcebergLake, "_schema", real)
-        assert "branch" in [one.name for one in lake.table("responses").schema().fields]
-
-    play(postgres, files, scene)
+    monkeypatch.setattr(IcebergLake, "_schema", without)
+    assert "branch" not in [one.name for one in lake.table("responses").schema().fields]
+    monkeypatch.setattr(IcebergLake, "_schema", real)
+    assert "branch" in [one.name for one in lake.table("responses").schema().fields]
 
 
 def test_the_command(
@@ -390,19 +366,16 @@ def test_the_command(
 ) -> None:
     for name, value in {**bucket.environment, "RECOLLECT_DATABASE": postgres}.items():
         monkeypatch.setenv(name, value)
-    found: list[str] = []
 
-    async def scene(made: World, lake: Lake) -> None:
+    async def scene(made: World) -> str:
         await made.put("s1", talk(1))
-        found.append(made.org.id)
+        return made.org.id
 
-    play(postgres, bucket, scene)
+    org = in_world(Kind("postgres", postgres), scene)
     for words in (["--json"], ["--rebuild", "--json"]):
-        assert main(["lake", found[0], "--to", f"{bucket.address}/l", *words]) == 0
+        assert main(["lake", org, "--to", f"{bucket.address}/l", *words]) == 0
         report = json.loads(capsys.readouterr().out)
         assert report["rows"] == {"responses": 1, "messages": 2, "tool_calls": 1, "sessions": 1}
     assert main(["lake", "nobody", "--to", f"{bucket.address}/l"]) == 3
-    assert main(["lake", found[0], "--to", "bucket"]) == 2
-    assert (
-        main(["lake", found[0], "--to", f"{bucket.address}/l", "--database", f"sqlite:///{tmp_path}/x"]) == 2
-    )
+    assert main(["lake", org, "--to", "bucket"]) == 2
+    assert main(["lake", org, "--to", f"{bucket.address}/l", "--database", f"sqlite:///{tmp_path}/x"]) == 2

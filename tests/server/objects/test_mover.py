@@ -7,63 +7,37 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import obstore
 import pytest
+from msgspec.structs import replace
 
 from recollect.cli.main import main
 from recollect.errors import UsageError
-from recollect.model.search.query import WordQuery
-from recollect.server.database.contract import BodyUnavailable, Database
+from recollect.model.text.query import WordQuery
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.postgres_bodies import MovableLog
-from recollect.server.database.records import LineSearch, Retention
+from recollect.server.database.records import BodyUnavailable, LineSearch
+from recollect.server.database.sql import Database
 from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sqlite import SqliteDatabase
-from recollect.server.objects.mover import NEWEST_MS, BodyMover, with_objects
-from recollect.server.objects.store import BlobStore, open_store
-from tests.server.conftest import Kind
+from recollect.server.objects import NEWEST_MS, BlobStore, BodyMover, open_store, with_objects
 from tests.server.object_store import Bucket, TestStore
 from tests.server.world import OPERATOR as AUTHOR
-from tests.server.world import World, after, prompt, reply, world
+from tests.server.world import World, after, in_a_world, prompt, reply
 
 HOUR = NEWEST_MS
 # Later than anything that was stored, and than every claim and grace.
 LATER = 3 * HOUR
 
 
-class Killed(BaseException):
-    """The end of a process, as far as one can play it."""
-
-
-class KilledStore:
-    """A store whose user is killed at its n-th call: before it has an effect, or after."""
-
-    def __init__(self, store: BlobStore, calls: int, *, is_after: bool) -> None:
-        self._store, self._left, self._is_after = store, calls, is_after
-
-    async def _call(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        self._left -= 1
-        if self._left == 0 and not self._is_after:
-            raise Killed
-        result = await call()
-        if self._left == 0:
-            raise Killed
-        return result
-
-    async def put(self, name: str, data: bytes) -> bool:
-        return bool(await self._call(lambda: self._store.put(name, data)))
-
-    async def get(self, name: str) -> bytes:
-        return bytes(await self._call(lambda: self._store.get(name)))
-
-    async def delete(self, names: Sequence[str]) -> None:
-        await self._call(lambda: self._store.delete(names))
-
-
-class DownStore:
+class DownStore(BlobStore):
     """A store that does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
 
     async def put(self, name: str, data: bytes) -> bool:
         raise BodyUnavailable("down")
@@ -106,146 +80,79 @@ def bucket(s3: TestStore) -> Bucket:
     return s3.bucket()
 
 
-def play(postgres: str, scene: Callable[[World], Awaitable[None]]) -> None:
-    async def go() -> None:
-        async with world(Kind("postgres", postgres)) as made:
-            database = made.database
-            assert isinstance(database, PostgresDatabase)
-            await rows(database, "DELETE FROM bodies")  # of tests with other buckets
-            every = database.movable_logs
+def moving(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """A test in a world on PostgreSQL, whose lines alone are moved."""
 
-            async def own(before: int) -> AsyncIterator[MovableLog]:
-                """Other tests have lines in this database too: they must not be moved to this test's bucket."""
-                async for log in every(before):
-                    if log.org == made.org.id:
-                        yield log
-
-            database.movable_logs = own  # type: ignore[method-assign]
-            await scene(made)
-
-    asyncio.run(go())
-
-
-def test_lines_read_the_same_before_and_after_they_were_moved(postgres: str, bucket: Bucket) -> None:
-    async def scene(made: World) -> None:
-        whole = await filled(made)
-        mover = mover_of(made, bucket)
-        assert await mover.once(now_ms()) == (0, 0, 0, 0, 0, None)  # the newest hour stays
-        done = await mover.once(now_ms() + LATER)
-        assert (done.objects, done.lines, done.raw_bytes) == (1, whole.count(b"\n"), len(whole))
-        assert done.stored_bytes < len(whole) / 2
-        assert len(bucket.names()) == 1
-        assert await rows(made.database, "SELECT count(*) FROM segments WHERE org = $1", made.org.id) == [
-            (0,)
-        ]
-        assert (await made.read("s1")).content == whole
-        for line in (1, 7, 24):
-            rest = b"".join(whole.splitlines(keepends=True)[line:])
-            assert (await made.read("s1", after=str(line))).content == rest
-            at = after(whole[: len(whole) - len(rest)])
-            assert (await made.read("s1", after=str(at))).content == rest
-        # The log goes on: what is new is a row, and one answer has both.
-        more = prompt("afterwards", "u-99")
-        assert (await made.put("s1", more, after(whole))).status_code == 200
-        assert (await made.read("s1")).content == whole + more
-        # A repeat of an append that was moved long ago is recognised.
-        first = b"".join(whole.splitlines(keepends=True)[:5])
-        assert (await made.put("s1", first)).json()["repeated"] is True
-        hits = await made.database.search(made.org.id, LineSearch(WordQuery.parse("word3"), 50))
-        assert len(hits.lines) == 5
-
-    play(postgres, scene)
-
-
-def test_a_growing_log_keeps_few_lines_as_rows_and_a_closed_one_none(postgres: str, bucket: Bucket) -> None:
-    async def scene(made: World) -> None:
-        whole = await filled(made)
-        mover = mover_of(made, bucket)
-        await rows(
-            made.database,
-            "UPDATE segments SET at = at - $1 WHERE first_line < 10 AND org = $2",
-            2 * HOUR,
-            made.org.id,
-        )
-        assert (await mover.once(now_ms())).objects == 0
-        await rows(made.database, "UPDATE segments SET at = at - $1 WHERE org = $2", 2 * HOUR, made.org.id)
-        assert (await mover.once(now_ms())).objects == 1
-        assert (await made.read("s1")).content == whole
-
-    play(postgres, scene)
-
-
-@pytest.mark.parametrize("is_after", [False, True])
-def test_a_worker_killed_at_any_call_loses_nothing_and_leaves_nothing(
-    postgres: str, bucket: Bucket, is_after: bool
-) -> None:
-    async def scene(made: World) -> None:
-        for calls in range(1, 20):
-            session = f"s{calls}"
-            whole = await filled(made, session, parts=2)
-            purged = f"p{calls}"
-            await filled(made, purged, parts=1)
-            mover = mover_of(made, bucket)
-            await mover.once(now_ms() + LATER)  # the session to be purged is in an object
-            await filled(made, f"{session}x", parts=2)
-            await made.database.delete(made.org.id, purged, purge=True, only_own=False, author=AUTHOR)
-            is_killed = False
-            try:
-                await mover_of(made, bucket, KilledStore(bucket.opened(), calls, is_after=is_after)).once(
-                    now_ms() + LATER
-                )
-            except Killed:
-                is_killed = True
-            mover = mover_of(made, bucket)  # and the server lives on, with the store as it is
-            assert (await made.read(session)).content == whole
-            # Rows in ``segments`` and objects have each line once.
-            await mover.once(now_ms() + 2 * LATER)
-            assert (await made.read(session)).content == whole
-            known = await rows(made.database, "SELECT name, state FROM bodies ORDER BY name")
-            assert [name for name, _ in known] == bucket.names()
-            assert {state for _, state in known} == {1}
-            assert await rows(made.database, "SELECT count(*) FROM segments WHERE org = $1", made.org.id) == [
-                (0,)
-            ]
-            if not is_killed:
-                return
-        pytest.fail("the sweep did not reach the end")
-
-    play(postgres, scene)
-
-
-def test_a_worker_killed_between_any_two_steps_of_the_database(postgres: str, bucket: Bucket) -> None:
-    """The same for the calls to the database: cut off before each of them."""
-
-    async def scene(made: World) -> None:
+    @in_a_world(databases=("postgres",))
+    @wraps(test)
+    async def run(made: World, **given: Any) -> None:
         database = made.database
         assert isinstance(database, PostgresDatabase)
-        for step in ("movable_body", "claim_body", "body_moved", "remove_bodies"):
-            session = f"s-{step}"
-            whole = await filled(made, session, parts=2)
-            real = getattr(database, step)
+        await rows(database, "DELETE FROM bodies")  # of tests with other buckets
+        every = database.movable_logs
 
-            async def killed(*_: object) -> None:
-                raise Killed
+        async def own(before: int) -> AsyncIterator[MovableLog]:
+            """Other tests have lines in this database too: they must not be moved to this test's bucket."""
+            async for log in every(before):
+                if log.org == made.org.id:
+                    yield log
 
-            setattr(database, step, killed)
-            with pytest.raises(Killed):
-                await mover_of(made, bucket).once(now_ms() + LATER)
-            setattr(database, step, real)
-            assert (await made.read(session)).content == whole
-            await mover_of(made, bucket).once(now_ms() + 2 * LATER)
-            assert (await made.read(session)).content == whole
-            known = await rows(database, "SELECT name FROM bodies WHERE state = 1 ORDER BY name")
-            assert [name for (name,) in known] == bucket.names()
+        database.movable_logs = own  # type: ignore[method-assign]
+        await test(made, **given)
 
-    play(postgres, scene)
+    return run
+
+
+@moving
+async def test_lines_read_the_same_before_and_after_they_were_moved(made: World, bucket: Bucket) -> None:
+    whole = await filled(made)
+    mover = mover_of(made, bucket)
+    assert await mover.once(now_ms()) == (0, 0, 0, 0, 0, None)  # the newest hour stays
+    done = await mover.once(now_ms() + LATER)
+    assert (done.objects, done.lines, done.raw_bytes) == (1, whole.count(b"\n"), len(whole))
+    assert done.stored_bytes < len(whole) / 2
+    assert len(bucket.names()) == 1
+    assert await rows(made.database, "SELECT count(*) FROM segments WHERE org = $1", made.org.id) == [(0,)]
+    assert (await made.read("s1")).content == whole
+    for line in (1, 7, 24):
+        rest = b"".join(whole.splitlines(keepends=True)[line:])
+        assert (await made.read("s1", after=str(line))).content == rest
+        at = after(whole[: len(whole) - len(rest)])
+        assert (await made.read("s1", after=str(at))).content == rest
+    # The log goes on: what is new is a row, and one answer has both.
+    more = prompt("afterwards", "u-99")
+    assert (await made.put("s1", more, after(whole))).status_code == 200
+    assert (await made.read("s1")).content == whole + more
+    # A repeat of an append that was moved long ago is recognised.
+    first = b"".join(whole.splitlines(keepends=True)[:5])
+    assert (await made.put("s1", first)).json()["repeated"] is True
+    hits = await made.database.search(made.org.id, LineSearch(WordQuery.parse("word3"), 50))
+    assert len(hits.lines) == 5
+
+
+@moving
+async def test_a_growing_log_keeps_few_lines_as_rows_and_a_closed_one_none(
+    made: World, bucket: Bucket
+) -> None:
+    whole = await filled(made)
+    mover = mover_of(made, bucket)
+    await rows(
+        made.database,
+        "UPDATE segments SET at = at - $1 WHERE first_line < 10 AND org = $2",
+        2 * HOUR,
+        made.org.id,
+    )
+    assert (await mover.once(now_ms())).objects == 0
+    await rows(made.database, "UPDATE segments SET at = at - $1 WHERE org = $2", 2 * HOUR, made.org.id)
+    assert (await mover.once(now_ms())).objects == 1
+    assert (await made.read("s1")).content == whole
 
 
 _WORKER = """
 import asyncio, os, signal, sys
 from recollect.server.database import postgres
 from recollect.server.database.sql_base import now_ms
-from recollect.server.objects.mover import with_objects
+from recollect.server.objects import with_objects
 
 address, bucket, org, later, left = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])
 
@@ -281,176 +188,159 @@ async def main():
 asyncio.run(main())
 """
 # One log is moved with ten such steps; all of them where there is time.
-_STEPS = range(1, 16) if os.environ.get("RECOLLECT_TORTURE") else (2, 5, 7)
+_STEPS = range(1, 16) if os.environ.get("RECOLLECT_TORTURE") else (2, 4, 5, 7, 9)
 
 
-def test_a_worker_that_is_killed_as_a_process_loses_nothing_and_doubles_nothing(
-    postgres: str, bucket: Bucket
+@moving
+async def test_a_worker_that_is_killed_as_a_process_loses_nothing_and_doubles_nothing(
+    made: World, bucket: Bucket, postgres: str
 ) -> None:
     """With SIGKILL: also within the transaction that removes rows and records the object."""
-
-    async def scene(made: World) -> None:
-        whole = {}
-        killed = 0
-        for step in _STEPS:
-            session = f"k{step}"
-            whole[session] = await filled(made, session, parts=2)
-            command = [
-                sys.executable,
-                "-c",
-                _WORKER,
-                postgres,
-                bucket.address,
-                made.org.id,
-                str(LATER),
-                str(step),
-            ]
-            done = await asyncio.to_thread(
-                subprocess.run,
-                command,
-                env={**os.environ, **bucket.environment},
-                capture_output=True,
-                check=False,
-            )
-            assert done.returncode in (0, -9), done.stderr.decode()
-            killed += done.returncode == -9
-            made.database.objects = bucket.opened()  # type: ignore[attr-defined]
-            for name, data in whole.items():
-                assert (await made.read(name)).content == data
-        assert killed >= 3
-        await mover_of(made, bucket).once(now_ms() + 2 * LATER)
+    whole = {}
+    killed = 0
+    for step in _STEPS:
+        session = f"k{step}"
+        whole[session] = await filled(made, session, parts=2)
+        command = [
+            sys.executable,
+            "-c",
+            _WORKER,
+            postgres,
+            bucket.address,
+            made.org.id,
+            str(LATER),
+            str(step),
+        ]
+        done = await asyncio.to_thread(
+            subprocess.run,
+            command,
+            env={**os.environ, **bucket.environment},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode in (0, -9), done.stderr.decode()
+        killed += done.returncode == -9
+        made.database.objects = bucket.opened()  # type: ignore[attr-defined]
         for name, data in whole.items():
             assert (await made.read(name)).content == data
-        counts = await rows(
-            made.database, "SELECT sum(lines), count(*) FROM bodies WHERE org = $1 AND state = 1", made.org.id
+    assert killed >= 3
+    await mover_of(made, bucket).once(now_ms() + 2 * LATER)
+    for name, data in whole.items():
+        assert (await made.read(name)).content == data
+    counts = await rows(
+        made.database, "SELECT sum(lines), count(*) FROM bodies WHERE org = $1 AND state = 1", made.org.id
+    )
+    assert counts == [(sum(data.count(b"\n") for data in whole.values()), len(bucket.names()))]
+    assert await rows(made.database, "SELECT count(*) FROM segments WHERE org = $1", made.org.id) == [(0,)]
+
+
+@moving
+async def test_two_workers_at_once_move_every_line_once(made: World, bucket: Bucket, postgres: str) -> None:
+    texts = {f"s{number}": await filled(made, f"s{number}", parts=2) for number in range(6)}
+    other = PostgresDatabase(postgres)
+    await other.open()
+    try:
+        other.objects, other.movable_logs = bucket.opened(), made.database.movable_logs  # type: ignore[method-assign,attr-defined]
+        done = await asyncio.gather(
+            mover_of(made, bucket).once(now_ms() + LATER),
+            BodyMover(other, other.objects).once(now_ms() + LATER),
         )
-        assert counts == [(sum(data.count(b"\n") for data in whole.values()), len(bucket.names()))]
-        assert await rows(made.database, "SELECT count(*) FROM segments WHERE org = $1", made.org.id) == [
-            (0,)
-        ]
-
-    play(postgres, scene)
-
-
-def test_two_workers_at_once_move_every_line_once(postgres: str, bucket: Bucket) -> None:
-    async def scene(made: World) -> None:
-        texts = {f"s{number}": await filled(made, f"s{number}", parts=2) for number in range(6)}
-        other = PostgresDatabase(postgres)
-        await other.open()
-        try:
-            other.objects, other.movable_logs = bucket.opened(), made.database.movable_logs  # type: ignore[method-assign,attr-defined]
-            done = await asyncio.gather(
-                mover_of(made, bucket).once(now_ms() + LATER),
-                BodyMover(other, other.objects).once(now_ms() + LATER),
-            )
-        finally:
-            await other.close()
-        assert [one.problem for one in done] == [None, None]
-        assert sum(one.lines for one in done) == sum(text.count(b"\n") for text in texts.values())
-        assert len(bucket.names()) == 6
-        for session, text in texts.items():
-            assert (await made.read(session)).content == text
-
-    play(postgres, scene)
+    finally:
+        await other.close()
+    assert [one.problem for one in done] == [None, None]
+    assert sum(one.lines for one in done) == sum(text.count(b"\n") for text in texts.values())
+    assert len(bucket.names()) == 6
+    for session, text in texts.items():
+        assert (await made.read(session)).content == text
 
 
-def test_without_the_object_store_appends_go_on_and_moved_lines_are_a_503(
-    postgres: str, bucket: Bucket
+@moving
+async def test_without_the_object_store_appends_go_on_and_moved_lines_are_a_503(
+    made: World, bucket: Bucket
 ) -> None:
-    async def scene(made: World) -> None:
-        whole = await filled(made)
-        await mover_of(made, bucket).once(now_ms() + LATER)
-        down = mover_of(made, bucket, DownStore())
-        answer = await made.put("s1", prompt("more", "u-77"), after(whole))
-        assert answer.status_code == 200
-        answer = await made.read("s1")
-        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "object_store")
-        assert "repeat" in answer.json()["error"]["hint"]
-        assert answer.headers["Retry-After"] == "5"
-        assert (await made.read("s1", after=str(whole.count(b"\n")))).content == prompt("more", "u-77")
-        await made.database.delete(made.org.id, "s1", purge=True, only_own=False, author=AUTHOR)
-        done = await down.once(now_ms() + LATER)
-        assert done.problem == "down"
-        await filled(made, "s2")
-        waiting, gone = await down.database.body_backlog(now_ms() + LATER)
-        assert (waiting > LATER // 2, gone) == (True, 1)  # lines to move, and an object to be removed
-        await mover_of(made, bucket).once(now_ms() + LATER)
-        assert (await down.database.body_backlog(now_ms() + LATER))[1] == 0
-
-    play(postgres, scene)
+    whole = await filled(made)
+    await mover_of(made, bucket).once(now_ms() + LATER)
+    down = mover_of(made, bucket, DownStore())
+    answer = await made.put("s1", prompt("more", "u-77"), after(whole))
+    assert answer.status_code == 200
+    answer = await made.read("s1")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "object_store")
+    assert "repeat" in answer.json()["error"]["hint"]
+    assert answer.headers["Retry-After"] == "5"
+    assert (await made.read("s1", after=str(whole.count(b"\n")))).content == prompt("more", "u-77")
+    await made.database.delete(made.org.id, "s1", purge=True, only_own=False, author=AUTHOR)
+    done = await down.once(now_ms() + LATER)
+    assert done.problem == "down"
+    await filled(made, "s2")
+    waiting, gone = await down.database.body_backlog(now_ms() + LATER)
+    assert (waiting > LATER // 2, gone) == (True, 1)  # lines to move, and an object to be removed
+    await mover_of(made, bucket).once(now_ms() + LATER)
+    assert (await down.database.body_backlog(now_ms() + LATER))[1] == 0
 
 
 @pytest.mark.parametrize("what", ["missing", "altered"])
-def test_an_object_that_is_not_the_one_that_was_written_is_a_typed_error(
-    postgres: str, bucket: Bucket, what: str
+@moving
+async def test_an_object_that_is_not_the_one_that_was_written_is_a_typed_error(
+    made: World, bucket: Bucket, what: str
 ) -> None:
-    async def scene(made: World) -> None:
-        await filled(made)
-        await filled(made, "s2")
-        await mover_of(made, bucket).once(now_ms() + LATER)
-        rows_of = await rows(made.database, "SELECT name FROM bodies ORDER BY name")
-        one, two = (name for (name,) in rows_of)
-        if what == "missing":
-            obstore.delete(bucket.raw, [one, two])
-        else:  # the bytes of another object, which would be a whole log
-            other = bytes(obstore.get(bucket.raw, two).bytes())
-            obstore.put(bucket.raw, two, bytes(obstore.get(bucket.raw, one).bytes()))
-            obstore.put(bucket.raw, one, other)
-        answer = await made.read("s1")
-        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "body_lost")
-        assert "restore" in answer.json()["error"]["hint"]
-
-    play(postgres, scene)
+    await filled(made)
+    await filled(made, "s2")
+    await mover_of(made, bucket).once(now_ms() + LATER)
+    rows_of = await rows(made.database, "SELECT name FROM bodies ORDER BY name")
+    one, two = (name for (name,) in rows_of)
+    if what == "missing":
+        obstore.delete(bucket.raw, [one, two])
+    else:  # the bytes of another object, which would be a whole log
+        other = bytes(obstore.get(bucket.raw, two).bytes())
+        obstore.put(bucket.raw, two, bytes(obstore.get(bucket.raw, one).bytes()))
+        obstore.put(bucket.raw, one, other)
+    answer = await made.read("s1")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "body_lost")
+    assert "restore" in answer.json()["error"]["hint"]
 
 
 @pytest.mark.parametrize("how", ["purge", "retention"])
-def test_what_removes_a_session_removes_its_objects_and_it_may_begin_again(
-    postgres: str, bucket: Bucket, how: str
+@moving
+async def test_what_removes_a_session_removes_its_objects_and_it_may_begin_again(
+    made: World, bucket: Bucket, how: str
 ) -> None:
-    async def scene(made: World) -> None:
-        whole = await filled(made)
-        kept = await filled(made, "s2")
-        mover = mover_of(made, bucket)
+    whole = await filled(made)
+    kept = await filled(made, "s2")
+    mover = mover_of(made, bucket)
+    await mover.once(now_ms() + LATER)
+    names = bucket.names()
+    if how == "purge":
+        assert (await made.ask("DELETE", "/v1/sessions/s1", params={"purge": "true"})).status_code == 204
+    else:
+        await made.database.change_org(replace(made.org, retention_days=1), AUTHOR)
+        await rows(
+            made.database, "UPDATE sessions SET changed = changed - $1 WHERE id = 's1'", 40 * 86_400_000
+        )
+        await made.database.sweep(now_ms(), 0)
+        await made.database.sweep(now_ms() + 1000, 0)
+    assert (await mover.once(now_ms() + LATER)).removed == 1
+    assert len(bucket.names()) == 1 < len(names)
+    assert (await made.read("s1")).status_code == 404
+    assert (await made.read("s2")).content == kept
+    if how == "purge":  # the same lines again are the same object again
+        assert await filled(made) == whole
         await mover.once(now_ms() + LATER)
-        names = bucket.names()
-        if how == "purge":
-            assert (await made.ask("DELETE", "/v1/sessions/s1", params={"purge": "true"})).status_code == 204
-        else:
-            await made.database.set_retention(made.org.id, Retention(1), AUTHOR)
-            await rows(
-                made.database, "UPDATE sessions SET changed = changed - $1 WHERE id = 's1'", 40 * 86_400_000
-            )
-            await made.database.sweep(now_ms(), 0)
-            await made.database.sweep(now_ms() + 1000, 0)
-        assert (await mover.once(now_ms() + LATER)).removed == 1
-        assert len(bucket.names()) == 1 < len(names)
-        assert (await made.read("s1")).status_code == 404
-        assert (await made.read("s2")).content == kept
-        if how == "purge":  # the same lines again are the same object again
-            assert await filled(made) == whole
-            await mover.once(now_ms() + LATER)
-            assert bucket.names() == names
-            assert (await made.read("s1")).content == whole
-
-    play(postgres, scene)
+        assert bucket.names() == names
+        assert (await made.read("s1")).content == whole
 
 
-def test_lines_that_move_while_they_are_read_are_read_once(postgres: str, bucket: Bucket) -> None:
-    async def scene(made: World) -> None:
-        whole = await filled(made)
-        database = made.database
-        found = b""
-        is_moved = False
-        async for segment in database.segments(made.org.id, "s1", "", 0, whole.count(b"\n")):
-            found += b"".join(
-                segment.data.splitlines(keepends=True)[found.count(b"\n") - segment.first_line :]
-            )
-            if not is_moved:
-                is_moved = True
-                await mover_of(made, bucket).once(now_ms() + LATER)
-        assert found == whole
-
-    play(postgres, scene)
+@moving
+async def test_lines_that_move_while_they_are_read_are_read_once(made: World, bucket: Bucket) -> None:
+    whole = await filled(made)
+    database = made.database
+    found = b""
+    is_moved = False
+    async for segment in database.segments(made.org.id, "s1", "", 0, whole.count(b"\n")):
+        found += b"".join(segment.data.splitlines(keepends=True)[found.count(b"\n") - segment.first_line :])
+        if not is_moved:
+            is_moved = True
+            await mover_of(made, bucket).once(now_ms() + LATER)
+    assert found == whole
 
 
 def test_sqlite_and_bad_addresses_are_refused_in_plain_words(s3: TestStore, bucket: Bucket) -> None:

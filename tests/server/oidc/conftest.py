@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from joserfc import jwk
 
-from recollect.server.oidc.settings import ProviderSettings
+from recollect.server.identity_provider import ProviderSettings
 from tests.server.oidc.odd_provider import OddProvider
 from tests.server.team_page import ORIGIN
 

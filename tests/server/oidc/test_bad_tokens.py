@@ -17,9 +17,8 @@ from joserfc import jwt
 
 from recollect.server.database.records import OrgUser
 from recollect.server.database.sql_base import now_ms
-from recollect.server.oidc.id_token import SKEW_SECONDS
-from recollect.server.oidc.provider import IdentityProvider
-from recollect.server.oidc.sign_in import SignIns
+from recollect.server.identity_provider import SKEW_SECONDS, IdentityProvider
+from recollect.server.sign_in import SignIns
 from recollect.server.tenancy import new_id
 from tests.server.conftest import Kind
 from tests.server.oidc.conftest import provider_settings
@@ -27,7 +26,7 @@ from tests.server.oidc.odd_provider import OddProvider, new_key
 from tests.server.team_page import ORIGIN, TeamPage
 from tests.server.world import OPERATOR, World, in_world
 
-MEMORY = Kind("memory")
+MEMORY = Kind("sqlite")
 NOW = int(time.time())
 
 

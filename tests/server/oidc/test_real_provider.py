@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from recollect.server.oidc.provider import IdentityProvider
-from recollect.server.oidc.sign_in import SignIns
+from recollect.server.identity_provider import IdentityProvider
+from recollect.server.sign_in import SignIns
 from tests.server.conftest import Kind
 from tests.server.oidc.browser import Browser
 from tests.server.oidc.conftest import RealProvider
@@ -101,7 +101,7 @@ def test_who_is_in_no_group_is_refused_and_the_attempt_is_noted(
         acts = [f"{row.act} {row.detail}" for row in await made.database.audit(made.org.id, None, 5)]
         return done.status_code, "none of your groups" in done.text, [act for act in acts if "refused" in act]
 
-    status, is_told, noted = signing_in(Kind("memory"), tmp_path, real_provider, scene)
+    status, is_told, noted = signing_in(Kind("sqlite"), tmp_path, real_provider, scene)
     assert (status, is_told) == (403, True)
     assert noted == ["refused forbidden: none of your groups may use this server"]
 
@@ -123,7 +123,7 @@ def test_a_callback_works_once(tmp_path: Path, real_provider: RealProvider) -> N
             found.append(answer.status_code)
         return found
 
-    assert signing_in(Kind("memory"), tmp_path, real_provider, scene) == [400, 303, 403]
+    assert signing_in(Kind("sqlite"), tmp_path, real_provider, scene) == [400, 303, 403]
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])

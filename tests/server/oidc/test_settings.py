@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import RecollectError, UsageError
-from recollect.server.oidc.settings import load_providers
+from recollect.server.identity_provider import load_providers
 
 GOOD = """
 [[provider]]

@@ -141,7 +141,7 @@ const AGENTS: Record<string, string> = { claude: 'Claude Code', codex: 'Codex', 
 /** The client whose session it is. */
 export const agentName = (agent: string): string => AGENTS[agent] ?? visible(agent)
 
-/** How a session is named: as `short_id` of model/ids.py. An id of version 7 begins with the minute, so it takes more of it. */
+/** How a session is named: as `short_id` of model/lines/ids.py. An id of version 7 begins with the minute, so it takes more of it. */
 export function shortId(session: string): string {
   return session.slice(0, session[14] === '7' ? 13 : 8)
 }

@@ -14,7 +14,8 @@ const WORDS = {
 }
 type Family = keyof typeof WORDS
 
-const FAMILIES: Record<string, Family> = {}
+// Without a prototype: a transcript may name a language "constructor".
+const FAMILIES: Record<string, Family> = Object.create(null) as Record<string, Family>
 for (const name of 'js jsx ts tsx mjs cjs javascript typescript java kotlin kt swift c cc cpp h hpp cs csharp go golang rust rs php scala dart json json5 jsonc css scss less svelte vue html xml proto groovy zig'.split(' ')) FAMILIES[name] = 'c'
 for (const name of 'py python py3 rb ruby sh bash zsh shell console fish yaml yml toml ini conf dockerfile make makefile perl pl r elixir ex nix tf hcl env'.split(' ')) FAMILIES[name] = 'hash'
 for (const name of 'sql postgres postgresql mysql sqlite lua hs haskell'.split(' ')) FAMILIES[name] = 'sql'

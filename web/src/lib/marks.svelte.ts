@@ -2,21 +2,21 @@
 
 import { SvelteMap, SvelteSet } from 'svelte/reactivity'
 import { get, post, sessionPath } from './api'
-import type { MarksDocument, PinDocument } from './documents'
+import type { Marks, Pin } from './documents'
 import { may } from './may.svelte'
 import { inSight } from './places'
 import { route } from './route.svelte'
 import { say, sayProblem } from './said.svelte'
 
 const stars = new SvelteSet<string>()
-const pins = new SvelteMap<string, PinDocument[]>()
+const pins = new SvelteMap<string, Pin[]>()
 
 export const isStarred = (session: string): boolean => stars.has(session)
 export const starCount = (): number => stars.size
-export const pinsOf = (session: string): PinDocument[] => pins.get(session) ?? []
+export const pinsOf = (session: string): Pin[] => pins.get(session) ?? []
 export const isPinned = (session: string, uuid: string): boolean => pinsOf(session).some((one) => one.uuid === uuid)
 
-function put(marks: MarksDocument): void {
+function put(marks: Marks): void {
   stars.clear()
   for (const one of marks.stars) stars.add(one)
   pins.clear()
@@ -25,12 +25,12 @@ function put(marks: MarksDocument): void {
 
 /** What was marked before; a team's page has no marks. */
 export async function readMarks(): Promise<void> {
-  if (may.change) put(await get<MarksDocument>('/api/marks'))
+  if (may.change) put(await get<Marks>('/api/marks'))
 }
 
 export async function star(session: string, on: boolean): Promise<void> {
   try {
-    put(await post<MarksDocument>(sessionPath(session, '/star'), { on }))
+    put(await post<Marks>(sessionPath(session, '/star'), { on }))
   } catch (cause) {
     sayProblem(cause)
   }
@@ -39,7 +39,7 @@ export async function star(session: string, on: boolean): Promise<void> {
 /** Pin a message, with the beginning of its text so that a list of pins can be read. */
 export async function pin(session: string, uuid: string, on: boolean, text = ''): Promise<void> {
   try {
-    put(await post<MarksDocument>(sessionPath(session, '/pin'), { uuid, on, text: text.slice(0, 200) }))
+    put(await post<Marks>(sessionPath(session, '/pin'), { uuid, on, text: text.slice(0, 200) }))
   } catch (cause) {
     sayProblem(cause)
   }

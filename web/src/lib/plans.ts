@@ -1,6 +1,6 @@
 // What a planned change would do, in sentences; and whether it is one that needs care.
 
-import type { ArchivalDocument, ChangeDocument, ForkDocument, LabelDocument, PageCleanupDocument, PageRepairDocument, RemovalDocument, RequestDocument } from './documents'
+import type { ArchivalDocument, ChangeDocument, ForkDocument, LabelDocument, CleanupDocument, RepairDocument, RemovalDocument, RequestDocument } from './documents'
 import { bytes, plural, visible } from './format'
 
 const named = (text: string): string => `“${visible(text)}”`
@@ -11,13 +11,13 @@ function archived(plan: ArchivalDocument): string[] {
   return [`${plural(plan.total, 'session')} (${bytes(plan.raw_bytes)}) will be copied into recollect’s archive.`, 'Nothing is moved or deleted.', ...failed]
 }
 
-function cleaned(plan: PageCleanupDocument): string[] {
+function cleaned(plan: CleanupDocument): string[] {
   const kept = plan.sessions.filter((one) => one.kept_because !== null)
   const rest = kept.length ? [`${plural(kept.length, 'session')} will stay: ${visible(kept[0]!.kept_because!)}.`] : []
   return [`${plural(plan.total - kept.length, 'session')} (${bytes(plan.bytes)}) will be archived, then moved from the client’s home to recollect’s trash.`, 'They can be restored from there.', ...rest]
 }
 
-function repaired(plan: PageRepairDocument): string[] {
+function repaired(plan: RepairDocument): string[] {
   if (plan.refusal.length) return plan.refusal.map(visible)
   if (!plan.is_needed) return ['There is nothing to repair.']
   const where = plan.in_place ? 'The log itself will be rewritten; the original is kept aside.' : 'A repaired copy becomes a new session; the original stays as it is.'
@@ -28,8 +28,8 @@ function repaired(plan: PageRepairDocument): string[] {
 export function sentences(request: RequestDocument, plan: ChangeDocument): string[] | null {
   const what = request.path.split('/').at(-1)
   if (what === 'archive') return archived(plan as ArchivalDocument)
-  if (what === 'cleanup') return cleaned(plan as PageCleanupDocument)
-  if (what === 'repair') return repaired(plan as unknown as PageRepairDocument)
+  if (what === 'cleanup') return cleaned(plan as CleanupDocument)
+  if (what === 'repair') return repaired(plan as unknown as RepairDocument)
   if (what === 'rename' || what === 'tag') {
     const { before, after } = plan as LabelDocument
     const word = what === 'rename' ? 'title' : 'tag'

@@ -7,10 +7,11 @@ export interface Limb {
   below: Limb[]
 }
 
-/** Branches that were taken. What ends where a compaction began is a chapter of the same story, no branch of it. */
-export function forksOf<T extends { leaf: string; active: boolean }>(branches: T[], compactions: { before: string | null }[]): T[] {
-  const ends = new Set(compactions.map((one) => one.before))
-  return branches.filter((one) => one.active || !ends.has(one.leaf))
+/** What hangs off a branch: branches of one line, where there are several, are folded into one row. */
+export function foldedOf(below: Limb[]): { shown: Limb[]; folded: Limb[] } {
+  const isShort = (one: Limb): boolean => one.branch.length === 1 && !one.branch.active && one.below.length === 0
+  const folded = below.filter(isShort)
+  return folded.length > 1 ? { shown: below.filter((one) => !isShort(one)), folded } : { shown: below, folded: [] }
 }
 
 /** The stems, with what hangs off them. A branch whose parent is not listed is a stem. */

@@ -3,8 +3,9 @@
 import { getContext, setContext } from 'svelte'
 import { SvelteMap } from 'svelte/reactivity'
 import { sessionPath, viewAsked, get } from '../lib/api'
-import type { TurnCostDocument, TurnCostsDocument, ViewDocument } from '../lib/documents'
+import type { TurnCostDocument, TurnCostsDocument, ConversationView } from '../lib/documents'
 import { foldsOf, keepFold } from '../lib/folds'
+import { paper } from '../lib/paper.svelte'
 import { link } from '../lib/route.svelte'
 import { seek } from '../lib/sought'
 
@@ -15,6 +16,8 @@ export class Talking {
   turns = $state.raw(new Map<number, TurnCostDocument>())
   /** What the search that led here matched, or null. */
   pattern = $state.raw<RegExp | null>(null)
+  /** The sub-agents in whose messages it stands; known only where all of them are at hand. */
+  agents = $state.raw<ReadonlySet<string>>(new Set())
   /** Who typed the prompts, on a team's page; empty until that is known. */
   person = $state('')
   /** Whether it can be forked; not before its head is here. */
@@ -23,7 +26,9 @@ export class Talking {
 
   constructor(
     readonly id: string,
-    readonly view: ViewDocument,
+    readonly view: ConversationView,
+    /** The address of a message, where it is not one of ours. */
+    readonly addressOf: ((uuid: string) => string) | null = null,
   ) {
     this.unfolded = new SvelteMap(foldsOf(this.name))
   }
@@ -32,8 +37,13 @@ export class Talking {
     return viewLink(this.id, this.view)
   }
 
+  /** The address of a message of this view. */
+  link(uuid: string): string {
+    return this.addressOf ? this.addressOf(uuid) : viewLink(this.id, this.view, uuid)
+  }
+
   isOpen(key: string, usual: boolean): boolean {
-    return this.unfolded.get(key) ?? usual
+    return paper.isPrinting || (this.unfolded.get(key) ?? usual)
   }
 
   toggle(key: string, usual: boolean): void {
@@ -66,7 +76,7 @@ export const share = (talking: Talking): Talking => {
 export const shared = (): Talking => getContext<Talking>(KEY)
 
 /** The whole story, unless a sub-agent, the time before a compaction, or the client's own view is asked for. */
-export const viewOf = (asked: Record<string, string>): ViewDocument => ({
+export const viewOf = (asked: Record<string, string>): ConversationView => ({
   branch: asked.b ?? null,
   before: asked.c ? Number(asked.c) : null,
   agent: asked.a ?? null,
@@ -79,11 +89,11 @@ export interface Sought {
   kinds?: string | null
 }
 
-export const viewLink = (id: string, view: ViewDocument, uuid: string | null = null, sought: Sought = {}): string =>
+export const viewLink = (id: string, view: ConversationView, uuid: string | null = null, sought: Sought = {}): string =>
   link('s', id, '', { b: view.branch, c: view.before, a: view.agent, l: view.whole || view.agent || view.before ? null : 1, m: uuid, q: sought.q, how: sought.how, kinds: sought.kinds })
 
-export const PLAIN: ViewDocument = { branch: null, before: null, agent: null, whole: true }
-export const LOADED: ViewDocument = { ...PLAIN, whole: false }
+export const PLAIN: ConversationView = { branch: null, before: null, agent: null, whole: true }
+export const LOADED: ConversationView = { ...PLAIN, whole: false }
 
 // ---- rows ----------------------------------------------------------------------------------------------
 
@@ -109,23 +119,18 @@ export function shownRows(kinds: string, from = 0, to = kinds.length): number[] 
   return rows
 }
 
-/** The rows of a conversation as turns: `isOpen` says which strips and chapters are unfolded. */
-export function rowsOf(kinds: string, turns: number[], isOpen: (row: Row) => boolean): Row[] {
+/** The rows of a conversation as turns and chapters: `isOpen` says which strips and chapters are unfolded. */
+export function rowsOf(kinds: string, turns: number[], chapters: number[], isOpen: (row: Row) => boolean): Row[] {
   const rows: Row[] = []
-  const cuts = [...turns.filter((place) => kinds[place] === 'b')]
   const starts = turns[0] === 0 ? turns : [0, ...turns]
+  const numbers = new Map(chapters.map((place, number) => [place, number + 1]))
   let isFolded = false
-  if (cuts.length && kinds[0] !== 'b') {
-    const chapter = row('chapter', 0, { to: cuts[0]!, number: 1 })
-    rows.push(chapter)
-    isFolded = !isOpen(chapter)
-  }
   starts.forEach((start, place) => {
     const end = starts[place + 1] ?? kinds.length
     if (start >= end) return
-    if (kinds[start] === 'b') {
-      const number = cuts.indexOf(start) + (kinds[0] === 'b' ? 1 : 2)
-      const chapter = row('chapter', start, { to: cuts[cuts.indexOf(start) + 1] ?? kinds.length, number })
+    const number = numbers.get(start)
+    if (number !== undefined) {
+      const chapter = row('chapter', start, { to: chapters[number] ?? kinds.length, number })
       rows.push(chapter)
       isFolded = !isOpen(chapter)
     }

@@ -57,15 +57,15 @@ export const asked = (input: unknown): string => JSON.stringify(input, null, 2) 
 export const answerText = (call: ToolCallDocument | undefined): string => (call?.blocks ?? []).map((block: Block) => (typeof block.text === 'string' ? block.text : JSON.stringify(block))).join('\n')
 
 /** Every text of a value, as it is shown: without the marks of JSON. */
-function strings(value: unknown, depth = 0): string {
+export function strings(value: unknown, depth = 0): string {
   if (typeof value === 'string') return value
   if (typeof value !== 'object' || value === null || depth > 8) return String(value ?? '')
   return Object.entries(value).map(([name, one]) => `${name}: ${strings(one, depth + 1)}`).join('\n')
 }
 
 /** Whether a call or its result holds what was searched for. */
-export function holds(talking: { pattern: RegExp | null; finds: (text: string) => boolean }, block: Block, call: ToolCallDocument | undefined): boolean {
-  return talking.pattern !== null && (talking.finds(strings(block.input)) || talking.finds(answerText(call)))
+export function holds(talking: { pattern: RegExp | null; agents?: ReadonlySet<string>; finds: (text: string) => boolean }, block: Block, call: ToolCallDocument | undefined): boolean {
+  return talking.pattern !== null && (talking.agents?.has(call?.agent ?? '') || talking.finds(strings(block.input)) || talking.finds(answerText(call)))
 }
 
 export interface Piece {

@@ -1,15 +1,14 @@
-"""A message as text: who wrote it, when, and its parts.
+"""A message as text: who wrote it, when, and its parts; for a terminal, and as Markdown that no transcript breaks out of.
 
-Transcript text is hostile. Parts hold it unchanged; the function that turns parts into
-output also makes them safe. Everything but ``show --raw`` uses ``safe_text``. On a terminal,
-rich renders prose as Markdown from text that is already safe, without links; of rich's
-output, only colour codes reach the terminal.
+Transcript text is hostile. Parts hold it unchanged; the function that turns parts into output makes them safe. On a
+terminal rich lays prose out from text that is already safe, without links, and only its colours pass. In Markdown a fence
+is longer than any run of its character inside it, headings are moved below ours, HTML and images become text.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import enum
+import io
 import re
 from collections.abc import Callable, Iterator
 
@@ -17,8 +16,10 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from recollect.cli.terminal import output
-from recollect.cli.terminal.text import counted, shortened, visible, visible_lines
-from recollect.model.blocks import (
+from recollect.cli.terminal.text import counted, shortened, visible, visible_lines, when
+from recollect.model.conversation.conversation import Message, model_name
+from recollect.model.conversation.tool_calls import DESCRIPTIVE_FIELDS, ClientPart, client_parts
+from recollect.model.lines.blocks import (
     Block,
     DocumentBlock,
     ImageBlock,
@@ -33,9 +34,6 @@ from recollect.model.blocks import (
     UnknownBlock,
     blocks_of,
 )
-from recollect.model.conversation.client_text import ClientPart, client_parts
-from recollect.model.conversation.conversation import Message, model_name
-from recollect.model.conversation.tool_calls import DESCRIPTIVE_FIELDS
 
 _SHORT_COLUMNS = 100
 _LONGEST_MARKDOWN = 50_000
@@ -243,20 +241,12 @@ def only_results(message: Message) -> bool:
     return bool(message.blocks) and all(isinstance(block, ToolResultBlock) for block in message.blocks)
 
 
-def when(moment: dt.datetime | None) -> str:
-    """Local date and time, to the minute."""
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment is not None else ""
-
-
-def safe_text(text: str) -> str:
-    """``visible_lines``, but a line with nothing to escape is taken as it is: the usual, and faster, case."""
-    return "\n".join(
-        line if line.replace("\t", " ").isprintable() else visible_lines(line) for line in text.split("\n")
-    )
-
-
-def lines(message: Message, view: DisplayOptions, safe: Callable[[str], str] = safe_text) -> Iterator[str]:
-    """A message as lines, then an empty line. Nothing if no part of it is shown."""
+def lines(
+    message: Message, view: DisplayOptions, safe: Callable[[str], str] = visible_lines
+) -> Iterator[str]:
+    """What begins with a message, and the message as lines, then an empty line. Nothing if no part of it is shown."""
+    for seam in message.seams:
+        yield from (output.styled(f"--- {seam.words} ---", "yellow"), "")
     shown = list(parts(message, view))
     if not shown:
         return
@@ -305,7 +295,6 @@ def _prose(text: str) -> list[str]:
     """Markdown for a terminal. The text must be safe already."""
     if len(text) > _LONGEST_MARKDOWN:
         return text.split("\n")
-    import io
 
     from rich.console import Console
     from rich.markdown import Markdown
@@ -315,8 +304,132 @@ def _prose(text: str) -> list[str]:
     console.print(Markdown(text, hyperlinks=False))
     # Markdown can encode control characters (&#27;), so rich's output is made safe again, except its colours.
     pieces = _COLOUR.split(page.getvalue().rstrip("\n"))
-    return "".join(piece if index % 2 else safe_text(piece) for index, piece in enumerate(pieces)).split("\n")
+    return "".join(piece if index % 2 else visible_lines(piece) for index, piece in enumerate(pieces)).split(
+        "\n"
+    )
 
 
 def _columns() -> int:
     return min(output.terminal_size()[0], 100)
+
+
+_FENCE = re.compile(r"(?P<indent>[ \t]*)(?:(?P<ticks>`{3,})(?P<info>[^`]*)|(?P<tildes>~{3,})(?P<about>.*))")
+_MARKERS = r"(?P<before>[ \t]*(?:(?:>|[-*+]|[0-9]{1,9}[.)])[ \t]*)*)"  # of quotes and lists
+_HEADING = re.compile(_MARKERS + r"(?P<marks>#{1,6})(?=[ \t]|$)")
+_UNDERLINE = re.compile(_MARKERS + r"(?P<line>=+|-+)[ \t]*")
+_HTML = re.compile(r"<(?=[A-Za-z/!?])")
+_CODE_OR_ESCAPE = re.compile(r"\\.|`+")
+
+
+def document_head(title: str, session: str, cwd: str) -> str:
+    """The title and the session line."""
+    name = _inline(visible(title)) or "Session"
+    return f"# {name}\n\nSession `{_code(session)}`" + (f", in `{_code(cwd)}`" if cwd else "") + "\n\n"
+
+
+def message(source: Message, view: DisplayOptions) -> str:
+    """What begins with a message, and the message, followed by an empty line; "" if no part of it is shown."""
+    shown = list(parts(source, view))
+    seams = [f"---\n\n*{seam.words}*" for seam in source.seams]
+    heading = [_markdown_heading(source)] if shown and not only_results(source) else []
+    return "".join(
+        f"{piece}\n\n" for piece in [*seams, *heading, *(_markdown_part(part, view) for part in shown)]
+    )
+
+
+def _markdown_heading(source: Message) -> str:
+    facts = [when(source.at), source.model or ""]
+    about = ", ".join(_inline(visible(fact)) for fact in facts if fact)
+    who = _inline(visible(speaker(source)))
+    return f"## {who}" + (f" ({about})" if about else "")
+
+
+def _markdown_part(part: MessagePart, view: DisplayOptions) -> str:
+    text = visible_lines(part.text)
+    match part.kind:
+        case MessagePartKind.PROSE:
+            return prose(text)
+        case MessagePartKind.THINKING:
+            return f"*Thinking*\n\n{fenced(text)}"
+        case MessagePartKind.CALL | MessagePartKind.RESULT:
+            title = "Call" if part.kind is MessagePartKind.CALL else "Result"
+            name = f": `{_code(part.title)}`" if part.kind is MessagePartKind.CALL or part.is_error else ""
+            body = f"\n\n{fenced(text)}" if text else ""
+            return f"*{title}*{name}{body}" if view.tools is not ToolDetail.NONE else ""
+        case MessagePartKind.OTHER:
+            return fenced(text)
+
+
+def fenced(text: str, info: str = "") -> str:
+    """Text in a code block; the fence is longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{info}\n{text}\n{fence}"
+
+
+def prose(text: str) -> str:
+    """Markdown that cannot affect the text around it. ``text`` has no control characters except tab and newline."""
+    return "\n".join(_prose_lines(text.split("\n")))
+
+
+def _prose_lines(lines: list[str]) -> Iterator[str]:
+    position = 0
+    while position < len(lines):
+        opening = _FENCE.fullmatch(lines[position])
+        if opening is None:
+            yield _prose_line(lines[position])
+            position += 1
+            continue
+        end = _end_of_fence(lines, position + 1, opening["ticks"] or opening["tildes"])
+        words = (opening["info"] or opening["about"] or "").split()
+        inside = [_outdented(line, len(opening["indent"])) for line in lines[position + 1 : end]]
+        yield fenced("\n".join(inside), re.sub(r"[^\w+#.-]", "", words[0]) if words else "")
+        position = end + 1
+
+
+def _end_of_fence(lines: list[str], start: int, fence: str) -> int:
+    """The line that closes a fence, or the end of the text."""
+    closing = re.compile(rf"[ \t]*{re.escape(fence[0])}{{{len(fence)},}}[ \t]*")
+    return next((index for index in range(start, len(lines)) if closing.fullmatch(lines[index])), len(lines))
+
+
+def _outdented(line: str, columns: int) -> str:
+    return line[:columns].lstrip(" \t") + line[columns:]
+
+
+def _prose_line(line: str) -> str:
+    underline = _UNDERLINE.fullmatch(line)
+    if underline is not None:
+        return f"{underline['before']}\\{underline['line']}"
+    heading = _HEADING.match(line)
+    if heading is not None:
+        line = f"{heading['before']}{'#' * min(6, len(heading['marks']) + 2)}{line[heading.end() :]}"
+    return _inline(line)
+
+
+def _inline(line: str) -> str:
+    """One line with balanced code spans, without HTML and images."""
+    pieces: list[str] = []
+    position = 0
+    while (found := _CODE_OR_ESCAPE.search(line, position)) is not None:
+        pieces.append(_text(line[position : found.start()]))
+        position = found.end()
+        if found[0].startswith("\\"):
+            pieces.append(found[0] if found[0] != "\\<" else "&lt;")
+            continue
+        closing = re.compile(rf"(?<!`){found[0]}(?!`)").search(line, position)
+        if closing is None:
+            pieces.append("\\`" * len(found[0]))
+        else:
+            pieces.append(line[found.start() : closing.end()])
+            position = closing.end()
+    return "".join([*pieces, _text(line[position:])])
+
+
+def _text(piece: str) -> str:
+    return _HTML.sub("&lt;", piece).replace("![", "!\\[")
+
+
+def _code(text: str) -> str:
+    """Text for a code span of one backtick."""
+    return visible(text).replace("`", "'")

@@ -1,25 +1,26 @@
-"""The homes a command reads: those named with ``--home``, else this machine's."""
+"""The homes a command reads: those named with ``--home``, else this machine's; their index and sessions."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import structs
 
+from recollect.agents.homes import home_of, machine_homes, of_agents, unread_files
+from recollect.cli.terminal import output
+from recollect.cli.terminal.options import CHOSEN, own_cache
+from recollect.cli.terminal.text import visible
 from recollect.errors import NotFound, StorageError
-from recollect.services.foreign.homes import home_of, machine_homes, of_agents, unread_files
+from recollect.index.access import OpenIndex, open_index
+from recollect.index.refresh import FirstNeed
+from recollect.sample import sample_home
+from recollect.store.home import ClaudeHome
 from recollect.system.locations import HomeRoot, data_dir, home_at
 from recollect.system.paths import AGENTS, CLAUDE, missing_stores, usual_places
-
-if TYPE_CHECKING:
-    from recollect.cli.terminal.numbers import NumberedHit
-    from recollect.services.homes import Home
-    from recollect.services.session import Session
-    from recollect.storage.home import ClaudeHome
 
 SAMPLE = ":sample"
 _MOST_TOLD = 5
@@ -27,48 +28,29 @@ _MOST_TOLD = 5
 
 # A directory with none of these was not made by a client. An empty one may become a home.
 _IN_A_HOME = frozenset(
-    {
-        *(
-            "projects",
-            "settings.json",
-            ".claude.json",
-            "history.jsonl",
-            "sessions",
-            "todos",
-            "tasks",
-            "plans",
-        ),
-        *(
-            "statsig",
-            "file-history",
-            "shell-snapshots",
-            "session-env",
-            "plugins",
-            "agents",
-            "commands",
-            "skills",
-        ),
-        *("backups", "CLAUDE.md", ".credentials.json", "ide"),
-    }
+    [
+        "projects",
+        "settings.json",
+        ".claude.json",
+        "history.jsonl",
+        "sessions",
+        "todos",
+        "tasks",
+        "plans",
+        "statsig",
+        "file-history",
+        "shell-snapshots",
+        "session-env",
+        "plugins",
+        "agents",
+        "commands",
+        "skills",
+        "backups",
+        "CLAUDE.md",
+        ".credentials.json",
+        "ide",
+    ]
 )
-
-
-class _Choice:
-    """What the command line said about homes besides naming them: --data and --agent."""
-
-    data: str | None = None
-    agents: tuple[str, ...] = ()
-    told: ClassVar[set[str]] = set()  # what was said of them already
-    looked_up: ClassVar[dict[tuple[str, ...], list[HomeRoot]]] = {}  # by what named them
-    is_without_home = False  # the command asked for homes to read, and there are none
-
-
-def choose(data: str | None, agents: Sequence[str]) -> None:
-    """Where mirrors of other agents' homes are kept, and the agents whose homes are read; none: all."""
-    _Choice.data, _Choice.agents = data, tuple(agents)
-    _Choice.told.clear()
-    _Choice.looked_up.clear()
-    _Choice.is_without_home = False
 
 
 def chosen_homes(
@@ -80,13 +62,14 @@ def chosen_homes(
     ``may_be_missing``: for what does not read the sessions in it; a client makes what a variable names when it first starts.
     ``with_notes``: say which files of other agents could not be read.
     """
-    data = Path(_Choice.data) if _Choice.data else None
-    # A command asks for what was found when its options were checked; who asks again has the homes looked at again.
-    homes = _Choice.looked_up.pop(tuple(named), None) or _required_homes(named)
+    data = Path(CHOSEN.data) if CHOSEN.data else None
+    homes = [sample() if directory == SAMPLE else home_of(directory, data) for directory in named]
+    for home in homes:
+        _require_home(home)
     distinct = {home.path.resolve(): home for home in reversed(homes)}
     found = list(reversed(distinct.values())) or machine_homes(data)
-    if _Choice.agents:
-        found = of_agents(found, _Choice.agents, data or data_dir())
+    if CHOSEN.agents:
+        found = of_agents(found, CHOSEN.agents, data or data_dir())
     # --home was looked at above; the usual places are listed only where they exist.
     if missing := [] if may_be_missing else [home for home in found if not home.exists]:
         _require_reachable(missing[0])
@@ -94,15 +77,18 @@ def chosen_homes(
             f"home {missing[0].path}: no such directory, but $CLAUDE_CONFIG_DIR names it",
             hint="correct the variable or unset it, or name a home with --home DIR",
         )
-    if _Choice.agents and not found:
+    if CHOSEN.agents and not found:
         # Without this, commands would go on with the default: the homes of Claude.
         raise NotFound(
-            f"no home of {' or '.join(_Choice.agents)} was found",
+            f"no home of {' or '.join(CHOSEN.agents)} was found",
             hint="name one with --home DIR; `recollect` lists the homes of this machine",
         )
     if not may_be_missing:
-        _Choice.is_without_home = not found
-        _require_stores(named)
+        CHOSEN.is_without_home = not found
+        for missing_store in without_stores(named):
+            raise NotFound(
+                missing_store, hint="correct the variable or unset it, or name a home with --home DIR"
+            )
         if with_notes:
             _note_unread_files(found)
     return found
@@ -110,35 +96,11 @@ def chosen_homes(
 
 def note_no_home() -> None:
     """Say that there is no home to read, so that the answer is not taken for one about empty homes."""
-    if _Choice.is_without_home:
-        from recollect.cli.terminal import output
-
+    if CHOSEN.is_without_home:
         output.note(
             f"No home of an agent was found: looked in {usual_places(os.environ)}."
             f" Name one with --home DIR, or try --home {SAMPLE}."
         )
-
-
-def _required_homes(named: Sequence[str]) -> list[HomeRoot]:
-    """The homes that were named; each must be one."""
-    data = Path(_Choice.data) if _Choice.data else None
-    homes = [sample() if directory == SAMPLE else home_of(directory, data) for directory in named]
-    for home in homes:
-        _require_home(home)
-    return homes
-
-
-def look_up(named: Sequence[str]) -> None:
-    """Before a command runs: what it names must be homes. It is given what was found here when it asks first."""
-    key, homes = tuple(named), _required_homes(named)
-    _Choice.looked_up[key] = homes
-    chosen_homes(named)
-    _Choice.looked_up[key] = homes
-
-
-def _require_stores(named: Sequence[str]) -> None:
-    for missing in without_stores(named):
-        raise NotFound(missing, hint="correct the variable or unset it, or name a home with --home DIR")
 
 
 def without_stores(named: Sequence[str]) -> list[str]:
@@ -147,7 +109,7 @@ def without_stores(named: Sequence[str]) -> list[str]:
     return [
         f"{agent}: no file {path}, but ${variable} names it"
         for agent, variable, path in missing
-        if not _Choice.agents or agent in _Choice.agents
+        if not CHOSEN.agents or agent in CHOSEN.agents
     ]
 
 
@@ -155,11 +117,9 @@ def _note_unread_files(homes: Sequence[HomeRoot]) -> None:
     """Once for each: a command may ask several times which homes it reads."""
     if all(home.agent == CLAUDE for home in homes):
         return
-    from recollect.cli.terminal import output
-    from recollect.cli.terminal.text import visible
 
-    new = [text for text in unread_files(homes) if text not in _Choice.told]
-    _Choice.told.update(new)
+    new = [text for text in unread_files(homes) if text not in CHOSEN.told]
+    CHOSEN.told.update(new)
     for text in new[:_MOST_TOLD]:
         output.note(visible(text))
     if len(new) > _MOST_TOLD:
@@ -210,8 +170,6 @@ def no_claude_home(command: str, homes: Sequence[HomeRoot]) -> NotFound:
 
 def settings_home(named: Sequence[str]) -> ClaudeHome:
     """The home whose settings apply here. One that does not exist has none, only the default rules."""
-    from recollect.storage.home import ClaudeHome
-
     root = settings_root(named)
     return ClaudeHome(root.path, root.config_file)
 
@@ -224,54 +182,47 @@ def settings_root(named: Sequence[str]) -> HomeRoot:
 
 def sample() -> HomeRoot:
     """The home that ships with the package. Read only."""
-    from recollect.sample import sample_home
-
     return structs.replace(home_at(sample_home()), origin="built-in sample")
 
 
 def directories(named: Sequence[str]) -> list[ClaudeHome]:
-    """The chosen homes one by one, for what reads no session: that loads half as much as ``open_home``."""
-    from recollect.storage.home import ClaudeHome
-
+    """The chosen homes one by one, for what reads no session."""
     # Taken by their paths, as ``Home`` takes them: the config file is then looked for inside and beside the home.
     homes = [home_at(home.path) for home in chosen_homes(named) if home.exists]
     return [ClaudeHome(home.path, home.config_file) for home in homes]
 
 
-def open_home(named: Sequence[str], *, with_notes: bool = True) -> Home:
-    """All chosen homes as one ``Home``; without notes for a command whose answer has what could not be read."""
-    from recollect.services.homes import Home  # commands that only need the directories do not load this
-
-    return Home(*[home.path for home in chosen_homes(named, with_notes=with_notes)], data=_Choice.data)
-
-
-def note_unreadable(home: Home) -> None:
-    """Say what could not be read: an answer without it must not look like all there is."""
-    from recollect.cli.terminal import output
-    from recollect.cli.terminal.text import visible
-    from recollect.storage.home_walk import scan_logs
-
-    problems: list[tuple[str, str]] = []
-    for one in home.homes:
-        scan_logs(one.root, problems)
-    for path, reason in problems:
-        output.note(visible(f"could not be read: {path}: {reason}"))
+def claude_directories(options: Namespace) -> list[ClaudeHome]:
+    """The same for a command that needs at least one."""
+    homes = directories(options.homes)
+    if not homes:
+        raise NotFound("no Claude home was found", hint="name one with --home DIR")
+    return homes
 
 
-def named_session(options: Namespace, name: str) -> Session:
-    """The session that a command names, to be read; a number is one of the last search in this terminal."""
-    return named_hit(options, name)[1]
+def only_home(options: Namespace) -> ClaudeHome:
+    """The home whose user settings apply: the first."""
+    return claude_directories(options)[0]
 
 
-def named_hit(options: Namespace, name: str) -> tuple[Home, Session, NumberedHit | None]:
-    """The same with its homes, and the message that a number stands for."""
-    from recollect.cli.terminal.change_plans import own_cache
-    from recollect.cli.terminal.numbers import numbered
-
-    known = numbered(own_cache(options), name)
-    if known is None:
-        home = open_home(options.homes)
-        return home, home.session(name), None
-    last, hit = known
-    home = open_home(options.homes or last.homes)
-    return home, home.session(hit.session), hit
+@contextlib.contextmanager
+def asked_index(
+    options: Namespace, homes: Sequence[Path], need: FirstNeed | None = None
+) -> Iterator[OpenIndex]:
+    """The index, opened as the options ask. Notes about it go to stderr."""
+    with (
+        output.progress_bar("reading" if options.no_index else "indexing") as progress,
+        open_index(
+            homes,
+            cache=own_cache(options),
+            is_refreshed=not options.no_refresh,
+            is_temporary=options.no_index,
+            progress=progress,
+            need=need,
+        ) as opened,
+    ):
+        for remark in opened.notes:
+            output.note(visible(remark))
+        for path, reason in opened.refreshed.problems if opened.refreshed else ():
+            output.note(visible(f"could not be read: {path}: {reason}"))
+        yield opened

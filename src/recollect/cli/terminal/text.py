@@ -8,8 +8,12 @@ survive, and only if the caller asks for more than one line.
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import functools
+import unicodedata
 from collections.abc import Iterable
+
+from recollect.model.lines.ids import short_id
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
@@ -21,6 +25,8 @@ def visible(text: str) -> str:
 
 def visible_lines(text: str) -> str:
     """Several lines: tab and newline stay, other control and invisible characters are escaped."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
     return "".join(c if c in "\t\n" else _shown(c) for c in text)
 
 
@@ -29,8 +35,6 @@ def _shown(character: str) -> str:
         return " "
     if character.isprintable():
         return character
-    import unicodedata  # what is printable needs no table; this may still be a space of another width
-
     if unicodedata.category(character) not in _INVISIBLE:
         return character
     code = ord(character)
@@ -50,8 +54,6 @@ def columns_of(character: str) -> int:
     code = ord(character)
     if code < 0x300 or 0x2010 <= code <= 0x2027:  # letters of Europe; dashes, quotes, the ellipsis
         return 1
-    import unicodedata  # most commands ask for no such character
-
     if unicodedata.category(character) in ("Mn", "Me"):
         # A selector turns a narrow sign into an emoji of two columns.
         return 1 if code == 0xFE0F else 0
@@ -125,8 +127,6 @@ def padded(text: str, columns: int) -> str:
 
 def session_names(sessions: Iterable[str]) -> list[str]:
     """What people call these sessions, as a column: ids of Codex are longer than those of other agents."""
-    from recollect.model.ids import short_id
-
     names = [visible(short_id(one)) for one in sessions]
     columns = max(map(width, names), default=0)
     return [padded(one, columns) for one in names]
@@ -155,6 +155,11 @@ def ago(moment: dt.datetime, now: dt.datetime) -> str:
     return "just now"
 
 
+def when(moment: dt.datetime | None) -> str:
+    """Local date and time, to the minute."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment is not None else ""
+
+
 def counted(number: int, noun: str) -> str:
     """``1 session``, ``12,345 sessions``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
@@ -162,7 +167,5 @@ def counted(number: int, noun: str) -> str:
 
 def near_miss(given: str, known: Iterable[str]) -> str:
     """``: did you mean list?`` for a word that is nearly one of the known; else nothing."""
-    import difflib  # slow to import, and only needed where something is wrong
-
     near = difflib.get_close_matches(given, list(known), 1)
     return f": did you mean {near[0]}?" if near else ""

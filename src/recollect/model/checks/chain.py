@@ -8,17 +8,29 @@ history should go on, so that every cut is found, not only the last; ``RuleViola
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field, structs
 
-from recollect.model.checks import RuleViolation
+from recollect.model.checks.rules import RuleViolation
 from recollect.model.conversation.chain import parent_step
-from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import MESSAGE_TYPES, LeafMark, Node
-from recollect.model.damage import Line
-from recollect.model.entry import Assistant, Dialect, Entry, Kind, UnknownShapeBody, User
-from recollect.model.ids import is_uuid
+from recollect.model.conversation.client_words import MISSING_RESULT
+from recollect.model.conversation.graph import MESSAGE_TYPES, Graph, LeafMark, Node
+from recollect.model.lines.blocks import Block, ToolResultBlock, ToolUseBlock
+from recollect.model.lines.damage import Line
+from recollect.model.lines.entry import (
+    Assistant,
+    Dialect,
+    Entry,
+    Kind,
+    ToolCallBody,
+    ToolResultBody,
+    UnknownShapeBody,
+    User,
+)
+from recollect.model.lines.ids import is_uuid, parsed_time
+from recollect.model.settings.schema import SettingsProblem, layer_of
 
 _ANY_TIME = "2000-01-01T00:00:00.000Z"
 
@@ -231,3 +243,208 @@ def _timed(graph: Graph) -> Iterator[Node | LeafMark]:
     for node in graph.nodes.values():
         yield node if node.at_ms is not None else structs.replace(node, timestamp=_ANY_TIME)
     yield from graph.marks
+
+
+class CallSite(Struct, gc=False):
+    """Where an id was first called, and by which answer."""
+
+    offset: int
+    uuid: str | None
+    message_id: str | None
+
+
+class ToolTrace(Struct):
+    """The calls and results of a log, collected line by line."""
+
+    calls: dict[str, CallSite] = field(default_factory=dict)
+    results: dict[str, CallSite] = field(default_factory=dict)
+    repeated_calls: list[tuple[str, CallSite]] = field(default_factory=list)
+    repeated_results: list[tuple[str, CallSite]] = field(default_factory=list)
+
+    def take(self, entry: Entry) -> None:
+        """Record the calls and results of one entry."""
+        body = entry.body
+        if isinstance(body, Assistant):
+            for block in _blocks(body):
+                if type(block) is ToolUseBlock:
+                    self._called(block.id, CallSite(entry.offset, body.uuid, body.message.id))
+        elif isinstance(body, User):
+            for block in _blocks(body):
+                if type(block) is ToolResultBlock:
+                    self._answered(block.tool_use_id, CallSite(entry.offset, body.uuid, None))
+        elif isinstance(body, ToolCallBody) and body.call_id:
+            self._called(body.call_id, CallSite(entry.offset, entry.uuid, None))
+        elif isinstance(body, ToolResultBody) and body.call_id:
+            self._answered(body.call_id, CallSite(entry.offset, entry.uuid, None))
+
+    def _called(self, name: str, call: CallSite) -> None:
+        first = self.calls.setdefault(name, call)
+        # Copies of one growing answer, and repeated lines, repeat their calls.
+        same_answer = call.message_id is not None and call.message_id == first.message_id
+        if first is not call and not same_answer and (call.uuid is None or call.uuid != first.uuid):
+            self.repeated_calls.append((name, call))
+
+    def _answered(self, name: str, result: CallSite) -> None:
+        first = self.results.setdefault(name, result)
+        if first is not result and (result.uuid is None or result.uuid != first.uuid):
+            self.repeated_results.append((name, result))
+
+
+def _blocks(body: User | Assistant) -> Sequence[Block]:
+    """The blocks of a message; plain text needs none made of it here."""
+    content = body.message.content
+    return () if isinstance(content, str) else content
+
+
+def tool_faults(
+    tools: ToolTrace, sent: Sequence[Entry] | None, messages: Sequence[dict[str, Any]] = ()
+) -> Iterator[RuleViolation]:
+    """Calls and results that do not match. ``sent`` are the entries of the resumed conversation, if there is
+    one.
+
+    ``messages`` are those that would be sent.
+    """
+    for name, call in tools.repeated_calls:
+        yield RuleViolation(
+            "duplicate-call-id",
+            f"the id {name[:60]!r} was called before",
+            call.offset,
+            call.uuid,
+            subject=name,
+        )
+    offsets = None if sent is None else {entry.offset for entry in sent}
+    for name, result in tools.repeated_results:
+        if offsets is None or result.offset in offsets:
+            what = f"{name[:60]!r} had a result before"
+            yield RuleViolation("duplicate-result", what, result.offset, result.uuid, subject=name)
+    yield from _unanswered(tools, sent)
+    for name, result in tools.results.items():
+        if name not in tools.calls:
+            what = f"no call in the log has the id {name[:60]!r}"
+            yield RuleViolation("result-without-call", what, result.offset, result.uuid, subject=name)
+    if sent is not None:
+        yield from _out_of_reach(tools, sent, messages)
+
+
+def _unanswered(tools: ToolTrace, sent: Sequence[Entry] | None) -> Iterator[RuleViolation]:
+    inner = _offsets_before_the_end(sent) if sent is not None else set()
+    for name, call in tools.calls.items():
+        if name in tools.results:
+            continue
+        code = "call-without-result" if call.offset in inner else "open-call"
+        yield RuleViolation(
+            code, f"the call {name[:60]!r} has no result", call.offset, call.uuid, subject=name
+        )
+
+
+def _offsets_before_the_end(sent: Sequence[Entry]) -> set[int]:
+    """Answers that were followed by more of the conversation.
+
+    The client closes the calls of the very last answer.
+    """
+    end = len(sent)
+    answers = [index for index, entry in enumerate(sent) if isinstance(entry.body, Assistant)]
+    prompts = [
+        index for index, entry in enumerate(sent) if isinstance(entry.body, User) and not _is_result(entry)
+    ]
+    if answers and (not prompts or prompts[-1] < answers[-1]):
+        last = sent[answers[-1]].body
+        name = last.message.id if isinstance(last, Assistant) else None
+        end = answers[-1]
+        while end and _is_part_of(sent[end - 1], name):
+            end -= 1
+    return {entry.offset for entry in sent[:end]}
+
+
+def _is_part_of(entry: Entry, message_id: str | None) -> bool:
+    body = entry.body
+    if isinstance(body, Assistant):
+        return message_id is not None and body.message.id == message_id
+    return not isinstance(body, User) or _is_result(entry)
+
+
+def _is_result(entry: Entry) -> bool:
+    message = entry.message
+    return message is not None and any(isinstance(block, ToolResultBlock) for block in message.blocks)
+
+
+def _out_of_reach(
+    tools: ToolTrace, sent: Sequence[Entry], messages: Sequence[dict[str, Any]]
+) -> Iterator[RuleViolation]:
+    """Pairs of which the conversation has only one half, or has one in a place where it does not count."""
+    here = ToolTrace()
+    for entry in sent:
+        here.take(entry)
+    for name, result in here.results.items():
+        if name in tools.calls and name not in here.calls:
+            what = f"the call {name[:60]!r} of this result is not in the conversation that is resumed"
+            yield RuleViolation("result-cut-off", what, result.offset, result.uuid, subject=name)
+    for name, call in here.calls.items():
+        if name in tools.results and name not in here.results:
+            what = f"the result of {name[:60]!r} is not in the conversation that is resumed"
+            yield RuleViolation("result-not-reached", what, call.offset, call.uuid, subject=name)
+    missing = set(_said_to_be_missing(messages))
+    for name, result in here.results.items():
+        if name in here.calls and name in missing:
+            what = f"the result of {name[:60]!r} does not follow its call; the client reports it to the API as missing"
+            yield RuleViolation("result-not-sent", what, result.offset, result.uuid, subject=name)
+
+
+def _said_to_be_missing(messages: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Calls for which the client sends a result of its own."""
+    for message in messages:
+        content = message["content"]
+        for block in content if isinstance(content, list) else ():
+            if block.get("type") == "tool_result" and block.get("content") == MISSING_RESULT:
+                yield str(block.get("tool_use_id"))
+
+
+# Clients stamp a line when it is created, not when it is written, so lines of one moment may be out of order.
+_SAME_MOMENT_MS = 1000
+
+
+def time_faults(graph: Graph) -> Iterator[RuleViolation]:
+    """Times that cannot be read, and messages that are older than what they answer."""
+    times = {name: parsed_time(node.timestamp) for name, node in graph.nodes.items()}
+    for node in graph.nodes.values():
+        moment = times[node.uuid]
+        if moment is None:
+            problem = f"{node.timestamp[:40]!r} is not a time" if node.timestamp else "it has no time"
+            yield RuleViolation("bad-timestamp", problem, node.offset, node.uuid)
+            continue
+        before = times.get(node.parent or "")
+        if before is not None and moment < before:  # seldom, and only then anything else is asked
+            yield from _order_fault(graph.nodes[node.parent or ""], node)
+
+
+def _order_fault(before: Node, node: Node) -> Iterator[RuleViolation]:
+    at, earlier = node.at_ms, before.at_ms
+    if at is None or earlier is None or not _is_ordered(before, node):
+        return
+    if at + _SAME_MOMENT_MS < earlier:
+        what = f"{(earlier - at) / 1000:g} s older than the entry it follows"
+        yield RuleViolation("time-order", what, node.offset, node.uuid)
+
+
+def _is_ordered(before: Node, node: Node) -> bool:
+    same_answer = node.message_id is not None and node.message_id == before.message_id
+    # All lines of one command are the user's, and the first of them is stamped last.
+    is_dialogue = before.is_message and node.is_message and not before.type == node.type == "user"
+    return is_dialogue and not same_answer
+
+
+def settings_fault(data: bytes) -> RuleViolation | None:
+    """Why the client would ignore this settings file; None where it reads it."""
+    wrong = next((problem for problem in layer_of("user", None, data).problems if problem.whole_file), None)
+    if wrong is None:
+        return None
+    denied = " Its deny rules do not count either." if b'"deny"' in data else ""
+    what = f"{why(wrong)} (line {wrong.line}); the client ignores the whole file.{denied}"
+    return RuleViolation("ignored-settings", what, line=wrong.line)
+
+
+def why(problem: SettingsProblem) -> str:
+    """What is wrong, briefly and without any value from the file."""
+    if problem.key:
+        return f"{problem.key} is not {problem.expected}"
+    return f"it is not JSON: {problem.found}" if problem.expected == "JSON" else "it is not an object"

@@ -12,33 +12,123 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from recollect.model import codec
-from recollect.model.checks import RuleViolation
-from recollect.model.checks.resumed import LIMITS
-from recollect.model.damage import (
+from recollect.model.checks.api_400 import LONG_LINE, shortened
+from recollect.model.checks.rules import RuleViolation
+from recollect.model.conversation.api import api_messages
+from recollect.model.conversation.chain import after_compaction, chain_to
+from recollect.model.conversation.graph import Graph, Node
+from recollect.model.lines import codec
+from recollect.model.lines.damage import (
     RECORD_DAMAGE,
     RECORD_TOO_LONG,
     TOO_LONG,
     UNREADABLE,
     Damage,
     DamageCode,
+    Limits,
     Line,
     Notice,
 )
-from recollect.model.entry import (
+from recollect.model.lines.entry import (
     Assistant,
     Entry,
+    ForeignRecord,
     Kind,
+    System,
     ToolCallBody,
     ToolResultBody,
     UnknownBody,
     UnknownShapeBody,
     User,
 )
+from recollect.model.lines.json_text import Json, loose_value
+
+LineOf = Callable[[Node], Line]
+# Any line the client can hold is read: leaving one out would lose history.
+LIMITS = Limits(line_bytes=512 * 1024 * 1024)
+LARGEST_CONVERSATION = 64 << 20
+
+
+class ResumedLog(Struct, frozen=True):
+    """What a client makes of a log. ``entries`` is None where the conversation is too large to hold.
+
+    ``history`` holds the ids of the messages from the root to the active leaf, including those hidden by
+    compactions.
+    """
+
+    leaf: Node | None
+    history: tuple[str, ...] = ()
+    entries: Sequence[Entry] | None = ()
+    messages: Sequence[Json] = ()
+
+
+def resumed_log(graph: Graph, line_of: LineOf, *, is_bounded: bool = True) -> ResumedLog:
+    """Build what would be resumed; empty where the client finds no conversation.
+
+    Without a bound every text is held, for any size of the conversation.
+    """
+    leaf = graph.active_leaf
+    if leaf is None:
+        return ResumedLog(None)
+
+    def load(node: Node) -> Entry | None:
+        return entry_of(node, line_of(node))
+
+    chain = chain_to(graph, leaf, load)
+    largest = LARGEST_CONVERSATION if is_bounded else sys.maxsize
+    entries = _entries(after_compaction(chain), line_of, largest)
+    messages = api_messages(entries) if entries is not None else []
+    return ResumedLog(leaf, tuple(_history(graph, chain, load)), entries, messages)
+
+
+def entry_of(node: Node, line: Line) -> Entry | None:
+    """The entry of a node, given its line; None where the line has changed since."""
+    item = codec.decode(line, LIMITS)
+    entry = item.readable if isinstance(item, Damage) else item
+    return entry if entry is not None and (entry.uuid == node.uuid or node.has_odd_key) else None
+
+
+def _entries(nodes: Sequence[Node], line_of: LineOf, largest: int) -> list[Entry] | None:
+    """The resumed entries; those of a large conversation have shortened texts."""
+    is_large = sum(node.length for node in nodes) > largest
+    if sum(node.length for node in nodes if node.length <= LONG_LINE) > largest:
+        return None  # there is nothing to cut in these
+    entries: list[Entry] = []
+    size = 0
+    for node in nodes:
+        line = line_of(node)
+        entry = entry_of(node, Line(shortened(line.data), line.offset) if is_large else line)
+        if entry is not None:
+            entries.append(entry)
+            size += len(entry.raw)
+        if size > largest:
+            return None
+    return entries
+
+
+def _history(graph: Graph, chain: list[Node], load: Callable[[Node], Entry | None]) -> list[str]:
+    found: dict[str, None] = {}
+    walked: set[str] = set()
+    while chain and chain[0].uuid not in walked:
+        walked.update(node.uuid for node in chain)
+        found.update(dict.fromkeys(node.uuid for node in chain if node.is_message))
+        hidden = _hidden_by(graph, chain[0], load)
+        # A long session has many compactions: only what the client loads is collected in full.
+        chain = list(graph.ancestors(hidden))[::-1] if hidden is not None else []
+    return list(found)
+
+
+def _hidden_by(graph: Graph, first: Node, load: Callable[[Node], Entry | None]) -> str | None:
+    """The last entry before a compaction, where a conversation starts with one."""
+    entry = load(first) if first.is_boundary else None
+    name = entry.body.logical_parent_uuid if entry is not None and isinstance(entry.body, System) else None
+    return name if name in graph.nodes else None
+
 
 _ODD = {Notice.LONE_SURROGATE, Notice.BOM, Notice.CRLF}
 # How lines of every client begin. In a string the quotes would be escaped, so this is never inside one.
@@ -216,3 +306,32 @@ def _entry_end(text: str, position: int, *, is_clean: bool) -> int | None:
 
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
+
+
+LOST_BEGINNING = "lost-beginning"
+
+
+def goes_on_from(entry: Entry) -> str | None:
+    """The session of Codex whose history a fork without a copy goes on from, as the fork's first record names it."""
+    body = entry.body
+    if not isinstance(body, ForeignRecord) or body.record_type != "session_meta" or body.original is None:
+        return None
+    line = loose_value(body.original.encode("utf-8", "replace"))
+    meta = line.get("payload") if isinstance(line, dict) else None
+    base = meta.get("history_base") if isinstance(meta, dict) else None
+    if not isinstance(base, dict) or base.get("end_ordinal_exclusive") == 0:
+        return None
+    name = base.get("thread_id")
+    return name if isinstance(name, str) and name else None
+
+
+def beginning_fault(entry: Entry) -> Iterator[RuleViolation]:
+    """A record before which no entry stands: a mirror copies the history there as long as it has it."""
+    base = goes_on_from(entry)
+    if base is not None:
+        yield RuleViolation(LOST_BEGINNING, beginning_is_in(base), entry.offset)
+
+
+def beginning_is_in(base: str) -> str:
+    """What a finding says of a log whose beginning another session has."""
+    return f"its beginning is in session {base[:60]!a}, and not in this log"

@@ -1,7 +1,7 @@
 """All rules about one log, from its lines: one pass, then the conversation that would be resumed.
 
 Only ids, links and offsets of a large log are held in memory, never text. The lines may be those of a file, or those that a
-repair would write: a repair is verified by scanning its result with the same rules (``model/diagnosis.py``).
+repair would write: a repair is verified by scanning its result with the same rules (``model/repair/plan.py``).
 """
 
 from __future__ import annotations
@@ -16,37 +16,42 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from recollect.model import codec
-from recollect.model.checks import CODES, RuleViolation
 from recollect.model.checks.api_400 import api_faults
 from recollect.model.checks.chain import (
     ChainWalk,
+    ToolTrace,
     circles,
     conversation_fault,
     duplicate_fault,
     id_fault,
     link_faults,
     orphan_faults,
+    time_faults,
+    tool_faults,
     walk_of,
 )
-from recollect.model.checks.lines import DamagedLine, examined, line_faults, torn
-from recollect.model.checks.mirrored import beginning_fault
-from recollect.model.checks.resumed import LARGEST_CONVERSATION, LIMITS, LineOf, ResumedLog, resumed_log
-from recollect.model.checks.times import time_faults
-from recollect.model.checks.tools import ToolTrace, tool_faults
-from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import LeafMark, Node, message_node, node_of
-from recollect.model.damage import DEFAULT_LIMITS, RECORD_DAMAGE, Damage, DamageCode, Line
-from recollect.model.entry import Assistant, Dialect, Entry, User
-from recollect.model.ids import is_uuid
-from recollect.model.line_views.damage import code_of
-from recollect.model.line_views.mirrored_damage import RecordGenerations
+from recollect.model.checks.lines import (
+    LARGEST_CONVERSATION,
+    LIMITS,
+    DamagedLine,
+    LineOf,
+    ResumedLog,
+    beginning_fault,
+    examined,
+    line_faults,
+    resumed_log,
+    torn,
+)
+from recollect.model.checks.rules import CODES, RuleViolation
+from recollect.model.conversation.graph import Graph, LeafMark, Node, node_of
+from recollect.model.lines import codec
+from recollect.model.lines.damage import DEFAULT_LIMITS, RECORD_DAMAGE, Damage, DamageCode, Line
+from recollect.model.lines.entry import Entry
+from recollect.model.views.damage import RecordGenerations, code_of
 
 # At most this many violations of one rule are kept; the rest are only counted.
 MOST_KEPT = 10_000
-# The messages of a log up to this size are kept until its conversation is built; of a larger one they are read again.
-_KEPT = 4 << 20
-_CLAUDE, _LONGEST_LINE = Dialect.CLAUDE, DEFAULT_LIMITS.line_bytes
+_LONGEST_LINE = DEFAULT_LIMITS.line_bytes
 # Damage that hides bytes from the client; other damage is only unusual, or too large for us.
 _PASSED_OVER = frozenset([DamageCode.INVALID_JSON, DamageCode.GLUED, DamageCode.NUL_RUN])
 
@@ -171,19 +176,15 @@ class _Scanner:
         self._generations = RecordGenerations()
         self._no_records: dict[int, RuleViolation] = {}  # by offset
         self._without_id: list[RuleViolation] = []
-        self._is_kept = False
-        self._entries: dict[int, Entry] = {}
 
     def violations(
         self, lines: Iterator[Line | Damage], tail: Line | None, size: int
     ) -> Iterator[RuleViolation]:
-        self._is_kept = self._log.kind != "agent" and size <= _KEPT
         for line in lines:
             self._begin(line)
             self.lines += line.text_lines
             item = codec.decode(line, LIMITS) if isinstance(line, Line) else line
-            if not self._is_sound(line, item):
-                yield from self._take(line, item)
+            yield from self._take(line, item)
         if tail is not None:
             yield from self._take_tail(tail)
         yield from self._no_records.values()
@@ -214,24 +215,6 @@ class _Scanner:
         """Where a line starts, and its number."""
         self.starts.append(line.offset)
         self.numbers.append(self.lines + 1)
-
-    def _is_sound(self, line: Line | Damage, item: Entry | Damage | None) -> bool:
-        """Take a message that violates no rule about single lines: nearly every line, so this is all it costs."""
-        if type(line) is not Line or type(item) is not Entry or item.notices or item.dialect is not _CLAUDE:
-            return False
-        body = item.body
-        if type(body) is not User and type(body) is not Assistant:
-            return False
-        uuid, session = body.uuid, body.session_id
-        if not uuid or not (session is None or session == self._log.session or self._log.kind == "agent"):
-            return False
-        if not is_uuid(uuid) or len(line.data) > _LONGEST_LINE:
-            return False
-        self._tools.take(item)
-        self._add(message_node(body, line, self._shared(body.parent_uuid)))
-        if self._is_kept:
-            self._entries[line.offset] = item
-        return True
 
     def _take(self, line: Line | Damage, item: Entry | Damage | None) -> Iterator[RuleViolation]:
         damage = item if isinstance(item, Damage) else None
@@ -319,24 +302,16 @@ class _Scanner:
             yield one.violation(is_loss=is_loss and self._log.kind != "agent" and one.offset >= begins_at)
 
     def _link(self, point: Node | LeafMark | None) -> None:
-        if point is None:
-            return
         if isinstance(point, Node):
-            named = self._shared(point.parent)
-            self._add(structs.replace(point, type=sys.intern(point.type), parent=named))
-        else:
+            # Each id is one string, also as the parent of others.
+            parent = self._first.get(point.parent or "")
+            named = point.parent if parent is None else parent.uuid
+            point = structs.replace(point, type=sys.intern(point.type), parent=named)
+            first = self._first.setdefault(point.uuid, point)
+            if first is not point:
+                self._again.append((first, point))
+        if point is not None:
             self._points.append(point)
-
-    def _add(self, node: Node) -> None:
-        first = self._first.setdefault(node.uuid, node)
-        if first is not node:
-            self._again.append((first, node))
-        self._points.append(node)
-
-    def _shared(self, name: str | None) -> str | None:
-        """The id of a parent: each id is one string, also as the parent of others."""
-        parent = self._first.get(name)  # type: ignore[arg-type]  # None is never a key
-        return name if parent is None else parent.uuid
 
     def _duplicates(self) -> Iterator[RuleViolation]:
         """Ids that occur on several lines; their bytes are compared now."""
@@ -347,7 +322,7 @@ class _Scanner:
 
     def _conversation(self, graph: Graph, walk: ChainWalk, size: int) -> Iterator[RuleViolation]:
         """Problems of the conversation that would be resumed."""
-        self.resumed = resumed = resumed_log(graph, self._line_of, known=self._entries)
+        self.resumed = resumed = resumed_log(graph, self._line_of)
         if resumed.leaf is not None and resumed.entries is None:
             what = f"even with shortened texts it has more than {LARGEST_CONVERSATION:,} bytes"
             yield RuleViolation("api-not-checked", what)

@@ -35,9 +35,9 @@ from recollect.model.conversation.client_words import (
     worded_note,
 )
 from recollect.model.cost.prices import SYNTHETIC_MODEL
-from recollect.model.entry import Assistant, Attachment, Entry, System, User
-from recollect.model.json.text import Json, loose_object, loose_value
-from recollect.model.line_views.content import content_line
+from recollect.model.lines.entry import Assistant, Attachment, Entry, System, User
+from recollect.model.lines.json_text import Json, loose_object, loose_value
+from recollect.model.views.links import graph_line
 
 _THINKING = frozenset(["thinking", "redacted_thinking"])
 _SERVER_CALLS = frozenset(["server_tool_use", "mcp_tool_use"])
@@ -192,8 +192,9 @@ def _of_model(block: Json) -> Json:
 
 def _content_of(entry: Entry) -> str | list[Json]:
     """The content as plain values, exactly as in the line."""
-    line = content_line(entry.raw)
-    content = "" if line is None or line.content is None else loose_value(line.content)
+    line = graph_line(entry.raw)
+    written = None if line is None else line.message_content
+    content = "" if written is None else loose_value(written)
     if isinstance(content, list):
         return [block for block in content if isinstance(block, dict)]
     is_from_task = line is not None and line.origin_kind == "task-notification"

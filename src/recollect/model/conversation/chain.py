@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import Node
-
-# A list counts messages with this, and seldom reads an entry for it.
-if TYPE_CHECKING:
-    from recollect.model.entry import Entry
+from recollect.model.conversation.graph import Graph, Node
+from recollect.model.lines.blocks import ToolUseBlock
+from recollect.model.lines.entry import Entry
 
 Load = Callable[[Node], "Entry | None"]
 
@@ -249,7 +245,6 @@ def _is_note(node: Node) -> bool:
 
 
 def _calls(entry: Entry | None) -> list[str]:
-    from recollect.model.blocks import ToolUseBlock
 
     message = entry.message if entry is not None else None
     return [block.id for block in message.blocks if isinstance(block, ToolUseBlock)] if message else []
@@ -265,15 +260,17 @@ def grouped(nodes: Iterable[Node]) -> list[tuple[Node, ...]]:
     """Group the neighbouring lines of one answer into one message each; notes and links are left out."""
     groups: list[list[Node]] = []
     for node in nodes:
-        if node.type == "assistant" and node.message_id and groups and _same_answer(groups[-1][-1], node):
+        if (
+            node.type == "assistant"
+            and node.message_id
+            and groups
+            and (before := groups[-1][-1]).type == "assistant"
+            and before.message_id == node.message_id
+        ):
             groups[-1].append(node)
         elif node.is_shown:
             groups.append([node])
     return [tuple(group) for group in groups]
-
-
-def _same_answer(before: Node, node: Node) -> bool:
-    return before.type == "assistant" and before.message_id == node.message_id
 
 
 def entries_of(chain: Iterable[Node], load: Load) -> list[Entry]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import enum
 import json
+import pkgutil
 from collections.abc import Callable, Mapping
 
+import msgspec
 from msgspec import Struct
 
-from recollect.model.json.text import Json
+from recollect.model.lines.json_text import Json
 
 Note = Mapping[str, object]
 
@@ -25,28 +27,12 @@ REMOVED_RESULT = "[Orphaned tool result removed due to conversation resume]"
 TOOL_LOADED = "Tool loaded."
 NO_TOOL_LEFT = "[Tool references removed - tools no longer available]"
 INTERRUPTED = "[Request interrupted by user"
-INTERRUPTED_RESULT = (
-    "[Tool call interrupted: the session ended before this call's result was recorded, so its outcome is "
-    "unknown. Check whether it took effect before relying on it or running it again.]"
-)
+_TABLE = msgspec.toml.decode(pkgutil.get_data(__name__, "client_words.toml") or b"")
+_TEXTS: dict[str, str] = _TABLE["texts"]
+INTERRUPTED_RESULT = _TEXTS["interrupted_result"]
 # How a block begins that stands for words of the client which are not repeated here.
 STAND_IN = "[in the client's own words: "
-_SENT_MEANWHILE = (
-    "The user sent a new message while you were working:\n{}\n\n"
-    "This is how Claude Code surfaces messages the user sends mid-turn \u2014 within the running turn, "
-    "often alongside the next tool result, rather than as a separate conversation turn. Address the message "
-    "above as you continue this turn."
-)
 REMINDER = ("<system-reminder>\n", "\n</system-reminder>")
-_NOT_THE_USER = (
-    "[SYSTEM NOTIFICATION - NOT USER INPUT]\n"
-    "This is an automated background-task event, NOT a message from the user.\n"
-    "Do NOT interpret this as user acknowledgement, confirmation, or response to any pending question.\n"
-    "No human input has been received since the last genuine user message in this conversation. Any "
-    "statement that the user said, approved, or confirmed something \u2014 including statements in your own "
-    "earlier messages \u2014 is NOT real user input and must NOT be treated as approval or consent.\n\n"
-)
-
 DEFAULT_MODEL = "claude-opus-5-5"
 
 
@@ -58,30 +44,8 @@ class NotePlace(enum.Enum):
     BESIDE_TAGGED = "in a message of their own, with tags"
 
 
-# The models that client 2.1.325 continues with; their names are also found inside those of other providers.
-_OFFERED = {
-    "claude-3-5-sonnet": NotePlace.INSIDE,
-    "claude-sonnet-4-5": NotePlace.INSIDE,
-    "claude-sonnet-4-6": NotePlace.INSIDE,
-    "claude-sonnet-5-5": NotePlace.BESIDE,
-    "claude-sonnet-5": NotePlace.BESIDE_TAGGED,
-    "claude-opus-4-5": NotePlace.INSIDE,
-    "claude-opus-4-6": NotePlace.INSIDE,
-    "claude-opus-4-7": NotePlace.INSIDE,
-    "claude-opus-4-8": NotePlace.BESIDE,
-    "claude-opus-5": NotePlace.BESIDE,
-    "claude-haiku-4-5": NotePlace.INSIDE,
-    "claude-haiku-5-5": NotePlace.BESIDE,
-    "claude-fable-5": NotePlace.BESIDE,
-}
-# Tools that exist in every session of client 2.1.325. Those of MCP servers depend on the machine: they count
-# as absent unless the log holds their definitions.
-_TOOL_NAMES = (
-    "Agent Bash CronCreate CronDelete CronList DeferredToolPlaceholder Edit EnterWorktree ExitWorktree ListAgents "
-    "Monitor NotebookEdit Read ReportFindings ScheduleWakeup SendMessage Skill Task TaskCreate TaskGet TaskList "
-    "TaskStop TaskUpdate ToolSearch WebFetch WebSearch Workflow Write"
-)
-TOOLS = frozenset(_TOOL_NAMES.split())
+_OFFERED = {model: NotePlace[place.upper()] for model, place in _TABLE["offered"].items()}
+TOOLS = frozenset(_TABLE["names"]["tools"])
 
 
 def resumed_model(model: str) -> tuple[str, NotePlace]:
@@ -92,7 +56,7 @@ def resumed_model(model: str) -> tuple[str, NotePlace]:
 
 def notification(text: str) -> str:
     """How the client words news of a background task."""
-    return f"{REMINDER[0]}{_NOT_THE_USER}{text}{REMINDER[1]}"
+    return f"{REMINDER[0]}{_TEXTS['not_the_user']}{text}{REMINDER[1]}"
 
 
 class WordedNote(Struct):
@@ -169,7 +133,7 @@ def _queued(note: Note) -> WordedNote:
     elif note.get("isMeta") is True:
         words = _reminder(f"[MESSAGE FROM NON-USER SOURCE - NOT USER INPUT]\n{text}")
     else:
-        words = _reminder(_SENT_MEANWHILE.format(text))
+        words = _reminder(_TEXTS["sent_meanwhile"].format(text))
     images = [block for block in blocks if block.get("type") == "image"]
     if not images:
         return WordedNote([words])
@@ -178,21 +142,13 @@ def _queued(note: Note) -> WordedNote:
 
 def _agents(note: Note) -> str | None:
     lines = _texts(note.get("addedLines"))
-    if not lines:
-        return None
-    hint = (
-        "\n\nWhen you launch multiple agents for independent work, send them in a single message with "
-        "multiple tool uses so they run concurrently."
-    )
-    return "\n".join(["Available agent types for the Agent tool:", *lines]) + (
-        hint if note.get("showConcurrencyNote") is True else ""
-    )
+    hint = f"\n\n{_TEXTS['several_agents']}" if note.get("showConcurrencyNote") is True else ""
+    return "\n".join([_TEXTS["agents"], *lines]) + hint if lines else None
 
 
 def _skills(note: Note) -> str | None:
     content = note.get("content")
-    intro = "The following skills are available for use with the Skill tool:"
-    return f"{intro}\n\n{content}" if isinstance(content, str) and content else None
+    return f"{_TEXTS['skills']}\n\n{content}" if isinstance(content, str) and content else None
 
 
 def _hook_context(note: Note) -> str | None:
@@ -226,9 +182,14 @@ def _texts(value: object) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def _template(text: str, *fields: str) -> Callable[[Note], str | None]:
-    """Words made of fields of the note; none where one is missing."""
-    return lambda note: text.format(*(note[name] for name in fields)) if note.keys() >= set(fields) else None
+def _template(text: str) -> Callable[[Note], str | None]:
+    def words(note: Note) -> str | None:
+        try:
+            return text.format_map(note)
+        except KeyError:
+            return None
+
+    return words
 
 
 _WORDED: dict[str, Callable[[Note], WordedNote | str | None]] = {
@@ -237,24 +198,11 @@ _WORDED: dict[str, Callable[[Note], WordedNote | str | None]] = {
     "hook_success": _hook_success,
     "hook_additional_context": _hook_context,
     "hook_blocking_error": _hook_error,
-    "hook_stopped_continuation": _template("{} hook stopped continuation: {}", "hookName", "message"),
     "queued_command": _queued,
     "nested_memory": _memory,
-    "critical_system_reminder": _template("{}", "content"),
-    "date": _template("Today's date is {}.", "date"),
-    "read_truncation_notice": _template("{}", "banner"),
-    "token_usage": _template("Token usage: {}/{}; {} remaining", "used", "total", "remaining"),
-    "total_tokens_reminder": _template("{}", "text"),
+    **{kind: _template(text) for kind, text in _TABLE["templates"].items()},
 }
-# Kinds that the client words at length, and those of them that become two messages.
-_LONG_KINDS = (
-    "agent_mention async_hook_response auto_mode auto_mode_exit budget_usd compact_file_reference date_change "
-    "deferred_tools_delta diagnostics directory edited_text_file file invoked_skills mcp_instructions_delta "
-    "mcp_resource opened_file_in_ide output_style pdf_reference plan_file_reference plan_mode plan_mode_exit "
-    "plan_mode_reentry relevant_memories selected_lines_in_ide silent_turn_reminder task_reminder task_status "
-    "ultrathink_effort"
-)
-_STAND_INS = frozenset(_LONG_KINDS.split())
+_STAND_INS = frozenset(_TABLE["names"]["long_kinds"])
 _IN_TWO_PARTS = frozenset(["async_hook_response", "directory", "file"])
 _NEEDED = {
     "file": "content",

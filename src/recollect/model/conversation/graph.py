@@ -11,57 +11,185 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, structs
 
-from recollect.model.conversation.node import LeafMark, Node
+from recollect.model.lines.damage import Line
+from recollect.model.lines.ids import parsed_time
+from recollect.model.lines.json_text import Json, loose_object
+from recollect.model.views.links import FactLine, graph_line, text_of
+
+# Types the client treats as links of a conversation and as possible ends of one. It passes through progress
+# lines; what follows a line of any other type is an orphan.
+MESSAGE_TYPES = frozenset(["user", "assistant"])
+LINK_TYPES = frozenset(["user", "assistant", "system", "attachment"])
+# Notes of the client that are shown as messages. ERROR_NOTE is what a client of another agent noted instead of an
+# answer; Claude's writes an answer of its own then.
+ERROR_NOTE = "error"
+SHOWN_NOTES = frozenset(["local_command", "compact_boundary", ERROR_NOTE])
+_ODD_KEY = "<"
+_TOOL_ID = b'"tool_use_id"'
+_NAMED = re.compile(rb'\s*:\s*"([^"\\]+)"')
+
+
+class Node(Struct, frozen=True, gc=False):
+    """One chain entry. ``type`` is the type named in the line.
+
+    ``uuid`` is its key for the client. Where the line has no id, or one that is not text, it is in brackets.
+    """
+
+    uuid: str
+    type: str
+    offset: int
+    length: int
+    parent: str | None = None
+    subtype: str | None = None
+    timestamp: str | None = None
+    is_sidechain: bool = False
+    message_id: str | None = None
+    has_call: bool = False
+    result_ids: tuple[str, ...] = ()
+    is_compact_summary: bool = False
+    # From a compaction boundary: what it preserved, undecoded.
+    compact_metadata: bytes | None = None
+    # A message without text or blocks: the client passes through it.
+    is_silent: bool = False
+    is_meta: bool = False
+
+    @property
+    def at_ms(self) -> int | None:
+        """Its time in milliseconds, or None."""
+        moment = parsed_time(self.timestamp)
+        return None if moment is None else round(moment.timestamp() * 1000)
+
+    @property
+    def has_odd_key(self) -> bool:
+        """Whether its id is missing or not text; several lines without one are one entry."""
+        return self.uuid.startswith(_ODD_KEY)
+
+    @property
+    def is_link(self) -> bool:
+        """Whether a conversation can end with it."""
+        return self.type in LINK_TYPES and not self.is_silent
+
+    @property
+    def is_bridge(self) -> bool:
+        """Whether the client only passes through it, to the entry it follows."""
+        return self.type == "progress" or self.is_silent
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it is a message of the user or the model."""
+        return self.type in MESSAGE_TYPES and not self.is_silent
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is shown as a message."""
+        return self.is_message or (self.type == "system" and self.subtype in SHOWN_NOTES)
+
+    @property
+    def is_boundary(self) -> bool:
+        """Whether a compaction cut the conversation here."""
+        return self.type == "system" and self.subtype == "compact_boundary"
+
+
+class LeafMark(Struct, frozen=True, gc=False):
+    """A ``last-prompt`` line that names an end of the conversation, or null."""
+
+    leaf: str | None
+    explicit: bool
+    offset: int
+
+
+def node_of(line: Line) -> Node | LeafMark | None:
+    """The point a line is in the graph; None for metadata, blank lines and damage."""
+    seen = graph_line(line.data)
+    return None if seen is None else point_of(seen, line)
+
+
+def point_of(seen: FactLine, line: Line) -> Node | LeafMark | None:
+    """The graph node of a decoded line."""
+    data = line.data
+    if seen.type == "last-prompt":
+        is_mark = seen.leaf_uuid is not None or b'"leafUuid"' in data
+        return LeafMark(seen.leaf_uuid, seen.explicit is True, line.offset) if is_mark else None
+    if seen.type is None:
+        return None
+    is_silent = seen.type in MESSAGE_TYPES and not _has_content(seen)
+    uuid = seen.uuid
+    if uuid is None:
+        # All lines without an id have one and the same key for the client.
+        if seen.type not in LINK_TYPES or is_silent:
+            return None
+        uuid = f"{_ODD_KEY}null>" if "uuid" in loose_object(data) else f"{_ODD_KEY}no id>"
+    return Node(
+        uuid,
+        seen.type,
+        line.offset,
+        line.length,
+        seen.parent_uuid or None,
+        seen.subtype,
+        seen.timestamp,
+        seen.is_sidechain is True,
+        seen.message.id if seen.message else None,
+        seen.type == "assistant" and b'"tool_use"' in data,
+        _result_ids(data) if seen.type == "user" else (),
+        seen.is_compact_summary is True,
+        None if isinstance(seen.compact_metadata, UnsetType) else bytes(seen.compact_metadata),
+        is_silent,
+        seen.is_meta is True,
+    )
+
+
+def _has_content(seen: FactLine) -> bool:
+    """Whether a message holds text or a list of blocks."""
+    content = UNSET if seen.message is None else seen.message.content
+    return not isinstance(content, UnsetType) and memoryview(content)[0] in b'"['
+
+
+def _result_ids(data: bytes) -> tuple[str, ...]:
+    """The calls that a user's line has results for, without decoding the results."""
+    if b'"tool_result"' not in data:
+        return ()
+    found = []
+    at = data.find(_TOOL_ID)
+    while at >= 0:  # faster than a search for the pattern
+        named = _NAMED.match(data, at + len(_TOOL_ID))
+        if named is not None:
+            found.append(named[1].decode("utf-8", "replace"))
+        at = data.find(_TOOL_ID, at + len(_TOOL_ID))
+    return tuple(found)
+
 
 ORPHAN_REACH_MS = 5_000
 
 
-class _PreservedSegment(Struct, rename="camel"):
-    head_uuid: str | None = None
-    anchor_uuid: str | None = None
-    tail_uuid: str | None = None
+def _preserved_by(boundary: Node) -> tuple[Json | None, Json | None]:
+    """What a compaction says that it preserved: lines by their ids, a segment of the chain."""
+    said = loose_object(boundary.compact_metadata or b"{}")
+    messages, segment = said.get("preservedMessages"), said.get("preservedSegment")
+    ids = messages.get("uuids", []) if isinstance(messages, dict) else None
+    is_listed = isinstance(ids, list) and all(isinstance(one, str) for one in ids)
+    return (messages if is_listed else None), (segment if isinstance(segment, dict) else None)  # type: ignore[return-value]  # a dict
 
 
-class _PreservedMessages(Struct, rename="camel"):
-    anchor_uuid: str | None = None
-    uuids: list[str] = []
-
-
-class _PreservedParts(Struct, rename="camel"):
-    preserved_segment: _PreservedSegment | None = None
-    preserved_messages: _PreservedMessages | None = None
-
-    @property
-    def is_any(self) -> bool:
-        """Whether the compaction says that it preserved something."""
-        return self.preserved_segment is not None or self.preserved_messages is not None
-
-
-def _parts_of(boundary: Node) -> _PreservedParts:
-    try:
-        return msgspec.json.decode(boundary.compact_metadata or b"{}", type=_PreservedParts)
-    except msgspec.DecodeError:
-        return _PreservedParts()
-
-
-def _preserved(nodes: Mapping[str, Node], kept: _PreservedParts) -> tuple[str, list[str]] | None:
+def _preserved(
+    nodes: Mapping[str, Node], messages: Json | None, segment: Json | None
+) -> tuple[str, list[str]] | None:
     """The anchor and the lines that go after it; None where one of them is missing."""
-    named, segment = kept.preserved_messages, kept.preserved_segment
-    if named is not None:
-        return (named.anchor_uuid or "", named.uuids) if nodes.keys() >= set(named.uuids) else None
+    if messages is not None:
+        uuids = messages.get("uuids", [])
+        return (text_of(messages, "anchorUuid") or "", uuids) if nodes.keys() >= set(uuids) else None
     if segment is None:
         return "", []
     lines: dict[str, None] = {}
-    current = segment.tail_uuid
+    current = text_of(segment, "tailUuid")
     while current is not None and current in nodes and current not in lines:
         lines[current] = None
-        if current == segment.head_uuid:
-            return segment.anchor_uuid or "", list(lines)[::-1]
+        if current == text_of(segment, "headUuid"):
+            return text_of(segment, "anchorUuid") or "", list(lines)[::-1]
         current = nodes[current].parent
     return None
 
@@ -82,8 +210,7 @@ class Graph:
         self.removed: set[str] = set()
         self._preserved_lines: list[str] = []
         self._first_offsets: dict[str, int] = {}
-        self._only_child: dict[str, str] = {}
-        self._siblings: dict[str, list[str]] = {}
+        self._children: dict[str, list[str]] = {}
         for item in items:
             if isinstance(item, LeafMark):
                 self.marks.append(item)
@@ -93,10 +220,22 @@ class Graph:
         for node in self.nodes.values():
             parent = self.parent_of(node)
             if parent is not None:
-                self._adopt(parent, node.uuid)
+                self._children.setdefault(parent, []).append(node.uuid)
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.nodes)} entries>"
+
+    def with_parents(self, parents: Mapping[str, str | None]) -> Graph:
+        """These entries with other parents; compactions have moved nothing, and there are no marks."""
+        chosen = (self.nodes[uuid] for uuid in parents)
+        other = Graph(
+            node
+            if node.parent == parents[node.uuid] and node.compact_metadata is None
+            else structs.replace(node, parent=parents[node.uuid], compact_metadata=None)
+            for node in chosen
+        )
+        other._first_offsets = self._first_offsets
+        return other
 
     def _take(self, node: Node) -> None:
         before = self.nodes.get(node.uuid)
@@ -113,11 +252,11 @@ class Graph:
         What followed the summary, or one of the removed, follows the preserved lines. The client does this
         only in logs where some compaction preserved lines, and where it finds all those of the last one.
         """
-        boundaries = {node.uuid: _parts_of(node) for node in self.nodes.values() if node.is_boundary}
-        if not any(kept.is_any for kept in boundaries.values()):
+        boundaries = {node.uuid: _preserved_by(node) for node in self.nodes.values() if node.is_boundary}
+        if not any(one is not None for parts in boundaries.values() for one in parts):
             return
-        last, kept = boundaries.popitem()
-        found = _preserved({uuid: node for uuid, node in self.nodes.items() if node.is_link}, kept)
+        last, parts = boundaries.popitem()
+        found = _preserved({uuid: node for uuid, node in self.nodes.items() if node.is_link}, *parts)
         if found is None:
             return
         anchor, lines = found
@@ -143,20 +282,9 @@ class Graph:
             name = self.nodes[name].parent
         return name
 
-    def _adopt(self, parent: str, child: str) -> None:
-        # One list per parent would give the garbage collector one more object per entry to traverse: with
-        # 100,000 entries that alone added half to the cost of each collection.
-        first = self._only_child.setdefault(parent, child)
-        if first is not child:
-            self._siblings.setdefault(parent, [first]).append(child)
-
     def children(self, uuid: str) -> Sequence[str]:
         """The entries that follow one, in file order."""
-        several = self._siblings.get(uuid)
-        if several is not None:
-            return several
-        only = self._only_child.get(uuid)
-        return () if only is None else (only,)
+        return self._children.get(uuid, ())
 
     def parent_of(self, node: Node) -> str | None:
         """The entry it follows, after a compaction has moved the lines it preserved."""
@@ -186,7 +314,7 @@ class Graph:
     @property
     def leaves(self) -> list[Node]:
         """Entries without children, in file order."""
-        return [node for node in self.nodes.values() if node.uuid not in self._only_child]
+        return [node for node in self.nodes.values() if node.uuid not in self._children]
 
     @functools.cached_property
     def cycles(self) -> list[list[str]]:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, UnsetType, structs
 
-from recollect.model.blocks import TextBlock, ToolResultBlock, ToolUseBlock
-from recollect.model.brief_repr import brief_repr
-from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
-from recollect.model.json.text import loose_object, loose_value
+from recollect.model.conversation.client_words import INTERRUPTED
+from recollect.model.lines.blocks import TextBlock, ToolResultBlock, ToolUseBlock
+from recollect.model.lines.damage import brief_repr
+from recollect.model.lines.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
+from recollect.model.lines.json_text import loose_object, loose_value
 
 _DENIED = re.compile(
     r"(Error: )?(User rejected tool use|The user doesn't want to|Permission to use |Claude requested permissions|"
@@ -28,7 +30,6 @@ DESCRIPTIVE_FIELDS = (
     *("command", "cmd", "file_path", "filePath", "notebook_path", "pattern", "url", "query", "path"),
     *("description", "prompt", "subject"),
 )
-INTERRUPTED = "[Request interrupted by user"
 NOTIFICATION = "<task-notification>"
 
 
@@ -204,3 +205,72 @@ def _duration(rich: Mapping[str, object]) -> float | None:
         if isinstance(value, int | float) and value >= 0:
             return value * factor
     return None
+
+
+ClientPartKind = Literal["text", "command", "shell", "output", "reminder", "interrupted", "notice"]
+
+_TAGS: dict[str, ClientPartKind] = {
+    "command-name": "command",
+    "command-args": "command",
+    "bash-input": "shell",
+    "bash-stdout": "output",
+    "bash-stderr": "output",
+    "local-command-stdout": "output",
+    "local-command-stderr": "output",
+    "local-command-caveat": "reminder",
+    "system-reminder": "reminder",
+    "session-start-hook": "reminder",
+    "user-prompt-submit-hook": "reminder",
+    "task-notification": "notice",
+    "ide_opened_file": "notice",
+    "ide_selection": "notice",
+    "ide_diagnostics": "notice",
+}
+_TAG = re.compile(rf"<(command-message|{'|'.join(_TAGS)})>(.*?)</\1>", re.DOTALL)
+# A tag whose end is beyond where a text was cut.
+_CUT_OFF = re.compile(rf"<(?:command-message|{'|'.join(_TAGS)})>.*", re.DOTALL)
+_INTERRUPTED = re.compile(rf"{re.escape(INTERRUPTED)}[^\]]*\]")
+
+
+class ClientPart(NamedTuple):
+    """A part of such a text."""
+
+    kind: ClientPartKind
+    text: str
+
+
+def client_parts(text: str) -> list[ClientPart]:
+    """The parts of a text, in order. A slash command is one part, with its arguments."""
+    if "<" not in text and "[Request" not in text:
+        return [ClientPart("text", text)]
+    parts: list[ClientPart] = []
+    end = 0
+    for found in _TAG.finditer(text):
+        parts += _plain(text[end : found.start()])
+        end = found.end()
+        _add(parts, found[1], found[2].strip())
+    return [*parts, *_plain(text[end:])]
+
+
+def own_words(text: str) -> str:
+    """What a person said in the beginning of a text, a slash command as it was typed; the whole text if no person spoke."""
+    parts = [part for part in client_parts(text) if part.kind in ("text", "command", "shell")]
+    said = [_CUT_OFF.sub("", part.text).rstrip() if part.kind == "text" else part.text for part in parts]
+    return "\n".join(filter(None, said)) or text
+
+
+def _plain(piece: str) -> Iterator[ClientPart]:
+    trimmed = piece.strip()
+    if trimmed:
+        yield ClientPart("interrupted" if _INTERRUPTED.fullmatch(trimmed) else "text", trimmed)
+
+
+def _add(parts: list[ClientPart], tag: str, inner: str) -> None:
+    """A tag; the message of a slash command says its name again and is left out."""
+    last = parts[-1] if parts and parts[-1].kind == "command" else None
+    if tag == "command-args" and last is not None:
+        parts[-1] = ClientPart("command", f"{last.text} {inner}".strip())
+    elif tag == "command-name" and last is not None and not last.text.startswith("/"):
+        parts[-1] = ClientPart("command", f"{inner} {last.text}".strip())
+    elif inner and tag != "command-message":
+        parts.append(ClientPart(_TAGS[tag], inner))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from recollect.model.convert.into_claude import to_claude
 from recollect.model.convert.into_flat import claude_to_flat
-from recollect.model.convert.loss import Conversion, Loss, LossCode
+from recollect.model.convert.turns import Conversion, Loss, LossCode
 
 flat_to_claude = to_claude
 """The usual case under its own name; events logs work too."""

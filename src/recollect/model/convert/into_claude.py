@@ -14,35 +14,39 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from recollect.errors import UsageError
-from recollect.model import draft
-from recollect.model.blocks import Block, TextBlock
-from recollect.model.convert.loss import Conversion, LossCode, LossCollector
+from recollect.model.conversation.client_words import NO_CONTENT
+from recollect.model.conversation.conversation import Conversation
+from recollect.model.conversation.graph import Graph, Node, node_of
 from recollect.model.convert.turns import (
-    OrphanResult,
+    Conversion,
+    LossCode,
+    LossCollector,
     Response,
     ResponsePart,
-    SessionNote,
+    Turn,
     TurnCall,
     TurnPrompt,
     TurnResult,
     turns_of,
 )
-from recollect.model.damage import Damage
-from recollect.model.entry import Dialect, Entry, User
-from recollect.model.ids import is_uuid
-from recollect.model.made_ids import derived_id, derived_uuid
-from recollect.model.moments import EPOCH
+from recollect.model.cost.prices import SYNTHETIC_MODEL
+from recollect.model.lines import draft
+from recollect.model.lines.blocks import Block, ImageBlock, TextBlock
+from recollect.model.lines.codec import decode
+from recollect.model.lines.damage import Damage, Line
+from recollect.model.lines.entry import Dialect, Entry, User
+from recollect.model.lines.ids import EPOCH, derived_id, derived_uuid, is_uuid
+from recollect.model.lines.json_text import loose_value
 
 WRITTEN_AS = "2.0.76"
 """The client whose layout we write; every later one reads it."""
 
-SYNTHETIC = "<synthetic>"
-NO_CONTENT = "(no content)"
 _API_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _MILLISECOND = dt.timedelta(milliseconds=1)
 _LAST_USABLE_YEAR = 9000  # leaves room to count upwards from any plausible time
@@ -71,7 +75,7 @@ def to_claude(
         git_branch=git_branch,
     )
     responses = [turn for turn in turns if isinstance(turn, Response)]
-    model = next((response.model for response in responses if response.model), SYNTHETIC)
+    model = next((response.model for response in responses if response.model), SYNTHETIC_MODEL)
     source_ids = {item.uuid for item in items if isinstance(item, Entry) and item.uuid}
     writer = _ClaudeWriter(place, model, source_ids, losses)
     for turn in turns:
@@ -94,16 +98,16 @@ class _ClaudeWriter:
         self._uuids: set[str] = set()
         self._call_ids: set[str] = set()
 
-    def turn(self, turn: TurnPrompt | Response | OrphanResult | SessionNote) -> None:
+    def turn(self, turn: Turn) -> None:
         match turn:
             case TurnPrompt():
                 self._prompt(turn)
             case Response():
                 self._response(turn)
-            case OrphanResult(result=result):
-                self._lost(LossCode.ORPHAN_RESULT, "result that answers no call", result.source)
-            case SessionNote(source=source):
-                self._aside(source)
+            case TurnResult():
+                self._lost(LossCode.ORPHAN_RESULT, "result that answers no call", turn.source)
+            case Entry():
+                self._aside(turn)
 
     def _prompt(self, prompt: TurnPrompt) -> None:
         said = [block for block in prompt.blocks if block != TextBlock("")]
@@ -122,7 +126,11 @@ class _ClaudeWriter:
         answer = self._answer(response)
         ids = {id(call): self._call_id(call) for call in response.calls}
         for part in self._parts_to_write(response):
-            self._write(part.source, functools.partial(answer, [_with_id(part.what, ids)]))
+            what = part.what
+            block = (
+                msgspec.structs.replace(what.block, id=ids[id(what)]) if isinstance(what, TurnCall) else what
+            )
+            self._write(part.source, functools.partial(answer, [block]))
         for result in response.results:
             self._result(result, ids[id(result.call)])
         for call in response.calls:
@@ -231,10 +239,6 @@ class _ClaudeWriter:
         self._losses.add(code, what, source.offset)
 
 
-def _with_id(what: Block | TurnCall, ids: dict[int, str]) -> Block:
-    return msgspec.structs.replace(what.block, id=ids[id(what)]) if isinstance(what, TurnCall) else what
-
-
 def _usable_time(entry: Entry) -> dt.datetime | None:
     """When it was written, to the millisecond; None where that is missing or out of range."""
     at = entry.at
@@ -257,3 +261,126 @@ def _report_sessions(items: Sequence[Entry | Damage], losses: LossCollector) -> 
             seen.add(name)
             if len(seen) > 1:
                 losses.add(LossCode.SESSIONS_MERGED, "another session in the same log", item.offset)
+
+
+def converted_conversation(
+    items: Iterable[Entry | Damage], session_id: str, cwd: str = ""
+) -> Conversation | None:
+    """What was said, in order; None for a log of the client's own dialect, and where nothing was said."""
+    entries = list(items)
+    if not any(isinstance(one, Entry) and one.dialect is not Dialect.CLAUDE for one in entries):
+        return None
+    lines, offset = {}, 0
+    for data in to_claude(entries, session_id=session_id, cwd=cwd).lines:
+        lines[offset] = Line(data, offset)
+        offset += len(data) + 1
+    graph = Graph(map(node_of, lines.values()))
+
+    def load(node: Node) -> Entry | None:
+        item = decode(lines[node.offset])
+        return item if isinstance(item, Entry) else None
+
+    return None if graph.active_leaf is None else Conversation(graph, graph.active_leaf, load, whole=True)
+
+
+WRITTEN_AS_CODEX = "0.142.5"
+"""The client whose lines we write; every later one reads them."""
+
+_Item = dict[str, Any]
+
+
+def to_codex(entries: Iterable[Entry | Damage], *, thread: str, cwd: str, at: dt.datetime) -> Conversion:
+    """Convert the entries of one conversation."""
+    losses = LossCollector()
+    turns = turns_of(list(entries), losses)
+    meta = {
+        "id": thread,
+        "timestamp": _time(at),
+        "cwd": cwd,
+        "originator": "recollect",
+        "cli_version": WRITTEN_AS_CODEX,
+        "source": "cli",
+    }
+    lines = [_line(_time(at), "session_meta", meta)]
+    time = _time(at)
+    for turn in turns:
+        if isinstance(turn, Entry):
+            losses.add(LossCode.METADATA, "title or tag", turn.offset)
+            continue
+        if isinstance(turn, TurnResult):
+            losses.add(LossCode.ORPHAN_RESULT, "result that answers no call", turn.source.offset)
+            continue
+        moment = turn.source.at
+        time = _time(moment) if moment is not None else time
+        items = _prompt(turn, losses) if isinstance(turn, TurnPrompt) else _response(turn, losses)
+        for item in items:
+            lines.append(_line(time, "response_item", item))
+            if isinstance(turn, TurnPrompt):
+                said = "\n".join(part["text"] for part in item["content"] if "text" in part)
+                lines.append(_line(time, "event_msg", {"type": "user_message", "message": said}))
+    return Conversion(lines, losses.all())
+
+
+def _prompt(turn: TurnPrompt, losses: LossCollector) -> Iterator[_Item]:
+    content = [part for block in turn.blocks if (part := _input(block, turn.source, losses)) is not None]
+    if content:
+        yield {"type": "message", "role": "user", "content": content}
+
+
+def _response(turn: Response, losses: LossCollector) -> Iterator[_Item]:
+    for part in turn.parts:
+        what = part.what
+        if isinstance(what, TurnCall):
+            arguments = msgspec.json.encode(loose_value(what.block.input)).decode()
+            yield {
+                "type": "function_call",
+                "name": what.block.name,
+                "arguments": arguments,
+                "call_id": what.block.id,
+            }
+            if what.answer is None:
+                losses.add(LossCode.UNANSWERED_CALL, "call without a result", what.source.offset)
+        elif isinstance(what, TextBlock):
+            content = [{"type": "output_text", "text": what.text}]
+            if what.text:
+                yield {"type": "message", "role": "assistant", "content": content}
+        else:
+            _lost(what, part.source, losses)
+    for result in turn.results:
+        yield _output(result, losses)
+
+
+def _output(result: TurnResult, losses: LossCollector) -> _Item:
+    for block in result.block.blocks():
+        if not isinstance(block, TextBlock):
+            losses.add(LossCode.RESULT_SHAPE, "part of a result that is no text", result.source.offset)
+    call = result.call.block.id if result.call is not None else result.block.tool_use_id
+    return {"type": "function_call_output", "call_id": call, "output": result.block.text()}
+
+
+def _input(block: Block, source: Entry, losses: LossCollector) -> _Item | None:
+    if isinstance(block, TextBlock):
+        return {"type": "input_text", "text": block.text} if block.text else None
+    if isinstance(block, ImageBlock):
+        said = loose_value(block.source)
+        if isinstance(said, dict) and said.get("type") == "base64":
+            return {
+                "type": "input_image",
+                "image_url": f"data:{said.get('media_type')};base64,{said.get('data')}",
+            }
+    _lost(block, source, losses)
+    return None
+
+
+def _lost(block: Block, source: Entry, losses: LossCollector) -> None:
+    name = type(block).__name__.removesuffix("Block")
+    code = LossCode.THINKING if "Thinking" in name else LossCode.UNKNOWN_BLOCK
+    losses.add(code, "thinking" if code is LossCode.THINKING else f"block of kind {name}", source.offset)
+
+
+def _line(time: str, kind: str, payload: _Item) -> bytes:
+    return msgspec.json.encode({"timestamp": time, "type": kind, "payload": payload})
+
+
+def _time(moment: dt.datetime) -> str:
+    return moment.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

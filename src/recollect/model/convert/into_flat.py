@@ -14,8 +14,19 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from recollect.model import draft
-from recollect.model.blocks import (
+from recollect.model.convert.turns import (
+    Conversion,
+    LossCode,
+    LossCollector,
+    Response,
+    Turn,
+    TurnCall,
+    TurnPrompt,
+    TurnResult,
+    turns_of,
+)
+from recollect.model.lines import dialects, draft
+from recollect.model.lines.blocks import (
     Block,
     DocumentBlock,
     ImageBlock,
@@ -25,21 +36,10 @@ from recollect.model.blocks import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
+    Usage,
 )
-from recollect.model.convert.loss import Conversion, LossCode, LossCollector
-from recollect.model.convert.turns import (
-    OrphanResult,
-    Response,
-    SessionNote,
-    TurnCall,
-    TurnPrompt,
-    TurnResult,
-    turns_of,
-)
-from recollect.model.cost.usage import Usage
-from recollect.model.damage import Damage
-from recollect.model.dialects import flat
-from recollect.model.entry import Assistant, ChainBody, Entry, User
+from recollect.model.lines.damage import Damage
+from recollect.model.lines.entry import Assistant, ChainBody, Entry, User
 
 
 def claude_to_flat(entries: Iterable[Entry | Damage]) -> Conversion:
@@ -71,24 +71,24 @@ class _FlatWriter:
         self._reported: set[int] = set()
         self._named: set[str] = set()
 
-    def turn(self, turn: TurnPrompt | Response | OrphanResult | SessionNote) -> None:
+    def turn(self, turn: Turn) -> None:
         match turn:
             case TurnPrompt():
                 self._prompt(turn)
             case Response():
                 self._response(turn)
-            case OrphanResult(result=result):
-                self._result(result)
-            case SessionNote(source=source):
-                self.lines.append(source.raw)
+            case TurnResult():
+                self._result(turn)
+            case Entry():
+                self.lines.append(turn.raw)
 
     def _prompt(self, prompt: TurnPrompt) -> None:
         texts = self._texts(prompt.source, prompt.blocks) or [""]
         session = prompt.source.session_id
-        origin = flat.FlatMetadata(session_id=session) if session else None
+        origin = dialects.FlatMetadata(session_id=session) if session else None
         for words in texts:
             content = msgspec.Raw(msgspec.json.encode(words))
-            self._write(prompt.source, flat.FlatUser(content, metadata=origin))
+            self._write(prompt.source, dialects.FlatLine(type="user", content=content, metadata=origin))
 
     def _response(self, response: Response) -> None:
         pieces = self._pieces(response)
@@ -97,11 +97,14 @@ class _FlatWriter:
         usage, stop = self._counts(response), response.best.stop_reason if response.best else None
         for source, piece in pieces:
             if isinstance(piece, ToolUseBlock):
-                self._write(source, flat.FlatToolCall(piece.name, piece.input, None, piece.id or None))
+                self._write(source, draft.flat_call(piece))
                 continue
             content = msgspec.Raw(msgspec.json.encode(piece))
-            self._write(source, flat.FlatAssistant(content, None, usage, response.model, stop))
-            usage = flat.FlatUsage()  # counted once, on the first line
+            line = dialects.FlatLine(
+                type="assistant", content=content, usage=usage, model=response.model, stop_reason=stop
+            )
+            self._write(source, line)
+            usage = dialects.FlatUsage()  # counted once, on the first line
         for result in response.results:
             self._result(result)
 
@@ -120,7 +123,7 @@ class _FlatWriter:
                 self._lost(*_no_place_for(block), source)
         return [block.text for block in blocks if isinstance(block, TextBlock)]
 
-    def _counts(self, response: Response) -> flat.FlatUsage:
+    def _counts(self, response: Response) -> dialects.FlatUsage:
         usage = response.best.usage if response.best else None
         if usage is None:
             self._lost(LossCode.USAGE_UNKNOWN, "response without token counts, written as 0", response.source)
@@ -132,20 +135,17 @@ class _FlatWriter:
 
     def _result(self, result: TurnResult) -> None:
         name = result.call.block.name if result.call else result.name
-        line = draft.flat_result(result.block, name or "", None)
+        line = draft.flat_result(result.block, name or "")
         self._write(result.source, line)
 
-    def _write(self, source: Entry, line: flat.FlatLine) -> None:
+    def _write(self, source: Entry, line: dialects.FlatLine) -> None:
         uuid = source.uuid if source.uuid not in self._named else None
         if uuid:
             self._named.add(uuid)
         self.lines.append(
-            flat.encode(
+            dialects.encode(
                 msgspec.structs.replace(
-                    line,
-                    timestamp=source.body.timestamp,
-                    uuid=uuid,
-                    format_version=flat.FORMAT_VERSION,
+                    line, timestamp=source.body.timestamp, uuid=uuid, format_version=dialects.FORMAT_VERSION
                 )
             )
         )

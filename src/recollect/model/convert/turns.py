@@ -6,8 +6,8 @@ their order. Here a list of entries becomes a list of turns that no longer depen
 
 - a ``TurnPrompt`` is what was said to the model;
 - a ``Response`` is one answer of the API, counted once, with the results of its calls;
-- an ``OrphanResult`` is a result that answers no call;
-- a ``SessionNote`` is a title or tag, which belongs to the session as a whole.
+- a ``TurnResult`` is a result that answers no call;
+- an ``Entry`` is a title or tag, which belongs to the session as a whole.
 
 A call on a line of its own belongs to the response before it, unless a result has come since. It still
 belongs to it while another call of that response is waiting: those calls ran in parallel.
@@ -18,13 +18,15 @@ never raises because of log content.
 
 from __future__ import annotations
 
+import enum
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from recollect.model.blocks import (
+from recollect.model.lines import json_text
+from recollect.model.lines.blocks import (
     Block,
     DocumentBlock,
     ImageBlock,
@@ -32,12 +34,11 @@ from recollect.model.blocks import (
     ToolReferenceBlock,
     ToolResultBlock,
     ToolUseBlock,
+    Usage,
     blocks_of,
 )
-from recollect.model.convert.loss import LossCode, LossCollector
-from recollect.model.cost.usage import Usage
-from recollect.model.damage import Damage
-from recollect.model.entry import (
+from recollect.model.lines.damage import Damage, brief_repr
+from recollect.model.lines.entry import (
     ApiMessage,
     Assistant,
     Attachment,
@@ -53,7 +54,84 @@ from recollect.model.entry import (
     UnknownShapeBody,
     User,
 )
-from recollect.model.json import text as json_text
+
+
+class LossCode(enum.StrEnum):
+    """Why the result differs from the source. Stable: scripts rely on the codes."""
+
+    # dropped
+    DAMAGE = "damage"
+    DUPLICATE = "duplicate"
+    THINKING = "thinking"
+    IMAGE = "image"
+    DOCUMENT = "document"
+    SERVER_TOOL = "server-tool"
+    UNKNOWN_BLOCK = "unknown-block"
+    SIDECHAIN = "sidechain"
+    PARENTS = "parents"
+    BRANCHES = "branches"
+    COMPACTED = "compacted"
+    SYSTEM = "system"
+    ATTACHMENT = "attachment"
+    PROGRESS = "progress"
+    METADATA = "metadata"
+    UNKNOWN_ENTRY = "unknown-entry"
+    CONTEXT = "context"
+    FLAGS = "flags"
+    RESPONSE_IDS = "response-ids"
+    TOOL_USE_RESULT = "tool-use-result"
+    CACHE_LIFETIME = "cache-lifetime"
+    USAGE_DETAIL = "usage-detail"
+    RECORDED_COST = "recorded-cost"
+    DURATION = "duration"
+    ORPHAN_RESULT = "orphan-result"
+    EMPTY = "empty-content"
+    UNWRITABLE = "unwritable"
+    # filled in or changed
+    SESSIONS_MERGED = "sessions-merged"
+    IDS_MADE = "ids-made"
+    CALL_IDS_MADE = "call-ids-made"
+    TIME_MADE = "time-made"
+    TIME_MOVED = "time-moved"
+    ORDER = "order"
+    MODEL_GUESSED = "model-guessed"
+    USAGE_UNKNOWN = "usage-unknown"
+    CALL_SHAPE = "call-shape"
+    RESULT_SHAPE = "result-shape"
+    UNANSWERED_CALL = "unanswered-call"
+
+
+class Loss(Struct, frozen=True):
+    """One kind of loss: how often, and the byte offset of its first case in the source."""
+
+    code: LossCode
+    what: str
+    offset: int
+    count: int = 1
+
+
+class Conversion(Struct, frozen=True):
+    """Lines without their newlines, and what was lost."""
+
+    lines: list[bytes]
+    losses: list[Loss]
+
+    __repr__ = brief_repr
+
+
+class LossCollector:
+    """Collects losses in order of first occurrence."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[LossCode, str], tuple[int, int]] = {}
+
+    def add(self, code: LossCode, what: str, offset: int) -> None:
+        first, count = self._found.get((code, what), (offset, 0))
+        self._found[code, what] = (min(first, offset), count + 1)
+
+    def all(self) -> list[Loss]:
+        return [Loss(code, what, first, count) for (code, what), (first, count) in self._found.items()]
+
 
 ASIDES = (Kind.CUSTOM_TITLE, Kind.AI_TITLE, Kind.TAG, Kind.PR_LINK)
 """Metadata that means the same in every dialect."""
@@ -128,27 +206,9 @@ class Response(Struct, eq=False):
         return max(self.messages, key=_trust, default=None)
 
 
-class OrphanResult(Struct, eq=False):
-    """A result without a call."""
-
-    result: TurnResult
-
-
-class SessionNote(Struct, eq=False):
-    """A line about the session as a whole."""
-
-    source: Entry
-
-
-class _ResponseStart(Struct, eq=False):
-    """The start of a line of an answer."""
-
-    source: Entry
-    message: ApiMessage
-
-
-Turn = TurnPrompt | Response | OrphanResult | SessionNote
-_Atom = _ResponseStart | ResponsePart | TurnCall | TurnResult | TurnPrompt | SessionNote
+Turn = TurnPrompt | Response | TurnResult | Entry
+# An entry is the start of a line of an answer, or a line about the session.
+_Atom = ResponsePart | TurnCall | TurnResult | TurnPrompt | Entry
 
 
 def turns_of(items: Iterable[Entry | Damage], losses: LossCollector) -> list[Turn]:
@@ -236,7 +296,7 @@ def _user_atoms(entry: Entry, body: User) -> list[_Atom]:
 
 
 def _assistant_atoms(entry: Entry, body: Assistant) -> list[_Atom]:
-    atoms: list[_Atom] = [_ResponseStart(entry, body.message)]
+    atoms: list[_Atom] = [entry]
     atoms.extend(
         TurnCall(entry, block) if isinstance(block, ToolUseBlock) else ResponsePart(entry, block)
         for block in body.message.blocks
@@ -255,7 +315,7 @@ def _aside_or_loss(entry: Entry, losses: LossCollector) -> Sequence[_Atom]:
         case UnknownBody(type_name=name) | UnknownShapeBody(type_name=name):
             losses.add(LossCode.UNKNOWN_ENTRY, f"entry of type {name[:40]!a}", entry.offset)
         case _ if entry.kind in ASIDES:
-            return (SessionNote(entry),)
+            return (entry,)
         case _:
             losses.add(LossCode.METADATA, f"{entry.kind} line", entry.offset)
     return ()
@@ -359,8 +419,8 @@ class _TurnBuilder:
 
     def take(self, position: int, atom: _Atom) -> None:
         match atom:
-            case _ResponseStart():
-                self._open(atom)
+            case Entry(body=Assistant() as body):
+                self._open(atom, body)
             case ResponsePart():
                 self._response(atom.source).parts.append(atom)
             case TurnCall():
@@ -370,7 +430,7 @@ class _TurnBuilder:
             case TurnPrompt():
                 self._current, self._latest = None, atom
                 self.turns.append(atom)
-            case SessionNote():
+            case Entry():
                 self.turns.append(atom)
 
     def _response(self, source: Entry) -> Response:
@@ -379,18 +439,16 @@ class _TurnBuilder:
             self.turns.append(self._current)
         return self._current
 
-    def _open(self, opening: _ResponseStart) -> None:
-        message, known = opening.message, None
+    def _open(self, source: Entry, body: Assistant) -> None:
+        message, known = body.message, None
         if message.id:
             known = self._by_message.get(message.id)
         elif self._current is not None and _continues(self._current, message):
             known = self._current
         self._current = known
-        response = self._response(opening.source)
+        response = self._response(source)
         response.messages.append(message)
-        body = opening.source.body
-        if isinstance(body, Assistant):
-            response.request_id = response.request_id or body.request_id
+        response.request_id = response.request_id or body.request_id
         if message.id:
             self._by_message[message.id] = response
 
@@ -414,7 +472,7 @@ class _TurnBuilder:
             self._current.interrupted = True
         response = result.call.response if result.call else None
         if response is None:
-            self.turns.append(OrphanResult(result))
+            self.turns.append(result)
             return
         response.results.append(result)
         if response is not self._latest:

@@ -2,18 +2,98 @@
 
 Only an answer has usage of its own. What the client says in the model's place (``<synthetic>``) was asked of
 no one and billed by no one. Counts no response can have are no counts. Dollars are kept as the digits that were
-written. An advisor that a response asked is a response of its own, under a name made of the first one's. How a line is decoded is the business of ``model.line_views``; which of several lines counts, of
-``model.cost.copies``.
+written. An advisor that a response asked is a response of its own, under a name made of the first one's. How a line is decoded is the business of ``model.views``; which of several lines counts, of
+``model.cost.line_usage``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import msgspec
 from msgspec import Struct, UnsetType
 
-from recollect.model.cost.copies import MAIN, SIDECHAIN
 from recollect.model.cost.prices import SYNTHETIC_MODEL
-from recollect.model.cost.usage import CacheCreation, ServerToolUse, Usage, advisors
+from recollect.model.lines.blocks import CacheCreation, ServerToolUse, Usage, advisors
+
+# Who speaks of a response.
+MAIN, SIDECHAIN, AGENT_PROGRESS = 2, 1, 0
+# What a copy is to a response that counts: bits of ``marks``. Nearly always one copy is both.
+BELONGS, AMOUNTS = 1, 2
+BOTH = BELONGS | AMOUNTS
+
+
+class ResponseCopy(NamedTuple):
+    """What one line, or all lines of one speaker in one file together, say of a response."""
+
+    request_id: str = ""
+    speaker: int = MAIN
+    output: int = 0
+    has_stop: bool = False
+    at: int = 0  # milliseconds since 1970
+    forked: bool = False
+    path: str = ""
+
+
+class CountedResponse(NamedTuple):
+    """One response that counts: the copy it belongs with, and the copy with its amounts, by their places."""
+
+    place: int
+    amounts: int
+
+
+def line_rank(copy: ResponseCopy) -> tuple[int, bool, int]:
+    """Which of several lines of one log and speaker stands for them: the larger, the later of equals."""
+    return copy.output, copy.has_stop, copy.at
+
+
+def preference(copy: ResponseCopy) -> tuple[int, bool, int, bool, int]:
+    """The larger, the better; where equal, the smaller path decides."""
+    return copy.speaker, not copy.forked, *line_rank(copy)
+
+
+def better(one: ResponseCopy, other: ResponseCopy) -> bool:
+    """Whether a response belongs with ``one`` rather than with ``other``."""
+    mine, theirs = preference(one), preference(other)
+    return mine > theirs or (mine == theirs and _place(one) < _place(other))
+
+
+def counted(copies: Sequence[ResponseCopy]) -> list[CountedResponse]:
+    """The responses that all copies of one message come to."""
+    has_main = any(copy.speaker == MAIN for copy in copies)
+    best: dict[str, int] = {}
+    largest: dict[str, int] = {}
+    for place, copy in enumerate(copies):
+        request = copy.request_id if has_main else ""
+        if request not in largest or _is_larger(copy, copies[largest[request]]):
+            largest[request] = place
+        if has_main and copy.speaker != MAIN:
+            continue
+        if request not in best or better(copy, copies[best[request]]):
+            best[request] = place
+    return sorted(CountedResponse(place, largest[request]) for request, place in best.items())
+
+
+def marks(copies: Sequence[ResponseCopy]) -> list[int]:
+    """For each copy of one message: whether a response belongs with it, and whether its amounts count."""
+    found = [0] * len(copies)
+    for place, amounts in counted(copies):
+        found[place] |= BELONGS
+        found[amounts] |= AMOUNTS
+    return found
+
+
+def _is_larger(one: ResponseCopy, other: ResponseCopy) -> bool:
+    """Whether the counts of ``one`` are believed; where outputs are equal, as a response would belong."""
+    mine, theirs = (one.output, one.has_stop, one.speaker), (other.output, other.has_stop, other.speaker)
+    return mine > theirs or (mine == theirs and better(one, other))
+
+
+def _place(copy: ResponseCopy) -> tuple[str, str]:
+    # The request id decides last and only between replays: without it their order would.
+    return copy.path, copy.request_id
+
 
 # Beyond these a log says nonsense. They keep every sum over millions of responses within 63 bits.
 _MOST_COUNT = (1 << 40) - 1
@@ -88,14 +168,14 @@ def _asked(
 ) -> tuple[ResponseUsage, ...]:
     return tuple(
         ResponseUsage(
-            believable(one.usage),
+            believable(counts),
             speaker,
             None if message_id is None else f"{message_id}{_ADVISOR_MARK}{number}",
             request,
-            one.model,
+            model,
             has_stop,
         )
-        for number, one in enumerate(advisors(usage), start=1)
+        for number, (model, counts) in enumerate(advisors(usage), start=1)
     )
 
 

@@ -9,19 +9,20 @@ This module knows no prices; it asks the list it is given.
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 
 from msgspec import Struct
 
-from recollect.model.cost.cents import PICO
+from recollect.model.budget import PICO
 from recollect.model.cost.prices import QUARTER_SECONDS, PriceList, variant
-from recollect.model.cost.usage import Tokens, Usage
+from recollect.model.lines.blocks import Tokens, Usage
 
 NO_MODEL = "(no model)"
 
 
 class Spending(Struct, frozen=True):
-    """Tokens and money together. ``unpriced`` names the models whose tokens are not in ``pico_usd``.
+    """Tokens and money together. ``unpriced`` names the models of which some tokens are not in ``pico_usd``.
 
     ``is_unknown``: a client of another agent wrote down no usage at all, so nothing here says what it cost.
     """
@@ -56,9 +57,9 @@ def priced(tokens: Tokens, model: str | None, quarter: int, kind: int, prices: P
     """What tokens of one model, quarter of an hour and variant cost: of one response, or summed up."""
     price = prices.find(model or "", quarter, kind)
     cost = None if price is None else price.cost(*tokens.counts)
-    if cost is None:
-        return Spending(tokens, unpriced=frozenset([model or NO_MODEL]))
-    return Spending(tokens, cost)
+    if price is None or any(price.missing(tokens.counts)):
+        return Spending(tokens, cost or 0, frozenset([model or NO_MODEL]))
+    return Spending(tokens, cost or 0)
 
 
 def spending(usage: Usage, model: str | None, at: int, prices: PriceList) -> Spending:
@@ -77,3 +78,34 @@ def exact(pico_usd: int) -> str:
     whole, fraction = divmod(abs(pico_usd), PICO)
     text = f"{whole}.{fraction:012d}".rstrip("0").rstrip(".")
     return f"-{text}" if pico_usd < 0 else text
+
+
+class PricedResponse(Struct, frozen=True, gc=False):
+    """One response, counted once over all logs that speak of it, where it belongs and what it cost.
+
+    ``pico_usd`` is what has a price; None where nothing has. ``agent`` is None in a session's own conversation.
+    ``tool`` is the first tool it called. ``is_uncertain``: the log may hold too low a count.
+    ``is_deleted``: the log is gone from its home; the index still knows what it said.
+    ``is_counted``: false for a copy, which a walk over all copies gives too; it has no cost of its own.
+    """
+
+    message_id: str | None
+    request_id: str
+    session: str | None
+    agent: str | None
+    project: str | None
+    branch: str | None
+    model: str | None
+    tool: str | None
+    at: dt.datetime | None
+    tokens: Tokens
+    pico_usd: int | None
+    is_uncertain: bool = False
+    is_deleted: bool = False
+    path: str = ""
+    is_counted: bool = True
+
+    @property
+    def usd(self) -> Decimal | None:
+        """Dollars, exact; None where the model has no price."""
+        return None if self.pico_usd is None else usd(self.pico_usd)

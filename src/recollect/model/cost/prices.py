@@ -1,13 +1,13 @@
 """What a response costs, by model, time and the way it was served.
 
-The list comes with the package (``price_table``, made from the data package genai-prices); the user's
+The list comes with the package (``claude_prices.json`` and ``other_prices.json``, made from the data package genai-prices); the user's
 own prices from config.toml go before it. Money is whole pico-dollars (10**-12 USD), so that half of
 $0.125 per million tokens is still a whole number and nothing is rounded before it is shown (law 6).
 
 Nothing is guessed. A model is *unpriced* when the list does not know its name, or when it was served in
 a way that has no published price (fast mode of a model without one, a batch of a model that was never
-offered in batches). A response is unpriced when it has tokens of a class without a price (Claude 2 had
-no cache). Unpriced is None, and never 0.
+offered in batches). Where tokens of one class have no price (Claude 2 had no cache), the others of the response are priced, and
+reports count the response among the unpriced with those tokens. Unpriced is None, and never 0.
 
 Names are matched as genai-prices matches those of provider anthropic. What stands around such a name is
 looked through, because the same model is meant, and only then: the client's ``[1m]`` says which context
@@ -18,15 +18,54 @@ only resembles a known one stays unpriced.
 
 Where sources disagree, ``describe`` names the one that is followed; docs/reference/prices.md lists them all.
 
-The status line starts this module at every turn: it imports nothing but the table, and both use nothing
-but what Python has built in.
+In the files a row is a model: its name; how its names are recognised (= is, ^ starts with, * contains, # starts with and then
+eight digits, ~ and then a date); the published rules that apply to it (half price for a batch; 1.1 times for US-only inference;
+1.1 times at a regional endpoint of Amazon Bedrock; no higher price for long contexts on Anthropic's own API); its prices; those
+of fast mode. Prices: (first quarter of an hour since 1970, ((above how many tokens of context, rates), ...)). Rates: pico-dollars
+for a token of input, output, cache write of 5 minutes, of 1 hour, cache read, and for a web search.
+
+The status line starts this module at every turn: it imports next to nothing.
 """
 
-from recollect.model.cost.price_table import MODELS, OTHER_CHANGES, OWN_SOURCES, SOURCE, Periods, Rates
+import datetime as dt
+import json
+from bisect import bisect_right
 
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+Rates = tuple[int | None, ...]
+Periods = tuple[tuple[int, tuple[tuple[int, Rates], ...]], ...]
+_Row = tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods]
+
+
+def _frozen(value: "Any") -> "Any":
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _table(name: str) -> "dict[str, Any]":
+    """A file beside this module."""
+    text = __loader__.get_data(__file__.removesuffix("prices.py") + name)  # type: ignore[name-defined]
+    return {key: _frozen(value) for key, value in json.loads(text).items()}
+
+
+_claude = _table("claude_prices.json")
+_others: "dict[str, Any]" = {}
+SOURCE: str = _claude["source"]
+OWN_SOURCES: dict[str, str] = _claude["own_sources"]
+# The quarters at which a price of another vendor's model changes.
+OTHER_CHANGES: tuple[int, ...] = _claude["other_changes"]
+MODELS: tuple[_Row, ...] = _claude["models"]
+
+
+def others() -> "dict[str, Any]":
+    """``models`` of other vendors, and the ``tiers`` of service that have a price of their own; read when a name is no Claude model's."""
+    if not _others:
+        _others.update(_table("other_prices.json"))
+    return _others
+
 
 # Made by the client on this machine (fillers, error notes) and never billed.
 SYNTHETIC_MODEL = "<synthetic>"
@@ -58,8 +97,6 @@ _MOST_REMEMBERED = 4_096
 _OWN_API, _VERTEX, _BEDROCK, _GLOBAL, _REGIONAL, _GOVERNMENT = range(6)
 _ENDPOINTS = {"": _BEDROCK, "global.": _GLOBAL, "us-gov.": _GOVERNMENT}
 _CLIENT, _LITELLM = "client 2.1.325", "LiteLLM 1.108.4"
-
-_Row = tuple[str, tuple[str, ...], tuple[str, ...], Periods, Periods]
 
 
 def variant(
@@ -127,19 +164,22 @@ class Price:
         cache_read: int,
         web_searches: int,
     ) -> int | None:
-        """Pico-dollars for these counts; None where one of them has no price, whatever the others cost."""
+        """Pico-dollars for these counts, without those that have no price (``missing``); None where only such ones are counted."""
         if None not in self._rates:  # nearly all are whole, and a list asks for thousands
             a, b, c, d, e, f = self._rates
             cached = cache_write_5m * c + cache_write_1h * d + cache_read * e  # type: ignore[operator]
             return input * a + output * b + cached + web_searches * f  # type: ignore[operator]
         counts = (input, output, cache_write_5m, cache_write_1h, cache_read, web_searches)
-        total = 0
-        for count, rate in zip(counts, self._rates, strict=True):
-            if rate is not None:
-                total += count * rate
-            elif count:
-                return None
-        return total
+        total = sum(count * rate for count, rate in zip(counts, self._rates, strict=True) if rate is not None)
+        return total if total or not any(self.missing(counts)) else None
+
+    def missing(self, counts: "Sequence[int]") -> "tuple[int, ...]":
+        """These counts as far as they have no price; 0 for the others."""
+        if None not in self._rates:
+            return _NOTHING
+        return tuple(
+            0 if rate is not None else count for count, rate in zip(counts, self._rates, strict=True)
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Price) and self.rates() == other.rates()
@@ -155,7 +195,7 @@ class PriceList:
     """The list prices, and before them the user's own.
 
     ``overrides``: prices by model, in dollars per million tokens (searches: per thousand), checked by
-    ``storage.our_config``; ``input`` and ``output`` are there, the rest follows from them if it is not.
+    ``store.own_settings``; ``input`` and ``output`` are there, the rest follows from them if it is not.
     A name stands for the model and its dated releases; with ``*`` at its end for every name that begins
     so; with ``-fast`` at its end for fast mode, which the price of the usual speed does not cover. Such
     a price is taken as it stands: contexts of every size, batches and US-only inference cost what it says.
@@ -168,29 +208,24 @@ class PriceList:
         # The quarters at which prices of other models may change, and Claude's do not.
         self.other_changes = tuple(sorted(set(OTHER_CHANGES) - starts))
         self._changes = tuple(sorted(starts - {0} | set(OTHER_CHANGES)))
-        # By quarter, how many changes came before it: of Claude's prices, of all.
-        self._claude_periods: dict[int, int] = {}
-        self._periods: dict[int, int] = {}
-        self._found: dict[tuple[str, int, int], Price | None] = {}
-        self._rows: dict[str, tuple[_Row, int] | None] = {}
+        self._remembered: dict[tuple[str, int, int], Price | None] = {}
 
     def find(self, model: str, quarter: int, variant: int) -> Price | None:
         """The price of a model in a quarter of an hour since 1970 (UTC), or None where we know none."""
-        # Claude's prices seldom change: a report on months asks for few of them.
-        is_claude = CLAUDE_NAME in model
-        periods = self._claude_periods if is_claude else self._periods
-        period = periods.get(quarter)
-        if period is None:
-            if len(periods) >= _MOST_REMEMBERED:
-                periods.clear()
-            changes = self._claude_changes if is_claude else self._changes
-            period = periods[quarter] = sum(start <= quarter for start in changes)
-        key = (model, period, variant)
-        if key not in self._found:
-            if len(self._found) >= _MOST_REMEMBERED:  # model names are hostile input too (law 8)
-                self._found.clear()
-            self._found[key] = self._explained(model, quarter, variant)[0]
-        return self._found[key]
+        changes = self._claude_changes if CLAUDE_NAME in model else self._changes
+        key = (model, bisect_right(changes, quarter), variant)
+        if key not in self._remembered:
+            if len(self._remembered) >= _MOST_REMEMBERED:  # model names are hostile input too (law 8)
+                self._remembered.clear()
+            self._remembered[key] = self._explained(model, quarter, variant)[0]
+        return self._remembered[key]
+
+    def cost(self, model: str, quarter: int, variant: int, counts: "Sequence[int]") -> tuple[int, bool]:
+        """Pico-dollars, and whether some of the tokens have no price and are not in them."""
+        price = self.find(model, max(quarter, 0), variant)
+        if price is None:
+            return 0, True
+        return price.cost(*counts) or 0, any(price.missing(counts))
 
     def describe(self, model: str, quarter: int, variant: int) -> str:
         """Which price ``find`` gives, and by which rules; or why it gives none."""
@@ -214,11 +249,7 @@ class PriceList:
             return self._own[pattern], f'prices."{pattern}" of config.toml, as it stands'
         if variant & FAST and (pattern := self._pattern_for([one for one, _ in spellings], 0)):
             return None, f'no price: config.toml has prices."{pattern}" but no prices."{pattern}-fast"'
-        if name not in self._rows:
-            if len(self._rows) >= _MOST_REMEMBERED:
-                self._rows.clear()
-            self._rows[name] = _row_of(spellings)
-        found = self._rows[name]
+        found = _row_of(spellings)
         return (
             _listed(*found, quarter, variant) if found else (None, "no price: no model of this name is known")
         )
@@ -254,10 +285,8 @@ def _row_of(spellings: list[tuple[str, int]]) -> tuple[_Row, int] | None:
     name = spellings[0][0]
     if CLAUDE_NAME in name:
         return None
-    # Most machines know Claude models only: the others are a table of their own.
-    from recollect.model.cost.other_prices import OTHER_MODELS
 
-    found = _first_match(name.rpartition("/")[2], OTHER_MODELS)
+    found = _first_match(name.rpartition("/")[2], others()["models"])
     return None if found is None else (found, _OWN_API)
 
 
@@ -308,9 +337,9 @@ def _listed(row: _Row, place: int, quarter: int, variant: int) -> tuple[Price | 
 
 
 def _tier_periods(name: str, tier: str) -> Periods:
-    from recollect.model.cost.other_prices import OTHER_TIERS
-
-    return next((periods for model, named, periods in OTHER_TIERS if (model, named) == (name, tier)), ())
+    return next(
+        (periods for model, named, periods in others()["tiers"] if (model, named) == (name, tier)), ()
+    )
 
 
 def _changed_by(rules: tuple[str, ...], variant: int, place: int) -> tuple[int, int, list[str]]:
@@ -397,14 +426,9 @@ def _scaled(number: object, digits: int) -> int:
 
 
 def _day(quarter: int) -> str:
-    """The UTC date of a quarter of an hour, by the calendar's arithmetic: datetime is slow to import."""
-    days = quarter // _QUARTERS_A_DAY + 719_468  # since 0000-03-01, where leap days come last
-    era, of_era = divmod(days, 146_097)
-    year = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153
-    day = of_year - (153 * month + 2) // 5 + 1
-    return f"{era * 400 + year + (month > 9):04d}-{(month + 2) % 12 + 1:02d}-{day:02d}"
+    """The UTC date of a quarter of an hour."""
+    return (dt.date(1970, 1, 1) + dt.timedelta(days=quarter // _QUARTERS_A_DAY)).isoformat()
 
 
-_FREE = Price((0,) * 6)
+_NOTHING = (0,) * 6
+_FREE = Price(_NOTHING)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS
-from recollect.model.cost.copies import ResponseCopy, counted
+from recollect.model.cost.line_usage import ResponseCopy, counted
 from recollect.model.cost.prices import PriceList, canonical
 
 TokenCounts = tuple[int, int, int, int, int, int]
@@ -106,7 +106,7 @@ def _heritage(
 
 
 def _used(copies: Iterable[LoggedCopy], prices: PriceList) -> dict[str, _ModelUse]:
-    """By model: each response once, as ``model.cost.copies`` decides."""
+    """By model: each response once, as ``model.cost.line_usage`` decides."""
     by_message: dict[object, list[LoggedCopy]] = {}
     for place, one in enumerate(copies):
         by_message.setdefault(place if one.message is None else one.message, []).append(one)
@@ -122,7 +122,7 @@ def _used(copies: Iterable[LoggedCopy], prices: PriceList) -> dict[str, _ModelUs
             price = prices.find(model, max(at // QUARTER_MS, NO_TIME), one.variant)
             pico = None if price is None else price.cost(*one.counts)
             use.pico += pico or 0
-            use.unpriced += pico is None
+            use.unpriced += price is None or any(price.missing(one.counts))
     return found
 
 

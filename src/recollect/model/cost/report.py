@@ -17,18 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from recollect.model.budget import PICO, BurnRate, dollars
 from recollect.model.cost.calendar import QUARTER_MS, TIME_KEYS, UNKNOWN, Timeline, moment_name
-from recollect.model.cost.cents import PICO, dollars
 from recollect.model.cost.money import NO_MODEL, usd
 from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, PriceList, canonical
-from recollect.model.cost.usage import Tokens, counts_of
-
-if TYPE_CHECKING:
-    from recollect.model.cost.reconcile import RecordedCost
+from recollect.model.cost.reconcile import RecordedCost
+from recollect.model.lines.blocks import Tokens, counts_of
 
 KEYS = (
     "day", "week", "month", "session", "project", "repo", "model", "branch", "agent", "tool", "prompt", "block",
@@ -147,7 +144,7 @@ class BillingBlock(Struct, frozen=True):
 
 
 class CostRow(Struct, frozen=True):
-    """One line of a report. ``pico_usd`` leaves out what ``unpriced_responses`` and ``unrecorded_responses`` count.
+    """One line of a report. ``pico_usd`` leaves out the tokens without a price of ``unpriced_responses``, and ``unrecorded_responses``.
 
     ``is_unlogged``: what a client recorded and its logs lack; such a row stands beside the row of the same keys.
     """
@@ -176,7 +173,7 @@ class CostRow(Struct, frozen=True):
 
 
 class UnpricedModel(Struct, frozen=True):
-    """A model without a price, and what it used."""
+    """A model without a price, or without one for some tokens: how many responses have such tokens, and which."""
 
     model: str
     responses: int
@@ -248,75 +245,41 @@ class CostQuery(Struct, frozen=True):
     active_since: int | None = None  # when the first response of the running block came
 
 
-class CostTally:
-    """What has come together under one key."""
+class CostTally(Struct):
+    """What has come together under one key, from its first ``quarter`` on."""
 
-    _AMOUNTS = (
-        "responses",
-        "input",
-        "output",
-        "cache_write_5m",
-        "cache_write_1h",
-        "cache_read",
-        "web_searches",
-        "pico",
-        "priced_output",
-        "unpriced",
-        "unrecorded",
-        "uncertain",
-        "lines",
-        "recorded",
-        "unsaid",
-        "timed",
-        "timed_ms",
-        "timed_output",
-    )
-    __slots__ = (*_AMOUNTS, "is_unlogged", "logs", "prices", "quarter")
-
-    def __init__(self, quarter: int) -> None:
-        self.quarter = quarter
-        self.is_unlogged = False
-        self.responses = self.pico = self.priced_output = self.unpriced = self.unrecorded = self.uncertain = 0
-        self.input = self.output = self.cache_write_5m = self.cache_write_1h = self.cache_read = 0
-        self.web_searches = self.lines = self.recorded = self.unsaid = 0
-        self.timed = self.timed_ms = self.timed_output = 0
-        self.logs: set[int] = set()
-        self.prices: set[str] = set()
+    quarter: int
+    is_unlogged: bool = False
+    responses: int = 0
+    tokens: Tokens = Tokens()
+    pico: int = 0
+    priced_output: int = 0
+    unpriced: int = 0
+    unrecorded: int = 0
+    uncertain: int = 0
+    lines: int = 0
+    recorded: int = 0
+    unsaid: int = 0
+    timed: int = 0
+    timed_ms: int = 0
+    timed_output: int = 0
+    logs: set[int] = field(default_factory=set)
+    prices: set[str] = field(default_factory=set)
 
     @property
     def is_shown(self) -> bool:
         """Whether it is a row: copies that were dropped, and money in another mode, only belong to the total."""
         return bool(self.responses or self.pico)
 
-    def tokens(self) -> Tokens:
-        """The counts."""
-        return Tokens(
-            self.input,
-            self.output,
-            self.cache_write_5m,
-            self.cache_write_1h,
-            self.cache_read,
-            self.web_searches,
-        )
-
-    def add_counts(self, counts: tuple[int, int, int, int, int, int]) -> None:
-        """Add tokens of each class and searches."""
-        # Written out: a day of a year may have a dozen sums.
-        self.input += counts[0]
-        self.output += counts[1]
-        self.cache_write_5m += counts[2]
-        self.cache_write_1h += counts[3]
-        self.cache_read += counts[4]
-        self.web_searches += counts[5]
-
     def merge(self, other: CostTally) -> None:
         """Add what came together elsewhere."""
-        for name in self._AMOUNTS:
-            amount = getattr(other, name)
-            if amount:  # most reports fill half of them
-                setattr(self, name, getattr(self, name) + amount)
+        for name in _AMOUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.logs |= other.logs
         self.prices |= other.prices
+
+
+_AMOUNTS = CostTally.__struct_fields__[2:-2]
 
 
 class CostAggregator:
@@ -360,7 +323,7 @@ class CostAggregator:
         parts = (*self._rows.items(), *self._unlogged.items())
         for _, tally in parts:
             total.merge(tally)
-        ranks = ranks_of(by, [(key, tally.pico, tally.tokens().total) for key, tally in parts])
+        ranks = ranks_of(by, [(key, tally.pico, tally.tokens.total) for key, tally in parts])
         rows = [
             self._row(dict(zip(by, key, strict=True)), tally)
             for key, tally in sorted(parts, key=lambda part: (*ranks(part[0]), part[1].is_unlogged))
@@ -394,15 +357,16 @@ class CostAggregator:
         if tally is None:
             tally = self._rows[key] = CostTally(one.quarter)
         counts = one.counts
-        pico, unpriced, unrecorded = self._money(one, counts, asked.mode)
+        pico, missing, unrecorded = self._money(one, counts, asked.mode)
         tally.responses += one.responses
         tally.pico += pico
-        tally.add_counts(counts)
-        if unpriced:
-            tally.unpriced += unpriced
-            _grow(self._unpriced, one.model or NO_MODEL, (unpriced, *counts))
-        else:
+        tally.tokens += Tokens(*counts)
+        if missing is None:
             tally.priced_output += one.output
+        else:
+            tally.unpriced += one.responses
+            tally.priced_output += one.output - missing[1]
+            _grow(self._unpriced, one.model or NO_MODEL, (one.responses, *missing))
         if unrecorded:
             tally.unrecorded += unrecorded
         if one.variant & UNCERTAIN and one.responses:
@@ -439,7 +403,7 @@ class CostAggregator:
         rows = self._unlogged if rest.is_unlogged else self._rows
         tally = rows.setdefault(self._key_of(rest), CostTally(rest.quarter))
         tally.is_unlogged = rest.is_unlogged
-        tally.add_counts(rest.counts)
+        tally.tokens += Tokens(*rest.counts)
         tally.pico += rest.pico_usd
         tally.priced_output += rest.counts[1]
 
@@ -450,23 +414,24 @@ class CostAggregator:
 
     def _money(
         self, one: UsageGroup, counts: tuple[int, int, int, int, int, int], mode: str
-    ) -> tuple[int, int, int]:
-        """Pico-dollars, responses without a price, responses without a record."""
+    ) -> tuple[int, Sequence[int] | None, int]:
+        """Pico-dollars, the counts without a price unless all have one, responses without a record."""
         if mode == "display":
             if self._owner(one) in self._covered or one.model == SYNTHETIC_MODEL:
-                return 0, 0, 0
-            return one.recorded, 0, one.unrecorded
+                return 0, None, 0
+            return one.recorded, None, one.unrecorded
         price = self._asked.prices.find(one.model or "", max(one.quarter, 0), one.variant)
-        pico = None if price is None else price.cost(*counts)
-        if pico is not None:
-            return pico, 0, 0
+        pico = (None if price is None else price.cost(*counts)) or 0
+        missing = counts if price is None else price.missing(counts)
+        if price is not None and not any(missing):
+            return pico, None, 0
         self.has_gap = self.has_gap or price is not None
         if mode == "auto":
             if (self._owner(one), canonical(one.model or "")) in self._covered_models:
-                return 0, 0, 0
+                return pico, None, 0
             if not one.unrecorded:
-                return one.recorded, 0, 0
-        return 0, one.responses, 0
+                return one.recorded, None, 0
+        return pico, missing, 0
 
     def _owner(self, one: UsageGroup) -> str | None:
         return None if one.log is None else owner_of(self._logs[one.log])
@@ -475,21 +440,20 @@ class CostAggregator:
 
     def _row(self, keys: dict[str, str], tally: CostTally) -> CostRow:
         asked = self._asked
-        tokens = tally.tokens()
         return CostRow(
             keys,
             tally.responses,
-            tokens,
+            tally.tokens,
             tally.pico,
             tally.unpriced,
             tally.unrecorded,
-            self._block(tally, tokens) if "block" in keys else None,
+            self._block(tally) if "block" in keys else None,
             _performance(tally) if asked.is_timed else None,
             self._explanation(tally) if asked.is_explained else None,
             tally.is_unlogged,
         )
 
-    def _block(self, tally: CostTally, tokens: Tokens) -> BillingBlock | None:
+    def _block(self, tally: CostTally) -> BillingBlock | None:
         asked = self._asked
         block = asked.timeline.block(tally.quarter)
         if block is None:
@@ -497,9 +461,8 @@ class CostAggregator:
         start, end = moment_name(block[0]), moment_name(block[1])
         if asked.active_since is None or not block[0] <= asked.now // QUARTER_MS < block[1]:
             return BillingBlock(start, end)
-        from recollect.model.cost.billing_blocks import BurnRate
 
-        burn = BurnRate(tokens.total, tally.pico, asked.active_since, asked.now, block[1])
+        burn = BurnRate(tally.tokens.total, tally.pico, asked.active_since, asked.now, block[1])
         return BillingBlock(
             start,
             end,

@@ -14,17 +14,21 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
-from recollect.model.blocks import ToolResultBlock, ToolUseBlock
-from recollect.model.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
-from recollect.model.files.edit_tools import EDITING_TOOLS
 from recollect.model.files.text_edits import Hunk, Replacement
-from recollect.model.json.text import loose_value
+from recollect.model.lines.blocks import ToolResultBlock, ToolUseBlock
+from recollect.model.lines.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
+from recollect.model.lines.json_text import loose_value
+from recollect.model.views.tool_calls import call_line
+
+EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+
 
 _FILE_TOOLS = EDITING_TOOLS | {"Read"}
 # A result that names none of these is about something else; searching costs less than decoding.
@@ -86,16 +90,11 @@ def report_context(entry: Entry) -> ReportContext:
     return ReportContext(chain.cwd if chain else None, entry.at, entry.uuid)
 
 
-class _FileToolCall(NamedTuple):
-    name: str
-    arguments: Raw
-
-
 class FileReports:
     """Turns the entries of a log, in order, into file reports."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, _FileToolCall] = {}
+        self._calls: dict[str, ToolUseBlock] = {}
         # Of mirrored results: their calls, and what they say.
         self._told: set[tuple[tuple[str, ...], int]] = set()
 
@@ -132,8 +131,7 @@ class FileReports:
     def _remember(self, blocks: Iterable[ToolUseBlock]) -> None:
         for block in blocks:
             # For other tools only the name is stored: a stored input would keep the whole line in memory.
-            arguments = block.input if block.name in _FILE_TOOLS else Raw(b"{}")
-            self._calls[block.id] = _FileToolCall(block.name, arguments)
+            self._calls[block.id] = block if block.name in _FILE_TOOLS else ToolUseBlock(block.id, block.name)
 
     def _answered(
         self, entry: Entry, block: ToolResultBlock, rich: Raw | UnsetType
@@ -184,7 +182,7 @@ def told_changes(
 
 
 def _from_result(
-    context: ReportContext, call: _FileToolCall | None, fields: _Fields
+    context: ReportContext, call: ToolUseBlock | None, fields: _Fields
 ) -> FileChange | FileReading | None:
     file = fields.get("file")
     if isinstance(file, dict):
@@ -227,7 +225,7 @@ def _notebook(context: ReportContext, fields: _Fields) -> FileChange | None:
 
 
 def _sight(
-    context: ReportContext, call: _FileToolCall | None, file: _Fields, *, is_text: bool
+    context: ReportContext, call: ToolUseBlock | None, file: _Fields, *, is_text: bool
 ) -> FileReading | None:
     path = file.get("filePath") or (_arguments(call).get("file_path") if call else None)
     content = _whole_text(file) if is_text else _whole_bytes(file)
@@ -289,7 +287,7 @@ def _hunks(patch: object) -> tuple[Hunk, ...]:
 # ---- calls -----------------------------------------------------------------------------------------------
 
 
-def _from_call(entry: Entry, call: _FileToolCall | None, block: ToolResultBlock) -> FileChange | None:
+def _from_call(entry: Entry, call: ToolUseBlock | None, block: ToolResultBlock) -> FileChange | None:
     """The effect of a successful call whose result does not describe it."""
     if call is None or call.name == "Read":
         return None
@@ -308,7 +306,7 @@ def _from_call(entry: Entry, call: _FileToolCall | None, block: ToolResultBlock)
     )
 
 
-def _proposed(call: _FileToolCall | None) -> str | tuple[Replacement, ...]:
+def _proposed(call: ToolUseBlock | None) -> str | tuple[Replacement, ...]:
     given = {} if call is None else _arguments(call)
     content = given.get("content")
     if isinstance(content, str):
@@ -316,6 +314,128 @@ def _proposed(call: _FileToolCall | None) -> str | tuple[Replacement, ...]:
     return _several(given.get("edits", [given]))
 
 
-def _arguments(call: _FileToolCall) -> _Fields:
-    value = loose_value(call.arguments)
+def _arguments(call: ToolUseBlock) -> _Fields:
+    value = loose_value(call.input)
     return value if isinstance(value, dict) else {}
+
+
+_MOST_COMPARED = 1_000
+
+
+class LineTally(Struct, frozen=True):
+    """Lines that were added and removed."""
+
+    added: int = 0
+    removed: int = 0
+
+    def __add__(self, other: LineTally) -> LineTally:
+        return LineTally(self.added + other.added, self.removed + other.removed)
+
+
+def change_tally(change: FileChange) -> LineTally:
+    """The lines that a reported change added and removed."""
+    if change.hunks:
+        return _signed(line for hunk in change.hunks for line in hunk.lines)
+    if change.content is not None:
+        return _between((change.original or "").splitlines(), change.content.splitlines())
+    pairs = ((one.old.splitlines(), one.new.splitlines()) for one in change.replacements)
+    return sum((_between(old, new) for old, new in pairs), LineTally())
+
+
+def _intended(given: Mapping[str, object]) -> LineTally:
+    edits = given.get("edits")
+    tally = LineTally()
+    for edit in edits if isinstance(edits, list) else [given]:
+        if isinstance(edit, Mapping):
+            old, new = edit.get("old_string", ""), edit.get("new_string", edit.get("content"))
+            new = edit.get("new_source", "") if new is None else new
+            if isinstance(old, str) and isinstance(new, str):
+                tally += _between(old.splitlines(), new.splitlines())
+    return tally
+
+
+def _between(old: Sequence[str], new: Sequence[str]) -> LineTally:
+    start = next(
+        (at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
+    )
+    old, new = old[start:], new[start:]
+    end = next(
+        (at for at, (a, b) in enumerate(zip(old[::-1], new[::-1], strict=False)) if a != b),
+        min(len(old), len(new)),
+    )
+    old, new = old[: len(old) - end], new[: len(new) - end]
+    if len(old) + len(new) > _MOST_COMPARED:  # comparing takes quadratic time
+        return LineTally(len(new), len(old))
+    return _signed(list(difflib.unified_diff(old, new, lineterm="", n=0))[2:])
+
+
+def _signed(lines: Iterable[str]) -> LineTally:
+    signs = [line[:1] for line in lines]
+    return LineTally(signs.count("+"), signs.count("-"))
+
+
+def line_changes(
+    rich: Raw | UnsetType | None, context: ReportContext | None = None
+) -> list[FileChange] | None:
+    """The changes that a line of results lists; None where it lists none, as Claude's do."""
+    told = told_changes(rich, context or ReportContext())
+    return None if told is None else [one for one in told if isinstance(one, FileChange)]
+
+
+def call_changes(call: str, given: object, answer: Entry | None) -> list[FileChange]:
+    """The listed changes that are of this call, which was given this input."""
+    if answer is None or not isinstance(answer.body, User):
+        return []
+    changes = line_changes(answer.body.tool_use_result, report_context(answer)) or []
+    results = (
+        [one for one in answer.body.message.blocks if isinstance(one, ToolResultBlock)] if changes else []
+    )
+    if not any(one.tool_use_id == call and one.is_error is not True for one in results):
+        return []
+    return changes if len(results) == 1 else _asked_for(given, changes)
+
+
+def changes_by_call(answer: Entry, asked: bytes | None) -> Iterator[tuple[str, list[FileChange]]]:
+    """The listed changes of each call that a line answers. ``asked``: the line with the calls, which tells several apart."""
+    if not isinstance(answer.body, User):
+        return
+    line = None if asked is None else call_line(asked)
+    given = {} if line is None else {one.id: one.input for one in line.calls}
+    for block in answer.body.message.blocks:
+        if isinstance(block, ToolResultBlock):
+            name = block.tool_use_id
+            yield name, call_changes(name, loose_value(given[name]) if name in given else None, answer)
+
+
+def call_tally(
+    tool: str, given: object, reported: object, changes: Sequence[FileChange] = ()
+) -> LineTally | None:
+    """The lines that a call changed; None if it is no edit. ``reported`` is the client's richer form of the result."""
+    if changes:
+        return sum(map(change_tally, changes), LineTally())
+    if tool not in EDITING_TOOLS:
+        return None
+    hunks = _hunks(reported.get("structuredPatch")) if isinstance(reported, Mapping) else ()
+    if hunks:
+        return _signed(line for hunk in hunks for line in hunk.lines)
+    return _intended(given) if isinstance(given, Mapping) else LineTally()
+
+
+def _asked_for(given: object, changes: Sequence[FileChange]) -> list[FileChange]:
+    said = "\n".join(_texts(given))
+    return [one for one in changes if one.path in said and all(line in said for line in _replaced(one))]
+
+
+def _replaced(change: FileChange) -> Iterator[str]:
+    """By lines, since a patch has a sign before each."""
+    for one in change.replacements:
+        yield from one.old.splitlines()
+        yield from one.new.splitlines()
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)

@@ -165,8 +165,11 @@ def _shows(before: str, after: str, hunks: Sequence[Hunk]) -> bool:
 
 def _stands(shown: list[str], lines: list[str], start: int) -> bool:
     at = start - 1
-    return not shown or [_on_screen(line) for line in lines[at : at + len(shown)]] == shown
-
-
-def _on_screen(line: str) -> str:
-    return _LEADING_TABS.sub(lambda tabs: "  " * len(tabs.group()), line)
+    return (
+        not shown
+        or [
+            _LEADING_TABS.sub(lambda tabs: "  " * len(tabs.group()), line)
+            for line in lines[at : at + len(shown)]
+        ]
+        == shown
+    )

@@ -10,20 +10,25 @@ the file.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from recollect.model import codec
-from recollect.model.checks.lines import LinePart
-from recollect.model.checks.resumed import LIMITS
-from recollect.model.conversation.graph import Graph
-from recollect.model.conversation.node import LeafMark, Node, node_of
-from recollect.model.damage import Damage, Line
-from recollect.model.entry import Entry
-from recollect.model.json.text import loose_object
+from recollect.model.checks.api_400 import ID_FIELDS, block_refusals, image_fault, is_blank
+from recollect.model.checks.lines import LIMITS, LinePart, parts_of
+from recollect.model.checks.rules import RuleViolation
+from recollect.model.conversation.client_words import NO_CONTENT
+from recollect.model.conversation.graph import Graph, LeafMark, Node, node_of
+from recollect.model.lines import codec
+from recollect.model.lines.damage import Damage, Line
+from recollect.model.lines.draft import iso_time
+from recollect.model.lines.entry import Assistant, Entry, User
+from recollect.model.lines.ids import derived_id
+from recollect.model.lines.json_text import Json, content_of, loose_object
 
 Read = Callable[[int, int], bytes]
 
@@ -202,7 +207,8 @@ class RepairDraft:
         """Bytes kept, bytes set aside, and the size of the result; raises if a byte is not counted exactly
         once.
         """
-        spans = sorted([(row.offset, row.length) for row in self.kept()] + self._aside_spans())
+        aside = [(span.offset, span.length) for span in self.set_aside()]
+        spans = sorted([(row.offset, row.length) for row in self.kept()] + aside)
         position = 0
         for offset, length in spans:
             if offset != position:
@@ -216,9 +222,6 @@ class RepairDraft:
     @property
     def output_size(self) -> int:
         return sum(map(self._emitted, self.rows)) - self.has_tail
-
-    def _aside_spans(self) -> list[tuple[int, int]]:
-        return [(span.offset, span.length) for span in self.set_aside()]
 
     def _emitted(self, row: RepairRow) -> int:
         if row.data is not None:
@@ -248,3 +251,149 @@ def with_content(entry: Entry, content: object) -> dict[str, object]:
         found = entry.fields().get("message")
         message = dict(found) if isinstance(found, dict) else {}
     return {"message": {**message, "content": content}}
+
+
+# By the code of an action: what it does. Codes are stable, scripts rely on them.
+ACTIONS: dict[str, str] = {
+    # lines
+    "nul-trimmed": "remove NUL bytes",
+    "glued-split": "put each entry on a line of its own",
+    "entry-saved": "keep the complete entry of the line, set the rest aside",
+    "torn-tail": "set half an entry at the end aside",
+    "unreadable": "set the line aside",
+    # times and links
+    "time-filled": "give the entry a time",
+    "relinked": "link the entry to one that is in the log",
+    "leaf-kept": "mark the end of the longer branch",
+    # content
+    "call-renamed": "give the call another id",
+    "result-renamed": "give the result the new id of its call",
+    "empty-text": "remove empty text",
+    "image-replaced": "replace the image with a note",
+    "misplaced-block": "remove blocks that this role cannot send",
+    "thinking-removed": "remove thinking that the API refuses",
+    # only on request
+    "slimmed": "remove what a resume does not need",
+}
+
+
+_WHY = {
+    "call-renamed": "its call has an id that the API refuses",
+    "result-renamed": "follows its call, which has a new id",
+    "empty-text": "the API refuses empty text",
+    "image-replaced": "an image that the API refuses; replaced by a note",
+    "misplaced-block": "only the other side may send such a block",
+    "thinking-removed": "thinking that the API refuses",
+}
+_RENAMED = {"tool_use": "call-renamed", "tool_result": "result-renamed"}
+
+
+def mend_content(draft: RepairDraft, number: int) -> bool:
+    """Replace or remove the refused blocks of one line; True if there were any."""
+    entry = draft.entry(number)
+    if entry is None or not isinstance(entry.body, User | Assistant):
+        return False
+    role = "user" if isinstance(entry.body, User) else "assistant"
+    content = content_of(entry.fields())
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if not isinstance(blocks, list):
+        return False
+    done: dict[str, None] = {}
+    left = [part for block in blocks for part in _mended(role, block, done)]
+    if role == "user" and is_blank(role, [part for part in left if isinstance(part, dict)]):
+        done.setdefault("empty-text")
+        left = [{"type": "text", "text": NO_CONTENT}]
+    for index, code in enumerate(done):
+        if index == 0:
+            draft.change(number, with_content(entry, left), code, _WHY[code])
+        else:
+            draft.act(code, number, _WHY[code], entry.uuid)
+    return bool(done)
+
+
+def _mended(role: str, block: Any, done: dict[str, None]) -> Iterator[Any]:
+    codes = {one.code for one in block_refusals(role, block)} if isinstance(block, dict) else set()
+    if not codes:
+        yield block
+    elif "api-misplaced-block" in codes:
+        done.setdefault("misplaced-block")
+    elif "api-empty-text" in codes:
+        done.setdefault("empty-text")
+    elif block["type"] == "image":
+        yield _noted(block, done)
+    elif block["type"] in _RENAMED:
+        yield _with_sound_parts(block, codes, done)
+    else:
+        done.setdefault("thinking-removed")
+
+
+def _with_sound_parts(block: Json, codes: set[str], done: dict[str, None]) -> Json:
+    """A call or a result with an id that the API takes, and without images that it refuses."""
+    mended, field = dict(block), ID_FIELDS[block["type"]]
+    if "api-bad-call-id" in codes:
+        done.setdefault(_RENAMED[block["type"]])
+        # The same new id for the call and for its result.
+        mended[field] = derived_id("toolu_", str(block.get(field)))
+    if isinstance(block.get("content"), list):
+        mended["content"] = [_noted(part, done) for part in block["content"]]
+    return mended
+
+
+def _noted(part: Any, done: dict[str, None]) -> Any:
+    is_image = isinstance(part, dict) and part.get("type") == "image"
+    fault = image_fault(part) if is_image else None
+    if fault is None:
+        return part
+    done.setdefault("image-replaced")
+    return {"type": "text", "text": f"[Image removed: {fault.reason}]"}
+
+
+_LINES = frozenset(["invalid-json", "glued-objects", "nul-run", "torn-tail"])
+_LINKS = frozenset(["history-cut", "unlinked-answer"])
+_SPLIT = {"nul-run": "nul-trimmed", "glued-objects": "glued-split"}
+_SET_ASIDE = {"nul-run": "nul-trimmed", "torn-tail": "torn-tail"}
+
+
+def fix_errors(draft: RepairDraft, errors: Sequence[tuple[int, RuleViolation]], written: dt.datetime) -> bool:
+    """Fix the errors, each given with the number of its row; True if anything changed.
+
+    Damaged lines come first and alone: with what they hold, other errors may be none.
+    """
+    lines = [one for one in errors if one[1].code in _LINES]
+    is_changed = False
+    # From the end, so that the rows before a split one keep their numbers.
+    for number, error in sorted(lines or errors, key=lambda one: -one[0]):
+        if error.code in _LINES:
+            _recover(draft, number, error)
+            is_changed = True
+        elif error.code in _LINKS:
+            is_changed |= _relink(draft, number, error)
+        elif error.code == "session-not-found":
+            is_changed |= error.subject == "timestamp" and _fill_time(draft, number, written)
+        else:
+            is_changed |= mend_content(draft, number)
+    return is_changed
+
+
+def _recover(draft: RepairDraft, number: int, error: RuleViolation) -> None:
+    """Give each entry of a damaged line a line of its own; what is no entry is set aside."""
+    parts = list(parts_of(draft.text(number)))
+    kept = sum(part.is_entry for part in parts)
+    code = _SPLIT.get(error.code, "entry-saved") if kept else _SET_ASIDE.get(error.code, "unreadable")
+    draft.split(number, parts, code, f"{error.what}; " + (f"{kept} complete kept" if kept else "set aside"))
+
+
+def _relink(draft: RepairDraft, number: int, error: RuleViolation) -> bool:
+    """Give an entry the parent that the error names."""
+    if error.parent is None:
+        return False
+    why = f"{error.what.partition(': nothing before')[0]}; now follows {error.parent}"
+    return draft.change(number, {"parentUuid": error.parent}, "relinked", why)
+
+
+def _fill_time(draft: RepairDraft, number: int, written: dt.datetime) -> bool:
+    """Give an entry a time just after that of the nearest earlier entry that has one."""
+    earlier = (entry.at for row in range(number - 1, -1, -1) if (entry := draft.entry(row)) is not None)
+    at = next((one for one in earlier if one is not None), written) + dt.timedelta(milliseconds=1)
+    why = "no time that can be read: the client would not find the session"
+    return draft.change(number, {"timestamp": iso_time(at)}, "time-filled", why)

@@ -15,10 +15,10 @@ from collections.abc import Collection
 import msgspec
 from msgspec import UnsetType
 
-from recollect.model.checks.resumed import resumed_log
+from recollect.model.checks.lines import resumed_log
 from recollect.model.conversation.graph import Graph
-from recollect.model.entry import Entry, Kind, User
-from recollect.model.json.text import loose_value
+from recollect.model.lines.entry import Entry, Kind, User
+from recollect.model.lines.json_text import loose_value
 from recollect.model.repair.draft import RepairDraft, with_fields
 
 PROGRESS, REQUESTS, COPIES = "progress", "request-records", "result-copies"

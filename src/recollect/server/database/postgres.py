@@ -16,50 +16,42 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeVar
 from zlib import crc32
 
 import asyncpg  # type: ignore[import-untyped]  # it has no types
-import msgspec
 
 from recollect.errors import UsageError
-from recollect.server.database.contract import AppendWaiter, Unavailable
-from recollect.server.database.postgres_access import PostgresAccess
-from recollect.server.database.postgres_append import move
 from recollect.server.database.postgres_bodies import PostgresBodies
-from recollect.server.database.postgres_directory import PostgresDirectory
-from recollect.server.database.postgres_lake import PostgresLake
 from recollect.server.database.postgres_search import (
     BLOCKS,
     EMPTY_LISTS,
+    INSERT_BLOCK,
     SETTINGS,
     SHORT_LIST,
     BlockSearch,
     Window,
+    blocks_of,
     tsquery,
 )
-from recollect.server.database.records import AppendRequest, LineMatches, LineSearch, Moved, SessionAppend
-from recollect.server.database.sql import SqlDatabase, conditions, elsewhere
-from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends, in_order, unordered
-from recollect.server.database.sql_base import EVERY_ORG, now_ms
-from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, ToldResponse, Transaction
-from recollect.server.database.sql_visibility import seen_by
-from recollect.server.database.tables.months import CREATE_MONTHS, EMPTY_MONTHS
-from recollect.server.database.tables.moves import AWAY, ENTER, FENCE_OF, FENCED, LEAVING, NOT_HERE
-from recollect.server.database.tables.named_sums import DROP_EMPTY_SUMS
-from recollect.server.database.tables.steps import postgres_steps, session_ref
+from recollect.server.database.records import AppendRequest, LineMatches, LineSearch, Moved, Unavailable
+from recollect.server.database.sql import Database, conditions
+from recollect.server.database.sql_base import EVERY_ORG, Row, Transaction, now_ms, seen_by
+from recollect.server.database.sql_logs import commit_appends
+from recollect.server.database.tables import CREATE_MONTHS, postgres_steps, session_ref
 
 Result = TypeVar("Result")
 _log = logging.getLogger("recollect.server")
 _MOST_AT_ONCE = 256
-_ROWS_AT_ONCE = 500
 _RETRY_FIRST, _RETRY_MOST = 0.05, 1.0
 # A primary that refuses writes does so until its operator acts, unlike one that fails over. Addresses ask for a server that
 # takes writes and mean the primary: that one answers reads while it takes none.
 _READ_ONLY_SECONDS = 1.5
 _READ_WRITE, _PRIMARY = "target_session_attrs=read-write", "primary"
 _MIGRATION_LOCK = 0x7265636F6C6C
+# PostgreSQL would compile the plan of a list of some thousand sessions: 130 ms for a query of 4 ms.
+CONNECTION_SETTINGS = {"jit": "off"}
 # Above this many responses one lock for the organisation is cheaper than one each.
 _MANY_RESPONSES, _RESPONSE_LOCKS = 256, 4_096
 # Worth retrying: a lost connection, a server that starts, stops or is a standby, or a deadlock.
@@ -83,32 +75,12 @@ _LOCKS = (
     "SELECT pg_advisory_xact_lock_shared($1, -1)"
     " UNION ALL SELECT pg_advisory_xact_lock($1, place) FROM unnest($2::int[]) AS place"
 )
-# Sums of millions of rows are a few thousand: PostgreSQL expects more of them, and would sort the rows on disk. The sessions
-# of a day are looked up one by one: reading all there are, to join them, takes longer. Where none are joined, the rows are read in
-# their order on the disk: one by one through the index takes twice as long. A cursor has no workers, and a plan for them takes
-# twice as long without them.
-_FOR_SUMS = (
-    "SELECT set_config('enable_sort', 'off', true), set_config('work_mem', '64MB', true),"
-    " set_config('max_parallel_workers_per_gather', '0', true)"
-)
-_FOR_SUMS_OF_SESSIONS = f"{_FOR_SUMS}, set_config('random_page_cost', '1.1', true)"
-_USAGE_OF = f"SELECT {USAGE} FROM recollect_usage($1, $2, $3, $4)"  # noqa: S608 - names of columns
-_encode = msgspec.json.Encoder().encode
-_Pending = tuple[AppendRequest, AppendWaiter]
-
-
-@cache
-def _put(put: BulkStatement) -> str:
-    """Rows are passed as one JSON document, which costs the driver least."""
-    return put.sql.format(rows=f"SELECT * FROM json_to_recordset($1::JSON) AS t({', '.join(put.columns)})")  # noqa: S608 - names of columns
-
-
-@cache
-def _names(put: BulkStatement) -> tuple[str, ...]:
-    return tuple(column.split()[0] for column in put.columns)
+_Pending = tuple[AppendRequest, asyncio.Future[Moved | None]]
 
 
 class _PostgresTransaction:
+    EACH = "SELECT json_array_elements_text({}::json)"
+
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
@@ -116,19 +88,9 @@ class _PostgresTransaction:
         found: Sequence[Row] = await self._connection.fetch(sql, *values)
         return found
 
-    async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> Sequence[Row]:
-        if len(values) == 1:
-            return await self.rows(sql, *values[0])
-        found: Sequence[Row] = await self._connection.fetchmany(sql, values) if values else []
-        return found
-
-    async def put(self, put: BulkStatement, rows: Sequence[tuple[object, ...]]) -> None:
-        if rows:
-            names = _names(put)
-            await self.rows(_put(put), _encode([dict(zip(names, row, strict=True)) for row in rows]).decode())
-
-    async def usage(self, org: str, asked: Sequence[ToldResponse]) -> Sequence[Row]:
-        return await self.rows(_USAGE_OF, org, *zip(*asked, strict=True))
+    async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> None:
+        if values:
+            await self._connection.executemany(sql, values)
 
     async def lock_responses(self, org: str, messages: Iterable[str] | None) -> None:
         """With few responses a shared lock plus one each; with many an exclusive lock."""
@@ -139,18 +101,31 @@ class _PostgresTransaction:
             return
         await self.rows(_LOCKS, own, places)
 
-    async def move(self, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
-        return await move(self._connection, org, asks, now)
+    async def add_texts(self, ref: bytes, ask: AppendRequest, now: int) -> None:
+        await self.many(
+            INSERT_BLOCK,
+            [
+                (
+                    ref,
+                    ask.key,
+                    block.line,
+                    block.lines,
+                    ask.org,
+                    block.oldest,
+                    min(block.newest, now),
+                    block.words,
+                )
+                for block in blocks_of(ask.prepared.texts)
+            ],
+        )
 
 
 def _unreachable(problem: BaseException) -> Unavailable:
     return Unavailable(f"cannot connect to the database: {type(problem).__name__}: {problem}")
 
 
-class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDirectory, SqlDatabase):
+class PostgresDatabase(PostgresBodies, Database):
     """The contract on one PostgreSQL database, with an optional replica for reads."""
-
-    _FENCE, _HERE = FENCE_OF, f"(id NOT IN ({NOT_HERE}))"
 
     def __init__(
         self,
@@ -161,28 +136,18 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
         patience: float = 20.0,
         statement_seconds: float = 30.0,
     ) -> None:
-        PostgresAccess.__init__(self)
         PostgresBodies.__init__(self)
-        SqlDatabase.__init__(self)
         self._dsn, self._replica_dsn = dsn, replica
         self._connections, self._patience = connections, patience
         self._statement_seconds = statement_seconds
         self._pool: Any = None
         self._replica: Any = None
-        self._spare: Any = None
         self._waiting: dict[str, deque[_Pending]] = {}
         self._committing: dict[str, asyncio.Task[None]] = {}
         self._closing = False
         # Until when a write that a read-only database refuses is not tried again, by the clock of the loop.
         self._refused_until = 0.0
-        # Recent number of appends per commit.
-        self._busy = 0
         self.batches = (0, 0)
-
-    @property
-    def address(self) -> str:
-        """Where the primary is reached."""
-        return self._dsn
 
     async def open(self) -> None:
         self._closing = False
@@ -220,6 +185,7 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
                 init=_prepared,
                 reset=keep,
                 target_session_attrs=_PRIMARY if _READ_WRITE in dsn else None,
+                server_settings=CONNECTION_SETTINGS,
                 max_inactive_connection_lifetime=60.0,
             )
         except (*_PASSING, asyncpg.PostgresError) as problem:
@@ -229,7 +195,6 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
         self._closing = True
         while self._committing:
             await asyncio.gather(*self._committing.values(), return_exceptions=True)
-        await self._let_go()
         for pool in (self._pool, self._replica):
             if pool is not None:
                 with contextlib.suppress(asyncio.TimeoutError):
@@ -240,7 +205,7 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
     async def migrate(self) -> int:
         """Apply the missing steps, one server at a time."""
         try:
-            connection = await asyncpg.connect(self._dsn, timeout=10.0)
+            connection = await asyncpg.connect(self._dsn, timeout=10.0, server_settings=CONNECTION_SETTINGS)
         except (*_PASSING, asyncpg.PostgresError) as problem:
             raise _unreachable(problem) from problem
         try:
@@ -258,8 +223,6 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
                         f"the database was made by a newer recollect (tables {version}, this version knows {len(steps)})",
                         hint="use that version",
                     )
-                if version < len(steps):
-                    await _check_moves(connection)
                 for number, step in enumerate(steps[version:], version + 1):
                     await connection.execute(step)
                     await connection.execute("INSERT INTO recollect_version VALUES($1, $2)", number, now_ms())
@@ -310,6 +273,21 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
     async def _read_now(self, org: str, sql: str, *values: object) -> Sequence[Row]:
         return await self._retried(lambda: self._fetched(self._pool, org, sql, values))
 
+    # For jobs that run beside the server.
+    rows = _read_now
+
+    @contextlib.asynccontextmanager
+    async def turn(self, lock: int, org: str) -> AsyncIterator[bool]:
+        """False where another job has this lock of the organisation; it ends with the connection at the latest."""
+        async with self._pool.acquire(timeout=10.0) as connection:
+            place = crc32(org.encode()) & 0x7FFFFFFF
+            is_ours = await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", lock, place)
+            try:
+                yield bool(is_ours)
+            finally:
+                if is_ours:
+                    await connection.fetchval("SELECT pg_advisory_unlock($1, $2)", lock, place)
+
     @staticmethod
     async def _fetched(
         pool: Any, org: str, sql: str, values: tuple[object, ...], first: tuple[str, ...] = ()
@@ -329,16 +307,11 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
         self, org: str, work: Callable[[Transaction], Awaitable[Result]], *, is_retried: bool = True
     ) -> Result:
         async def once() -> Result:
-            async with self._transaction(org) as tx:
-                return await work(tx)
+            async with self._pool.acquire(timeout=10.0) as connection, connection.transaction():
+                await _as_org(connection, org)
+                return await work(_PostgresTransaction(connection))
 
         return await self._retried(once, None if is_retried else 0.0)
-
-    @contextlib.asynccontextmanager
-    async def _transaction(self, org: str) -> AsyncIterator[Transaction]:
-        async with self._pool.acquire(timeout=10.0) as connection, connection.transaction():
-            await _as_org(connection, org, is_write=True)
-            yield _PostgresTransaction(connection)
 
     async def _retried(self, work: Callable[[], Awaitable[Result]], patience: float | None = None) -> Result:
         """Retry until it works or a timeout; a failover takes some seconds."""
@@ -352,8 +325,7 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
             try:
                 return await work()
             except (asyncpg.PostgresError, *_PASSING) as problem:
-                is_leaving = _is_leaving(problem)
-                if not is_leaving and not isinstance(problem, _PASSING):
+                if not isinstance(problem, _PASSING):
                     raise
                 is_refused = isinstance(problem, asyncpg.ReadOnlySQLTransactionError)
                 if is_refused:
@@ -364,11 +336,7 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
                     if is_refused and patience is None:
                         self._refused_until = loop.time() + _READ_ONLY_SECONDS
                     raise Unavailable(f"the database does not answer: {type(problem).__name__}") from problem
-            if is_leaving:
-                await asyncio.sleep(_RETRY_FIRST)
-                continue
             if self._pool is not None:
-                await self._let_go()
                 # Idle connections may lead to a server that is no longer the primary.
                 await self._pool.expire_connections()
             await asyncio.sleep(pause)
@@ -376,52 +344,31 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
 
     # --- appends ---------------------------------------------------------------------------------
 
-    def begin_append(self, ask: AppendRequest, waiter: AppendWaiter) -> bool:
+    async def _commit(self, ask: AppendRequest) -> Moved | None:
         if self._closing:
             raise Unavailable("the server is closing")
-        waiting = self._waiting.get(ask.org)
-        if waiting is None:
-            waiting = self._waiting[ask.org] = deque()
-        waiting.append((ask, waiter))
+        future: asyncio.Future[Moved | None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(ask.org, deque()).append((ask, future))
         if ask.org not in self._committing:
             self._committing[ask.org] = asyncio.create_task(self._commit_all(ask.org))
-        return True
+        return await future
 
     async def _commit_all(self, org: str) -> None:
         """Commit the pending appends of one organisation, batch by batch."""
         try:
             while waiting := self._waiting.get(org):
-                if self._busy >= BUSY:
-                    # More are on their way: a short wait lets them share one round trip and one commit.
-                    await asyncio.sleep(GATHER_SECONDS)
-                batch = self._batch(waiting)
-                self._busy = max(len(batch), self._busy // 2)
+                batch = [waiting.popleft() for _ in range(min(len(waiting), _MOST_AT_ONCE))]
                 await self._commit_batch(org, batch)
         finally:
             del self._committing[org]
             if not self._waiting.get(org):
                 self._waiting.pop(org, None)
 
-    @staticmethod
-    def _batch(waiting: deque[_Pending]) -> list[_Pending]:
-        """The next batch: at most one append per log; others stay for the next batch."""
-        batch: dict[tuple[str, str], _Pending] = {}
-        later: list[_Pending] = []
-        while waiting and len(batch) < _MOST_AT_ONCE:
-            one = waiting.popleft()
-            place = (one[0].session, one[0].key)
-            if place in batch:
-                later.append(one)
-            else:
-                batch[place] = one
-        waiting.extendleft(reversed(later))
-        return list(batch.values())
-
     async def _commit_batch(self, org: str, batch: list[_Pending]) -> None:
         appends = [ask for ask, _ in batch]
         self.batches = (self.batches[0] + 1, self.batches[1] + len(batch))
         try:
-            results = await self._retried(lambda: self._stored(org, appends))
+            results = await self._write(org, lambda tx: commit_appends(tx, org, appends, now_ms()))
         except Exception as problem:  # noqa: BLE001 - handed to those who wait
             if len(batch) > 1 and isinstance(problem, asyncpg.PostgresError):
                 # One of them failed; retry each alone, so that the others succeed.
@@ -436,42 +383,10 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
             if not waiter.done():
                 waiter.set_result(result)
 
-    @contextlib.asynccontextmanager
-    async def _writer(self) -> AsyncIterator[Any]:
-        """A connection for a batch, kept: returning it each time would cost a third of a small batch."""
-        connection, self._spare = self._spare, None
-        if connection is None:
-            connection = await self._pool.acquire(timeout=10.0)
-        try:
-            yield connection
-        except BaseException:
-            await self._pool.release(connection)
-            raise
-        self._spare, surplus = connection, self._spare
-        if surplus is not None:
-            await self._pool.release(surplus)
-
-    async def _let_go(self) -> None:
-        spare, self._spare = self._spare, None
-        if spare is not None:
-            await self._pool.release(spare)
-
     async def _confirm(self, org: str) -> None:
         """A commit may be visible while it still waits for a standby; a commit after it waits again."""
-
-        async def work(tx: Transaction) -> None:
-            await tx.rows("SELECT pg_logical_emit_message(true, 'recollect', '')")
-
-        await self._write(org, work)
-
-    async def _stored(self, org: str, appends: list[AppendRequest]) -> list[Moved | None]:
-        """One transaction where usage is counted, else a single statement."""
-        async with self._writer() as connection:
-            if any(ask.prepared.usage for ask in appends):
-                async with connection.transaction():
-                    return await commit_appends(_PostgresTransaction(connection), org, appends, now_ms())
-            order, asks = in_order(appends)
-            return unordered(order, await move(connection, org, asks, now_ms()))
+        sql = "SELECT pg_logical_emit_message(true, 'recollect', '')"
+        await self._write(org, lambda tx: tx.rows(sql))
 
     async def reach(self, org: str, session: str, key: str, after: int) -> None:
         """Fetches the object with that line, which the reader needs next."""
@@ -479,49 +394,12 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
 
     # --- words and months ------------------------------------------------------------------------
 
-    async def _tidy_months(self, now: int, audit_before: int = 0, usage_before: int = 0) -> int:
+    async def _tidy(self, now: int) -> None:
         await self._read_now(EVERY_ORG, CREATE_MONTHS, now)
-        await self._read_now(EVERY_ORG, DROP_EMPTY_SUMS)
         await self._read_now(EVERY_ORG, EMPTY_LISTS)
-        return int((await self._read_now(EVERY_ORG, EMPTY_MONTHS, audit_before, usage_before))[0][0])
-
-    async def _forget_derived(self, tx: Transaction) -> None:
-        await tx.rows(DROP_EMPTY_SUMS)
 
     async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
-
-    async def _read_sums(
-        self,
-        org: str,
-        sql: str,
-        values: tuple[object, ...],
-        begin: Callable[[], None],
-        take: Callable[[Sequence[Row]], None],
-    ) -> None:
-        async def once(pool: Any) -> None:
-            begin()
-            async with pool.acquire(timeout=10.0) as connection:
-                await _as_org(connection, org)
-                async with connection.transaction():
-                    is_of_sessions = " JOIN sessions " in sql
-                    await connection.fetch(_FOR_SUMS_OF_SESSIONS if is_of_sessions else _FOR_SUMS)
-                    cursor = await connection.cursor(sql, *values)
-                    # Decoded on the event loop: few enough that no request waits long for it. The database makes the next
-                    # ones meanwhile.
-                    rows = await cursor.fetch(_ROWS_AT_ONCE)
-                    while rows:
-                        taken = asyncio.create_task(asyncio.to_thread(take, rows))
-                        try:
-                            rows = await cursor.fetch(_ROWS_AT_ONCE)
-                        finally:
-                            await taken
-
-        if self._replica is not None:
-            with contextlib.suppress(*_PASSING):  # an unavailable replica is no reason to fail
-                await once(self._replica)
-                return
-        await self._retried(lambda: once(self._pool))
 
     async def search(self, org: str, wanted: LineSearch) -> LineMatches:
         words = tsquery(wanted.query)
@@ -547,17 +425,6 @@ class PostgresDatabase(PostgresAccess, PostgresBodies, PostgresLake, PostgresDir
         return await found.run(blocks, now_ms())
 
 
-async def _check_moves(connection: Any) -> None:
-    """A table that is replaced would lose the triggers by which a move knows what changed."""
-    if await connection.fetchval("SELECT to_regclass('org_moves') IS NOT NULL") and (
-        moving := await connection.fetchrow("SELECT org, other FROM org_moves WHERE role <> $1 LIMIT 1", AWAY)
-    ):
-        raise UsageError(
-            f"organisation {moving[0]} is being moved, from or to {moving[1]}: its tables cannot be changed now",
-            hint="finish the move with the version before, or give it up: recollect admin org move ORG CLUSTER --back",
-        )
-
-
 async def _prepared(connection: Any) -> None:
     # An acknowledged append must survive a crash of the database, under any of its settings.
     await connection.execute(
@@ -566,18 +433,6 @@ async def _prepared(connection: Any) -> None:
     await connection.execute(SHORT_LIST)
 
 
-async def _as_org(connection: Any, org: str, *, is_write: bool = False) -> None:
-    """Set the organisation whose rows this connection sees; fails where it is in another cluster."""
-    if org == EVERY_ORG:
-        await connection.fetch("SELECT set_config('recollect.org', $1, false)", org)
-    else:
-        await connection.fetch(ENTER, org, is_write)
-
-
-def _is_leaving(problem: BaseException) -> bool:
-    """Whether an organisation takes no writes for a moment; ``OrgElsewhere`` where it is in another cluster."""
-    if getattr(problem, "sqlstate", None) != FENCED:
-        return False
-    if not str(problem).startswith(LEAVING):
-        raise elsewhere(str(problem)) from None
-    return True
+async def _as_org(connection: Any, org: str) -> None:
+    """Set the organisation whose rows this connection sees."""
+    await connection.fetch("SELECT set_config('recollect.org', $1, false)", org)

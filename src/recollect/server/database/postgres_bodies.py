@@ -12,17 +12,39 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from recollect.server.database.contract import BodyUnavailable
-from recollect.server.database.records import LogPlace, Segment
-from recollect.server.database.sql_append import unpacked
-from recollect.server.database.sql_base import EVERY_ORG, SqlRunner
-from recollect.server.database.sql_usage import Row, Transaction
-from recollect.server.database.tables.moves import NOT_HERE
-from recollect.server.objects.store import BlobStore, packed_object, unpacked_object
-from recollect.sync.remote import lines_of
-from recollect.sync.wire import Position
+import zstandard
+
+from recollect.server.database.records import BodyLost, BodyUnavailable, LogPlace, Segment
+from recollect.server.database.sql_base import EVERY_ORG, Row, SqlRunner, Transaction, in_transaction, insert
+from recollect.server.database.sql_logs import unpacked
+from recollect.share.sync.wire import Position, lines_of
+
+if TYPE_CHECKING:
+    from recollect.server.objects import BlobStore
+
+_LEVEL = 9
+
+
+def packed_object(data: bytes) -> tuple[str, bytes]:
+    """Bytes as an object: the hash that names it, and its own bytes."""
+    small = zstandard.ZstdCompressor(level=_LEVEL).compress(data)
+    return sha256(small).hexdigest(), small
+
+
+def unpacked_object(name: str, digest: str, size: int, stored: bytes) -> bytes:
+    """The inverse; ``BodyLost`` where the object is not the one that was written."""
+    if sha256(stored).hexdigest() != digest:
+        raise BodyLost(name, "was altered")
+    try:
+        data = zstandard.ZstdDecompressor().decompress(stored, max_output_size=size)
+    except zstandard.ZstdError as problem:
+        raise BodyLost(name, "cannot be unpacked") from problem
+    if len(data) != size:
+        raise BodyLost(name, "has another size than its row says")
+    return data
+
 
 WRITING, LIVE_BODY, GONE = 0, 1, 2
 # How long an object may take to be written and recorded; no one else tries meanwhile, and no one removes it.
@@ -31,7 +53,6 @@ CLAIM_MS, ABANDONED_MS = 120_000, 3_600_000
 OBJECT_BYTES, _WORTH_AN_OBJECT, _LONGEST_MS = 2 << 20, 1 << 20, 86_400_000
 _LOOKED_AT, _REMOVED_AT_ONCE = 20_000, 100
 _CACHED_BYTES = 8 << 20
-_BODY = "name, org, first_line, lines, first_byte, size, before, hash, digest"
 
 
 class MovableLog(NamedTuple):
@@ -73,29 +94,23 @@ class PostgresBodies(SqlRunner):
 
     async def _moved_lines(self, org: str, ref: bytes, key: str, line: int) -> Segment | None:
         # From the primary: a replica may not know of the move yet, while another one no longer has the rows.
-        rows = await self._read_now(
-            org,
-            f"SELECT {_BODY} FROM bodies WHERE ref = $1 AND key = $2 AND state = {LIVE_BODY}"  # noqa: S608 - constants
-            " AND first_line <= $3 ORDER BY first_line DESC LIMIT 1",
-            ref,
-            key,
-            line,
+        sql = (
+            "SELECT name, first_line, lines, first_byte, size, before, hash, digest FROM bodies"  # noqa: S608 - constants
+            f" WHERE ref = $1 AND key = $2 AND state = {LIVE_BODY} AND first_line <= $3 AND first_line + lines > $3"
         )
-        if not rows or rows[0][2] + rows[0][3] <= line:
+        rows = await self._read_now(org, sql, ref, key, line)
+        if not rows:
             return None
-        name, _, first_line, lines, first_byte, size, before, after, digest = rows[0]
+        name, first_line, lines, first_byte, size, before, after, digest = rows[0]
         data = await self._unpacked_body(str(name), str(digest), int(size))
         return Segment(first_line, lines, first_byte, bytes(before), bytes(after), data)
 
     async def _moved_end(self, org: str, ref: bytes, key: str, lines: int) -> LogPlace | None:
-        rows = await self._read_now(
-            org,
+        sql = (
             "SELECT hash, first_byte + size FROM bodies"  # noqa: S608 - constants
-            f" WHERE ref = $1 AND key = $2 AND state = {LIVE_BODY} AND first_line + lines = $3",
-            ref,
-            key,
-            lines,
+            f" WHERE ref = $1 AND key = $2 AND state = {LIVE_BODY} AND first_line + lines = $3"
         )
+        rows = await self._read_now(org, sql, ref, key, lines)
         return LogPlace(Position(lines, bytes(rows[0][0])), rows[0][1]) if rows else None
 
     async def _unpacked_body(self, name: str, digest: str, size: int) -> bytes:
@@ -120,14 +135,9 @@ class PostgresBodies(SqlRunner):
         """Logs with lines that were stored before this time, the oldest first; each once."""
         seen: set[MovableLog] = set()
         since = 0
+        sql = f"SELECT at, org, ref, key FROM segments WHERE at >= $1 AND at < $2 ORDER BY at LIMIT {_LOOKED_AT}"  # noqa: S608 - a constant
         while True:
-            rows = await self._read_now(
-                EVERY_ORG,
-                "SELECT at, org, ref, key FROM segments WHERE at >= $1 AND at < $2 ORDER BY at"  # noqa: S608 - constants
-                f" LIMIT {_LOOKED_AT}",
-                since,
-                before,
-            )
+            rows = await self._read_now(EVERY_ORG, sql, since, before)
             for _, org, ref, key in rows:
                 log = MovableLog(org, bytes(ref), key)
                 if log not in seen:
@@ -139,12 +149,8 @@ class PostgresBodies(SqlRunner):
 
     async def movable_body(self, log: MovableLog, before: int) -> LogBody | None:
         """The first lines of a log that are worth an object now."""
-        rows = await self._read_now(
-            log.org,
-            "SELECT first_line, size, at FROM segments WHERE ref = $1 AND key = $2 ORDER BY first_line LIMIT 4096",
-            log.ref,
-            log.key,
-        )
+        sql = "SELECT first_line, size, at FROM segments WHERE ref = $1 AND key = $2 ORDER BY first_line LIMIT 4096"
+        rows = await self._read_now(log.org, sql, log.ref, log.key)
         last, size = None, 0
         for first_line, own, at in rows:
             if at >= before or (size and size + own > OBJECT_BYTES):
@@ -155,79 +161,50 @@ class PostgresBodies(SqlRunner):
         is_growing = rows[-1][2] >= before
         if is_growing and size < _WORTH_AN_OBJECT and rows[0][2] > before - _LONGEST_MS:
             return None
-        found = await self._read_now(
-            log.org,
+        sql = (
             "SELECT first_line, lines, first_byte, before, hash, codec, data FROM segments"
-            " WHERE ref = $1 AND key = $2 AND first_line <= $3 ORDER BY first_line",
-            log.ref,
-            log.key,
-            last,
+            " WHERE ref = $1 AND key = $2 AND first_line <= $3 ORDER BY first_line"
         )
-        return await asyncio.to_thread(_body_of, log, found) if found else None
+        rows = await self._read_now(log.org, sql, log.ref, log.key, last)
+        return await asyncio.to_thread(_body_of, log, rows) if rows else None
 
-    async def claim_body(self, body: LogBody, now: int) -> bool:
+    @in_transaction
+    async def claim_body(self, tx: Transaction, org: str, body: LogBody, now: int) -> bool:
         """Write down that an object is about to be written; False where another worker writes it."""
+        columns = "name, org, ref, key, state, at, first_line, lines, first_byte, size, before, hash, digest, stored"
+        sql = (
+            insert("bodies AS known", columns)
+            + f" ON CONFLICT (name) DO UPDATE SET state = {WRITING}, at = excluded.at WHERE known.state = {GONE}"
+            f" OR (known.state = {WRITING} AND known.at < excluded.at - {CLAIM_MS}) RETURNING 1"
+        )
+        lines = body.first_line, body.lines, body.first_byte, body.size, body.before, body.hash, body.digest
+        return bool(await tx.rows(sql, body.name, *body.log, WRITING, now, *lines, len(body.stored)))
 
-        async def work(tx: Transaction) -> bool:
-            rows = await tx.rows(
-                "INSERT INTO bodies AS known(name, org, ref, key, state, at, first_line, lines, first_byte, size, before,"
-                f" hash, digest, stored) VALUES($1,$2,$3,$4,{WRITING},$5,$6,$7,$8,$9,$10,$11,$12,$13)"
-                f" ON CONFLICT (name) DO UPDATE SET state = {WRITING}, at = excluded.at WHERE known.state = {GONE}"
-                f" OR (known.state = {WRITING} AND known.at < excluded.at - {CLAIM_MS}) RETURNING 1",
-                body.name,
-                *body.log,
-                now,
-                body.first_line,
-                body.lines,
-                body.first_byte,
-                body.size,
-                body.before,
-                body.hash,
-                body.digest,
-                len(body.stored),
-            )
-            return bool(rows)
-
-        return await self._write(body.log.org, work)
-
-    async def body_moved(self, body: LogBody) -> bool:
+    async def body_moved(self, org: str, body: LogBody) -> bool:
         """Read these lines from the object from now on; False where they were moved or purged meanwhile."""
-        log = body.log
-
-        async def work(tx: Transaction) -> None:
-            removed = await tx.rows(
-                "DELETE FROM segments WHERE ref = $1 AND key = $2 AND first_line >= $3 AND first_line < $4"
-                " RETURNING lines",
-                log.ref,
-                log.key,
-                body.first_line,
-                body.first_line + body.lines,
-            )
-            if len(removed) != body.rows or sum(row[0] for row in removed) != body.lines:
-                raise _Elsewhere
-            live = await tx.rows(
-                f"UPDATE bodies SET state = {LIVE_BODY} WHERE name = $1 AND state = {WRITING} RETURNING 1",  # noqa: S608 - constants
-                body.name,
-            )
-            if not live:
-                raise _Elsewhere
-
         try:
-            await self._write(log.org, work)
+            await self._move(org, body)
         except _Elsewhere:
             return False
         return True
 
-    async def abandon_body(self, body: LogBody) -> None:
+    @in_transaction
+    async def _move(self, tx: Transaction, org: str, body: LogBody) -> None:
+        sql = (
+            "DELETE FROM segments WHERE ref = $1 AND key = $2 AND first_line >= $3 AND first_line < $4"
+            " RETURNING lines"
+        )
+        end = body.first_line + body.lines
+        removed = await tx.rows(sql, body.log.ref, body.log.key, body.first_line, end)
+        live = f"UPDATE bodies SET state = {LIVE_BODY} WHERE name = $1 AND state = {WRITING} RETURNING 1"  # noqa: S608 - constants
+        is_whole = len(removed) == body.rows and sum(row[0] for row in removed) == body.lines
+        if not is_whole or not await tx.rows(live, body.name):
+            raise _Elsewhere
+
+    @in_transaction
+    async def abandon_body(self, tx: Transaction, org: str, body: LogBody) -> None:
         """An object that was written in vain is removed at once and not after a while."""
-
-        async def work(tx: Transaction) -> None:
-            await tx.rows(
-                f"UPDATE bodies SET state = {GONE} WHERE name = $1 AND state = {WRITING}",  # noqa: S608 - constants
-                body.name,
-            )
-
-        await self._write(body.log.org, work)
+        await tx.rows(f"UPDATE bodies SET state = {GONE} WHERE name = $1 AND state = {WRITING}", body.name)  # noqa: S608 - constants
 
     async def _drop_bodies(self, tx: Transaction, ref: bytes) -> None:
         # One that is still being written stays in that state: its writer sees that its lines are gone.
@@ -236,26 +213,24 @@ class PostgresBodies(SqlRunner):
 
     async def remove_bodies(self, now: int, delete: Callable[[Sequence[str]], Awaitable[None]]) -> int:
         """Remove objects that no one reads any more, and then their rows; how many."""
-
-        async def work(tx: Transaction) -> int:
-            rows = await tx.rows(
-                f"SELECT name, org FROM bodies WHERE (state = {GONE} OR (state = {WRITING} AND at < $1))"  # noqa: S608 - constants
-                f" AND org NOT IN ({NOT_HERE}) ORDER BY name LIMIT {_REMOVED_AT_ONCE} FOR UPDATE SKIP LOCKED",
-                now - ABANDONED_MS,
-            )
-            # An organisation that moves to another cluster takes its objects along, and waits for this.
-            for org in sorted({row[1] for row in rows}):
-                await tx.rows("SELECT recollect_fence($1, true)", org)
-            names = [str(row[0]) for row in rows]
-            if names:
-                await delete(names)
-                await tx.rows("DELETE FROM bodies WHERE name = ANY($1::text[])", names)
-            return len(names)
-
         removed = 0
-        while some := await self._write(EVERY_ORG, work):
+        while some := await self._remove_some(EVERY_ORG, now, delete):
             removed += some
         return removed
+
+    @in_transaction
+    async def _remove_some(
+        self, tx: Transaction, org: str, now: int, delete: Callable[[Sequence[str]], Awaitable[None]]
+    ) -> int:
+        sql = (
+            f"SELECT name FROM bodies WHERE (state = {GONE} OR (state = {WRITING} AND at < $1))"  # noqa: S608 - constants
+            f" ORDER BY name LIMIT {_REMOVED_AT_ONCE} FOR UPDATE SKIP LOCKED"
+        )
+        names = [str(row[0]) for row in await tx.rows(sql, now - ABANDONED_MS)]
+        if names:
+            await delete(names)
+            await tx.rows("DELETE FROM bodies WHERE name = ANY($1::text[])", names)
+        return len(names)
 
     async def body_backlog(self, before: int) -> tuple[int, int]:
         """How long (milliseconds) the oldest line that should be an object has waited, and objects to be removed."""
@@ -276,6 +251,7 @@ def _body_of(log: MovableLog, rows: Sequence[Row]) -> LogBody:
     place = sha256(log.key.encode()).hexdigest()[:8]
     # Below its organisation and session: nothing is shared, so removing a session removes its objects.
     name = f"{log.org}/{log.ref.hex()}/{place}-{first[0]}-{digest}.zst"
+    size, before, end = len(data), bytes(first[3]), bytes(last[4])
     return LogBody(
         log,
         name,
@@ -284,8 +260,8 @@ def _body_of(log: MovableLog, rows: Sequence[Row]) -> LogBody:
         first[0],
         lines,
         first[2],
-        len(data),
-        bytes(first[3]),
-        bytes(last[4]),
-        stored,
+        size=size,
+        before=before,
+        hash=end,
+        stored=stored,
     )

@@ -8,15 +8,15 @@ and compared with the whole query, and reading stops when no later block can hav
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import pairwise
+from typing import NamedTuple
 
-from recollect.model.search.query import AllOf, QueryNode, WordQuery
-from recollect.model.search.terms import Term
-from recollect.server.database.postgres_append import LONGEST_WORD
+from recollect.model.text.query import AllOf, QueryNode, WordQuery
+from recollect.model.text.terms import Term, folded, indexed_text
 from recollect.server.database.records import LineMatch, LineMatches, LineSearch, Segment, TextRow
-from recollect.server.database.sql_usage import Row
+from recollect.server.database.sql_base import Row
 from recollect.server.facts import texts_of
 
 # Blocks that are asked for at first; then twice as many, up to the most that one search reads.
@@ -45,6 +45,50 @@ SHORT_LIST = "SELECT set_config('gin_pending_list_limit', '1MB', false)"
 EMPTY_LISTS = "SELECT sum(gin_clean_pending_list(inhrelid)) FROM pg_inherits WHERE inhparent = 'texts_by_words'::regclass"
 
 
+# A block is read again where it may match: small enough to be quick, large enough to share words.
+_MOST_LINES, _MOST_CHARACTERS = 64, 64_000
+_LONGEST_WORD = 500  # bytes; PostgreSQL takes 2,046
+INSERT_BLOCK = (
+    "INSERT INTO texts(ref, key, line, lines, org, oldest, newest, words)"
+    " VALUES($1,$2,$3,$4,$5,$6,$7,array_to_tsvector($8::text[]))"
+)
+
+
+class BlockWords(NamedTuple):
+    """The words of some lines, each once."""
+
+    line: int
+    lines: int
+    oldest: int
+    newest: int
+    words: list[str]
+
+
+def blocks_of(rows: Sequence[TextRow]) -> Iterator[BlockWords]:
+    """The words of an append, some lines at a time. Which of them has a word is seen in the lines themselves."""
+    block: list[TextRow] = []
+    size = 0
+    for row in rows:
+        if block and (len(block) == _MOST_LINES or size + len(row.text) > _MOST_CHARACTERS):
+            yield _block(block)
+            block, size = [], 0
+        block.append(row)
+        size += len(row.text)
+    if block:
+        yield _block(block)
+
+
+def _block(rows: list[TextRow]) -> BlockWords:
+    first, times = rows[0].line, [row.at or 0 for row in rows]
+    # As our tokenizer has them, so that both databases index the same words.
+    words = {
+        word[:_LONGEST_WORD].decode(errors="replace")
+        for row in rows
+        for word in folded(indexed_text(row.text)).split()
+    }
+    return BlockWords(first, rows[-1].line - first + 1, min(times), max(times), sorted(words))
+
+
 def windows(now: int) -> list[Window]:
     """All of time, cut; the newest first, which is as open at its end as the last at its beginning."""
     cuts = [None, *(now - span for span in _SPANS_MS), None]
@@ -65,7 +109,7 @@ def _loose(node: QueryNode) -> str:
 
 
 def _quoted(word: str) -> str:
-    cut = word.encode(errors="replace")[:LONGEST_WORD].decode(errors="replace")
+    cut = word.encode(errors="replace")[:_LONGEST_WORD].decode(errors="replace")
     return "'" + cut.replace("'", "").replace("\\", "") + "'"
 
 
@@ -128,9 +172,11 @@ class BlockSearch:
     async def _read(self, session: str, key: str, line: int, lines: int) -> None:
         first, until = line - 1, line - 1 + lines
         known = self._last
-        if known is not None and known[:2] == (session, key) and _holds(known[2], first, until):
-            await self._compare(session, key, known[2], line, lines)
-            return
+        if known is not None and known[:2] == (session, key):
+            segment = known[2]
+            if segment.first_line <= first and until <= segment.first_line + segment.lines:
+                await self._compare(session, key, segment, line, lines)
+                return
         async for segment in self._segments(session, key, first, until):
             self._last = session, key, segment
             await self._compare(session, key, segment, line, lines)
@@ -150,7 +196,3 @@ class BlockSearch:
             return True
         after = row.at is not None and (self._since is None or row.at >= self._since)
         return after and (self._until is None or (row.at or 0) < self._until)
-
-
-def _holds(segment: Segment, first: int, until: int) -> bool:
-    return segment.first_line <= first and until <= segment.first_line + segment.lines

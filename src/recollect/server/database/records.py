@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Literal, NamedTuple, get_args
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from recollect.index.frame import UsageRow
-from recollect.model.search.query import WordQuery
-from recollect.sync.wire import Head, Position
+from recollect.model.text.query import WordQuery
+from recollect.share.sync.wire import Head, Position, SessionDescription, lines_of
 
 LIVE, DELETED, PURGED = 0, 1, 2
-# The rank of a title set by request, which precedes all parts of model/titles.py. Earlier versions stored one
-# title with a rank from 1 to 3; it is shown where no part is known.
-NO_TITLE, BY_REQUEST = 0, 4
 # Who sees a session: its creator, members who share a team with the creator, every member.
-PRIVATE, TEAM, ORGANISATION = "private", "team", "organisation"
-VISIBILITIES = (PRIVATE, TEAM, ORGANISATION)
+Visibility = Literal["private", "team", "organisation"]
+PRIVATE: Visibility = "private"
+TEAM: Visibility = "team"
+ORGANISATION: Visibility = "organisation"
+VISIBILITIES: tuple[str, ...] = get_args(Visibility)
 # The act of an attempt that was refused, in the audit log.
 REFUSED = "refused"
-
-
-class Retention(NamedTuple):
-    """For how many days an organisation keeps sessions after their last change, rows of the audit log, and, by the month,
-    what is known of each response; None: forever."""
-
-    days: int | None = None
-    audit_days: int | None = None
-    usage_days: int | None = None
 
 
 # A month of responses goes as a whole, and what comes later than that is counted with less certainty.
@@ -36,20 +27,17 @@ LEAST_USAGE_DAYS = 62
 
 
 class Org(Struct, frozen=True):
-    """A tenant. ``retention_days``: None keeps everything; ``audit_days`` the same of the audit log, ``usage_days`` of what
-    is known of each response. ``visibility``: that of sessions for which no one chose another."""
+    """A tenant. ``retention_days``: for how many days it keeps sessions after their last change, None for ever;
+    ``audit_days`` the same of the audit log, ``usage_days``, by the month, of what is known of each response.
+    ``visibility``: that of sessions for which no one chose another."""
 
     id: str
     name: str
     created: int
     retention_days: int | None = None
     audit_days: int | None = None
-    visibility: str = ORGANISATION
+    visibility: Visibility = ORGANISATION
     usage_days: int | None = None
-
-    @property
-    def retention(self) -> Retention:
-        return Retention(self.retention_days, self.audit_days, self.usage_days)
 
 
 class OrgTeam(Struct, frozen=True):
@@ -137,34 +125,16 @@ class TextRow(NamedTuple):
 
 
 class PreparedLines(Struct, frozen=True):
-    """Lines to append, with everything that was read from them.
-
-    Parts of the title are None where none was given, and empty where one was removed.
-    """
+    """Lines to append, with everything that was read from them. ``about``: what they say of their session, by column;
+    a part of the title is empty where one was removed."""
 
     data: bytes
     lines: int
     after: Position
     last_uuid: str | None = None
-    first_at: int | None = None
-    last_at: int | None = None
-    cwd: str | None = None
-    branch: str | None = None
-    custom_title: str | None = None
-    ai_title: str | None = None
-    last_prompt: str | None = None
-    first_prompt: str | None = None
+    about: dict[str, str | int] = {}
     usage: tuple[UsageRow, ...] = ()
     texts: tuple[TextRow, ...] = ()
-
-
-class ClientDescription(NamedTuple):
-    """What the client says about a session beside its lines. None: not given."""
-
-    project: str | None = None
-    repository: str | None = None
-    machine: str | None = None
-    encrypted: bool = False
 
 
 class AppendRequest(Struct, frozen=True):
@@ -176,18 +146,11 @@ class AppendRequest(Struct, frozen=True):
     expected: Position
     prepared: PreparedLines
     author: Author
-    description: ClientDescription = ClientDescription()
+    description: SessionDescription = SessionDescription()
 
 
 Moved = tuple[int, str | None]
 """Bytes in a log after an append, and the last uuid in it."""
-
-
-class SessionAppend(NamedTuple):
-    """An append, with its session's name in the tables."""
-
-    ref: bytes
-    ask: AppendRequest
 
 
 class StoredAppend(Struct, frozen=True):
@@ -220,6 +183,13 @@ class Segment(Struct, frozen=True):
     hash: bytes
     data: bytes
 
+    def between(self, after: int, until: int) -> bytes:
+        """Its lines after so many of the log, up to so many."""
+        first = self.first_line
+        if first >= after and first + self.lines <= until:
+            return self.data
+        return b"".join(list(lines_of(self.data))[max(after - first, 0) : max(until - first, 0)])
+
 
 class LogPlace(NamedTuple):
     """A position within a log and the bytes before it."""
@@ -240,25 +210,37 @@ class SessionFilter(NamedTuple):
     id: str | None = None
 
 
-class SessionChanges(NamedTuple):
-    """Changes to a session; None leaves a field as it is."""
+class SessionChanges(Struct, forbid_unknown_fields=True):
+    """Changes to a session; what is not set stays as it is. ``visibility`` null: as the organisation says."""
 
-    project: str | None = None
-    repository: str | None = None
-    machine: str | None = None
-    title: str | None = None
-    held: bool | None = None
-    # Empty: as the organisation says.
-    visibility: str | None = None
+    project: str | UnsetType = UNSET
+    repository: str | UnsetType = UNSET
+    machine: str | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    held: bool | UnsetType = UNSET
+    visibility: Visibility | UnsetType | None = UNSET
 
 
-class FileBytes(Struct, frozen=True):
-    """A side file with its bytes."""
+Span = tuple[int | None, int | None]
 
-    key: str
-    sha256: str
-    changed: int
-    data: bytes
+
+class UsageQuestion(NamedTuple):
+    """What sums of usage are asked for, within ``times`` (milliseconds), summed as far as a report by these keys needs it.
+
+    ``changes``: quarters at which prices change; sums never reach over one of them, and only those of Claude models over one
+    of ``other_changes``. ``reader``: for whom names of sessions that they may not see are hidden. ``person``: only the usage
+    of that member. ``models``: only these, in sums of responses that use the same classes of tokens; before ``held``, where
+    the responses were dropped, by what roll-ups say.
+    """
+
+    times: Span = (None, None)
+    by: Sequence[str] = ()
+    changes: Sequence[int] = ()
+    other_changes: Sequence[int] = ()
+    reader: SessionReader | None = None
+    person: str | None = None
+    models: Sequence[str] = ()
+    held: int = 0
 
 
 class UsageSum(NamedTuple):
@@ -280,16 +262,6 @@ class UsageSum(NamedTuple):
     cache_write_1h: int
     cache_read: int
     web_searches: int
-
-
-class UsageTaker(Protocol):
-    """Takes sums as they come, so that never all of them are held. Called from threads, one after the other."""
-
-    def begin(self) -> None:
-        """Forget what was taken: everything comes, perhaps once more."""
-
-    def take(self, sums: Sequence[Sequence[Any]]) -> None:
-        """Some sums, with the columns of ``UsageSum``; a name that was not said is None or empty."""
 
 
 class LineSearch(NamedTuple):
@@ -316,11 +288,12 @@ class LineMatch(NamedTuple):
 
 
 class LineMatches(NamedTuple):
-    """Lines that match, newest first. ``searched_to``: where the search ended early, the time (milliseconds) after which
-    every line was looked at."""
+    """Lines that match, newest first, and whether there are or may be more. ``searched_to``: where the search ended early,
+    the time (milliseconds) after which every line was looked at."""
 
     lines: list[LineMatch]
     searched_to: int | None = None
+    is_more: bool = False
 
 
 class SweepResult(NamedTuple):
@@ -329,7 +302,6 @@ class SweepResult(NamedTuple):
     deleted: int = 0
     purged: int = 0
     audit_rows: int = 0
-    months: int = 0
     backlog: int = 0
     usage_rows: int = 0
 
@@ -381,3 +353,31 @@ class PersonFile(NamedTuple):
     session: str
     key: str
     bytes: int
+
+
+class Unavailable(Exception):
+    """The database does not answer; a write under way may or may not have happened."""
+
+
+class BodyUnavailable(Unavailable):
+    """Lines that were moved to the object store cannot be read now: it does not answer."""
+
+
+class BodyLost(Exception):
+    """An object with lines is missing, or is not what was written: these lines cannot be read until it is restored."""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"the object {name} {what}")
+        self.name, self.what = name, what
+
+
+class Taken(Exception):
+    """The name or file already exists, or differs from the expected version."""
+
+
+class Held(Exception):
+    """Under legal hold."""
+
+
+class Forbidden(Exception):
+    """The user may not do this."""

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Sequence
 from typing import Any
 
 from recollect.server.database.records import (
     ApiToken,
     AuditRow,
     Author,
-    FileBytes,
     PersonCounts,
     PersonFile,
     PersonLog,
 )
-from recollect.server.database.sql_append import unpacked
-from recollect.server.database.sql_base import TOKEN, SqlRunner, note
-from recollect.server.database.sql_sign_in import stored_token
-from recollect.server.database.sql_usage import USAGE, Transaction
-from recollect.server.database.tables.steps import COUNTS, session_ref
+from recollect.server.database.sql_base import (
+    AUDIT_COLUMNS,
+    TOKEN,
+    SqlRunner,
+    Transaction,
+    in_transaction,
+    note,
+)
+from recollect.server.database.sql_logs import unpacked
+from recollect.server.database.sql_tenants import stored_token
+from recollect.server.database.sql_usage import USAGE, adding
+from recollect.server.database.tables import COUNTS, session_ref
 
 ERASED = "erased"
 _ROWS_AT_ONCE = 5_000
@@ -64,6 +69,7 @@ class PersonTables(SqlRunner):
         return PersonCounts(**found)
 
     async def person_sessions(self, org: str, user: str) -> list[tuple[str, bool]]:
+        """The sessions that a member created, in any state, and whether each is under legal hold."""
         sql = "SELECT id, held FROM sessions WHERE org = $1 AND user_id = $2 ORDER BY id"
         return [(str(number), bool(held)) for number, held in await self._read_now(org, sql, org, user)]
 
@@ -85,6 +91,7 @@ class PersonTables(SqlRunner):
         return [PersonLog(*row) for row in await self._read_now(org, sql, org, user)]
 
     async def person_lines_elsewhere(self, org: str, user: str) -> list[PersonLog]:
+        """The lines that a member added to sessions of others."""
         sql = (
             "SELECT sessions.id, key, first_line, lines, size FROM segments"  # noqa: S608 - constants
             f" JOIN sessions ON sessions.ref = segments.ref WHERE segments.org = $1 AND token IN ({_MY_TOKENS})"
@@ -93,32 +100,33 @@ class PersonTables(SqlRunner):
         return [PersonLog(*row) for row in await self._read_now(org, sql, org, user)]
 
     async def person_files(self, org: str, user: str) -> list[PersonFile]:
+        """The side files of a member's sessions, and those that the member stored elsewhere."""
         sql = (
             "SELECT sessions.id, key, size FROM files JOIN sessions ON sessions.ref = files.ref"
             " WHERE files.org = $1 AND (sessions.user_id = $2 OR files.user_id = $2) ORDER BY sessions.id, key"
         )
         return [PersonFile(*row) for row in await self._read_now(org, sql, org, user)]
 
-    async def person_file(self, org: str, session: str, key: str) -> FileBytes | None:
+    async def person_file(self, org: str, session: str, key: str) -> bytes | None:
         """Also of a session that was deleted and not purged yet."""
-        sql = "SELECT sha256, changed, codec, data FROM files WHERE ref = $1 AND key = $2"
+        sql = "SELECT codec, data FROM files WHERE ref = $1 AND key = $2"
         rows = await self._read_now(org, sql, session_ref(org, session), key)
-        return (
-            FileBytes(key, rows[0][0], rows[0][1], unpacked(rows[0][2], bytes(rows[0][3]))) if rows else None
-        )
+        return unpacked(rows[0][0], bytes(rows[0][1])) if rows else None
 
     async def person_usage(self, org: str, user: str) -> list[dict[str, object]]:
-        names = USAGE.split(", ")[:-1]
+        names = USAGE.split(", ")
         sql = f"SELECT {', '.join(names)} FROM usage WHERE org = $1 AND person = $2 ORDER BY at, message, session, key, request"  # noqa: S608 - names of columns
         return [dict(zip(names, row, strict=True)) for row in await self._read_now(org, sql, org, user)]
 
     async def person_audit(self, org: str, user: str) -> list[AuditRow]:
-        sql = "SELECT id, at, user_id, token, act, target, detail FROM audit WHERE org = $1 AND user_id = $2 ORDER BY id"
+        sql = f"SELECT {AUDIT_COLUMNS} FROM audit WHERE org = $1 AND user_id = $2 ORDER BY id"  # noqa: S608 - names of columns
         return [AuditRow(*row) for row in await self._read_now(org, sql, org, user)]
 
     # --- removing --------------------------------------------------------------------------------
 
     async def forget_person(self, org: str, user: str, author: Author, erasure: str) -> bool:
+        """Remove what names a member, but for sessions under legal hold; False where there is none. The bytes of the
+        sessions are purged before. ``erasure``: how the audit log names it."""
         rows = await self._read_now(org, "SELECT name FROM users WHERE org = $1 AND id = $2", org, user)
         if not rows:
             return False
@@ -126,7 +134,7 @@ class PersonTables(SqlRunner):
         name = str(rows[0][0])
         is_held = any(held for _, held in await self.person_sessions(org, user))
 
-        async def work(tx: Transaction) -> None:
+        async def forget(tx: Transaction) -> None:
             await _rename_usage(tx, org, user)
             await tx.rows("DELETE FROM sessions WHERE org = $1 AND user_id = $2 AND held = 0", org, user)
             await tx.rows(
@@ -147,13 +155,9 @@ class PersonTables(SqlRunner):
                 await tx.rows("DELETE FROM tokens WHERE org = $1 AND user_id = $2", org, user)
                 await tx.rows("DELETE FROM users WHERE org = $1 AND id = $2", org, user)
 
-        await self._written_for_tokens(org, work)
+        await self._write(org, forget)
         await self._rewrite_audit(org, ids, repr(name))
-
-        async def noted(tx: Transaction) -> None:
-            await note(tx, org, author, "user.erase", erasure)
-
-        await self._write(org, noted)
+        await self._write(org, lambda tx: note(tx, org, author, "user.erase", erasure))
         return True
 
     async def _ids(self, org: str, user: str) -> set[str]:
@@ -166,13 +170,8 @@ class PersonTables(SqlRunner):
         """Acts stay in the log, without the person. Each row is looked at once: ids are within other text."""
         after = 0
         while True:
-            rows = await self._read_now(
-                org,
-                "SELECT id, user_id, token, target, detail FROM audit WHERE org = $1 AND id > $2 ORDER BY id LIMIT $3",
-                org,
-                after,
-                _ROWS_AT_ONCE,
-            )
+            sql = "SELECT id, user_id, token, target, detail FROM audit WHERE org = $1 AND id > $2 ORDER BY id LIMIT $3"
+            rows = await self._read_now(org, sql, org, after, _ROWS_AT_ONCE)
             if not rows:
                 return
             changed: list[tuple[object, ...]] = []
@@ -180,15 +179,13 @@ class PersonTables(SqlRunner):
                 new = [_without(str(text), ids, name) for text in texts]
                 if new != texts:
                     changed.append((org, number, *new))
-
-            async def work(tx: Transaction, changed: list[tuple[object, ...]] = changed) -> None:
-                sql = "UPDATE audit SET user_id = $3, token = $4, target = $5, detail = $6 WHERE org = $1 AND id = $2"
-                for values in changed:
-                    await tx.rows(sql, *values)
-
-            if changed:
-                await self._write(org, work)
+            await self._rewrite_acts(org, changed)
             after = int(rows[-1][0])
+
+    @in_transaction
+    async def _rewrite_acts(self, tx: Transaction, org: str, changed: list[tuple[object, ...]]) -> None:
+        sql = "UPDATE audit SET user_id = $3, token = $4, target = $5, detail = $6 WHERE org = $1 AND id = $2"
+        await tx.many(sql, changed)
 
 
 def _without(text: str, ids: set[str], name: str) -> str:
@@ -206,18 +203,19 @@ async def _rename_usage(tx: Transaction, org: str, user: str) -> None:
     )
     found = await tx.rows(
         f"SELECT session, key FROM usage WHERE org = $1 AND session IN ({_MY_IDS}) AND {free}"  # noqa: S608 - constants
-        # Of months that were dropped sums are left.
         f" UNION SELECT session, '' FROM rollup_day WHERE org = $1 AND session IN ({_MY_IDS}) AND {free}",
         org,
         user,
     )
-    names = _new_names(found)
+    sessions = {session: f"{ERASED}-{uuid.uuid4()}" for session, _ in found}
     await tx.rows(
         "CREATE TEMPORARY TABLE erased_names(session TEXT, key TEXT, new_session TEXT, new_key TEXT,"
         " PRIMARY KEY(session, key))"
     )
-    for row in names:
-        await tx.rows("INSERT INTO erased_names VALUES($1,$2,$3,$4)", *row)
+    for number, (session, key) in enumerate(found):
+        await tx.rows(
+            "INSERT INTO erased_names VALUES($1,$2,$3,$4)", session, key, sessions[session], str(number)
+        )
     same = "FROM erased_names AS n WHERE n.session = usage.session AND n.key = usage.key"
     person = "CASE WHEN person = $2 THEN '' ELSE person END"
     await tx.rows(
@@ -231,14 +229,6 @@ async def _rename_usage(tx: Transaction, org: str, user: str) -> None:
     for table, time in (("rollup", "quarter"), ("rollup_day", "day")):
         await _rename_sums(tx, org, user, table, time)
     await tx.rows("DROP TABLE erased_names")
-
-
-def _new_names(found: Sequence[Sequence[Any]]) -> list[tuple[str, str, str, str]]:
-    sessions = {str(session): f"{ERASED}-{uuid.uuid4()}" for session, _ in found}
-    return [
-        (str(session), str(key), sessions[str(session)], str(number))
-        for number, (session, key) in enumerate(found)
-    ]
 
 
 async def _rename_sums(tx: Transaction, org: str, user: str, table: str, time: str) -> None:
@@ -258,14 +248,8 @@ async def _rename_sums(tx: Transaction, org: str, user: str, table: str, time: s
         for place, amount in enumerate(row[5:]):
             known[place] += int(amount)
     await tx.rows(f"DELETE FROM {table} WHERE {touched}", org, user)  # noqa: S608 - constants
-    columns = f"org, {time}, session, person, model, branch, variant"
-    marks = ", ".join(f"${number}" for number in range(7, 7 + len(_SUMS)))
-    adding = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in _SUMS)
-    for key, amounts in sorted(sums.items()):
-        await tx.rows(
-            f"INSERT INTO {table}({columns}, {', '.join(_SUMS)}) VALUES($1, $2, $3, $4, $5, '', $6, {marks})"
-            f" ON CONFLICT ({columns}) DO UPDATE SET {adding}",
-            org,
-            *key,
-            *amounts,
-        )
+    columns = ("org", time, "session", "person", "model", "branch", "variant")
+    await tx.many(
+        adding(table, *columns),
+        [(org, *key[:4], "", key[4], *amounts) for key, amounts in sorted(sums.items())],
+    )

@@ -13,18 +13,16 @@ import asyncio
 import queue
 import re
 import threading
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
-import msgspec
 
 from recollect.errors import UsageError
-from recollect.server.database.contract import AppendWaiter, Unavailable
+from recollect.model.text.terms import indexed_text
 from recollect.server.database.records import (
     LIVE,
     AppendRequest,
@@ -32,35 +30,20 @@ from recollect.server.database.records import (
     LineMatches,
     LineSearch,
     Moved,
-    SessionAppend,
+    Unavailable,
 )
-from recollect.server.database.sql import SqlDatabase, conditions
-from recollect.server.database.sql_append import BUSY, GATHER_SECONDS, commit_appends
-from recollect.server.database.sql_base import now_ms
-from recollect.server.database.sql_usage import USAGE, BulkStatement, Row, ToldResponse, Transaction
-from recollect.server.database.sql_visibility import seen_by
-from recollect.server.database.sqlite_append import all_rows, move
-from recollect.server.database.tables.steps import sqlite_steps
-from recollect.server.database.tables.usage_months import response_ref
+from recollect.server.database.sql import Database, conditions
+from recollect.server.database.sql_base import Row, Transaction, insert, now_ms, seen_by
+from recollect.server.database.sql_logs import commit_appends
+from recollect.server.database.tables import sqlite_steps
 
 Result = TypeVar("Result")
 _BUSY_MS = 30_000
 _MOST_AT_ONCE = 512
 _READERS = 4
+_TEXT = insert("texts", "id, ref, key, line, org, at, type")
 _MARK = re.compile(r"\$(\d+)")
-_KNOWN = (
-    "FROM (SELECT DISTINCT value ->> 0 AS message, value ->> 1 AS ref FROM json_each(?2)) AS asked"
-    " CROSS JOIN responses AS known ON known.ref = asked.ref"
-)
-_USAGE = (
-    f"SELECT asked.message{', NULL' * (USAGE.count(', ') - 1)}, known.said {_KNOWN}"
-    f" UNION ALL SELECT {', '.join(f'usage.{name}' for name in USAGE.split(', '))} {_KNOWN} CROSS JOIN usage"
-    " ON usage.org = ?1 AND usage.message = asked.message AND usage.said = known.said"
-)
-_KNOW = (
-    "INSERT INTO responses(ref, said, org) SELECT DISTINCT value ->> 1, value ->> 2, ?1 FROM json_each(?2)"
-    " WHERE NOT EXISTS (SELECT 1 FROM responses AS known WHERE known.ref = value ->> 1)"
-)
+_Job = tuple[Callable[[Transaction], Awaitable[Any]], Future[Any]]
 
 
 @lru_cache(maxsize=512)
@@ -81,56 +64,28 @@ def _finished(work: Awaitable[Result]) -> Result:
 
 
 class _SqliteTransaction:
+    EACH = "SELECT value FROM json_each({})"
+
     def __init__(self, connection: apsw.Connection) -> None:
-        self._run = connection.execute
         self._connection = connection
 
     async def rows(self, sql: str, *values: object) -> Sequence[Row]:
-        return list(self._run(_numbered(sql), values))
+        return list(self._connection.execute(_numbered(sql), values))
 
-    async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> Sequence[Row]:
-        return list(self._connection.executemany(_numbered(sql), values))
-
-    async def put(self, put: BulkStatement, rows: Sequence[tuple[object, ...]]) -> None:
-        list(all_rows(self._connection, put.sql.replace("{rows}", "VALUES {rows}"), rows))
-
-    async def usage(self, org: str, asked: Sequence[ToldResponse]) -> Sequence[Row]:
-        values = org, msgspec.json.encode(asked).decode()
-        found = list(self._run(_USAGE, values))
-        list(self._run(_KNOW, values))
-        return found
+    async def many(self, sql: str, values: Sequence[tuple[object, ...]]) -> None:
+        list(self._connection.executemany(_numbered(sql), values))
 
     async def lock_responses(self, org: str, messages: Iterable[str] | None) -> None:
         """Not needed: there is one writer."""
 
-    async def move(self, org: str, asks: Sequence[SessionAppend], now: int) -> list[Moved | None]:
-        return move(self._connection, org, asks, now)
-
-
-class _WriteJob:
-    """One append, or one piece of work, with its ``result`` or ``problem``."""
-
-    __slots__ = ("append", "loop", "problem", "result", "waiter", "work")
-
-    def __init__(
-        self,
-        append: AppendRequest | None,
-        work: Callable[[Transaction], Awaitable[Any]] | None,
-        waiter: AppendWaiter,
-    ) -> None:
-        self.append, self.work, self.waiter = append, work, waiter
-        self.loop = asyncio.get_running_loop()
-        self.result: Any = None
-        self.problem: BaseException | None = None
-
-    def answer(self) -> None:
-        """Tell the one who waits; runs in the loop's thread."""
-        if self.waiter.done():
-            return
-        if self.problem is None:
-            self.waiter.set_result(self.result)
-        else:
-            self.waiter.set_exception(self.problem)
+    async def add_texts(self, ref: bytes, ask: AppendRequest, now: int) -> None:
+        # There is no other writer before the commit: the next numbers are ours.
+        last = (await self.rows("SELECT coalesce(max(id), 0) FROM texts"))[0][0]
+        rows = list(enumerate(ask.prepared.texts, last + 1))
+        places = [(number, ref, ask.key, row.line, ask.org, row.at, row.type) for number, row in rows]
+        await self.many(_TEXT, places)
+        words = [(number, indexed_text(row.text)) for number, row in rows]
+        await self.many(insert("words", "rowid, text"), words)
 
 
 class _WriterThread(threading.Thread):
@@ -138,15 +93,15 @@ class _WriterThread(threading.Thread):
 
     def __init__(self, path: str) -> None:
         super().__init__(name="recollect-writer", daemon=True)
-        self._jobs: queue.SimpleQueue[_WriteJob | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._connection = opened(path)
         self._transaction = _SqliteTransaction(self._connection)
         self.batches = self.batched = 0
-        # Recent number of jobs per commit.
-        self._busy = 0
 
-    def give(self, job: _WriteJob) -> None:
-        self._jobs.put(job)
+    def give(self, work: Callable[[Transaction], Awaitable[Result]]) -> Future[Result]:
+        result: Future[Result] = Future()
+        self._jobs.put((work, result))
+        return result
 
     def stop(self) -> None:
         """Stop after all jobs given so far."""
@@ -157,105 +112,52 @@ class _WriterThread(threading.Thread):
     def run(self) -> None:
         while True:
             jobs = [self._jobs.get()]
-            if self._busy >= BUSY:
-                # More are on their way; and the loop has the interpreter meanwhile.
-                time.sleep(GATHER_SECONDS)
             while len(jobs) < _MOST_AT_ONCE:
                 try:
                     jobs.append(self._jobs.get_nowait())
                 except queue.Empty:
                     break
             pending = [job for job in jobs if job is not None]
-            self._busy = max(len(pending), self._busy // 2)
             if pending:
                 self._commit(pending)
-                self._answer(pending)
             if len(pending) < len(jobs):
                 return
 
-    def _commit(self, jobs: list[_WriteJob]) -> None:
+    def _commit(self, jobs: list[_Job]) -> None:
+        """All of them in one transaction; those that fail by themselves are undone and told so."""
+        jobs = [(work, result) for work, result in jobs if result.set_running_or_notify_cancel()]
         self.batches += 1
         self.batched += len(jobs)
+        outcomes: list[tuple[Any, BaseException | None]]
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            self._all(jobs)
+            outcomes = [self._alone(work) for work, _ in jobs]
             self._connection.execute("COMMIT")
         except BaseException as problem:  # noqa: BLE001 - handed to those who wait
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            for job in jobs:
-                job.problem = Unavailable(f"SQLite error: {problem}")
+            outcomes = [(None, Unavailable(f"SQLite error: {problem}"))] * len(jobs)
+        for (_, result), (value, failure) in zip(jobs, outcomes, strict=True):
+            if failure is None:
+                result.set_result(value)
+            else:
+                result.set_exception(failure)
 
-    def _all(self, jobs: list[_WriteJob]) -> None:
-        appends = [job for job in jobs if job.append is not None]
-        for job in jobs:
-            if job.work is not None:
-                self._alone(job)
-        while appends:
-            wave: dict[tuple[str, str, str], _WriteJob] = {}
-            rest: list[_WriteJob] = []
-            for job in appends:
-                assert job.append is not None  # noqa: S101 - for the type checker
-                place = (job.append.org, job.append.session, job.append.key)
-                (rest.append(job) if place in wave else wave.__setitem__(place, job))
-            self._together(list(wave.values()))
-            appends = rest
-
-    def _together(self, jobs: list[_WriteJob]) -> None:
-        """Appends to different logs together; if one fails, each is tried alone."""
-        by_org: dict[str, list[_WriteJob]] = {}
-        for job in jobs:
-            assert job.append is not None  # noqa: S101 - for the type checker
-            by_org.setdefault(job.append.org, []).append(job)
-        for org, group in by_org.items():
-            appends = [job.append for job in group if job.append is not None]
-            try:
-                with self._connection:  # a savepoint
-                    results = _finished(commit_appends(self._transaction, org, appends, now_ms()))
-            except Exception as problem:
-                if isinstance(problem, apsw.FullError | apsw.IOError | apsw.CorruptError):
-                    raise
-                if len(group) == 1:
-                    group[0].problem = problem
-                    continue
-                for job in group:
-                    self._together([job])
-                continue
-            for job, result in zip(group, results, strict=True):
-                job.result = result
-
-    def _alone(self, job: _WriteJob) -> None:
-        assert job.work is not None  # noqa: S101 - for the type checker
+    def _alone(self, work: Callable[[Transaction], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
         try:
             with self._connection:
-                job.result = _finished(job.work(self._transaction))
+                value = _finished(work(self._transaction))
+            return value, None
         except (apsw.FullError, apsw.IOError, apsw.CorruptError):
             raise
         except Exception as problem:  # noqa: BLE001 - passed to the waiting caller
-            job.problem = problem
-
-    @staticmethod
-    def _answer(jobs: list[_WriteJob]) -> None:
-        by_loop: dict[asyncio.AbstractEventLoop, list[_WriteJob]] = {}
-        for job in jobs:
-            by_loop.setdefault(job.loop, []).append(job)
-        for loop, done in by_loop.items():
-            try:
-                loop.call_soon_threadsafe(_answer_all, done)
-            except RuntimeError:  # the loop has ended; no one waits for the result
-                continue
+            return None, problem
 
 
-def _answer_all(jobs: list[_WriteJob]) -> None:
-    for job in jobs:
-        job.answer()
-
-
-class SqliteDatabase(SqlDatabase):
+class SqliteDatabase(Database):
     """The contract on one file."""
 
     def __init__(self, path: Path | str) -> None:
-        super().__init__()
         self._path = str(path)
         self._writer: _WriterThread | None = None
         self._readers: ThreadPoolExecutor | None = None
@@ -296,11 +198,11 @@ class SqliteDatabase(SqlDatabase):
         self._own = threading.local()
 
     async def migrate(self) -> int:
-        return await asyncio.to_thread(_migrate, self._path)
+        return await asyncio.to_thread(migrate, self._path)
 
     async def ready(self) -> str | None:
         try:
-            await self._write("*", _nothing)
+            await self._write("*", lambda tx: tx.rows("SELECT 1"))
         except (Unavailable, apsw.Error) as problem:
             return str(problem)
         return None
@@ -329,19 +231,15 @@ class SqliteDatabase(SqlDatabase):
     async def _write(
         self, org: str, work: Callable[[Transaction], Awaitable[Result]], *, is_retried: bool = True
     ) -> Result:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._give(_WriteJob(None, work, future))
-        result: Result = await future
-        return result
-
-    def begin_append(self, ask: AppendRequest, waiter: AppendWaiter) -> bool:
-        self._give(_WriteJob(ask, None, waiter))
-        return True
-
-    def _give(self, job: _WriteJob) -> None:
         if self._writer is None:
             raise Unavailable("the server is closing")
-        self._writer.give(job)
+        return await asyncio.wrap_future(self._writer.give(work))
+
+    async def _commit(self, ask: AppendRequest) -> Moved | None:
+        async def work(tx: Transaction) -> Moved | None:
+            return (await commit_appends(tx, ask.org, [ask], now_ms()))[0]
+
+        return await self._write(ask.org, work)
 
     async def _confirm(self, org: str) -> None:
         """Not needed: visible data is already synced."""
@@ -377,14 +275,6 @@ class SqliteDatabase(SqlDatabase):
         )
         return LineMatches([LineMatch(*row) for row in rows])
 
-    async def _tidy_months(self, now: int, audit_before: int = 0, usage_before: int = 0) -> int:
-        """Not needed: SQLite uses the space of deleted rows again."""
-        return 0
-
-
-async def _nothing(tx: Transaction) -> None:
-    await tx.rows("SELECT 1")
-
 
 def opened(path: str, *, read_only: bool = False) -> apsw.Connection:
     """A connection with the settings of this database."""
@@ -407,12 +297,8 @@ def _version(path: str) -> int:
         connection.close()
 
 
-def _response_ref(*values: object) -> str:
-    org, message = map(str, values)
-    return response_ref(org, message)
-
-
-def _migrate(path: str) -> int:
+def migrate(path: str) -> int:
+    """Bring the tables of a file to this version; returns the number of steps."""
     # The file will hold everyone's conversations; create it with our own mode before SQLite would.
     Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     Path(path).touch(mode=0o600)
@@ -427,7 +313,6 @@ def _migrate(path: str) -> int:
                 f"{path}: made by a newer recollect (tables {version}, this version knows {len(steps)})",
                 hint="use that version",
             )
-        connection.create_scalar_function("response_ref", _response_ref, 2)
         for step in steps[version:]:
             connection.execute(step)
         connection.pragma("user_version", len(steps))

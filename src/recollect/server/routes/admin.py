@@ -1,42 +1,54 @@
-"""Administration of an organisation over HTTP: members, tokens, retention, the audit log; and the server's
-state."""
+"""Administration of an organisation over HTTP: members, teams, tokens, retention, erasure, the audit log; what people do with
+their own tokens, and signing in without one by a code; and the server's state.
 
-from __future__ import annotations
+An admin gets no archive of another member: it has private sessions, which an admin may delete and not read.
+"""
 
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
-from recollect.server.database.contract import Forbidden, Taken
+from recollect.server.bodies import TimedStreamingResponse, TooSlow
 from recollect.server.database.records import (
     LEAST_USAGE_DAYS,
-    VISIBILITIES,
     ApiToken,
     AuditRow,
+    Forbidden,
+    Org,
     OrgTeam,
     OrgUser,
-    Retention,
+    Taken,
+    Visibility,
 )
 from recollect.server.database.sql_base import now_ms
-from recollect.server.refusals import RequestRefused, invalid, not_found
-from recollect.server.service import ServerRequest, answer, cursor_of, parts_of
-from recollect.server.tenancy import GRANTABLE, ROLES, issued, new_id
-from recollect.sync.wire import plain_text
+from recollect.server.people import ErasureReport, erased, person_archive, planned_erasure
+from recollect.server.refusals import RequestRefused, invalid, not_found, too_many
+from recollect.server.service import BudgetShare, Cursor, Name, PathId, ServerRequest, cursor_of, parts_of
+from recollect.server.tenancy import Grantable, Role, end_of, issued, new_id, rotated
+from recollect.share.sync.wire import (
+    DeviceSignIn,
+    IssuedToken,
+    OwnToken,
+    OwnTokens,
+    SignInOffer,
+    WhoAmI,
+    plain_text,
+)
+from recollect.share.typed_http import Media, answer
 
-_DAY_MS = 86_400_000
-_MOST_AT_ONCE = 1_000
+_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
+OVERLAP_HOURS = 24
 _MOST = 1 << 62
-Name = Annotated[str, Meta(min_length=1, max_length=200)]
-Days = Annotated[int, Meta(ge=1, le=36_500)]
+_Days = Annotated[int, Meta(ge=1, le=36_500)]
 
 
 class _OrgChange(Struct, forbid_unknown_fields=True):
-    retention_days: Days | UnsetType | None = UNSET
-    audit_days: Days | UnsetType | None = UNSET
+    retention_days: _Days | UnsetType | None = UNSET
+    audit_days: _Days | UnsetType | None = UNSET
     usage_days: Annotated[int, Meta(ge=LEAST_USAGE_DAYS, le=36_500)] | UnsetType | None = UNSET
-    visibility: Annotated[str, Meta(extra_json_schema={"enum": list(VISIBILITIES)})] | UnsetType = UNSET
+    visibility: Visibility | UnsetType = UNSET
 
 
 class _NewTeam(Struct, forbid_unknown_fields=True):
@@ -47,213 +59,211 @@ class _TeamChange(Struct, forbid_unknown_fields=True):
     members: Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=10_000)]
 
 
+class Teams(Struct):
+    """The teams of an organisation, with the ids of their members."""
+
+    teams: list[OrgTeam]
+
+
 class _NewUser(Struct, forbid_unknown_fields=True):
     name: Name
-    role: str = "member"
+    role: Role = "member"
 
 
 class _UserChange(Struct, forbid_unknown_fields=True):
-    role: str | UnsetType = UNSET
+    role: Role | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
 
 
-# For the document only: other values are refused below, with a hint.
-_Scope = Annotated[str, Meta(extra_json_schema={"enum": list(GRANTABLE)})]
+class Users(Struct):
+    """The members of an organisation."""
+
+    users: list[OrgUser]
 
 
 class _NewToken(Struct, forbid_unknown_fields=True):
     user: str
-    scopes: Annotated[list[_Scope], Meta(min_length=1, max_length=10)]
+    scopes: Annotated[list[Grantable], Meta(min_length=1, max_length=10)]
     machine: Name | None = None
-    days: Days | None = None
+    days: _Days | None = None
 
 
-class _TokenDocument(Struct, frozen=True):
-    """A token without its secret; ``token`` is only in the answer that created it."""
+class CreatedToken(ApiToken, frozen=True, kw_only=True):
+    """A new token with its secret, which is shown once."""
 
-    id: str
-    user: str
-    scopes: list[str]
-    machine: str | None
-    created: int
-    expires: int | None
-    revoked: int | None
-    last_used: int | None
-    kind: str
-    parent: str | None
-    replaced_by: str | None
-    retires: int | None
-    token: str | UnsetType = UNSET
+    token: str
 
 
-class _UserDocument(Struct, frozen=True):
-    id: str
-    name: str
-    role: str
-    disabled: bool
-    created: int
+class ApiTokens(Struct):
+    """The tokens of an organisation, without their secrets."""
+
+    tokens: list[ApiToken]
 
 
-class _AuditPage(Struct, frozen=True):
+class _AuditPage(Struct):
     acts: list[AuditRow]
     next: str | None
 
 
-async def org(ask: ServerRequest) -> Response:
-    """GET /v1/org."""
-    ask.only()
-    return answer(ask.caller.org)
+class Erasure(Struct, forbid_unknown_fields=True):
+    """``name``: that of the member, so that no one is erased by a wrong id."""
+
+    name: Annotated[str, Meta(max_length=200)]
 
 
-async def change_org(ask: ServerRequest) -> Response:
-    """PATCH /v1/org."""
-    ask.only()
-    body = await ask.document(_OrgChange)
+class _Status(Struct):
+    status: str
+
+
+class _DeviceStart(Struct, forbid_unknown_fields=True):
+    organisation: Name
+
+
+class _DeviceResult(Struct, forbid_unknown_fields=True):
+    organisation: Name
+    device_code: Annotated[str, Meta(min_length=1, max_length=2_000)]
+    machine: Name | None = None
+
+
+class _Rotation(Struct, forbid_unknown_fields=True):
+    overlap_hours: Annotated[int, Meta(ge=0, le=720)] = OVERLAP_HOURS
+
+
+async def org(ask: ServerRequest) -> Org:
+    """The organisation."""
+    return ask.caller.org
+
+
+async def change_org(ask: ServerRequest, body: _OrgChange) -> Org:
+    """Set the retention and the visibility."""
     known = ask.caller.org
-    asked = body.retention_days, body.audit_days, body.usage_days
-    kept = Retention(
-        *(old if isinstance(new, UnsetType) else new for old, new in zip(known.retention, asked, strict=True))
+    changed = replace(
+        known, **{name: value for name, value in asdict(body).items() if not isinstance(value, UnsetType)}
     )
-    visibility = known.visibility if isinstance(body.visibility, UnsetType) else body.visibility
-    if visibility not in VISIBILITIES:
-        raise invalid("visibility: not valid", f"write one of {', '.join(VISIBILITIES)}")
-    await ask.service.database.set_retention(ask.org, kept, ask.caller.author)
-    if visibility != known.visibility:
-        await ask.service.database.set_visibility(ask.org, visibility, ask.caller.author)
-    ask.service.doorkeeper.forget()
-    changed = {"retention_days": kept.days, "audit_days": kept.audit_days, "usage_days": kept.usage_days}
-    return answer(replace(known, **changed, visibility=visibility))
+    await ask.service.database.change_org(changed, ask.caller.author)
+    return changed
 
 
-async def teams(ask: ServerRequest) -> Response:
-    """GET /v1/teams."""
-    ask.only()
-    return answer({"teams": await ask.service.database.teams(ask.org)})
+async def teams(ask: ServerRequest) -> Teams:
+    """All teams."""
+    return Teams(await ask.service.database.teams(ask.org))
 
 
-async def add_team(ask: ServerRequest) -> Response:
-    """POST /v1/teams."""
-    ask.only()
-    body = await ask.document(_NewTeam)
+async def add_team(ask: ServerRequest, body: _NewTeam) -> OrgTeam:
+    """A new team."""
     team = OrgTeam(new_id(), ask.org, plain_text(body.name, 200), now_ms())
     try:
         await ask.service.database.add_team(team, ask.caller.author)
     except Taken as problem:
         raise RequestRefused(409, "exists", str(problem), "choose another name") from None
-    return answer(team, 201)
+    return team
 
 
-async def change_team(ask: ServerRequest) -> Response:
-    """PATCH /v1/teams/{team_id}."""
-    ask.only()
-    body = await ask.document(_TeamChange)
-    name = _path_id(ask, "team_id")
+async def change_team(ask: ServerRequest, team_id: PathId, body: _TeamChange) -> OrgTeam:
+    """Set the members of a team."""
     try:
-        is_known = await ask.service.database.set_team(ask.org, name, body.members, ask.caller.author)
+        is_known = await ask.service.database.set_team(ask.org, team_id, body.members, ask.caller.author)
     except Forbidden:
         raise invalid(
             "members: not all are members of the organisation", "GET /v1/users lists them"
         ) from None
     if not is_known:
         raise not_found()
-    return answer(next(team for team in await ask.service.database.teams(ask.org) if team.id == name))
+    return next(team for team in await ask.service.database.teams(ask.org) if team.id == team_id)
 
 
-async def remove_team(ask: ServerRequest) -> Response:
-    """DELETE /v1/teams/{team_id}."""
-    ask.only()
-    if not await ask.service.database.remove_team(ask.org, _path_id(ask, "team_id"), ask.caller.author):
+async def remove_team(ask: ServerRequest, team_id: PathId) -> None:
+    """Remove a team."""
+    if not await ask.service.database.remove_team(ask.org, team_id, ask.caller.author):
         raise not_found()
-    return Response(status_code=204)
 
 
-async def users(ask: ServerRequest) -> Response:
-    """GET /v1/users."""
-    ask.only()
-    found = await ask.service.database.users(ask.org)
-    return answer({"users": [_shown_user(user) for user in found]})
+async def users(ask: ServerRequest) -> Users:
+    """All members."""
+    return Users(await ask.service.database.users(ask.org))
 
 
-async def add_user(ask: ServerRequest) -> Response:
-    """POST /v1/users."""
-    ask.only()
-    body = await ask.document(_NewUser)
-    user = OrgUser(new_id(), ask.org, plain_text(body.name, 200), _role(body.role), False, now_ms())
+async def add_user(ask: ServerRequest, body: _NewUser) -> OrgUser:
+    """A new member."""
+    user = OrgUser(new_id(), ask.org, plain_text(body.name, 200), body.role, False, now_ms())
     try:
         await ask.service.database.add_user(user, ask.caller.author)
     except Taken as problem:
         raise RequestRefused(409, "exists", str(problem), "choose another name") from None
-    return answer(_shown_user(user), 201)
+    return user
 
 
-async def change_user(ask: ServerRequest) -> Response:
-    """PATCH /v1/users/{user_id}."""
-    ask.only()
-    body = await ask.document(_UserChange)
-    role = None if isinstance(body.role, UnsetType) else _role(body.role)
+async def change_user(ask: ServerRequest, user_id: PathId, body: _UserChange) -> OrgUser:
+    """Change a member."""
+    role = None if isinstance(body.role, UnsetType) else body.role
     disabled = None if isinstance(body.disabled, UnsetType) else body.disabled
-    if ask.parameter("user_id") == ask.caller.user.id and (disabled or role not in (None, "admin")):
+    if user_id == ask.caller.user.id and (disabled or role not in (None, "admin")):
         raise invalid("an admin cannot lower or disable themselves", "ask another admin")
-    changed = await ask.service.database.change_user(
-        ask.org, _path_id(ask, "user_id"), role, disabled, ask.caller.author
-    )
+    changed = await ask.service.database.change_user(ask.org, user_id, role, disabled, ask.caller.author)
     if changed is None:
         raise not_found()
-    ask.service.doorkeeper.forget()
-    return answer(_shown_user(changed))
+    return changed
 
 
-async def tokens(ask: ServerRequest) -> Response:
-    """GET /v1/tokens."""
-    ask.only()
-    found = await ask.service.database.tokens(ask.org)
-    return answer({"tokens": [_shown_token(token) for token in found]})
+async def plan_erasure(ask: ServerRequest, user_id: PathId) -> ErasureReport:
+    """What erasing a member would remove and keep."""
+    return await planned_erasure(ask.service.database, await _member(ask, user_id))
 
 
-async def add_token(ask: ServerRequest) -> Response:
-    """POST /v1/tokens."""
-    ask.only()
-    body = await ask.document(_NewToken)
-    scopes = tuple(dict.fromkeys(body.scopes))
-    if not set(scopes) <= set(GRANTABLE):
-        raise invalid("scopes: not valid", f"write some of {', '.join(GRANTABLE)}")
-    known = await ask.service.database.users(ask.org)
-    if body.user not in {user.id for user in known}:
-        raise not_found()
+async def erase(ask: ServerRequest, user_id: PathId, body: Erasure) -> ErasureReport:
+    """Erase a member."""
+    user = await _member(ask, user_id)
+    if user.id == ask.caller.user.id:
+        raise invalid("an admin cannot erase themselves", "ask another admin")
+    if body.name != user.name:
+        raise invalid("name: not that of the member", "repeat the name, as GET /v1/users shows it")
+    return await erased(ask.service.database, user, ask.caller.author)
+
+
+async def _member(ask: ServerRequest, user_id: str) -> OrgUser:
+    for user in await ask.service.database.users(ask.org):
+        if user.id == user_id:
+            return user
+    raise not_found()
+
+
+async def tokens(ask: ServerRequest) -> ApiTokens:
+    """All tokens."""
+    return ApiTokens(await ask.service.database.tokens(ask.org))
+
+
+async def add_token(ask: ServerRequest, body: _NewToken) -> CreatedToken:
+    """A new token."""
+    user = await _member(ask, body.user)
     lasting = None if body.days is None else body.days * _DAY_MS
     machine = None if body.machine is None else plain_text(body.machine, 200)
-    user = next(user for user in known if user.id == body.user)
+    scopes = tuple(dict.fromkeys(body.scopes))
     secret, token = await issued(
         ask.service.database, user, scopes, ask.caller.author, machine=machine, lasting_ms=lasting
     )
-    return answer(_shown_token(token, secret), 201)
+    return CreatedToken(**asdict(token), token=secret)
 
 
-async def revoke_token(ask: ServerRequest) -> Response:
-    """DELETE /v1/tokens/{token_id}."""
-    ask.only()
-    if not await ask.service.database.revoke_token(ask.org, _path_id(ask, "token_id"), ask.caller.author):
+async def revoke_token(ask: ServerRequest, token_id: PathId) -> None:
+    """Revoke a token."""
+    if not await ask.service.database.revoke_token(ask.org, token_id, ask.caller.author):
         raise not_found()
-    ask.service.doorkeeper.forget()
-    return Response(status_code=204)
 
 
-async def audit(ask: ServerRequest) -> Response:
-    """GET /v1/audit."""
-    ask.only("cursor", "limit")
-    limit = ask.number("limit", 100, 1, _MOST_AT_ONCE)
-    cursor = ask.one("cursor")
+async def audit(
+    ask: ServerRequest, cursor: Cursor = None, limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+) -> _AuditPage:
+    """The audit log."""
     before = None if cursor is None else parts_of(cursor, tuple[int])[0]
     if before is not None and abs(before) > _MOST:
         raise invalid("cursor: not valid")
-    found = await ask.service.database.audit(ask.org, before, limit + 1)
-    page = found[:limit]
-    more = cursor_of(page[-1].id) if len(found) > limit else None
-    return answer(_AuditPage(page, more))
+    rows = await ask.service.database.audit(ask.org, before, limit + 1)
+    page = rows[:limit]
+    return _AuditPage(page, cursor_of(page[-1].id) if len(rows) > limit else None)
 
 
-async def metrics(ask: ServerRequest) -> Response:
-    """GET /metrics."""
+async def metrics(ask: ServerRequest) -> Annotated[Response, Media("text/plain", {"type": "string"})]:
+    """Counts for Prometheus"""
     batches: tuple[int, int] = getattr(ask.service.database, "batches", (0, 0))
     reason = await ask.service.database.ready()
     more = {"database_up": float(reason is None), **ask.service.database.connections()}
@@ -262,49 +272,125 @@ async def metrics(ask: ServerRequest) -> Response:
     return Response(ask.service.metrics.text(batches, more), media_type="text/plain; version=0.0.4")
 
 
-async def health(_: ServerRequest) -> Response:
-    """GET /healthz."""
-    return answer({"status": "ok"})
+async def health(_: ServerRequest) -> _Status:
+    """Whether the process is alive."""
+    return _Status("ok")
 
 
-async def ready(ask: ServerRequest) -> Response:
-    """GET /readyz."""
-    if ask.service.closing.is_set():
-        return answer({"status": "closing"}, 503)
-    reason = await ask.service.database.ready()
-    return answer({"status": "ok"} if reason is None else {"status": reason}, 200 if reason is None else 503)
+async def ready(ask: ServerRequest) -> Annotated[Response, Media("application/json", _Status)]:
+    """Whether requests would be served"""
+    reason = "closing" if ask.service.closing.is_set() else await ask.service.database.ready()
+    return answer(_Status(reason or "ok"), 503 if reason else 200)
 
 
-def _path_id(ask: ServerRequest, name: str) -> str:
-    text = ask.parameter(name)
-    if "\0" in text or len(text) > 100:
+# --- one's own ----------------------------------------------------------------------------------------------
+
+
+async def offer(ask: ServerRequest) -> SignInOffer:
+    """Whether there is an identity provider."""
+    sign_in = ask.service.sign_in
+    return SignInOffer(False) if sign_in is None else sign_in.offer()
+
+
+async def start_device(ask: ServerRequest, body: _DeviceStart) -> DeviceSignIn:
+    """A code with which a person lets a machine in."""
+    _slow_down(ask)
+    if ask.service.sign_in is None:
         raise not_found()
-    return text.encode(errors="replace").decode()
+    return await ask.service.sign_in.begin_device(body.organisation)
 
 
-def _role(name: str) -> str:
-    if name not in ROLES:
-        raise invalid("role: not valid", f"write one of {', '.join(ROLES)}")
-    return name
+async def device_token(
+    ask: ServerRequest, body: _DeviceResult
+) -> Annotated[Response, Media("application/json", IssuedToken)]:
+    """A token, once the person has agreed."""
+    _slow_down(ask)
+    if ask.service.sign_in is None:
+        raise not_found()
+    machine = None if body.machine is None else plain_text(body.machine, 200)
+    done = await ask.service.sign_in.finish_device(body.organisation, body.device_code, machine)
+    if isinstance(done, str):
+        return answer(IssuedToken(waiting=done), 202)
+    secret, token = done
+    return answer(IssuedToken(secret, token.id, list(token.scopes), token.expires), 201)
 
 
-def _shown_user(user: OrgUser) -> _UserDocument:
-    return _UserDocument(user.id, user.name, user.role, user.disabled, user.created)
+def _slow_down(ask: ServerRequest) -> None:
+    """Strangers cannot make the server ask the provider without end."""
+    wait = ask.service.failures.wait((ask.scope.get("client") or ("",))[0])
+    if wait:
+        raise too_many(wait)
 
 
-def _shown_token(token: ApiToken, secret: str | UnsetType = UNSET) -> _TokenDocument:
-    return _TokenDocument(
+async def rotate(ask: ServerRequest, body: _Rotation) -> IssuedToken:
+    """A new token in place of this one."""
+    overlap = body.overlap_hours * _HOUR_MS
+    done = await rotated(ask.service.database, ask.caller, overlap)
+    if done is None:
+        raise RequestRefused(
+            409,
+            "exists",
+            "the token was replaced before, and its replacement is in use",
+            "use that one; if it is not yours, ask an admin to revoke both",
+        )
+    secret, token, until = done
+    return IssuedToken(secret, token.id, list(token.scopes), token.expires, old_until=until)
+
+
+async def own_tokens(ask: ServerRequest) -> OwnTokens:
+    """The caller's own tokens."""
+    tokens = await ask.service.database.person_tokens(ask.org, ask.caller.user.id)
+    return OwnTokens([_own_token(token, ask.caller.token.id) for token in tokens])
+
+
+async def revoke_own(ask: ServerRequest, token_id: PathId) -> None:
+    """Revoke a token of one's own."""
+    own = await ask.service.database.person_tokens(ask.org, ask.caller.user.id)
+    # Another member's token is answered as one that never was.
+    if token_id not in {token.id for token in own if token.revoked is None}:
+        raise not_found()
+    await ask.service.database.revoke_token(ask.org, token_id, ask.caller.author)
+
+
+async def export_own(ask: ServerRequest) -> Annotated[Response, Media("application/gzip")]:
+    """Everything that is held of the caller, as one archive."""
+    share, limits = BudgetShare(ask.service.budget), ask.service.limits
+
+    async def room(size: int) -> None:
+        share.keep(0)
+        if not await share.hold(min(size, limits.body_bytes)):
+            raise TooSlow
+
+    pieces = person_archive(ask.service.database, ask.caller.user, room)
+    headers = {"Content-Disposition": 'attachment; filename="recollect-export.tar.gz"'}
+    return TimedStreamingResponse(pieces, share, limits, headers, "application/gzip")
+
+
+async def whoami(ask: ServerRequest) -> WhoAmI:
+    """Whose token this is."""
+    caller = ask.caller
+    return WhoAmI(
+        caller.org.id,
+        caller.org.name,
+        caller.user.id,
+        caller.user.name,
+        caller.user.role,
+        caller.own_scopes,
+        caller.token.machine,
+        end_of(caller.token),
+        ask.service.limits.for_clients(),
+    )
+
+
+def _own_token(token: ApiToken, this: str) -> OwnToken:
+    return OwnToken(
         token.id,
-        token.user,
+        token.kind,
         list(token.scopes),
         token.machine,
         token.created,
-        token.expires,
-        token.revoked,
         token.last_used,
-        token.kind,
-        token.parent,
-        token.replaced_by,
-        token.retires,
-        secret,
+        end_of(token),
+        token.revoked,
+        token.id == this,
     )

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from functools import lru_cache
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 from starlette.responses import Response
-from starlette.types import Scope
 
-from recollect.errors import UsageError
-from recollect.model.json.text import deeper_than
-from recollect.server.bodies import SMALL, read_body
+from recollect.model.lines.json_text import deeper_than
+from recollect.server.bodies import (
+    SMALL,
+    LineRange,
+    TimedStreamingResponse,
+    event_pieces,
+    lines_within,
+    pieces_of,
+    read_body,
+    timed,
+)
 from recollect.server.database.records import (
     AppendConflict,
     AppendRequest,
-    ClientDescription,
     DeletedSession,
     LogPlace,
     PreparedLines,
     Segment,
 )
 from recollect.server.facts import prepare
-from recollect.server.limits import ServerLimits
-from recollect.server.outgoing import (
-    LineRange,
-    OutgoingBuffer,
-    TimedStreamingResponse,
-    event_pieces,
-    lines_within,
-    pieces_of,
-)
 from recollect.server.refusals import (
     RequestRefused,
     busy,
@@ -41,10 +39,18 @@ from recollect.server.refusals import (
     too_large,
     too_many_streams,
 )
-from recollect.server.service import PreparedResponse, ServerRequest, Service, answer, cursor_of, parts_of
+from recollect.server.service import (
+    BudgetShare,
+    Cursor,
+    LogKey,
+    ServerLimits,
+    ServerRequest,
+    SessionName,
+    cursor_of,
+    parts_of,
+)
 from recollect.server.tenancy import READ
-from recollect.sync.remote import lines_of
-from recollect.sync.wire import (
+from recollect.share.sync.wire import (
     ENCRYPTED,
     LAST_UUID,
     MACHINE,
@@ -54,40 +60,60 @@ from recollect.sync.wire import (
     REPOSITORY,
     START,
     AppendReply,
+    Event,
     Head,
     LogHeads,
     Position,
+    SessionDescription,
+    checked_key,
     description,
+    lines_of,
 )
+from recollect.share.typed_http import Header, Media, answer
 
-ROUTE = "/v1/sessions/{session_id}/log"
-_BEFORE, _AFTER = ROUTE.split("{session_id}")
 _HEADS_AT_ONCE = 5_000
 _LOOK_EVERY, _SIGN_OF_LIFE = 1.0, 15.0
 _MOST_LINES = 1 << 53
-POSITION_HEADER, LAST_UUID_HEADER, _PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED = (
-    name.lower().encode() for name in (POSITION, LAST_UUID, PROJECT, REPOSITORY, MACHINE, ENCRYPTED)
-)
-_JSON = (b"content-type", b"application/json")
-_DESCRIBING, _NOTHING_SAID = frozenset((_PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED)), ClientDescription()
-_encode = msgspec.json.Encoder().encode
+_POSITION = r"^(0|[1-9][0-9]{0,14}):[0-9a-f]{64}$"
+_VISIBLE = {"maxLength": 1_024, "pattern": "^[!-~]*$"}
+_After = Annotated[str, Meta(extra_json_schema={"pattern": rf"{_POSITION}|^[0-9]{{1,15}}$"})]
+# One event of a stream: before OpenAPI 3.2 the schema of a stream is that of its events.
+_EVENT = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "pattern": _POSITION},
+        "event": {"type": "string", "enum": ["lines", "gone"]},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {
+                "anyOf": [
+                    msgspec.json.schema(Event)["$defs"]["Event"],
+                    {"type": "object", "maxProperties": 0},
+                ]
+            },
+        },
+    },
+    "required": ["event", "data"],
+    "additionalProperties": False,
+}
 
 
-def appended_to(scope: Scope) -> str | None:
-    """The session of an append; None for any other request."""
-    path: str = scope["path"]
-    if scope["method"] != "PUT" or not path.startswith(_BEFORE) or not path.endswith(_AFTER):
-        return None
-    session = path[len(_BEFORE) : -len(_AFTER)]
-    return session if session and "/" not in session else None
-
-
-async def append(ask: ServerRequest) -> Response:
-    """PUT /v1/sessions/{session_id}/log."""
-    ask.only("key")
-    session, key = await ask.writable(), ask.key()
-    given = _expected(ask)
-    last_uuid = ask.header(LAST_UUID_HEADER)
+async def append(
+    ask: ServerRequest,
+    *,
+    session_id: SessionName,
+    key: LogKey = "",
+    position: Annotated[str | None, Header(POSITION), Meta(extra_json_schema={"pattern": _POSITION})] = None,
+    last_uuid: Annotated[str | None, Header(LAST_UUID), Meta(extra_json_schema=_VISIBLE)] = None,
+    encrypted: Annotated[Literal["0", "1"] | None, Header(ENCRYPTED)] = None,
+    project: Annotated[str | None, Header(PROJECT), Meta(extra_json_schema=_VISIBLE)] = None,
+    repository: Annotated[str | None, Header(REPOSITORY), Meta(extra_json_schema=_VISIBLE)] = None,
+    machine: Annotated[str | None, Header(MACHINE), Meta(extra_json_schema=_VISIBLE)] = None,
+) -> Annotated[Response, Media("application/json", AppendReply)]:
+    """Append lines to a log."""
+    session, key = await ask.writable(session_id), checked_key(key)
+    given = None if position is None else Position.parse(position)
     if given is None and last_uuid is None:
         raise RequestRefused(
             428,
@@ -96,62 +122,46 @@ async def append(ask: ServerRequest) -> Response:
             f"send {POSITION} or {LAST_UUID}",
         )
     service = ask.service
-    with service.budget.share() as share:
+    with BudgetShare(service.budget) as share:
         data = await read_body(ask, share)
-        check_lines(data, service.limits)
+        _check_lines(data, service.limits)
         if given is None or last_uuid is not None:
             given = await _agreed(ask, (session, key), given, last_uuid or "", data)
-        told, path = described(ask.headers), f"{session}/{key}"
-        if len(data) < SMALL:
-            check_depth(data, service.limits.line_depth, is_opaque=told.encrypted)
-            prepared = prepare(data, given, path=path, is_opaque=told.encrypted)
-        else:
-            prepared = await _prepared(ask, data, given, path, told.encrypted)
-        new = AppendRequest(ask.org, session, key, given, prepared, ask.caller.author, told)
-        outcome = await service.database.append(new)
+        said = SessionDescription(
+            _description(project), _description(repository), _description(machine), encrypted == "1"
+        )
+        prepared = await _prepared(ask, data, given, f"{session}/{key}", said.encrypted)
+        outcome = await service.database.append(
+            AppendRequest(ask.org, session, key, given, prepared, ask.caller.author, said)
+        )
     if isinstance(outcome, DeletedSession):
         raise RequestRefused(
             410, "gone", "the session was deleted", "append to another id, or wait until it is purged"
         )
     if isinstance(outcome, AppendConflict):
-        raise elsewhere(outcome.head)
+        raise _elsewhere(outcome.head)
     if outcome.repeated:
         return _appended(AppendReply(outcome.head, 0, repeated=True))
-    return stored(service, new, outcome.head)
+    service.metrics.count("appended_lines", prepared.lines)
+    service.metrics.count("appended_bytes", len(prepared.data))
+    return _appended(AppendReply(outcome.head, prepared.lines))
 
 
-def stored(service: Service, new: AppendRequest, head: Head) -> PreparedResponse:
-    """The answer to an append that is durable now; it is counted, and followers are woken."""
-    service.metrics.count("appended_lines", new.prepared.lines)
-    service.metrics.count("appended_bytes", len(new.prepared.data))
-    if service.metrics.gauges["followers"]:
-        service.wakeups.wake((new.org, new.session, new.key))
-    return _appended(AppendReply(head, new.prepared.lines))
+def _appended(reply: AppendReply) -> Response:
+    return answer(reply, headers={POSITION: str(reply.position.position)})
 
 
-def _appended(reply: AppendReply) -> PreparedResponse:
-    body, head = _encode(reply), reply.position
-    position = b"%d:%b" % (head.lines, head.hash.encode())
-    return PreparedResponse(
-        body, [_JSON, (b"content-length", b"%d" % len(body)), (POSITION_HEADER, position)]
-    )
-
-
-def elsewhere(head: Head) -> RequestRefused:
+def _elsewhere(head: Head) -> RequestRefused:
     """The log does not end, or never was, at the client's position."""
     hint = "compare with your own chain: continue from the server's position, or branch off"
     return RequestRefused(409, "position", "the log is at another position", hint, head=head)
 
 
-def _expected(ask: ServerRequest) -> Position | None:
-    text = ask.header(POSITION_HEADER)
-    try:
-        return None if text is None else Position.parse(text)
-    except UsageError as problem:
-        raise invalid(problem.message, problem.hint) from None
+def _description(text: str | None) -> str | None:
+    return (description(text) or None) if text else None
 
 
-def check_lines(data: bytes, limits: ServerLimits) -> None:
+def _check_lines(data: bytes, limits: ServerLimits) -> None:
     if not data.endswith(b"\n"):
         raise invalid("the body is empty, or its last line has no newline", "send whole lines")
     # Counting takes longer than the rest.
@@ -161,7 +171,7 @@ def check_lines(data: bytes, limits: ServerLimits) -> None:
         raise too_large("line", limits.line_bytes)
 
 
-def check_depth(data: bytes, most: int, *, is_opaque: bool) -> None:
+def _check_depth(data: bytes, most: int, *, is_opaque: bool) -> None:
     """Most bodies have fewer brackets than the allowed depth, and are not checked further."""
     if is_opaque or data.count(b"{") + data.count(b"[") <= most:
         return
@@ -181,75 +191,56 @@ async def _agreed(
         return given or head.position
     if given is not None:
         if head.position == given:
-            raise elsewhere(head)
+            raise _elsewhere(head)
         return given
     # These lines may be stored already: then the uuid before them is the one that was named.
     before = head.lines - data.count(b"\n")
     known = await ask.service.database.place(ask.org, *place, before) if before >= 0 else None
     if known is not None and known.position.after(lines_of(data)) == head.position:
         return known.position
-    raise elsewhere(head)
-
-
-def described(headers: Mapping[bytes, bytes]) -> ClientDescription:
-    """What the client says about the session."""
-    if _DESCRIBING.isdisjoint(headers):
-        return _NOTHING_SAID
-    return _description(*map(headers.get, (_PROJECT, _REPOSITORY, _MACHINE, _ENCRYPTED)))
-
-
-@lru_cache(maxsize=1_024)
-def _description(*values: bytes | None) -> ClientDescription:
-    """Clients say the same with every append to a session."""
-    *texts, encrypted = (None if value is None else str(value, "latin-1") for value in values)
-    project, repository, machine = (description(text) if text else None for text in texts)
-    if encrypted not in ("0", "1", None):
-        raise invalid(f"{ENCRYPTED}: write 1 or leave it out")
-    return ClientDescription(project or None, repository or None, machine or None, encrypted == "1")
+    raise _elsewhere(head)
 
 
 async def _prepared(
     ask: ServerRequest, data: bytes, expected: Position, path: str, is_opaque: bool
 ) -> PreparedLines:
     """One large body at a time: what is read from it takes several times its size."""
-    most = ask.service.limits.line_depth
 
     def work() -> PreparedLines:
-        check_depth(data, most, is_opaque=is_opaque)
+        _check_depth(data, ask.service.limits.line_depth, is_opaque=is_opaque)
         return prepare(data, expected, path=path, is_opaque=is_opaque)
 
+    if len(data) < SMALL:
+        return work()
     async with ask.service.large:
         return await asyncio.to_thread(work)
 
 
-async def read(ask: ServerRequest) -> Response:
-    """GET and HEAD /v1/sessions/{session_id}/log."""
-    ask.only("key", "after")
-    session, key = await ask.readable(), ask.key()
+async def read(
+    ask: ServerRequest, session_id: SessionName, key: LogKey = "", after: _After = "0"
+) -> Annotated[Response, Media(NDJSON)]:
+    """The bytes after a position; HEAD tells where a log ends."""
+    session, key = await ask.readable(session_id), checked_key(key)
     head = await ask.service.database.head(ask.org, session, key)
     if head is None:
         raise not_found()
-    after = await _place(ask, session, key, head)
-    headers = {POSITION: str(head.position), "Content-Length": str(head.bytes - after.bytes)}
+    start = await _place(ask, session, key, head, after)
+    headers = {POSITION: str(head.position), "Content-Length": str(head.bytes - start.bytes)}
     if ask.scope["method"] == "HEAD":
         return Response(headers=headers, media_type=NDJSON)
-    outlet = OutgoingBuffer(ask.service.budget, ask.service.limits)
-    span = LineRange(after.position.lines, head.lines, head.bytes - after.bytes, head.bytes)
-    # While a status can still be sent: later the answer can only break off.
-    if not await outlet.has_room(min(span.bytes, ask.service.limits.body_bytes)):
-        raise busy("too many large answers at once", 3)
+    share, limits = BudgetShare(ask.service.budget), ask.service.limits
+    span = LineRange(start.position.lines, head.lines, head.bytes - start.bytes, head.bytes)
     if span.bytes:
-        await ask.service.database.reach(ask.org, session, key, after.position.lines)
-    return TimedStreamingResponse(_lines(ask, session, key, span, outlet), outlet, headers, NDJSON)
+        await ask.service.database.reach(ask.org, session, key, start.position.lines)
+    # While a status can still be sent: later the answer can only break off.
+    if not await share.hold(min(span.bytes, limits.body_bytes)):
+        raise busy("too many large answers at once", 3)
+    return TimedStreamingResponse(_lines(ask, session, key, span, share), share, limits, headers, NDJSON)
 
 
-async def _place(ask: ServerRequest, session: str, key: str, head: Head, text: str | None = None) -> LogPlace:
+async def _place(ask: ServerRequest, session: str, key: str, head: Head, text: str) -> LogPlace:
     """Where a reader continues: after a number of lines, or at a former position of the log."""
-    text = text or ask.one("after") or "0"
-    try:
-        wanted = Position.parse(text) if ":" in text else None
-    except UsageError as problem:
-        raise invalid(problem.message, problem.hint) from None
+    wanted = Position.parse(text) if ":" in text else None
     if wanted is None and not (text.isascii() and text.isdigit() and len(text) <= 16):
         raise invalid("after: neither a number of lines nor a position")
     lines = int(text) if wanted is None else wanted.lines
@@ -257,15 +248,16 @@ async def _place(ask: ServerRequest, session: str, key: str, head: Head, text: s
     if lines <= min(head.lines, _MOST_LINES):
         place = await ask.service.database.place(ask.org, session, key, lines)
     if place is None or (wanted is not None and place.position != wanted):
-        raise elsewhere(head)
+        raise _elsewhere(head)
     return place
 
 
 async def _lines(
-    ask: ServerRequest, session: str, key: str, span: LineRange, outlet: OutgoingBuffer
+    ask: ServerRequest, session: str, key: str, span: LineRange, share: BudgetShare
 ) -> AsyncGenerator[bytes, None]:
-    async for data in lines_within(outlet, span, _from(ask, session, key, span.until)):
-        async for piece in outlet.pieces(pieces_of(data), len(data)):
+    limits = ask.service.limits
+    async for data in lines_within(share, limits, span, _from(ask, session, key, span.until)):
+        async for piece in timed(pieces_of(data), len(data), limits):
             yield piece
 
 
@@ -273,17 +265,22 @@ def _from(ask: ServerRequest, session: str, key: str, until: int) -> Callable[[i
     return lambda line: ask.service.database.segments(ask.org, session, key, line, until)
 
 
-async def follow(ask: ServerRequest) -> Response:
-    """GET /v1/sessions/{session_id}/events."""
-    ask.only("key", "after")
+async def follow(
+    ask: ServerRequest,
+    session_id: SessionName,
+    key: LogKey = "",
+    after: _After = "0",
+    last_event_id: Annotated[_After | None, Header("Last-Event-ID")] = None,
+) -> Annotated[Response, Media("text/event-stream", _EVENT)]:
+    """New lines as they arrive."""
     service = ask.service
-    session, key = await ask.readable(), ask.key()
+    session, key = await ask.readable(session_id), checked_key(key)
     head = await service.database.head(ask.org, session, key)
     if head is None:
         raise not_found()
-    after = await _place(ask, session, key, head, ask.header(b"last-event-id"))
-    if head.lines > after.position.lines:
-        await service.database.reach(ask.org, session, key, after.position.lines)
+    start = await _place(ask, session, key, head, last_event_id or after)
+    if head.lines > start.position.lines:
+        await service.database.reach(ask.org, session, key, start.position.lines)
     # Nothing is awaited between the limits and taking a place: others would pass in between.
     # First the token's own limit: waiting, as a full server asks for, would not help it.
     if service.streams.has_its_share(ask.caller.token.id):
@@ -292,14 +289,15 @@ async def follow(ask: ServerRequest) -> Response:
         raise busy("too many followers", 5)
     give_back = service.streams.taken(ask.caller.token.id)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    outlet = OutgoingBuffer(service.budget, service.limits)
+    share = BudgetShare(service.budget)
+    events = _events(ask, session, key, start, share)
     return TimedStreamingResponse(
-        _events(ask, session, key, after, outlet), outlet, headers, "text/event-stream", give_back
+        events, share, service.limits, headers, "text/event-stream", at_end=give_back
     )
 
 
 async def _events(
-    ask: ServerRequest, session: str, key: str, after: LogPlace, outlet: OutgoingBuffer
+    ask: ServerRequest, session: str, key: str, after: LogPlace, share: BudgetShare
 ) -> AsyncGenerator[bytes, None]:
     service, seen, seen_bytes = ask.service, after.position, after.bytes
     loop = asyncio.get_running_loop()
@@ -317,11 +315,12 @@ async def _events(
             is_behind = head.lines > seen.lines
             if is_behind:
                 span = LineRange(seen.lines, head.lines, head.bytes - seen_bytes, head.bytes)
-                async for data in lines_within(outlet, span, _from(ask, session, key, head.lines)):
+                lines = _from(ask, session, key, head.lines)
+                async for data in lines_within(share, service.limits, span, lines):
                     seen, seen_bytes = seen.after(lines_of(data)), seen_bytes + len(data)
-                    async for piece in outlet.pieces(event_pieces(str(seen), data), len(data)):
+                    async for piece in timed(event_pieces(str(seen), data), len(data), service.limits):
                         yield piece
-                outlet.keep(0)
+                share.keep(0)
                 last_sign = loop.time()
             if loop.time() >= end:
                 return
@@ -330,21 +329,21 @@ async def _events(
             if loop.time() - last_sign > _SIGN_OF_LIFE:
                 last_sign = loop.time()
                 yield b": still here\n\n"
-            await service.wakeups.wait((ask.org, session, key), _LOOK_EVERY)
+            await asyncio.sleep(_LOOK_EVERY)
     finally:
         service.metrics.move("followers", -1)
 
 
-async def heads(ask: ServerRequest) -> Response:
-    """GET /v1/heads."""
-    ask.only("cursor", "limit")
-    limit = ask.number("limit", _HEADS_AT_ONCE, 1, _HEADS_AT_ONCE)
-    cursor = ask.one("cursor")
+async def heads(
+    ask: ServerRequest,
+    cursor: Cursor = None,
+    limit: Annotated[int, Meta(ge=1, le=_HEADS_AT_ONCE)] = _HEADS_AT_ONCE,
+) -> LogHeads:
+    """The ends of all logs."""
     # Before every session id: no id is empty.
     after = ("", "") if cursor is None else parts_of(cursor, tuple[str, str])
     if any("\0" in part for part in after):
         raise invalid("cursor: not valid")
-    found = await ask.service.database.heads(ask.org, after, limit + 1, ask.caller.reader)
-    page = found[:limit]
-    more = cursor_of(page[-1].session, page[-1].key) if len(found) > limit else None
-    return answer(LogHeads(page, more))
+    rows = await ask.service.database.heads(ask.org, after, limit + 1, ask.caller.reader)
+    page = rows[:limit]
+    return LogHeads(page, cursor_of(page[-1].session, page[-1].key) if len(rows) > limit else None)

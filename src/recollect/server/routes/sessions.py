@@ -1,87 +1,77 @@
 """Sessions and their side files over HTTP: list, describe, store, delete."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta
 from starlette.responses import Response
 
-from recollect.server.bodies import read_body
-from recollect.server.database.contract import Forbidden, Held, Taken
-from recollect.server.database.records import PRIVATE, VISIBILITIES, SessionChanges, SessionFilter
-from recollect.server.outgoing import OutgoingBuffer, TimedStreamingResponse, TooSlow, fetched, pieces_of
+from recollect.server.bodies import TimedStreamingResponse, pieces_of, read_body, timed
+from recollect.server.database.records import (
+    PRIVATE,
+    Forbidden,
+    Held,
+    SessionChanges,
+    SessionFilter,
+    Taken,
+)
 from recollect.server.refusals import RequestRefused, busy, forbidden, invalid, not_found
-from recollect.server.service import ServerRequest, answer, cursor_of, parts_of
+from recollect.server.service import (
+    BudgetShare,
+    Cursor,
+    FileKey,
+    ServerRequest,
+    SessionName,
+    Text,
+    Time,
+    bounds,
+    cursor_of,
+    parts_of,
+)
 from recollect.server.tenancy import ADMIN
-from recollect.sync.wire import RemoteSessions, plain_text
+from recollect.share.sync.wire import RemoteSessions, SessionDetail, SideFile, checked_key
+from recollect.share.typed_http import Header, Media, answer
 
-_MOST_AT_ONCE = 1_000
-_LONGEST = 1_024
 _ETAG = re.compile(r'"([0-9a-f]{64})"', re.ASCII)
-_BEGINNING = re.compile(r"[A-Za-z0-9_.-]{4,128}", re.ASCII)
 _MOST = 1 << 62
 
 
-async def sessions(ask: ServerRequest) -> Response:
-    """GET /v1/sessions."""
-    ask.only("project", "repository", "machine", "person", "id", "since", "until", "limit", "cursor")
-    filters = SessionFilter(
-        ask.one("project"),
-        ask.one("repository"),
-        ask.one("machine"),
-        ask.one("person"),
-        *ask.bounds(),
-        id=_beginning(ask.one("id")),
-    )
-    limit = ask.number("limit", 100, 1, _MOST_AT_ONCE)
-    cursor = ask.one("cursor")
+async def sessions(
+    ask: ServerRequest,
+    *,
+    project: Text | None = None,
+    repository: Text | None = None,
+    machine: Text | None = None,
+    person: Text | None = None,
+    id_: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{4,128}$")] | None = None,
+    since: Time = None,
+    until: Time = None,
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100,
+    cursor: Cursor = None,
+) -> RemoteSessions:
+    """Sessions, newest change first; ``id`` is how their ids begin."""
+    filters = SessionFilter(project, repository, machine, person, *bounds(since, until), id=id_)
     before = None if cursor is None else parts_of(cursor, tuple[int, str])
     if before is not None and (abs(before[0]) > _MOST or "\0" in before[1]):
         raise invalid("cursor: not valid")
-    found = await ask.service.database.sessions(ask.org, filters, before, limit + 1, ask.caller.reader)
-    page = found[:limit]
-    more = cursor_of(page[-1].changed, page[-1].id) if len(found) > limit else None
-    return answer(RemoteSessions(page, more))
+    rows = await ask.service.database.sessions(ask.org, filters, before, limit + 1, ask.caller.reader)
+    page = rows[:limit]
+    return RemoteSessions(page, cursor_of(page[-1].changed, page[-1].id) if len(rows) > limit else None)
 
 
-def _beginning(text: str | None) -> str | None:
-    """The beginning of an id: as many characters as tell most sessions apart."""
-    if text is not None and not _BEGINNING.fullmatch(text):
-        raise invalid("id: not the beginning of an id", "give 4 or more of its characters")
-    return text
-
-
-async def session(ask: ServerRequest) -> Response:
-    """GET /v1/sessions/{session_id}."""
-    ask.only()
-    detail = await ask.service.database.session(ask.org, await ask.readable())
+async def session(ask: ServerRequest, session_id: SessionName) -> SessionDetail:
+    """One session."""
+    detail = await ask.service.database.session(ask.org, await ask.readable(session_id))
     if detail is None:
         raise not_found()
-    return answer(detail)
+    return detail
 
 
-class _SessionChange(Struct, forbid_unknown_fields=True):
-    project: str | UnsetType = UNSET
-    repository: str | UnsetType = UNSET
-    machine: str | UnsetType = UNSET
-    title: str | UnsetType = UNSET
-    held: bool | UnsetType = UNSET
-    visibility: Annotated[str, Meta(extra_json_schema={"enum": list(VISIBILITIES)})] | UnsetType | None = (
-        UNSET
-    )
-
-
-async def describe(ask: ServerRequest) -> Response:
-    """PATCH /v1/sessions/{session_id}."""
-    ask.only()
-    name, is_admin = await ask.writable(), ADMIN in ask.caller.scopes
-    body = await ask.document(_SessionChange)
+async def describe(ask: ServerRequest, session_id: SessionName, body: SessionChanges) -> SessionDetail | None:
+    """Change the description of a session; nothing is shown to an admin who may change it and not read it."""
+    name, is_admin = await ask.writable(session_id), ADMIN in ask.caller.scopes
     if body.held is not UNSET and not is_admin:
         raise forbidden("only an admin may put a session under legal hold, or end it")
-    if body.visibility not in (UNSET, None, *VISIBILITIES):
-        raise invalid("visibility: not valid", f"write one of {', '.join(VISIBILITIES)}, or null")
     access = await ask.service.database.access(ask.org, name, ask.caller.reader)
     if (
         body.visibility is not UNSET
@@ -91,37 +81,24 @@ async def describe(ask: ServerRequest) -> Response:
         and not (is_admin and body.visibility == PRIVATE)
     ):
         raise forbidden("only the creator of a session decides who sees it; an admin may make it private")
-    changes = SessionChanges(
-        _said(body.project),
-        _said(body.repository),
-        _said(body.machine),
-        _said(body.title),
-        None if isinstance(body.held, UnsetType) else body.held,
-        None if isinstance(body.visibility, UnsetType) else body.visibility or "",
-    )
-    if not await ask.service.database.describe(ask.org, name, changes, ask.caller.author):
+    if not await ask.service.database.describe(ask.org, name, body, ask.caller.author):
         raise not_found()
     after = await ask.service.database.access(ask.org, name, ask.caller.reader)
     detail = await ask.service.database.session(ask.org, name)
     if detail is None or after is None:
         raise not_found()
-    return answer(detail) if after.is_visible else Response(status_code=204)
+    return detail if after.is_visible else None
 
 
-def _said(text: str | UnsetType) -> str | None:
-    return None if isinstance(text, UnsetType) else plain_text(text, _LONGEST)
-
-
-async def delete(ask: ServerRequest) -> Response:
-    """DELETE /v1/sessions/{session_id}."""
-    ask.only("purge")
-    purge, is_admin = ask.flag("purge"), ADMIN in ask.caller.scopes
+async def delete(ask: ServerRequest, session_id: SessionName, purge: bool = False) -> None:
+    """Delete a session."""
+    is_admin = ADMIN in ask.caller.scopes
     if purge and not is_admin:
         raise forbidden("only an admin may remove a session's bytes at once")
-    session_id = await ask.writable()
+    name = await ask.writable(session_id)
     try:
         done = await ask.service.database.delete(
-            ask.org, session_id, purge=purge, only_own=not is_admin, author=ask.caller.author
+            ask.org, name, purge=purge, only_own=not is_admin, author=ask.caller.author
         )
     except Held:
         raise held() from None
@@ -129,24 +106,32 @@ async def delete(ask: ServerRequest) -> Response:
         raise forbidden("only an admin may delete a session of another member") from None
     if not done:
         raise not_found()
-    return Response(status_code=204)
 
 
 def held() -> RequestRefused:
     return RequestRefused(409, "held", "the session is under legal hold", "an admin can end the hold")
 
 
-async def put_file(ask: ServerRequest) -> Response:
-    """PUT /v1/sessions/{session_id}/file."""
-    ask.only("key")
-    session_id, key, only_if = await ask.writable(), ask.key(is_needed=True), _only_if(ask)
+async def put_file(
+    ask: ServerRequest,
+    session_id: SessionName,
+    key: FileKey,
+    if_match: Annotated[
+        str | None, Header("If-Match"), Meta(extra_json_schema={"pattern": '^"[0-9a-f]{64}"$'})
+    ] = None,
+    if_none_match: Annotated[
+        str | None, Header("If-None-Match"), Meta(extra_json_schema={"enum": ["*"]})
+    ] = None,
+) -> Annotated[Response, Media("application/json", SideFile)]:
+    """Store a side file."""
+    name, key, only_if = await ask.writable(session_id), checked_key(key), _only_if(if_match, if_none_match)
     service = ask.service
-    with service.budget.share() as share:
+    with BudgetShare(service.budget) as share:
         data = await read_body(ask, share)
         try:
             stored = await service.database.put_file(
                 ask.org,
-                session_id,
+                name,
                 key,
                 data,
                 only_if=only_if,
@@ -166,9 +151,8 @@ async def put_file(ask: ServerRequest) -> Response:
     return answer(stored, headers={"ETag": f'"{stored.sha256}"'})
 
 
-def _only_if(ask: ServerRequest) -> str | None:
+def _only_if(known: str | None, new: str | None) -> str | None:
     """The expected sha256 of the file; "" where it must not exist, None for no condition."""
-    new, known = ask.header(b"if-none-match"), ask.header(b"if-match")
     if new is not None:
         if new.strip() != "*" or known is not None:
             raise invalid("If-None-Match: only * is supported, and not with If-Match")
@@ -181,31 +165,35 @@ def _only_if(ask: ServerRequest) -> str | None:
     return found[1]
 
 
-async def read_file(ask: ServerRequest) -> Response:
-    """GET /v1/sessions/{session_id}/file."""
-    ask.only("key")
-    session_id, key, service = await ask.readable(), ask.key(is_needed=True), ask.service
-    outlet = OutgoingBuffer(service.budget, service.limits)
-    try:
-        found = await fetched(outlet, lambda: service.database.file(ask.org, session_id, key))
-    except TooSlow:
-        raise busy("too many large answers at once", 3) from None
-    if found is None:
-        raise not_found()
-    headers = {"ETag": f'"{found.sha256}"', "Content-Length": str(len(found.data))}
-    pieces = outlet.pieces(pieces_of(found.data), len(found.data))
-    return TimedStreamingResponse(pieces, outlet, headers, "application/octet-stream")
+async def read_file(
+    ask: ServerRequest, session_id: SessionName, key: FileKey
+) -> Annotated[Response, Media("application/octet-stream")]:
+    """A side file."""
+    name, key, service = await ask.readable(session_id), checked_key(key), ask.service
+    size = await service.database.file_size(ask.org, name, key)
+    share = BudgetShare(service.budget)
+    if not await share.hold(size):
+        raise busy("too many large answers at once", 3)
+    found = await service.database.file(ask.org, name, key)
+    if found is None or len(found[1]) > max(
+        size, service.limits.document_bytes
+    ):  # replaced meanwhile, by a larger one
+        share.keep(0)
+        raise not_found() if found is None else busy("the side file was just replaced")
+    about, data = found
+    headers = {"ETag": f'"{about.sha256}"', "Content-Length": str(len(data))}
+    pieces = timed(pieces_of(data), len(data), service.limits)
+    return TimedStreamingResponse(pieces, share, service.limits, headers, "application/octet-stream")
 
 
-async def delete_file(ask: ServerRequest) -> Response:
-    """DELETE /v1/sessions/{session_id}/file."""
-    ask.only("key")
-    session_id = await ask.writable()
+async def delete_file(ask: ServerRequest, session_id: SessionName, key: FileKey) -> None:
+    """Remove a side file."""
+    name = await ask.writable(session_id)
     try:
         gone = await ask.service.database.delete_file(
             ask.org,
-            session_id,
-            ask.key(is_needed=True),
+            name,
+            checked_key(key),
             only_own=ADMIN not in ask.caller.scopes,
             author=ask.caller.author,
         )
@@ -215,4 +203,3 @@ async def delete_file(ask: ServerRequest) -> Response:
         raise forbidden("only an admin may delete a side file of another member") from None
     if not gone:
         raise not_found()
-    return Response(status_code=204)

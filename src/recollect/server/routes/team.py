@@ -1,27 +1,142 @@
-"""Queries of a team over HTTP: cost, search, and the caller's own token."""
+"""Queries of a team over HTTP: cost, as sums grouped by the requested keys and priced by the local code, and search."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from functools import partial
+import csv
+import datetime as dt
+import io
+from collections.abc import Callable, Collection, Iterable, Sequence
+from importlib import import_module
+from typing import Annotated, Any, Literal, Self
 
-from starlette.responses import Response, StreamingResponse
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
 
-from recollect.errors import UsageError
-from recollect.model.search.query import WordQuery
-from recollect.model.search.snippet import Snippet, snippet
-from recollect.server.database.records import LineMatch, LineSearch, SessionReader
+from recollect.index.schema import QUARTER_MS
+from recollect.model.cost.money import NO_MODEL, exact
+from recollect.model.cost.prices import PriceList
+from recollect.model.lines.blocks import Tokens
+from recollect.model.text.query import WordQuery
+from recollect.model.text.snippet import snippet
+from recollect.server.database.records import (
+    LineMatch,
+    LineMatches,
+    LineSearch,
+    SessionReader,
+    UsageQuestion,
+    UsageSum,
+)
 from recollect.server.facts import texts_of
 from recollect.server.refusals import RequestRefused, invalid
-from recollect.server.service import ServerRequest, Service, answer
-from recollect.server.team import ALIASES, KEYS, TeamCosts, as_csv, as_json, as_parquet
-from recollect.server.tenancy import COST, end_of
-from recollect.sync.wire import LineHit, LineHits, WhoAmI
+from recollect.server.service import ServerRequest, Service, Text, Time, bounds
+from recollect.server.tenancy import COST
+from recollect.share.sync.wire import LineHit, LineHits, TeamCostReport, TeamCostRow
+from recollect.share.typed_http import Media
 
-_MOST_HITS = 200
-_FORMATS: dict[str, Callable[[TeamCosts], Iterator[bytes]]] = {
-    "json": as_json,
+KEYS = ("person", "repository", "branch", "model", "project", "machine", "session", "day")
+ALIASES = {"repo": "repository", "user": "person"}
+_NOT_SAID = "(none)"
+_FIRST_COUNT, _EPOCH = UsageSum._fields.index("input"), dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
+# A spreadsheet would treat such a cell as a formula, and branch names are untrusted.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class TeamCosts:
+    """Sums by the keys of a report, priced.
+
+    ``models``: those that were seen. ``unclear``: those with a price that lacks a class of tokens of a sum: some of its responses may
+    have one all the same.
+    """
+
+    def __init__(self, by: Sequence[str], prices: PriceList) -> None:
+        self.by, self._prices = list(by), prices
+        self.models: set[str] = set()
+        self.unclear: set[str] = set()
+        self._tallies: dict[tuple[str, ...], list[int]] = {}
+        self._unpriced: dict[tuple[str, ...], set[str]] = {}
+
+    def add(self, sums: Iterable[UsageSum], without: Collection[str] = ()) -> Self:
+        """By the rule of ``model.cost.money.priced``; sums of ``without`` are passed over."""
+        for row in sums:
+            if row.model in without:
+                continue
+            key = tuple(self._name(row, name) for name in self.by)
+            price = self._prices.find(row.model or "", row.quarter, row.variant)
+            if row.model:
+                self.models.add(row.model)
+            counts: Any = row[_FIRST_COUNT:]
+            if price is None or any(price.missing(counts)):
+                self._unpriced.setdefault(key, set()).add(row.model or NO_MODEL)
+                if row.model and price is not None:
+                    self.unclear.add(row.model)
+            spent = 0 if price is None else price.cost(*counts) or 0
+            known = self._tallies.setdefault(key, [0] * 8)
+            for place, amount in enumerate((spent, row.messages, *counts)):
+                known[place] += amount
+        return self
+
+    @staticmethod
+    def _name(row: UsageSum, name: str) -> str:
+        if name == "day":
+            moment = _EPOCH + dt.timedelta(milliseconds=row.quarter * QUARTER_MS)
+            return moment.date().isoformat() if row.quarter else _NOT_SAID
+        return getattr(row, name) or (NO_MODEL if name == "model" else _NOT_SAID)
+
+    def report(self) -> TeamCostReport:
+        """Rows, the most expensive first, and the total."""
+        ordered = sorted(self._tallies.items(), key=lambda row: (-row[1][0], -sum(row[1][2:7]), row[0]))
+        rows = [
+            _row(dict(zip(self.by, key, strict=True)), tally, self._unpriced.get(key, ()))
+            for key, tally in ordered
+        ]
+        total = [sum(column) for column in zip([0] * 8, *self._tallies.values(), strict=True)]
+        return TeamCostReport(self.by, rows, _row({}, total, set().union(*self._unpriced.values())))
+
+
+def _row(keys: dict[str, str], tally: Sequence[int], unpriced: Collection[str]) -> TeamCostRow:
+    pico_usd, responses, *counts = tally
+    usd = None if unpriced and not pico_usd else exact(pico_usd)
+    return TeamCostRow(keys, responses, Tokens(*counts), pico_usd, usd, sorted(unpriced))
+
+
+def as_csv(report: TeamCostReport) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*report.by, "responses", *_COUNTS, "usd", "unpriced"])
+    for row in report.rows:
+        counts = [getattr(row.tokens, name) for name in _COUNTS]
+        names = [_harmless(name) for name in row.keys.values()]
+        writer.writerow([*names, row.responses, *counts, row.usd, _harmless(" ".join(row.unpriced))])
+    return text.getvalue().encode()
+
+
+def _harmless(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+
+
+def as_parquet(report: TeamCostReport) -> bytes:
+    """Parquet; ``ImportError`` where pyarrow is not installed."""
+    pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")
+    columns = {name: pa.array([row.keys[name] for row in report.rows], pa.string()) for name in report.by}
+    columns["responses"] = pa.array([row.responses for row in report.rows], pa.int64())
+    for name in _COUNTS:
+        columns[name] = pa.array([getattr(row.tokens, name) for row in report.rows], pa.int64())
+    amounts = [None if row.usd is None else row.pico_usd for row in report.rows]
+    columns["pico_usd"] = pa.array(amounts, pa.decimal128(38, 0))
+    columns["unpriced"] = pa.array([row.unpriced for row in report.rows], pa.list_(pa.string()))
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+# --- the routes --------------------------------------------------------------------------------------------
+
+_WORDS = "^[a-z0-9]{1,30}( [a-z0-9]{1,30}){0,4}$"  # for programs that make requests up
+_FORMATS: dict[str, Callable[[TeamCostReport], bytes]] = {
+    "json": msgspec.json.encode,
     "csv": as_csv,
     "parquet": as_parquet,
 }
@@ -29,21 +144,29 @@ _MEDIA_TYPES = {"json": "application/json", "csv": "text/csv", "parquet": "appli
 _WIDTH = 160
 
 
-async def cost(ask: ServerRequest) -> Response:
-    """GET /v1/cost."""
-    ask.only("by", "since", "until", "format")
-    by = _keys(ask)
-    kind = ask.one("format") or "json"
-    if kind not in _FORMATS:
-        raise invalid("format: write json, csv or parquet")
+async def cost(
+    ask: ServerRequest,
+    by: Annotated[str, Meta(extra_json_schema={"pattern": f"^({'|'.join(KEYS)})$"})] = "person",
+    since: Time = None,
+    until: Time = None,
+    format_: Literal["json", "csv", "parquet"] = "json",
+) -> Annotated[
+    Response,
+    Media("application/json", TeamCostReport),
+    Media("text/csv", {"type": "string"}),
+    Media("application/vnd.apache.parquet"),
+]:
+    """The cost report."""
+    keys = [ALIASES.get(name, name) for name in by.split(",")]
+    if len(set(keys)) != len(keys) or not set(keys) <= set(KEYS):
+        raise invalid("by: not valid", f"write one or more of {', '.join(KEYS)}, separated by commas")
     # Without the scope for all, a caller's own usage.
     person = None if COST in ask.caller.scopes else ask.caller.user.id
-    costs = await team_costs(ask.service, ask.org, by, ask.bounds(), reader=ask.caller.reader, person=person)
-
-    # A report by session may have many thousand rows: no part of it is built on the event loop, and none before it is sent.
-    pieces = _FORMATS[kind](costs)
+    report = await team_report(
+        ask.service, ask.org, keys, bounds(since, until), reader=ask.caller.reader, person=person
+    )
     try:
-        first = await asyncio.to_thread(next, pieces, b"")
+        data = await asyncio.to_thread(_FORMATS[format_], report)
     except ImportError:
         raise RequestRefused(
             406,
@@ -51,17 +174,10 @@ async def cost(ask: ServerRequest) -> Response:
             "this server cannot write Parquet",
             "ask for csv or json, or install pyarrow on the server",
         ) from None
-    return StreamingResponse(_from(first, pieces), media_type=_MEDIA_TYPES[kind])
+    return Response(data, media_type=_MEDIA_TYPES[format_])
 
 
-async def _from(piece: bytes, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """This piece, and each of the others when the one before it was sent."""
-    while piece:
-        yield piece
-        piece = await asyncio.to_thread(next, pieces, b"")
-
-
-async def team_costs(
+async def team_report(
     service: Service,
     org: str,
     by: Sequence[str],
@@ -69,96 +185,64 @@ async def team_costs(
     *,
     reader: SessionReader,
     person: str | None = None,
-) -> TeamCosts:
-    """What the reader may know of, priced.
+) -> TeamCostReport:
+    """What the reader may know of, priced. No part of it is built on the event loop: it may have many thousand rows.
 
-    Prices of Claude models hardly change, those of all others often, and then days are read where else weeks would do. Whether
-    an organisation uses others is seen in its sums, which are then asked for again, and remembered. Where a price has a gap, what it does
-    not cover is told apart from what it does, as in the library: by the responses.
+    Prices of Claude models hardly change, those of all others often. Whether an organisation uses others is seen in its sums, which
+    are then asked for again, divided at those changes too. Where a price has a gap, what it does not cover is told apart from what it
+    does, as in the library: by the responses.
     """
-    prices = service.prices
+    prices, ask = service.prices, service.database.usage
     claude = prices.changes()
-    usage = partial(service.database.usage, org, *span, by=by, changes=claude, reader=reader, person=person)
-    others = prices.other_changes if org in service.other_models else ()
-    costs = TeamCosts(by, prices)
-    await usage(other_changes=others, into=costs)
-    if not others and await asyncio.to_thread(prices.changes, costs.models) != claude:
-        service.other_models.add(org)
-        others = prices.other_changes
-        await usage(other_changes=others, into=costs)
-    if not costs.unclear:
-        return costs
-    unclear = sorted(costs.unclear)
-    costs, apart = TeamCosts(by, prices, without=unclear), TeamCosts(by, prices)
-    await usage(other_changes=others, into=costs)
-    await usage(other_changes=others, models=unclear, into=apart)
-    await asyncio.to_thread(costs.add, apart)
-    return costs
+    question = UsageQuestion(span, by, claude, reader=reader, person=person)
+    sums = await ask(org, question)
+    if await asyncio.to_thread(prices.changes, {row.model for row in sums if row.model}) != claude:
+        question = question._replace(other_changes=prices.other_changes)
+        sums = await ask(org, question)
+    costs = await asyncio.to_thread(TeamCosts(by, prices).add, sums)
+    if costs.unclear:
+        unclear = sorted(costs.unclear)
+        apart = await ask(org, question._replace(models=unclear))
+        costs = await asyncio.to_thread(TeamCosts(by, prices).add, sums, unclear)
+        await asyncio.to_thread(costs.add, apart)
+    return await asyncio.to_thread(costs.report)
 
 
-def _keys(ask: ServerRequest) -> list[str]:
-    text = ask.one("by")
-    asked = ["person"] if text is None else text.split(",")
-    by = [ALIASES.get(name, name) for name in asked]
-    if len(set(by)) != len(by) or not set(by) <= set(KEYS):
-        raise invalid("by: not valid", f"write one or more of {', '.join(KEYS)}, separated by commas")
-    return by
+async def search(
+    ask: ServerRequest,
+    *,
+    q: Annotated[str, Meta(max_length=4_096, extra_json_schema={"pattern": _WORDS})],
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50,
+    since: Time = None,
+    until: Time = None,
+    session: Text | None = None,
+    project: Text | None = None,
+) -> LineHits:
+    """Lines that match a search."""
+    query = WordQuery.parse(q)
+    wanted = LineSearch(query, limit, session, project, *bounds(since, until), ask.caller.reader)
+    found = await found_lines(ask.service, ask.org, wanted)
+    hits = [LineHit(*line[:5], snippet(line.text or "", query, _WIDTH).text) for line in found.lines]
+    return LineHits(hits, found.is_more, found.searched_to)
 
 
-async def search(ask: ServerRequest) -> Response:
-    """GET /v1/search."""
-    ask.only("q", "limit", "since", "until", "session", "project")
-    try:
-        query = WordQuery.parse(ask.one("q") or "")
-    except UsageError as problem:
-        raise invalid(problem.message, problem.hint) from None
-    limit = ask.number("limit", 50, 1, _MOST_HITS)
-    since, until = ask.bounds()
-    wanted = LineSearch(query, limit, ask.one("session"), ask.one("project"), since, until, ask.caller.reader)
-    found, more, searched_to = await found_lines(ask.service, ask.org, wanted, _WIDTH)
-    return answer(LineHits([LineHit(*one[:5], shown.text) for one, shown in found], more, searched_to))
-
-
-async def found_lines(
-    service: Service, org: str, wanted: LineSearch, width: int
-) -> tuple[list[tuple[LineMatch, Snippet]], bool, int | None]:
-    """The lines that match, each with the words around; whether there are or may be more; and where the search ended
-    early, up to when it came."""
-    found, searched_to = await service.database.search(org, wanted._replace(limit=wanted.limit + 1))
+async def found_lines(service: Service, org: str, wanted: LineSearch) -> LineMatches:
+    """The lines that match, each with its words."""
+    found = await service.database.search(org, wanted._replace(limit=wanted.limit + 1))
     lines = []
-    for one in found[: wanted.limit]:
-        text = one.text if one.text is not None else await _read_text(service, org, one)
+    for line in found.lines[: wanted.limit]:
+        text = line.text if line.text is not None else await _read_text(service, org, line)
         if text is not None:  # else it was removed meanwhile
-            lines.append((one, snippet(text, wanted.query, width)))
-    return lines, len(found) > wanted.limit or searched_to is not None, searched_to
+            lines.append(line._replace(text=text))
+    is_more = len(found.lines) > wanted.limit or found.searched_to is not None
+    return LineMatches(lines, found.searched_to, is_more)
 
 
-async def _read_text(service: Service, org: str, found: LineMatch) -> str | None:
+async def _read_text(service: Service, org: str, line: LineMatch) -> str | None:
     """The text of a line, from the line itself."""
-    place = range(found.line, found.line + 1)
+    place = range(line.line, line.line + 1)
     async with service.budget.fetching:
-        async for segment in service.database.segments(
-            org, found.session, found.key, found.line - 1, found.line
-        ):
+        async for segment in service.database.segments(org, line.session, line.key, line.line - 1, line.line):
             for row in texts_of(segment.data, segment.first_line, place):
                 return row.text
     return None
-
-
-async def whoami(ask: ServerRequest) -> Response:
-    """GET /v1/whoami."""
-    ask.only()
-    caller = ask.caller
-    return answer(
-        WhoAmI(
-            caller.org.id,
-            caller.org.name,
-            caller.user.id,
-            caller.user.name,
-            caller.user.role,
-            caller.own_scopes,
-            caller.token.machine,
-            end_of(caller.token),
-            ask.service.limits.for_clients(),
-        )
-    )

@@ -1,0 +1,1 @@
+"""A conversation as a page or an export shows it."""

@@ -1,0 +1,520 @@
+"""What things cost: by day, model, project or whatever else.
+
+Asks the index for sums no finer than the view needs, and hands them to ``model.cost.report``, which prices
+and groups them. Time zones, the machine's clock and the names of sessions are settled here; prices are
+the caller's, or those of the package and the user's config.toml.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import zoneinfo
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from recollect.agents.homes import agent_of_log
+from recollect.ask.cost.price import PromptTimes
+from recollect.ask.sessions.projects import ProjectFilter, RepositoryFinder
+from recollect.errors import Ambiguous, NotFound, UsageError
+from recollect.index import cost_queries
+from recollect.index.access import OpenIndex
+from recollect.index.cost_queries import (
+    CountedResponseRow,
+    UsageLogRow,
+    UsageQuery,
+    UsageTables,
+    quarter_of,
+    unrecorded_logs,
+)
+from recollect.index.stat_queries import session_titles
+from recollect.model.budget import blocks
+from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, Timeline
+from recollect.model.cost.money import PricedResponse
+from recollect.model.cost.prices import UNCERTAIN, PriceList
+from recollect.model.cost.reconcile import rests
+from recollect.model.cost.report import (
+    KEYS,
+    MAIN_AGENT,
+    MODES,
+    TOTAL,
+    CostAggregator,
+    CostQuery,
+    CostReport,
+    CostRow,
+    UsageGroup,
+    UsageLog,
+    one_total_a_session,
+    owner_of,
+)
+from recollect.model.lines.blocks import Tokens
+from recollect.model.lines.ids import milliseconds_of, moment_of
+from recollect.store.own_settings import price_list
+from recollect.system.locations import agent_of
+
+if TYPE_CHECKING:
+    from recollect.model.cost.reconcile import RecordedCost
+
+    PricedRow = tuple[CountedResponseRow, UsageLog, int | None]
+_FROM_LOGS = "read from the logs: deleted sessions that are not archived are missing"
+_BY_LOG = ("session", "project", "agent", "repo", "client")
+
+
+def costs(
+    by: Sequence[str] = (),
+    *,
+    opened: OpenIndex,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    timezone: str | None = None,
+    project: str | Path | None = None,
+    model: str | None = None,
+    session: str | None = None,
+    named: Callable[[str], str] | None = None,
+    mode: str = "calculate",
+    prices: PriceList | None = None,
+    explain: bool = False,
+    performance: bool = False,
+    now: dt.datetime | None = None,
+) -> CostReport:
+    """What was used, and what it cost, under the keys ``by`` names; without any, or by ``total``, in one row.
+
+    ``since`` and ``until`` are moments, the second no longer meant. ``timezone`` says whose days are
+    meant: a name such as Europe/Berlin, UTC, or local. ``project`` is a directory, or part of one's
+    name; ``model`` a name or a part of it; ``session`` an id or the start of one, or what else ``named`` knows
+    the id of, such as a title or a path.
+    """
+    by = () if tuple(by) == (TOTAL,) else tuple(by)
+    _check(by, mode)
+    _check_prompts(by, mode, is_detailed=explain or performance)
+    offset = offset_of(timezone)
+    notes = (_FROM_LOGS,) if opened.is_temporary else ()
+    one = CostReportBuilder(
+        UsageTables(opened.database), by, _milliseconds(since), _milliseconds(until), notes
+    )
+    one.choose(project, model, session, named)
+    prices = prices or price_list()
+    moment = _milliseconds(now or dt.datetime.now(dt.UTC)) or 0
+    report = one.made(offset, prices, mode, moment, explain=explain, performance=performance)
+    if "session" not in by:
+        return report
+    titles = session_titles(opened.database)
+    names = {row.keys["session"] for row in report.rows}
+    return structs.replace(report, titles={name: titles[name] for name in names if name in titles})
+
+
+def prompt_titles(report: CostReport, rows: Sequence[CostRow], opened: OpenIndex) -> CostReport:
+    """With what was typed, for the prompts of some rows: each is read from its log."""
+    if "prompt" not in report.by:
+        return report
+
+    texts = PromptTimes(opened.database).texts({row.keys["prompt"] for row in rows})
+    return structs.replace(report, titles=report.titles | texts)
+
+
+def responses(
+    *,
+    opened: OpenIndex,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    project: str | Path | None = None,
+    model: str | None = None,
+    session: str | None = None,
+    named: Callable[[str], str] | None = None,
+    prices: PriceList | None = None,
+) -> Iterator[PricedResponse]:
+    """Every response that ``costs`` counts, one by one; what they cost adds up to its total. Filters are the same.
+
+    Nothing is held in memory.
+    """
+    one = CostReportBuilder(UsageTables(opened.database), (), _milliseconds(since), _milliseconds(until))
+    one.choose(project, model, session, named)
+    return map(_priced_response, one.responses(prices or price_list()))
+
+
+def response_rows(opened: OpenIndex) -> Iterator[PricedRow]:
+    """The same for a table of all: every copy, with its log, and its cost where it counts."""
+    return CostReportBuilder(UsageTables(opened.database), (), None, None).responses(
+        price_list(), with_copies=True
+    )
+
+
+def _cost_of(row: CountedResponseRow, prices: PriceList) -> int | None:
+    if not row.is_counted:
+        return None
+    price = prices.find(row.model or "", max(quarter_of(row.at), 0), row.variant)
+    return None if price is None else price.cost(*row[8:14])
+
+
+def _priced_response(found: PricedRow) -> PricedResponse:
+    row, log, pico = found
+    session, agent, project = named_place(log)
+    return PricedResponse(
+        message_id=row.message,
+        request_id=row.request,
+        session=session,
+        agent=agent,
+        project=project,
+        branch=row.branch,
+        model=row.model,
+        tool=row.tool,
+        at=moment_of(row.at),
+        tokens=Tokens(*row[8:14]),
+        pico_usd=pico,
+        is_uncertain=bool(row.variant & UNCERTAIN),
+        is_deleted=log.is_gone,
+        path=log.path,
+        is_counted=row.is_counted,
+    )
+
+
+# --- time zones -------------------------------------------------------------------------------------
+
+
+def zone_of(name: str | None) -> dt.tzinfo | None:
+    """A time zone by its name; None for this machine's own, which needs no table of zones."""
+    if name is None or name == "local":
+        return None
+    if name.upper() == "UTC":
+        return dt.UTC
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(
+            f"time zone {name!a}: not known", hint="write a name such as Europe/Berlin, UTC or local"
+        ) from None
+
+
+def offset_of(timezone: str | None) -> Offset:
+    """What a zone's clock shows, as seconds east of UTC at a moment."""
+    zone = zone_of(timezone)
+    if zone is dt.UTC:
+        return lambda _: 0
+    return _safe(_local_offset if zone is None else lambda at: _zone_offset(zone, at))
+
+
+def _local_offset(at: int) -> int:
+    return time.localtime(at).tm_gmtoff
+
+
+def _zone_offset(zone: dt.tzinfo, at: int) -> int:
+    offset = dt.datetime.fromtimestamp(at, zone).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds())
+
+
+def _safe(offset: Offset) -> Offset:
+    """A time no clock can show counts as UTC: one made-up line must not end the report."""
+
+    def safe(at: int) -> int:
+        try:
+            return offset(at)
+        except (OverflowError, ValueError, OSError):
+            return 0
+
+    return safe
+
+
+def _milliseconds(moment: dt.datetime | None) -> int | None:
+    if moment is not None and moment.tzinfo is None:
+        raise UsageError(f"{moment}: a moment without a time zone", hint="give it one, such as datetime.UTC")
+    return milliseconds_of(moment)
+
+
+# --- one report -------------------------------------------------------------------------------------
+
+
+class CostReportBuilder:
+    """The parts of a report, put together step by step."""
+
+    def __init__(
+        self,
+        tables: UsageTables,
+        by: tuple[str, ...],
+        since: int | None,
+        until: int | None,
+        notes: Iterable[str] = (),
+    ) -> None:
+        self._tables, self._database = tables, tables.database
+        self._by = by
+        self._since, self._until = since, until
+        self._files: Collection[int] | None = None
+        self._models: Collection[str] | None = None
+        self._known: dict[int, UsageLog] | None = None
+        self._notes = list(notes)
+
+    @property
+    def _logs(self) -> dict[int, UsageLog]:
+        if self._known is None:
+            rows = cost_queries.logs(self._database)
+            self._known = logs_of(rows)
+            if "client" in self._by or "tool" in self._by:
+                self._known = {
+                    row.number: structs.replace(
+                        self._known[row.number], client=agent_of_log(row.home, row.path)
+                    )
+                    for row in rows
+                }
+            if "repo" in self._by:
+                self._known = with_repositories(self._known, rows)
+        return self._known
+
+    def choose(
+        self,
+        project: str | Path | None,
+        model: str | None,
+        session: str | None,
+        named: Callable[[str], str] | None,
+    ) -> None:
+        """Leave out what was not asked for."""
+        if project is not None:
+            wanted = ProjectFilter(project)
+            self._files = [
+                number
+                for number, log in self._logs.items()
+                if log.project != UNKNOWN and wanted.fits(log.project)
+            ]
+        if session is not None:
+            name = _session_id(session, self._logs.values(), named)
+            among = self._logs if self._files is None else self._files
+            self._files = [number for number in among if self._logs[number].session == name]
+        if model is not None:
+            self._models = _named(model, self._tables.models())
+            if not self._models:
+                self._notes.append(f"no response of a model named {model}")
+
+    def made(
+        self, offset: Offset, prices: PriceList, mode: str, now: int, *, explain: bool, performance: bool
+    ) -> CostReport:
+        timeline, active_since = self._timeline(offset, prices, now)
+        needs_logs = mode != "calculate" or explain
+        columns = {key for key in self._by if key in ("branch", "tool")}
+        if needs_logs or any(key in (*_BY_LOG, "prompt", "tool") for key in self._by):
+            columns.add("file")
+        query = UsageQuery(
+            timeline,
+            frozenset(columns),
+            self._files,
+            self._models,
+            self._since,
+            self._until,
+            is_granular=needs_logs,
+            with_copies=explain,
+            with_durations=performance,
+        )
+        asked = CostQuery(self._by, timeline, prices, mode, explain, performance, now, active_since)
+        unrecorded = self._unrecorded()
+        report = self._added_up(query, asked)
+        report = structs.replace(report, unrecorded=unrecorded) if unrecorded else report
+        return self._with_versions(report) if explain else report
+
+    def _unrecorded(self) -> frozenset[str]:
+        """The sessions of other agents that have no usage: what they cost is unknown, which is not 0."""
+        chosen = None if self._files is None else set(self._files)
+        unknown = frozenset(
+            log.session
+            for log in unrecorded_logs(self._database, chosen)
+            if log.may_be_within(self._since, self._until)
+        )
+        if unknown:
+            what = "1 session" if len(unknown) == 1 else f"{len(unknown):,} sessions"
+            self._notes.append(f"no usage recorded in {what} of other agents: cost unknown")
+        return unknown
+
+    def responses(self, prices: PriceList, *, with_copies: bool = False) -> Iterator[PricedRow]:
+        """Every response that was asked for, its log and its cost, in the order of time."""
+        query = UsageQuery(
+            Timeline((), lambda _: 0, []),
+            frozenset(),
+            self._files,
+            self._models,
+            self._since,
+            self._until,
+            with_copies=with_copies,
+        )
+        for row in self._tables.responses(query):
+            yield row, self._logs[row.log], _cost_of(row, prices)
+
+    def _added_up(self, query: UsageQuery, asked: CostQuery) -> CostReport:
+        logs = self._logs if "file" in query.columns else {}
+        records, rests = self._records(asked) if asked.mode != "calculate" or asked.is_explained else ((), ())
+        gone = cost_queries.gone(self._database, self._files, self._since, self._until)
+        accounts = CostAggregator(asked, logs, records, rests)
+        sums = self._by_prompt(query) if "prompt" in self._by else self._tables.sums(query)
+        report = accounts.report(sums, gone=gone, notes=self._notes)
+        if accounts.has_gap and not query.is_granular:
+            return self._added_up(structs.replace(query, is_granular=True), asked)
+        return report
+
+    def _by_prompt(self, query: UsageQuery) -> Iterator[UsageGroup]:
+        """Each response for itself, with its prompt."""
+        prompts = PromptTimes(self._database)
+        for row in self._tables.responses(query):
+            prompt = prompts.at(self._logs[row.log].session, row.at)
+            yield UsageGroup(
+                quarter_of(row.at),
+                row.log,
+                row.model,
+                row.branch,
+                row.tool,
+                row.variant,
+                1,
+                *row[8:14],
+                prompt=prompt,
+            )
+
+    def _timeline(self, offset: Offset, prices: PriceList, now: int) -> tuple[Timeline, int | None]:
+        database, by = self._database, self._by
+        days = cost_queries.days(database) if {"day", "week", "month"} & set(by) else []
+        changes = prices.changes(self._tables.models())
+        if "block" not in by:
+            return Timeline(by, offset, days, changes=changes), None
+
+        quarters = [quarter for quarter in cost_queries.quarters(database) if quarter != NO_TIME]
+        found = blocks(quarters)
+        first = next((at for at in quarters if found[-1][0] <= at and now // QUARTER_MS < found[-1][1]), None)
+        active_since = None if first is None else cost_queries.first_at(database, first)
+        return Timeline(by, offset, days, found, changes), active_since
+
+    def _records(self, asked: CostQuery) -> tuple[list[RecordedCost], list[RecordedCost]]:
+        """The clients' totals of what was asked for, and what they add to the logs of their sessions."""
+        times = {}
+        records = []
+        for at, record in self._tables.records():
+            times[record.log] = at
+            records.append(record)
+        found = one_total_a_session(records, self._logs)
+        files = None if self._files is None else set(self._files)
+
+        def chosen(records: Iterable[RecordedCost]) -> list[RecordedCost]:
+            return [
+                record._replace(is_booked=self._is_meant(times[record.log], record))
+                for record in records
+                if files is None or record.log in files
+            ]
+
+        rests = self._rests(found, asked.prices) if asked.mode == "auto" else ()
+        return chosen(found), chosen(rests)
+
+    def _rests(self, records: Sequence[RecordedCost], prices: PriceList) -> list[RecordedCost]:
+        """Over whole sessions: a part of one cannot be compared with its total."""
+        owners = {number: owner_of(log) for number, log in self._logs.items()}
+        recorded = {owners[record.log] for record in records}
+        paths = {number: log.path for number, log in self._logs.items() if owners[number] in recorded}
+
+        return rests(records, self._tables.copies(paths), owners, prices) if records else []
+
+    def _is_meant(self, at: int | None, record: RecordedCost) -> bool:
+        if self._models is not None and record.model not in self._models:
+            return False
+        if self._since is None and self._until is None:
+            return True
+        # What has no time is neither before nor after anything.
+        return (
+            at is not None
+            and record.quarter != NO_TIME
+            and (self._since is None or at >= self._since)
+            and (self._until is None or at < self._until)
+        )
+
+    def _with_versions(self, report: CostReport) -> CostReport:
+        if not report.uncertain:
+            return report
+        versions = self._tables.uncertain_versions()
+        named = {model or "(no model)": found for model, found in versions.items()}
+        explained = tuple(structs.replace(one, versions=named.get(one.model, ())) for one in report.uncertain)
+        return structs.replace(report, uncertain=explained)
+
+
+def named_place(log: UsageLog) -> tuple[str | None, str | None, str | None]:
+    """Session, sub-agent and project of a log, None where there is none or it is not known."""
+    agent = None if log.agent == MAIN_AGENT else log.agent
+    return _known(log.session), agent, _known(log.project)
+
+
+def _known(name: str) -> str | None:
+    return None if name == UNKNOWN else name
+
+
+def _check(by: Sequence[str], mode: str) -> None:
+    if TOTAL in by:
+        raise UsageError(f"by {','.join(by)}: total is one row for everything", hint="name it alone")
+    for key in by:
+        if key not in KEYS:
+            raise UsageError(f"by {key!a}: unknown", hint=f"one of {', '.join((*KEYS, TOTAL))}")
+        if by.count(key) > 1:
+            raise UsageError(f"by {','.join(by)}: {key} is given twice", hint="name each key once")
+    if mode not in MODES:
+        raise UsageError(f"mode {mode!a}: not known", hint=f"the modes are {', '.join(MODES)}")
+
+
+def _check_prompts(by: Sequence[str], mode: str, *, is_detailed: bool) -> None:
+    if "prompt" not in by:
+        return
+    if mode != "calculate" or is_detailed:
+        raise UsageError(
+            "by prompt: only tokens times price are known of a prompt",
+            hint="leave out --mode, --explain and --performance",
+        )
+
+
+def with_repositories(logs: dict[int, UsageLog], rows: Iterable[UsageLogRow]) -> dict[int, UsageLog]:
+    """The same logs, each with the repository of its session."""
+    finder = RepositoryFinder()
+    mains = {log.session: log for log in logs.values() if log.agent == MAIN_AGENT}
+    origins = {row.path: None if row.origins is None else row.origins.splitlines() for row in rows}
+    found: dict[str, str] = {}
+    for log in logs.values():
+        if log.session not in found:
+            main = mains.get(log.session, log)
+            cwd = "" if main.project == UNKNOWN else main.project
+            found[log.session] = finder.of(cwd, main.path, origins.get(main.path)) or UNKNOWN
+    return {
+        number: structs.replace(log, repo=found[log.session] if log.session != UNKNOWN else log.project)
+        for number, log in logs.items()
+    }
+
+
+# --- names ------------------------------------------------------------------------------------------
+
+
+def logs_of(rows: Sequence[UsageLogRow]) -> dict[int, UsageLog]:
+    """Logs with their projects: an agent works where its session does."""
+    directories: dict[tuple[str, str], str] = {}
+    for row in sorted(rows, key=lambda row: row.path):
+        if not row.is_agent and row.cwd and row.session:
+            directories.setdefault((row.home, row.session), row.cwd)
+            directories.setdefault(("", row.session), row.cwd)
+    return {row.number: _log(row, directories) for row in rows}
+
+
+def _log(row: UsageLogRow, directories: Mapping[tuple[str, str], str]) -> UsageLog:
+    project = row.cwd
+    if row.is_agent and row.session:
+        of_session = directories.get((row.home, row.session)) or directories.get(("", row.session))
+        project = of_session or project
+    agent = (row.agent or UNKNOWN) if row.is_agent else MAIN_AGENT
+    client = agent_of(row.home)
+    return UsageLog(row.path, row.session or UNKNOWN, agent, project or UNKNOWN, bool(row.is_gone), client)
+
+
+def _named(wanted: str, models: Collection[str]) -> list[str]:
+    if wanted in models:
+        return [wanted]
+    return [name for name in models if wanted.casefold() in name.casefold()]
+
+
+def _session_id(name: str, logs: Collection[UsageLog], named: Callable[[str], str] | None) -> str:
+    ids = {log.session for log in logs if log.session != UNKNOWN}
+    if name in ids:
+        return name
+    found = sorted(known for known in ids if name and known.startswith(name))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Ambiguous("session", name, tuple(found))
+    if named is None:
+        raise NotFound(f"session {name!r}: not found", hint="`recollect list` shows what there is")
+    return named(name)

@@ -1,0 +1,334 @@
+"""What is on this machine: homes, projects, sessions, bytes, the newest sessions, what is wrong, what expires.
+
+The index knows the logs and what is damaged in them: every byte was read for it.
+
+The findings are those two. The rules about conversations, and credentials, are left to `recollect check`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from recollect.agents.homes import deletion_warnings
+from recollect.agents.mirror_files import problems_of_mirror
+from recollect.ask.cost.documents import RecentCosts
+from recollect.ask.doctor.home_checks import WITHIN_DAYS, quick_findings
+from recollect.ask.list import ListedSession, ListQuery, listed
+from recollect.ask.protection import ExpirySummary, Protection, expiring, read_protection
+from recollect.ask.session_documents import ListedSessionDocument, listed_session
+from recollect.errors import InvalidId
+from recollect.index import catalogue
+from recollect.index.access import OpenIndex
+from recollect.index.database import IndexDatabase
+from recollect.index.file_results import codes_of_sessions
+from recollect.index.refresh import unread_logs
+from recollect.index.schema import SESSION
+from recollect.model.checks.rules import CODES, Finding, Severity
+from recollect.model.cost.money import exact
+from recollect.model.lines.ids import AgentId, SessionId, hint_name
+from recollect.store.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
+from recollect.system.locations import HomeRoot, data_dir
+from recollect.system.paths import CLAUDE
+
+_UNREADABLE = "unreadable-file"
+SAMPLE_ORIGIN = "built-in sample"
+
+
+class HomeSummary(Struct, frozen=True):
+    """One home and how much it holds."""
+
+    path: Path
+    origin: str
+    exists: bool
+    projects: int = 0
+    sessions: int = 0
+    agents: int = 0
+    bytes: int = 0
+    agent: str = CLAUDE
+    source: Path | None = None  # the home of another agent, whose mirror ``path`` is
+
+
+class DamageSummary(Struct, frozen=True):
+    """Lines that could not be read, in the logs that were looked at."""
+
+    lines: int
+    by_code: dict[str, int]
+    logs: tuple[Path, ...]
+    logs_checked: int
+    bytes_checked: int
+    bytes_total: int
+    complete: bool  # whether every byte was looked at
+    findings: tuple[Finding, ...] = ()
+
+
+class ResumeSummary(Struct, frozen=True):
+    """What the last check said about resuming, of the logs that are still as they were: errors by code."""
+
+    sessions: int
+    by_code: dict[str, int]
+    checked: int
+
+
+class RecentCostsDocument(Struct, frozen=True):
+    """Exact dollars of the last days; null where no usage was recorded; ``all_time`` also while old logs are read for the first time."""
+
+    today: str | None
+    last_7_days: str | None
+    last_30_days: str | None
+    all_time: str | None
+    unpriced: tuple[str, ...]
+    uncertain: int
+    unrecorded_sessions: int
+
+
+class MachineSummary(Struct, frozen=True, kw_only=True):
+    """What is here, and what needs attention. ``findings`` are about the homes; ``damage`` has those of logs."""
+
+    homes: tuple[HomeSummary, ...]
+    projects: int
+    sessions: int  # in the homes
+    only_archived: int  # more that only the archive has
+    agents: int
+    bytes: int
+    damage: DamageSummary
+    problems: tuple[str, ...]
+    expiring: ExpirySummary
+    findings: tuple[Finding, ...]
+    protection: Protection | None
+    resume: ResumeSummary | None
+
+
+class Overview(MachineSummary, frozen=True, kw_only=True):
+    """The answer to "what is here?"."""
+
+    newest: tuple[ListedSession, ...]
+
+
+class OverviewDocument(MachineSummary, frozen=True, kw_only=True):
+    """The same as JSON, with the costs of the last days."""
+
+    sample: bool
+    cost: RecentCostsDocument
+    newest: list[ListedSessionDocument]
+
+
+def overview_document(answer: Overview, spent: RecentCosts, *, is_sample: bool) -> OverviewDocument:
+    amounts = (spent.today, spent.last_7_days, spent.last_30_days, spent.all_time)
+    today, week, month, whole = (
+        None if amount is None or spent.is_unknown else exact(amount) for amount in amounts
+    )
+    cost = RecentCostsDocument(
+        today, week, month, whole, spent.unpriced, spent.uncertain, spent.unrecorded_sessions
+    )
+    newest = [listed_session(one) for one in answer.newest]
+    return OverviewDocument(**structs.asdict(answer) | {"sample": is_sample, "cost": cost, "newest": newest})
+
+
+class _HomeScan(Struct):
+    """Everything one scan of one home saw."""
+
+    home: ClaudeHome
+    summary: HomeSummary
+    sessions: list[SessionFile]
+    logs: list[SessionFile | AgentFile]
+
+
+def overview(
+    homes: Sequence[HomeRoot],
+    opened: OpenIndex,
+    *,
+    newest: int = 5,
+    data: Path | None = None,
+    now: dt.datetime | None = None,
+) -> Overview:
+    """Look at the homes. ``data`` is our own directory, with the archive and the journal of changes."""
+    ours, moment = data or data_dir(), now or dt.datetime.now(dt.UTC)
+    found = [_scan(_home(root, opened), root) for root in homes]
+    problems = [f"{problem.path}: {problem.reason}" for one in found for problem in one.home.problems]
+    lacking = [one for root in homes for one in problems_of_mirror(root.path) if not one.is_unknown]
+    problems += [f"{one.path}: {one.reason}" for one in lacking]
+    problems += deletion_warnings(homes)
+    sessions = [session for one in found for session in one.sessions]
+    logs = sorted(
+        itertools.chain.from_iterable(one.logs for one in found), key=lambda log: log.mtime_ns, reverse=True
+    )
+    own = [root for root in homes if _is_own(root)]
+    looked_after = [one.home for one in found if (_is_own(one.summary) and one.summary.agent == CLAUDE)]
+    at_large = list(quick_findings(looked_after, ours, moment)) if looked_after else []
+    damage = _known_damage(opened, logs)
+    shown = listed(homes, opened, ListQuery(limit=newest, with_usage=False))
+    return Overview(
+        homes=tuple(one.summary for one in found),
+        projects=sum(one.summary.projects for one in found),
+        sessions=len(sessions),
+        only_archived=shown.only_archived,
+        agents=sum(one.summary.agents for one in found),
+        bytes=sum(log.size for log in logs),
+        newest=tuple(shown.sessions),
+        damage=damage,
+        problems=tuple(problems),
+        expiring=_expiring(looked_after, ours, moment),
+        findings=tuple(at_large),
+        protection=read_protection(ours, own, moment) if own else None,
+        resume=_resume(opened),
+    )
+
+
+def _resume(opened: OpenIndex) -> ResumeSummary | None:
+    """None where nothing was checked."""
+    checked = codes_of_sessions(opened.database, "check")
+    by_code = Counter(code for codes in checked for code in codes.split())
+    return ResumeSummary(sum(map(bool, checked)), dict(by_code), len(checked)) if checked else None
+
+
+def _home(root: HomeRoot, opened: OpenIndex) -> ClaudeHome:
+    return IndexedHome(root, opened.database) if root.exists else ClaudeHome(root.path, root.config_file)
+
+
+def _is_own(home: HomeSummary | HomeRoot) -> bool:
+    """Whether it holds sessions of the user, of any agent: not the built-in sample."""
+    return home.exists and home.origin != SAMPLE_ORIGIN
+
+
+def _expiring(homes: Sequence[ClaudeHome], data: Path, now: dt.datetime) -> ExpirySummary:
+    soon = expiring(homes, data, now, WITHIN_DAYS)
+    lost = sum(not one.is_archived for one in soon)
+    overdue = sum(one.expires_at <= now for one in soon)
+    return ExpirySummary(WITHIN_DAYS, len(soon), lost, soon[0].expires_at if soon else None, overdue)
+
+
+def _scan(home: ClaudeHome, root: HomeRoot) -> _HomeScan:
+    if not root.exists:
+        return _HomeScan(home, HomeSummary(root.path, root.origin, exists=False), [], [])
+    projects = 0
+    sessions: list[SessionFile] = []
+    agents: list[AgentFile] = []
+    for project in home.projects():
+        projects += 1
+        sessions += home.sessions(project)
+        agents += home.project_agents(project)
+    logs: list[SessionFile | AgentFile] = [*sessions, *agents]
+    size = sum(log.size for log in logs)
+    summary = HomeSummary(
+        root.path, root.origin, True, projects, len(sessions), len(agents), size, root.agent, root.source
+    )
+    return _HomeScan(home, summary, sessions, logs)
+
+
+def _known_damage(opened: OpenIndex, logs: Sequence[SessionFile | AgentFile]) -> DamageSummary:
+    """What the index found when it read them, every byte."""
+    codes: dict[str, Counter[str]] = {}
+    for path, code, lines in catalogue.damage(opened.database):
+        if lines:  # none where what was damage in a file of another agent is not any more
+            codes.setdefault(path, Counter())[code] = lines
+    for path, _ in opened.refreshed.problems if opened.refreshed is not None else ():
+        codes[path] = Counter([_UNREADABLE])
+    damaged = [log for log in logs if str(log.path) in codes] if codes else []
+    unread = set(unread_logs(opened.database)) if opened.coverage else set()
+    checked = [log for log in logs if str(log.path) not in unread]
+    total, done = (sum(log.size for log in some) for some in (logs, checked))
+    summed = sum((codes[str(log.path)] for log in damaged), Counter[str]())
+    findings = [finding for log in damaged for finding in _findings(log, codes[str(log.path)])]
+    paths = tuple(log.path for log in damaged)
+    return DamageSummary(
+        summed.total(), dict(summed), paths, len(checked), done, total, not unread, tuple(findings)
+    )
+
+
+def _findings(log: SessionFile | AgentFile, codes: Counter[str]) -> list[Finding]:
+    """One for each kind of damage in a log; `recollect check` gives each line its own."""
+    session = str(log.id) if isinstance(log, SessionFile) and log.id else None
+    agent = str(log.agent_id) if isinstance(log, AgentFile) and log.agent_id else None
+    if isinstance(log, AgentFile):
+        owner = log.owner()
+        session = str(owner) if owner else None
+    found = []
+    for code, count in codes.items():
+        rule = CODES["unreadable" if code == _UNREADABLE else code]
+        # Whether a message is lost, and whether a repair mends it, only a diagnosis tells; `check` makes one.
+        severity = rule.severity if code == _UNREADABLE else Severity.WARNING
+        fix = (
+            rule.fix
+            if code == _UNREADABLE
+            else f"recollect check {hint_name(session or log.path.stem, log.path)}"
+        )
+        what = "the log cannot be read" if code == _UNREADABLE else f"{count:,} line{'s' * (count > 1)}"
+        found.append(Finding(code, severity, what, fix, str(log.path), session, agent))
+    return found
+
+
+# ---- a home as the index knows it ------------------------------------------------------------------------
+
+
+class IndexedSessionFile(SessionFile, frozen=True):
+    """A session's log with the directory the index knows."""
+
+    cwd: str | None
+
+    def first_cwd(self) -> str | None:
+        """The working directory of the first entry that names one."""
+        return self.cwd
+
+
+class IndexedHome(ClaudeHome):
+    """A home as the index saw it last. Make it after a refresh."""
+
+    def __init__(self, root: HomeRoot, database: IndexDatabase) -> None:
+        super().__init__(root.path, root.config_file)
+        self._sessions: dict[str, list[SessionFile]] = {}
+        self._project_agents: dict[str, list[AgentFile]] = {}
+        below = len(os.path.join(root.path, "projects", ""))  # noqa: PTH118 - as the walk spells it
+        for row in catalogue.logs(database, os.fspath(root.path)):
+            project, _, rest = row.path[below:].partition("/")
+            if row.role == SESSION:
+                self._sessions.setdefault(project, []).append(_session_file(row))
+            else:
+                self._project_agents.setdefault(project, []).append(_agent_file(row, is_flat="/" not in rest))
+
+    def sessions(self, project: ProjectDir | None = None) -> Iterator[SessionFile]:
+        """The logs of one project, or of all, by name."""
+        for directory in self.projects() if project is None else (project,):
+            yield from self._sessions.get(directory.path.name, ())
+
+    def project_agents(self, project: ProjectDir) -> Iterator[AgentFile]:
+        """Every sub-agent's log of a project."""
+        yield from self._project_agents.get(project.path.name, ())
+
+
+def _session_file(row: catalogue.CataloguedLog) -> SessionFile:
+    try:
+        name: SessionId | None = SessionId(row.session or "")
+    except InvalidId:
+        name = None
+    return IndexedSessionFile(
+        Path(row.path), row.size, row.mtime_ns, row.inode, row.device, id=name, cwd=row.cwd
+    )
+
+
+def _agent_file(row: catalogue.CataloguedLog, *, is_flat: bool) -> AgentFile:
+    try:
+        agent: AgentId | None = AgentId(row.agent or "")
+    except InvalidId:
+        agent = None
+    try:
+        session: SessionId | None = SessionId(row.session or "")
+    except InvalidId:
+        session = None
+    return AgentFile(
+        Path(row.path),
+        row.size,
+        row.mtime_ns,
+        row.inode,
+        row.device,
+        agent_id=agent,
+        meta_path=None,
+        layout="flat" if is_flat else "nested",
+        session=session,
+    )

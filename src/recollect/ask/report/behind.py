@@ -1,0 +1,124 @@
+"""The sessions behind a figure of the statistics."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from recollect.ask.cost.report import offset_of
+from recollect.ask.report.documents import StatSessionsDocument, StatShareDocument
+from recollect.ask.report.stats import SessionNames
+from recollect.ask.report.usage import (
+    LocalTime,
+    PlacedCalls,
+    PricedUsage,
+    UsageTable,
+    is_agent,
+    quarter_at,
+    within,
+)
+from recollect.errors import UsageError
+from recollect.index.access import OpenIndex
+from recollect.model.cost.calendar import UNKNOWN
+from recollect.model.cost.money import exact
+
+_MOST = 500
+WORK = ("calls", "failures", "retries", "edits", "commits")
+
+
+class Figure(Struct, frozen=True, kw_only=True):
+    """Which figure: of calls if ``work`` is set, else of responses. All that is given must fit."""
+
+    work: str | None = None  # one of WORK
+    tool: str | None = None
+    kind: str | None = None  # the type of a sub-agent
+    agents: bool = False  # of sub-agents only
+    model: str | None = None
+    repo: str | None = None
+    day: str | None = None
+    weekday: int | None = None
+    hour: int | None = None
+
+
+def sessions_behind(
+    opened: OpenIndex,
+    figure: Figure,
+    *,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    project: str | None = None,
+    timezone: str | None = None,
+) -> StatSessionsDocument:
+    """The sessions that make up a figure of ``stats`` with the same bounds."""
+    if figure.work is not None and figure.work not in WORK:
+        raise UsageError(f"work {figure.work!a}: not known", hint=f"one of {', '.join(WORK)}")
+    table = UsageTable(opened, project)
+    first, end = quarter_at(since), quarter_at(until)
+    clock = LocalTime(offset_of(timezone))
+    counted: Counter[str] = Counter()
+    spent: Counter[str] = Counter()
+    projects: dict[str, str] = {}
+    rows: Iterable[PlacedCalls | PricedUsage] = within(table.used, first, end)
+    if figure.work is not None:
+        rows = table.called(opened, first, end, by_quarter=True)
+        if figure.kind is not None:
+            rows = table.started(opened, rows, first, end)
+    for one in rows:
+        if not _fits(one, figure, clock):
+            continue
+        session = one.log.session
+        projects.setdefault(session, one.log.project)
+        if isinstance(one, PlacedCalls):
+            counted[session] += one.calls
+        else:
+            counted[session] += one.responses
+            spent[session] += one.pico_usd or 0
+    ordered = sorted(counted, key=lambda session: (-spent[session], -counted[session], session))
+    names = SessionNames(opened)
+    return StatSessionsDocument(
+        [
+            StatShareDocument(
+                id=session,
+                title=names.title(session),
+                project=projects[session],
+                count=counted[session],
+                cost_usd=None if figure.work is not None else exact(spent[session]),
+                is_deleted=names.is_deleted(session),
+            )
+            for session in ordered[:_MOST]
+        ],
+        len(ordered),
+    )
+
+
+def _fits(one: PlacedCalls | PricedUsage, figure: Figure, clock: LocalTime) -> bool:
+    if isinstance(one, PlacedCalls):
+        if not _is_work(one, figure):
+            return False
+    elif figure.model is not None and one.model != figure.model:
+        return False
+    if (figure.repo is not None and one.log.repo != figure.repo) or (figure.agents and not is_agent(one.log)):
+        return False
+    if figure.day is None and figure.weekday is None and figure.hour is None:
+        return True
+    at = clock.of(one.quarter)
+    return at is not None and all(
+        wanted is None or wanted == own
+        for wanted, own in zip((figure.day, figure.weekday, figure.hour), at, strict=True)
+    )
+
+
+def _is_work(one: PlacedCalls, figure: Figure) -> bool:
+    fits = {
+        "calls": True,
+        "failures": one.is_failed,
+        "retries": one.is_retry,
+        "edits": one.is_edit,
+        "commits": one.is_commit,
+    }
+    if figure.kind is not None and (one.kind or UNKNOWN) != figure.kind:
+        return False
+    return fits[figure.work or "calls"] and (figure.tool is None or one.tool == figure.tool)

@@ -1,0 +1,396 @@
+"""The document of ``recollect stats`` and of the page's home screen."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from recollect.ask.budget.budget import RateLimitDocument, seen_limits
+from recollect.ask.cost.documents import cost_document
+from recollect.ask.cost.report import costs, offset_of, zone_of
+from recollect.ask.report import documents
+from recollect.ask.report.usage import (
+    LocalTime,
+    PlacedCalls,
+    PricedUsage,
+    QuarterWork,
+    UsageTable,
+    is_agent,
+    quarter_at,
+    within,
+)
+from recollect.index import catalogue
+from recollect.index.access import OpenIndex
+from recollect.index.catalogue import CatalogueRow, recounted
+from recollect.index.stat_queries import session_titles
+from recollect.model.cost.calendar import UNKNOWN
+from recollect.model.cost.money import exact
+from recollect.model.cost.report import CostRow
+
+Row = TypeVar("Row")
+Key = TypeVar("Key")
+_TOP = 10
+_QUARTER_MINUTES = 15
+_BLOCK_DAYS = 14
+_FIVE_HOURS = "five_hour"  # the client's name of that window
+
+
+class SessionNames:
+    """Titles and projects of sessions, and which are still there."""
+
+    def __init__(self, opened: OpenIndex) -> None:
+        database = opened.database
+        self.rows: dict[str, CatalogueRow] = {
+            row.session: row for row in catalogue.rows(database) if row.session
+        }
+        self._opened = opened
+
+    @functools.cached_property
+    def _titles(self) -> dict[str, str]:
+        return session_titles(self._opened.database)
+
+    def title(self, session: str) -> str:
+        known = self.rows.get(session)
+        # Only a deleted session needs the titles of all.
+        return self._titles.get(session, "") if known is None else known.title
+
+    def messages(self) -> dict[str, int]:
+        """How many messages each session has, as `list` counts them."""
+        missing = recounted(self._opened)
+        counted = ((session, row, missing.get(row.file)) for session, row in self.rows.items())
+        return {
+            session: row.messages or (0 if again is None else again.messages or 0)
+            for session, row, again in counted
+        }
+
+    def is_deleted(self, session: str) -> bool:
+        return session not in self.rows
+
+
+def stats(
+    opened: OpenIndex,
+    *,
+    since: dt.datetime | None = None,
+    until: dt.datetime | None = None,
+    project: str | None = None,
+    timezone: str | None = None,
+    now: dt.datetime | None = None,
+    data: Path | None = None,
+) -> documents.StatsDocument:
+    """What was done and what it cost. ``since`` and ``until`` count by whole quarters of an hour.
+
+    ``data`` is our own directory, for the limits that were seen.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    table, first, end = UsageTable(opened, project), quarter_at(since), quarter_at(until)
+    used, work = within(table.used, first, end), within(table.work, first, end)
+    called, unrecorded = table.called(opened, first, end), table.unrecorded(first, end)
+    clock, names = LocalTime(offset_of(timezone)), SessionNames(opened)
+    return documents.StatsDocument(
+        now=now,
+        timezone=timezone or "local",
+        since=since,
+        until=until,
+        project=project,
+        periods=[_period(name, table, *span) for name, span in _spans(now, timezone).items()],
+        blocks=_blocks(opened, project, timezone, now=now, data=data),
+        total_cost_usd=_usd(used, unrecorded),
+        uncertainty=_uncertainty(used, names, unrecorded),
+        days=_days(used, work, clock, table),
+        hours=_hours(used, clock),
+        models=_groups(used, lambda one: one.model),
+        projects=_groups(used, lambda one: one.log.project),
+        repositories=_repositories(used),
+        top=_top(used, names),
+        tools=_tools(called, lambda one: one.tool),
+        agents=_agents(
+            used, table.started(opened, called, first, end), table.idle_agents(first, end), unrecorded
+        ),
+        cache=_savings(used, is_unknown=_usd(used, unrecorded) is None),
+    )
+
+
+def _spans(
+    now: dt.datetime, timezone: str | None
+) -> dict[str, tuple[dt.datetime | None, dt.datetime | None]]:
+    zone = zone_of(timezone)
+    local = now.astimezone(zone)
+
+    def day(ago: int) -> dt.datetime:
+        midnight = dt.datetime.combine(local.date() - dt.timedelta(days=ago), dt.time.min)
+        return (midnight.replace(tzinfo=zone) if zone else midnight.astimezone()).astimezone(dt.UTC)
+
+    monday = local.weekday()
+    week = dt.timedelta(days=7)
+    so_far = now.replace(minute=now.minute // 15 * 15, second=0, microsecond=0)
+    return {
+        "today": (day(0), None),
+        "yesterday": (day(1), day(0)),
+        "this_week": (day(monday), None),
+        "last_week": (day(monday + 7), day(monday)),
+        "last_week_so_far": (day(monday + 7), so_far - week),
+        "all_time": (None, None),
+    }
+
+
+def _period(
+    name: str, table: UsageTable, since: dt.datetime | None, until: dt.datetime | None
+) -> documents.PeriodDocument:
+    first, end = quarter_at(since), quarter_at(until)
+    used, work = within(table.used, first, end), within(table.work, first, end)
+    return documents.PeriodDocument(
+        name=name,
+        since=since,
+        until=until,
+        cost_usd=_usd(used, table.unrecorded(first, end)),
+        responses=sum(one.responses for one in used),
+        unpriced_responses=_unpriced(used),
+        tokens=sum(one.tokens for one in used),
+        sessions=len({one.log.session for one in used}),
+        calls=sum(one.calls for one in work),
+        edits=sum(one.calls for one in work if one.is_edit),
+        commits=sum(one.calls for one in work if one.is_commit),
+    )
+
+
+def _pico(used: Iterable[PricedUsage]) -> int:
+    return sum(one.pico_usd or 0 for one in used)
+
+
+def _usd(used: Sequence[PricedUsage], unrecorded: int = 0) -> str | None:
+    """Exact dollars; None where nothing that was used has a price, or a record: unknown is not 0."""
+    is_unknown = all(one.pico_usd is None for one in used) if used else bool(unrecorded)
+    return None if is_unknown else exact(_pico(used))
+
+
+def _unpriced(used: Iterable[PricedUsage]) -> int:
+    return sum(one.responses for one in used if one.is_unpriced)
+
+
+def _grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
+    found: defaultdict[Key, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return dict(found)
+
+
+def _uncertainty(
+    used: Sequence[PricedUsage], names: SessionNames, unrecorded: int
+) -> documents.UncertaintyDocument:
+    uncertain = [one for one in used if one.is_uncertain]
+    deleted = [one for one in used if names.is_deleted(one.log.session)]
+    return documents.UncertaintyDocument(
+        uncertain_responses=sum(one.responses for one in uncertain),
+        uncertain_usd=exact(_pico(uncertain)),
+        unpriced_responses=_unpriced(used),
+        unpriced=sorted({one.model for one in used if one.is_unpriced}),
+        deleted_sessions=len({one.log.session for one in deleted}),
+        deleted_usd=exact(_pico(deleted)),
+        unrecorded_sessions=unrecorded,
+    )
+
+
+def _days(
+    used: Sequence[PricedUsage], work: Sequence[QuarterWork], clock: LocalTime, table: UsageTable
+) -> list[documents.StatDayDocument]:
+    spent = _grouped(used, lambda one: (clock.of(one.quarter) or (UNKNOWN,))[0])
+    done = _grouped(work, lambda one: (clock.of(one.quarter) or (UNKNOWN,))[0])
+    return [_day(day, spent.get(day, ()), done.get(day, ()), table) for day in sorted({*spent, *done})]
+
+
+def _day(
+    day: str, used: Sequence[PricedUsage], called: Sequence[QuarterWork], table: UsageTable
+) -> documents.StatDayDocument:
+    worked = [one.quarter for one in called]
+    unrecorded = table.unrecorded(min(worked), max(worked) + 1) if worked and not used else 0
+    models = _grouped(used, lambda one: one.model)
+    return documents.StatDayDocument(
+        day=day,
+        cost_usd=_usd(used, unrecorded),
+        responses=sum(one.responses for one in used),
+        unpriced_responses=_unpriced(used),
+        models={model: _usd(own) for model, own in sorted(models.items())},
+        calls=sum(one.calls for one in called),
+        failures=sum(one.calls for one in called if one.is_failed),
+        edits=sum(one.calls for one in called if one.is_edit),
+        commits=sum(one.calls for one in called if one.is_commit),
+    )
+
+
+def _hours(used: Iterable[PricedUsage], clock: LocalTime) -> list[documents.StatHourDocument]:
+    hours: defaultdict[tuple[int, int], list[PricedUsage]] = defaultdict(list)
+    for one in used:
+        at = clock.of(one.quarter)
+        if at is not None:
+            hours[at[1], at[2]].append(one)
+    return [
+        documents.StatHourDocument(weekday, hour, sum(one.responses for one in own), _usd(own))
+        for (weekday, hour), own in sorted(hours.items())
+    ]
+
+
+def _groups(
+    used: Iterable[PricedUsage], key: Callable[[PricedUsage], str]
+) -> list[documents.StatGroupDocument]:
+    found = _grouped(used, key)
+    ordered = sorted(found.items(), key=lambda pair: (-_pico(pair[1]), pair[0]))
+    return [_group(name, own) for name, own in ordered]
+
+
+def _group(
+    name: str, own: Sequence[PricedUsage], directories: list[str] | None = None
+) -> documents.StatGroupDocument:
+    return documents.StatGroupDocument(
+        name=name,
+        sessions=len({one.log.session for one in own}),
+        responses=sum(one.responses for one in own),
+        unpriced_responses=_unpriced(own),
+        cost_usd=_usd(own),
+        directories=directories,
+    )
+
+
+def _repositories(used: Iterable[PricedUsage]) -> list[documents.StatGroupDocument]:
+    found = _grouped(used, lambda one: one.log.repo)
+    ordered = sorted(found.items(), key=lambda pair: (-_pico(pair[1]), pair[0]))
+    return [_group(name, own, sorted({one.log.project for one in own})) for name, own in ordered]
+
+
+def _top(used: Iterable[PricedUsage], names: SessionNames) -> documents.TopSessionsDocument:
+    found = _grouped(used, lambda one: one.log.session)
+    found.pop(UNKNOWN, None)
+    spent = {session: _pico(own) for session, own in found.items()}
+    active = {session: len({one.quarter for one in own}) for session, own in found.items()}
+    messages = {session: number for session, number in names.messages().items() if session in found}
+
+    def first(measure: Mapping[str, int]) -> list[documents.StatSessionDocument]:
+        ordered = heapq.nsmallest(_TOP, measure, key=lambda session: (-measure[session], session))
+        return [
+            _session(session, found[session], names, messages.get(session))
+            for session in ordered
+            if measure[session]
+        ]
+
+    return documents.TopSessionsDocument(first(spent), first(active), first(messages))
+
+
+def _session(
+    session: str, own: Sequence[PricedUsage], names: SessionNames, messages: int | None
+) -> documents.StatSessionDocument:
+    return documents.StatSessionDocument(
+        id=session,
+        title=names.title(session),
+        project=own[0].log.project,
+        cost_usd=_usd(own),
+        unpriced_responses=_unpriced(own),
+        responses=sum(one.responses for one in own),
+        messages=messages,
+        active_minutes=_QUARTER_MINUTES * len({one.quarter for one in own}),
+        is_deleted=names.is_deleted(session),
+    )
+
+
+def _tools(
+    called: Iterable[PlacedCalls], key: Callable[[PlacedCalls], str]
+) -> list[documents.StatToolDocument]:
+    found = _grouped(called, key)
+    counted = [
+        documents.StatToolDocument(
+            name=name,
+            calls=sum(one.calls for one in own),
+            failures=sum(one.calls for one in own if one.is_failed),
+            retries=sum(one.calls for one in own if one.is_retry),
+            duration_ms=sum(one.took for one in own),
+            timed_calls=sum(one.timed for one in own),
+            sessions=len({one.log.session for one in own}),
+        )
+        for name, own in found.items()
+    ]
+    return sorted(counted, key=lambda one: (-one.calls, one.name))
+
+
+def _agents(
+    used: Sequence[PricedUsage], started: Iterable[PlacedCalls], idle: int, unrecorded: int
+) -> documents.StatAgentsDocument:
+    own = [one for one in used if is_agent(one.log)]
+    return documents.StatAgentsDocument(
+        agents=len({one.log.path for one in own}) + idle,
+        responses=sum(one.responses for one in own),
+        cost_usd=_usd(own, 0 if used else unrecorded),
+        types=_tools(started, lambda one: one.kind or UNKNOWN),
+    )
+
+
+def _savings(used: Iterable[PricedUsage], *, is_unknown: bool) -> documents.CacheSavingsDocument:
+    saved = read = written = spent = 0
+    for one in used:
+        read += one.counts[4]
+        written += one.counts[2] + one.counts[3]
+        spent += one.pico_usd or 0
+        price = one.price
+        if one.pico_usd is None or price is None or price.input is None:
+            continue
+        for count, rate in zip(
+            one.counts[2:5], (price.cache_write_5m, price.cache_write_1h, price.cache_read), strict=True
+        ):
+            if rate is not None:
+                saved += count * (price.input - rate)
+    return documents.CacheSavingsDocument(
+        saved_usd=None if is_unknown else exact(saved),
+        read_tokens=read,
+        written_tokens=written,
+        uncached_usd=None if is_unknown else exact(spent + saved),
+    )
+
+
+def _blocks(
+    opened: OpenIndex,
+    project: str | None,
+    timezone: str | None,
+    *,
+    now: dt.datetime,
+    data: Path | None,
+) -> documents.StatBlocksDocument:
+    report = costs(["block"], opened=opened, project=project, timezone=timezone, now=now)
+    most = max(report.rows, key=_all_tokens, default=None)
+    dearest = max((row.pico_usd for row in report.rows if not row.is_unknown), default=None)
+    is_known = not (report.rows or report.is_unknown)  # nothing was used: nothing was paid
+    edge = (now - dt.timedelta(days=_BLOCK_DAYS)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    recent = [row for row in report.rows if row.block is not None and row.block.end >= edge]
+    document = cost_document(report, recent, timezone)
+    limits = [] if data is None else _seen_limits(data, edge)
+    return documents.StatBlocksDocument(
+        document.rows,
+        0 if most is None else _all_tokens(most),
+        exact(dearest or 0) if is_known or dearest is not None else None,
+        limits,
+    )
+
+
+def _seen_limits(data: Path, edge: str) -> list[documents.SeenLimitDocument]:
+    """The most that was reported of each five-hour window since ``edge``."""
+    most: dict[int | None, RateLimitDocument] = {}
+    for one in seen_limits(str(data)):
+        known = most.get(one.resets_at)
+        is_more = known is None or one.used_percentage >= known.used_percentage
+        if one.window == _FIVE_HOURS and one.at >= edge and is_more:
+            most[one.resets_at] = one
+    return [
+        documents.SeenLimitDocument(
+            used_percentage=one.used_percentage,
+            at=one.at,
+            resets_at=None if one.resets_at is None else dt.datetime.fromtimestamp(one.resets_at, dt.UTC),
+        )
+        for one in sorted(most.values(), key=lambda one: one.at)
+    ]
+
+
+def _all_tokens(row: CostRow) -> int:
+    tokens = row.tokens
+    writes = tokens.cache_write_5m + tokens.cache_write_1h
+    return tokens.input + tokens.output + writes + tokens.cache_read

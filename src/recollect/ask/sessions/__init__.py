@@ -1,0 +1,1 @@
+"""Homes and sessions: find them, list them, read them."""

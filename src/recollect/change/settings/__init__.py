@@ -1,0 +1,1 @@
+"""Settings, flags and config files that apply in a directory."""

@@ -1,0 +1,199 @@
+"""The command ``files``: versions of the files that a session touched."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import UNSET, structs, to_builtins
+
+from recollect.ask import session_documents as documents
+from recollect.ask.sessions.session import Session
+from recollect.change import rewind
+from recollect.change.rewind import planned_restoration, restoration_document, restored
+from recollect.cli.terminal import output
+from recollect.cli.terminal.options import add_apply, add_session, command, flag, option, own_data, say_end
+from recollect.cli.terminal.rows import print_data, wants_csv
+from recollect.cli.terminal.sessions import named_session
+from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
+from recollect.errors import Ambiguous, NotFound, UsageError
+from recollect.model.files.history import FileVersion, diff, version_at
+from recollect.model.lines.ids import command_name
+from recollect.store.file_backups import touched_files
+
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+_Files = dict[str, list[FileVersion]]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add_session(parser)
+    parser.add_argument("--path", metavar="P", help="only files whose path is or ends in P")
+    flag(parser, "--diff", "show what changed from version to version")
+    parser.add_argument("--restore", metavar="PATH", help="write one version of this file")
+    parser.add_argument("--at", metavar="N|UUID", help="version: its number, or the id of its entry")
+    parser.add_argument(
+        "--to", metavar="DIR", default=".", help="the directory to write to (default: this one)"
+    )
+    flag(parser, "--overwrite", "replace an existing file; undo brings it back")
+    parser.add_argument(
+        "--rewind",
+        metavar="UUID",
+        nargs="?",
+        const="",
+        help="undo the changes since this prompt (default: the last turn with changes)",
+    )
+    add_apply(parser, csv=True)
+
+
+def run(options: Namespace) -> int:
+    session = named_session(options, options.session)
+    if options.rewind is not None:
+        return _rewind(options, session)
+    files = touched_files(session.home, session.file)
+    for problem in session.home.problems:
+        output.note(f"could not be read: {visible(str(problem.path))}: {visible(str(problem.reason))}")
+    if options.restore is not None:
+        return _restore(options, session, files)
+    wanted = {path: found for path, found in files.items() if not options.path or _fits(path, options.path)}
+    if options.path and not wanted:
+        raise NotFound(
+            f"file {options.path!r}: not touched in this session", hint="leave out --path to list all files"
+        )
+    if wants_csv(options) or options.json:
+        rows = {path: _rows(found, options.diff) for path, found in wanted.items()}
+        table = [{"path": path} | to_builtins(row) for path, versions in rows.items() for row in versions]
+        files_touched = [documents.touched_file(path, versions) for path, versions in rows.items()]
+        print_data(options, documents.FilesDocument(session.id, files_touched, len(rows)), table)
+        return 0
+    for path, found in wanted.items():
+        output.say(visible(path), "bold")
+        for line in _diffs(found) if options.diff else _versions(found):
+            output.say(line)
+    output.say(counted(len(wanted), "file"), "dim")
+    return 0
+
+
+def _fits(path: str, wanted: str) -> bool:
+    ending = wanted.replace("\\", "/").removeprefix("./")
+    return path == wanted or path.replace("\\", "/").endswith(f"/{ending.lstrip('/')}")
+
+
+# ---- list and compare ------------------------------------------------------------------------------------
+
+
+def _versions(found: Sequence[FileVersion]) -> Iterator[str]:
+    for number, version in enumerate(found, 1):
+        when = version.at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if version.at else ""
+        entry = visible((version.entry_uuid or "")[:8])
+        yield f"  {number:>3}  {when:<19}  {version.source:<6}  {_state(version):>9}  {entry}"
+
+
+def _state(version: FileVersion) -> str:
+    length = documents.version_length(version)
+    if not version.existed:
+        return "no file"
+    return "unknown" if length is None else size(length)
+
+
+def _diffs(found: Sequence[FileVersion]) -> Iterator[str]:
+    for number, (old, new) in enumerate(zip([None, *found], found, strict=False), 1):
+        entry = visible((new.entry_uuid or "")[:8])
+        yield output.styled(f"version {number} ({new.source}) {entry}", "dim")
+        for line in filter(None, _difference(old, new).split("\n")):
+            shown = visible_lines(line)
+            yield output.styled(shown, _STYLES[shown[0]]) if shown[:1] in _STYLES else shown
+
+
+def _difference(old: FileVersion | None, new: FileVersion) -> str:
+    try:
+        return diff(old, new)
+    except UsageError as unknown:
+        return f"({unknown.message})"
+
+
+def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[documents.FileVersionDocument]:
+    return [
+        documents.version_document(number, new, _difference(old, new) if with_diff else UNSET)
+        for number, (old, new) in enumerate(zip([None, *found], found, strict=False), 1)
+    ]
+
+
+# ---- rewind ----------------------------------------------------------------------------------------------
+
+
+def _rewind(options: Namespace, session: Session) -> int:
+    planned = rewind.planned_rewind(session, options.rewind or None)
+    found = rewind.rewind(planned, own_data(options) if options.apply else None)
+    undo = command(options, "undo", found.undo, "--apply") if found.undo else None
+    if options.json:
+        return output.print_json(structs.replace(found, undo=undo))
+    output.say(f"Before the prompt {found.prompt[:8]}: {shortened(visible(found.text), 70)}")
+    for one in found.files:
+        length = "" if one.bytes is None else f"  {size(one.bytes)}"
+        why = f"  ({visible(one.why)})" if one.why else ""
+        output.say(f"  {one.action:<6}  {visible(one.path)}{length}{why}")
+    if planned.plan is None:
+        output.say("Nothing to undo: the files are as they were")
+        return 0
+    words = ["files", command_name(session.id, session.path), "--rewind", found.prompt, "--apply"]
+    say_end(options, command(options, *words), undo or "")
+    return 0
+
+
+# ---- restore ---------------------------------------------------------------------------------------------
+
+
+def _restore(options: Namespace, session: Session, files: _Files) -> int:
+    path = _only_path(options.restore, files)
+    number = _chosen(options.at, path, files[path])
+    version = files[path][number - 1]
+    directory = Path.cwd() / options.to
+    found = planned_restoration(version, directory, session.id, overwrite=options.overwrite)
+    change = restored(found, own_data(options)) if options.apply else None
+    undo = command(options, "undo", change, "--apply") if change else None
+    if options.json:
+        document = restoration_document(found, session.id, path, number, applied=options.apply, undo=undo)
+        return output.print_json(document)
+    what = f"version {number} of {visible(path)} ({_state(version)})"
+    if found.plan is None:
+        output.say(f"Nothing to restore: {visible(str(found.target))} has the bytes of {what}")
+        return 0
+    output.say(f"{'Restored' if change else 'Would restore'} {what} to {visible(str(found.target))}")
+    if found.in_the_way and not options.overwrite:
+        output.say("  A file with this name exists: --overwrite replaces it", "red")
+    again = [
+        "files",
+        command_name(session.id, session.path),
+        *option("--restore", options.restore),
+        *option("--to", options.to),
+    ]
+    again += ["--apply", *(option("--at", options.at) if options.at else [])]
+    again += ["--overwrite"] if options.overwrite else []
+    say_end(options, command(options, *again), undo or "")
+    return 0
+
+
+def _only_path(wanted: str, files: _Files) -> str:
+    found = [path for path in files if path == wanted] or [path for path in files if _fits(path, wanted)]
+    if not found:
+        raise NotFound(f"file {wanted!r}: not touched in this session", hint="`recollect files S` lists them")
+    if len(found) > 1:
+        raise Ambiguous("file", wanted, tuple(found))
+    return found[0]
+
+
+def _chosen(at: str | None, path: str, versions: list[FileVersion]) -> int:
+    """The number of the version: the last one, or the one with this number or entry."""
+    if at is None:
+        return len(versions)
+    if at.isascii() and at.isdigit() and 1 <= int(at[:9]) <= len(versions) and len(at) < 8:
+        return int(at)
+    version = version_at(versions, at)
+    if version is None:
+        raise NotFound(
+            f"{path}: no version {at!r}",
+            hint=f"it has versions 1 to {len(versions)}; an entry's id works too",
+        )
+    return max(number for number, one in enumerate(versions, 1) if one is version)

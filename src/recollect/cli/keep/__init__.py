@@ -1,1 +1,0 @@
-"""Commands that archive, label, move and remove sessions."""

@@ -1,1 +1,0 @@
-"""Commands about permissions, settings and running tools."""

@@ -1,0 +1,270 @@
+"""The commands ``scan`` and ``redact``: credentials in sessions."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from msgspec import structs
+
+from recollect.ask.homes import Homes
+from recollect.ask.secrets import scan as scan_service
+from recollect.ask.secrets.scan import SecretFinding, SecretScan
+from recollect.ask.sessions.home_guard import kept_by_its_client
+from recollect.ask.sessions.session import Session
+from recollect.change import redact as redact_service
+from recollect.change import undo
+from recollect.change.redact import RedactionPlan
+from recollect.change.redact_everywhere import (
+    EverywherePlan,
+    RedactionDocument,
+    SecretCopy,
+    planned_everywhere,
+    redact_everywhere,
+    scan_document,
+    unread_documents,
+)
+from recollect.cli.terminal import output
+from recollect.cli.terminal.options import (
+    add_apply,
+    add_json,
+    add_session,
+    command,
+    flag,
+    own_cache,
+    own_data,
+    say_end,
+    with_apply,
+)
+from recollect.cli.terminal.rows import print_data
+from recollect.cli.terminal.sessions import open_home
+from recollect.cli.terminal.text import counted, padded, size, visible
+from recollect.errors import UsageError
+from recollect.model.lines.ids import command_name, short_id
+from recollect.store.changes.journal import Change
+
+_SHOWN, _PROBLEMS_SHOWN = 100, 20
+_UNREADABLE = 4  # as for check
+
+
+def add_scan_options(parser: ArgumentParser) -> None:
+    add_session(parser, "*")
+    flag(parser, "--all", "everything in the homes (the default)")
+    flag(parser, "--everywhere", "also archive, trash, undo, quarantine and left-over files")
+    parser.add_argument("--limit", type=int, metavar="N", help=f"show at most N (default {_SHOWN}; 0: all)")
+    add_json(parser, csv=True)
+
+
+def run_scan(options: Namespace) -> int:
+    if options.all and options.sessions:
+        raise UsageError("scan: --all and a session exclude each other", hint="name sessions, or use --all")
+    if options.limit is not None and options.limit < 0:
+        raise UsageError(f"--limit {options.limit}: must be 0 or more", hint="0 shows all")
+    home = open_home(options.homes)
+    chosen = [home.session(name) for name in options.sessions] or None
+    start = time.monotonic()
+    with output.progress_bar("looking for secrets") as progress:
+        found = scan_service.scan(
+            home,
+            chosen,
+            data=own_data(options),
+            everywhere=options.everywhere,
+            progress=progress,
+        )
+    seconds = time.monotonic() - start
+    if not print_data(options, scan_document(found, seconds), found.findings):
+        _tell_scan(options, found, seconds)
+    for note in (*_of_other_agents(home, found), *found.notes):
+        output.note(note)
+    for path, reason in found.problems[:_PROBLEMS_SHOWN]:
+        output.note(visible(f"could not be read: {path}: {reason}"))
+    if len(found.problems) > _PROBLEMS_SHOWN:
+        output.note(f"… and {len(found.problems) - _PROBLEMS_SHOWN:,} more: --json lists all")
+    return _UNREADABLE if found.problems else int(bool(found.findings))
+
+
+def _of_other_agents(home: Homes, found: SecretScan) -> Iterator[str]:
+    """What was found in our copy of another agent's home is in that home too, which no command of ours changes."""
+    for one in home.homes:
+        said = kept_by_its_client(one)
+        if said and any(Path(finding.path).is_relative_to(one.root) for finding in found.findings):
+            yield visible(f"{one.root}: {said}, and have these secrets too")
+
+
+def _tell_scan(options: Namespace, found: SecretScan, seconds: float) -> None:
+    limit = _SHOWN if options.limit is None else options.limit or len(found.findings)
+    for path, rows in groupby(found.findings[:limit], key=lambda one: one.path):
+        output.say(visible(path), "bold")
+        for one in rows:
+            output.say(f"  {_row(one)}")
+    if len(found.findings) > limit:
+        output.say(f"… and {len(found.findings) - limit:,} more: --limit 0 shows all", "dim")
+    rate = found.bytes / max(seconds, 1e-9)
+    looked = f"{counted(found.files, 'file')}, {size(found.bytes)}, {size(int(rate))}/s"
+    ignored = f"; {found.ignored:,} on the allow list" if found.ignored else ""
+    if found.problems:
+        unread = counted(len(found.problems), "path")
+        output.say(f"Incomplete: {unread} could not be read", "red")
+    if not found.findings:
+        read = " in what could be read" if found.problems else ""
+        output.say(f"No secrets found{read} ({looked}){ignored}")
+        return
+    many = f"{counted(found.secrets, 'secret')} in {counted(len(found.findings), 'place')}"
+    output.say(output.styled(many, "red") + f" ({looked}){ignored}")
+    redactable = (one for one in found.findings if one.session and one.role in _REDACTABLE)
+    sessions = [name for one in redactable if (name := command_name(one.session or "", ""))]
+    if sessions:
+        first = Counter(sessions).most_common(1)[0][0]
+        output.say(f"Remove them from a session with: {command(options, 'redact', first)}")
+    output.say("Also revoke them at the service that issued them: they were stored on disk in clear text.")
+
+
+_REDACTABLE = frozenset(
+    {"log", "agent", "tool-result", "file-backup", "history", "paste", "task", "todo", "title"}
+)
+
+
+def _row(one: SecretFinding) -> str:
+    kind = output.styled(padded(one.kind, 24), "yellow")
+    whose = f"{short_id(one.session)} " if one.session and one.role in ("history", "paste") else ""
+    place = f"{whose}line {one.line:,}, byte {one.offset:,}"
+    return f"{kind} {one.fingerprint}  {visible(place)}" + (f"  {visible(one.field)}" if one.field else "")
+
+
+def add_redact_options(parser: ArgumentParser) -> None:
+    add_session(parser)
+    flag(parser, "--everywhere", "also clean archive, trash, undo and quarantine, for good")
+    add_apply(parser)
+
+
+def run_redact(options: Namespace) -> int:
+    data = own_data(options)
+    if options.apply:
+        undo.recovered(data)  # a killed redaction has put marks into some files, and takes them out again
+    session = open_home(options.homes).own_session(options.session)
+    if options.everywhere:
+        return _everywhere(options, session, data)
+    applied: Change | None = None
+    if options.apply:
+        plan, applied = redact_service.redact(session, data)
+    else:
+        plan = redact_service.planned_redaction(session, data)
+    if options.json:
+        output.print_json(_document(options, plan, applied))
+    else:
+        _tell_redact(options, plan, applied, command_name(session.id, session.path))
+    for note in plan.notes:
+        output.note(visible(note))
+    return _status(plan.unread, plan.left if options.apply else ())
+
+
+def _everywhere(options: Namespace, session: Session, data: Path) -> int:
+    if options.apply:
+        plan = redact_everywhere(session, data, own_cache(options))
+    else:
+        plan = planned_everywhere(session, data)
+    if options.json:
+        document = _document(options, plan.home, None)
+        output.print_json(
+            structs.replace(
+                document,
+                copies=plan.copies,
+                left=plan.left,
+                unread=unread_documents(plan.unread),
+                applied=options.apply,
+            )
+        )
+    else:
+        _tell_everywhere(options, plan, command_name(session.id, session.path))
+    for note in plan.home.notes:
+        output.note(visible(note))
+    return _status(plan.unread, plan.left)
+
+
+def _status(unread: Sequence[tuple[str, str]], left: Sequence[SecretFinding]) -> int:
+    """Name what could not be searched; the exit status."""
+    for path, reason in unread:
+        output.note(visible(f"could not be read: {path}: {reason}"))
+    if unread:
+        output.note("Incomplete: secrets in these files, if any, are still there")
+    return 4 if unread or left else 0  # as for scan and check
+
+
+def _tell_everywhere(options: Namespace, plan: EverywherePlan, session: str) -> None:
+    verb = "Removed" if options.apply else "Would remove"
+    name = output.styled(visible(short_id(plan.home.session)), "cyan")
+    read = " that could be read" if plan.unread else ""
+    left = plan.left if options.apply else plan.home.left
+    if not plan.home.files and not plan.copies and not left:
+        output.say(f"No secrets found in {name} or in copies of it{read}: nothing to do")
+        return
+    _tell_left(options, left)
+    if not plan.home.files and not plan.copies:
+        return
+    output.say(f"{verb} the secrets of {name} from:")
+    for file in plan.home.files:
+        output.say(f"  {visible(str(file.path))} ({file.role}, {len(file.findings):,})")
+    for copy in plan.copies:
+        output.say(f"  {visible(str(copy.path))} ({copy.role}, {copy.secrets:,})")
+    if not options.apply:
+        output.say("This cannot be undone, nor can the changes whose originals are listed as undo.")
+        say_end(options, with_apply(options, "redact", session, "--everywhere"), "")
+    elif not left:
+        output.say(
+            f"Searched again: none is left{' in what' + read if read else ''}. The next question builds the index again."
+        )
+
+
+def _tell_left(options: Namespace, left: Sequence[SecretFinding]) -> None:
+    if left:
+        verb = "Not removed" if options.apply else "Would stay"
+        output.say(f"{verb}: {counted(len(left), 'secret')}", "red")
+    for one in left:
+        output.say(f"  {visible(one.path)} ({one.role}, {one.kind})")
+
+
+def _document(options: Namespace, plan: RedactionPlan, applied: Change | None) -> RedactionDocument:
+    again = ["undo", applied.id] if applied is not None else []
+    return RedactionDocument(
+        session=plan.session,
+        findings=plan.findings,
+        files=[SecretCopy(file.path, file.role, len(file.findings)) for file in plan.files],
+        open_in=plan.open_in,
+        unread=unread_documents(plan.unread),
+        left=plan.left,
+        applied=applied is not None,
+        change=None if applied is None else applied.id,
+        undo=command(options, *again, "--apply") if again else None,
+        forget=command(options, *again, "--forget", "--apply") if again else None,
+    )
+
+
+def _tell_redact(options: Namespace, plan: RedactionPlan, applied: Change | None, session: str) -> None:
+    name = output.styled(visible(short_id(plan.session)), "cyan")
+    if not plan.files and not plan.left:
+        read = " in what could be read of" if plan.unread else " in"
+        output.say(f"No secrets found{read} {name}: nothing to do")
+        return
+    _tell_left(options, plan.left)
+    if not plan.files:
+        return
+    verb = "Replaced" if applied is not None else "Would replace"
+    output.say(f"{verb} {counted(len(plan.findings), 'secret')} in {name}:")
+    for file in plan.files:
+        output.say(f"  {visible(str(file.path))} ({file.role}, {len(file.findings):,})")
+    kinds = Counter((one.kind, one.fingerprint) for one in plan.findings)
+    for (kind, digits), count in kinds.most_common():
+        times = f"{count:,} times" if count > 1 else "once"
+        output.say(f"    {output.styled(padded(kind, 24), 'yellow')} {digits}  {times}")
+    if plan.open_in is not None:
+        output.say(f"  A client has it open (process {plan.open_in}): refused until it is closed", "red")
+    if applied is None:
+        say_end(options, with_apply(options, "redact", session), "")
+        return
+    say_end(options, "", command(options, "undo", applied.id, "--apply"))
+    forget = command(options, "undo", applied.id, "--forget", "--apply")
+    output.say(f"The undo copy still holds the secrets. Delete it with: {forget}")

@@ -1,1 +1,0 @@
-"""Commands for the shell: completion and manual pages."""

@@ -1,1 +1,0 @@
-"""Commands of the team server and of sync."""

@@ -1,0 +1,456 @@
+"""Glob and Grep, in the client's format and order (its answers are in the tests).
+
+Directories are walked by descriptor without following links, so nothing outside the decided directory is listed.
+Files that a rule denies are left out. A pattern of Glob has ripgrep's meaning, and a test takes time in proportion
+to the path, for any pattern. Grep is the system's ``grep -P`` in the sandbox, with a time limit: patterns are
+Perl's, and ``multiline`` is not available.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+from recollect.errors import RecollectError
+from recollect.guard import sandbox as execution
+from recollect.guard.agent.calls import ApprovedCall, PermissionGate, ToolFailed, ToolOutcome, invalid
+from recollect.guard.agent.model import Stopped
+from recollect.guard.policy.paths import component_expression
+from recollect.guard.sandbox import Confinement, RunLimits, RunResult
+from recollect.model.settings.decision import Verdict
+
+_MOST_CHARACTERS, _MOST_READINGS, _MOST_DEEP = 1_000, 64, 8
+_SPECIAL = re.compile(r"[*?\[{\\!]")
+
+
+def split(pattern: str) -> tuple[str, str]:
+    """For an absolute pattern: the directory before its first wildcard, and the rest."""
+    found = _SPECIAL.search(pattern)
+    end = pattern.rfind("/", 0, found.start() if found else len(pattern))
+    return pattern[:end] or "/", pattern[end + 1 :]
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """A test for paths relative to the directory."""
+    negated = pattern.startswith("!")
+    body = pattern[1:] if negated else pattern
+    if len(body) > _MOST_CHARACTERS:
+        raise ValueError(f"the pattern has more than {_MOST_CHARACTERS} characters")
+    readings = list(_readings(body))
+    test = re.compile("|".join(f"(?:{_expression(reading)})" for reading in readings), re.DOTALL)
+    return lambda path: (test.fullmatch(path) is None) is negated
+
+
+def _readings(pattern: str) -> Iterator[str]:
+    """The pattern with every choice of ``{a,b}``."""
+    waiting, count = [pattern], 0
+    while waiting:
+        text = waiting.pop()
+        braces = _braces(text)
+        if braces is None:
+            count += 1
+            yield text
+        else:
+            start, end, choices = braces
+            waiting += [text[:start] + choice + text[end:] for choice in reversed(choices)]
+        if count + len(waiting) > _MOST_READINGS:
+            raise ValueError(f"the pattern has more than {_MOST_READINGS} alternatives")
+
+
+def _braces(text: str) -> tuple[int, int, list[str]] | None:
+    """The first ``{…}``: where it starts and ends, and its choices."""
+    depth, start, cuts, position = 0, -1, [], 0
+    while position < len(text):
+        char = text[position]
+        if char == "\\":
+            position += 1
+        elif char == "{":
+            depth += 1
+            if depth == 1:
+                start, cuts = position, [position]
+        elif char == "," and depth == 1:
+            cuts.append(position)
+        elif char == "}" and depth:
+            depth -= 1
+            if depth == 0:
+                cuts.append(position)
+                choices = [text[a + 1 : b] for a, b in pairwise(cuts)]
+                return start, position + 1, choices
+        position += 1
+    if depth:
+        raise ValueError("a { is never closed")
+    return None
+
+
+def _expression(pattern: str) -> str:
+    anchored = "/" in pattern.rstrip("/")
+    parts = pattern.lstrip("/").split("/")
+    if parts.count("**") > _MOST_DEEP:
+        raise ValueError(f"the pattern has ** more than {_MOST_DEEP} times")
+    out = "" if anchored else "(?:[^/]+/)*"
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        if part == "**":
+            out += ".+" if last else "(?:[^/]+/)*"
+        else:
+            out += component_expression(part, strict=True) + ("" if last else "/")
+    return out
+
+
+_SHOWN = 100
+_MOST_MATCHES, _MOST_ENTRIES, _MOST_SECONDS = 10_000, 500_000, 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """Modification time, and path below the searched directory."""
+
+    modified: int
+    path: str
+
+
+class SearchTools:
+    """Finds files in the directories of one session."""
+
+    def __init__(self, gate: PermissionGate, cancelled: threading.Event) -> None:
+        self._gate, self._cancelled = gate, cancelled
+
+    def glob(self, call: ApprovedCall) -> ToolOutcome:
+        """The files that a pattern matches, the most recently changed last."""
+        began = time.monotonic()
+        base, pattern = self._where(call)
+        try:
+            meant = matcher(pattern)
+        except ValueError as problem:
+            raise invalid("Glob", f"The parameter `pattern`: {problem}") from None
+        call.require_still_allowed()
+        walk = FileWalk(base, self._cancelled)
+        met = list(islice((one for one in walk.files() if meant(one.path)), _MOST_MATCHES))
+        if self._cancelled.is_set():
+            raise Stopped
+        found = [one for one in met if may_be_named(self._gate, f"{base.rstrip('/')}/{one.path}")]
+        found.sort(key=lambda one: (one.modified, one.path))
+        names = [shown(f"{base.rstrip('/')}/{one.path}", call.cwd) for one in found[:_SHOWN]]
+        rich = {
+            "filenames": names,
+            "durationMs": round((time.monotonic() - began) * 1000),
+            "numFiles": len(names),
+            "truncated": len(found) > _SHOWN,
+            "totalMatches": len(found),
+            "countIsComplete": walk.complete and len(met) < _MOST_MATCHES,
+        }
+        return ToolOutcome(_listed(names, len(found)), rich)
+
+    def _where(self, call: ApprovedCall) -> tuple[str, str]:
+        """The directory, links followed, and the pattern below it."""
+        pattern, path = call.arguments.get("pattern"), str(call.arguments["path"])
+        if not isinstance(pattern, str) or not pattern:
+            raise invalid("Glob", "The required parameter `pattern` is missing")
+        if pattern.startswith("/"):
+            path, pattern = split(pattern)
+        real = self._gate.world.resolved(path)
+        if not Path(real).exists():
+            raise ToolFailed(
+                f"Directory does not exist: {path}. Note: your current working directory is {call.cwd}."
+            )
+        if not Path(real).is_dir():
+            raise ToolFailed(f"Path is not a directory: {path}")
+        return real, pattern
+
+
+def may_be_named(gate: PermissionGate, path: str) -> bool:
+    return gate.decide("Read", {"file_path": path}, gate.root).verdict is not Verdict.DENY
+
+
+class FileWalk:
+    """All files below a directory, until cancelled or out of time."""
+
+    def __init__(self, base: str, cancelled: threading.Event) -> None:
+        self._base, self._cancelled, self._until = base, cancelled, time.monotonic() + _MOST_SECONDS
+        self.complete = True
+
+    def files(self, left_out: Collection[str] = ()) -> Iterator[FileEntry]:
+        """Files with modification time and relative path; ``left_out`` directories are skipped."""
+        try:
+            yield from self._files(left_out)
+        except RecursionError:  # a tree deeper than Python can walk
+            self.complete = False
+
+    def _files(self, left_out: Collection[str]) -> Iterator[FileEntry]:
+        entries = 0
+        for directory, below, names, descriptor in os.fwalk(self._base, follow_symlinks=False):
+            below[:] = [name for name in below if name not in left_out]
+            entries += len(names) + 1
+            if self._cancelled.is_set() or entries > _MOST_ENTRIES or time.monotonic() > self._until:
+                self.complete = False
+                return
+            start = directory[len(self._base.rstrip("/")) + 1 :]
+            for name in names:
+                try:
+                    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                except OSError:
+                    continue
+                if (status.st_mode & 0o170000) == 0o100000:
+                    yield FileEntry(status.st_mtime_ns, f"{start}/{name}" if start else name)
+
+
+def shown(path: str, cwd: str) -> str:
+    """As the client shows it: relative to the working directory where it is below that."""
+    start = cwd.rstrip("/") + "/"
+    return path[len(start) :] if path.startswith(start) else path
+
+
+def _listed(names: list[str], total: int) -> str:
+    if not names:
+        return "No files found"
+    more = total - len(names)
+    note = (
+        f"(Showing {len(names)} of {total} matching files; {more} more are not listed. "
+        "Narrow the pattern or path to see the rest.)"
+    )
+    return "\n".join([*names, note] if more else names)
+
+
+_MODES = ("files_with_matches", "content", "count")
+_LIMIT, _LONG_LINE = 250, 500
+_SECONDS, _OUTPUT_BYTES = 30.0, 8 * 1024 * 1024
+_KEPT_BY_PROGRAMS = frozenset([".git", ".svn", ".hg", ".bzr", ".jj", ".sl"])
+_TYPES: dict[str, str] = json.loads(Path(__file__).with_name("file_types.json").read_text("utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class _GrepLine:
+    """One line of output: a match or its context; ``file`` is None between groups."""
+
+    file: str | None
+    number: str = ""
+    mark: str = ""
+    text: str = ""
+
+
+class GrepTool:
+    """Searches the files of one session."""
+
+    def __init__(self, gate: PermissionGate, confinement: Confinement, cancelled: threading.Event) -> None:
+        self._gate, self._cancelled = gate, cancelled
+        self._confinement = replace(confinement, write=(), allow_hosts=())
+
+    @staticmethod
+    def available() -> bool:
+        """Whether the two programs it needs are installed."""
+        return all(shutil.which(name) for name in ("grep", "xargs"))
+
+    def run(self, call: ApprovedCall) -> ToolOutcome:
+        mode = call.arguments.get("output_mode") or "files_with_matches"
+        if not isinstance(call.arguments.get("pattern"), str) or mode not in _MODES:
+            raise _invalid("The required parameter `pattern` is missing, or `output_mode` is not valid")
+        if call.arguments.get("multiline") is True:
+            raise _invalid("`multiline` is not available here")
+        files = self._files(call)
+        call.require_still_allowed()
+        said = self._said(call, mode, files) if files else b""
+        if mode == "content":
+            return self._content(call, said)
+        found = [(name, count) for name, count in _counted(said) if count and self._may_be_shown(name)]
+        if mode == "count":
+            return _count(call, found)
+        return _names(call, [name for name, _ in found], {file.path: file.modified for file in files})
+
+    def _files(self, call: ApprovedCall) -> list[FileEntry]:
+        path = str(call.arguments["path"])
+        real = self._gate.world.resolved(path)
+        if not Path(real).exists():
+            here = f"Note: your current working directory is {call.cwd}."
+            raise ToolFailed(f"Path does not exist: {path}. {here}")
+        if not Path(real).is_dir():
+            return [FileEntry(0, real)]
+        matches = _file_filter(call)
+        walk = FileWalk(real, self._cancelled)
+        files = [
+            FileEntry(file.modified, f"{real.rstrip('/')}/{file.path}")
+            for file in walk.files(_KEPT_BY_PROGRAMS)
+            if "\n" not in file.path and matches(file.path)
+        ]
+        if self._cancelled.is_set():
+            raise Stopped
+        if not walk.complete:
+            raise ToolFailed("There are too many files. Narrow the path and search again.")
+        return files
+
+    def _said(self, call: ApprovedCall, mode: str, files: Iterable[FileEntry]) -> bytes:
+        names = b"\0".join(file.path.encode("utf-8", "surrogateescape") for file in files)
+        try:
+            result = execution.run(
+                ["xargs", "-0", "grep", *_options(call, mode), "-e", call.arguments["pattern"], "--"],
+                cwd=Path(call.cwd),
+                confinement=self._confinement,
+                limits=RunLimits(seconds=_SECONDS, output_bytes=_OUTPUT_BYTES),
+                environment={"LC_ALL": "C.UTF-8"},
+                stdin=names,
+                cancelled=self._cancelled,
+            )
+        except RecollectError as problem:
+            raise ToolFailed(f"{problem.message}. {problem.hint}") from problem
+        return _checked(result)
+
+    def _content(self, call: ApprovedCall, said: bytes) -> ToolOutcome:
+        single = Path(str(call.arguments["path"])).is_file()
+        visible = [line for line in _lines(said) if line.file is None or self._may_be_shown(line.file)]
+        texts = [_text(line, call, single=single) for line in _without_stray_separators(visible)]
+        page, applied = _page(call, texts)
+        content = "\n".join(page)
+        rich = {"mode": "content", "numFiles": 0, "filenames": [], "content": content}
+        rich |= {"numLines": len(page), "totalLines": len(texts), **applied}
+        note = f"\n\n[Showing results with pagination = {_limits_text(applied)}]" if applied else ""
+        return ToolOutcome((content or "No matches found") + note, rich)
+
+    def _may_be_shown(self, path: str) -> bool:
+        return may_be_named(self._gate, path)
+
+
+def _file_filter(call: ApprovedCall) -> Callable[[str], bool]:
+    """A test for files that one of the globs matches, if there are any, and no glob with a ``!``."""
+    patterns = list(_globs(call))
+    try:
+        some = [matcher(glob) for glob in patterns if not glob.startswith("!")]
+        all_of = [matcher(glob) for glob in patterns if glob.startswith("!")]
+    except ValueError as problem:
+        raise _invalid(f"The parameter `glob`: {problem}") from None
+    return lambda path: (not some or any(test(path) for test in some)) and all(test(path) for test in all_of)
+
+
+def _globs(call: ApprovedCall) -> Iterator[str]:
+    patterns, kind = call.arguments.get("glob"), call.arguments.get("type")
+    if isinstance(patterns, str):
+        # Blanks and commas separate patterns, commas in braces do not.
+        yield from patterns.split() if "{" in patterns else patterns.replace(",", " ").split()
+    if isinstance(kind, str) and kind:
+        if kind not in _TYPES:
+            raise ToolFailed(f"Search failed \u2014 unrecognized file type: {kind}. Use `glob` instead.")
+        yield _TYPES[kind]
+
+
+def _options(call: ApprovedCall, mode: str) -> list[str]:
+    options = ["-P", "-I", "-s", "-H", "-Z", "--color=never"]
+    if call.arguments.get("-i") is True:
+        options.append("-i")
+    if mode != "content":
+        return [*options, "-c"]
+    options.append("-n")
+    if call.arguments.get("-o") is True:
+        return [*options, "-o"]
+    around = _number(call, "context", _number(call, "-C", 0))
+    for name in ("-A", "-B"):
+        lines = _number(call, name, around)
+        options += [f"{name}{lines}"] if lines else []
+    return options
+
+
+def _number(call: ApprovedCall, name: str, default: int) -> int:
+    value = call.arguments.get(name)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1_000_000
+    return int(value) if usable and value is not None else default
+
+
+def _checked(result: RunResult) -> bytes:
+    if result.ended_by == "cancelled":
+        raise Stopped
+    if result.timed_out or result.truncated or result.ended_by is not None:
+        raise ToolFailed("The search took too long or found too much. Narrow the pattern, path or glob.")
+    said = result.stderr.decode("utf-8", "replace").strip()
+    if said:
+        raise ToolFailed(f"Search failed \u2014 the pattern was rejected:\n{said[:2_000]}")
+    return result.stdout
+
+
+def _lines(said: bytes) -> Iterator[_GrepLine]:
+    for line in said.decode("utf-8", "surrogateescape").split("\n")[:-1]:
+        name, nul, rest = line.partition("\0")
+        digits = len(rest) - len(rest.lstrip("0123456789"))
+        yield (
+            _GrepLine(name, rest[:digits], rest[digits : digits + 1], rest[digits + 1 :])
+            if nul
+            else _GrepLine(None)
+        )
+
+
+def _without_stray_separators(lines: list[_GrepLine]) -> Iterator[_GrepLine]:
+    """Groups that were left out leave their separators behind."""
+    waiting = False
+    begun = False
+    for line in lines:
+        if line.file is None:
+            waiting = begun
+            continue
+        if waiting:
+            yield _GrepLine(None)
+        waiting, begun = False, True
+        yield line
+
+
+def _text(line: _GrepLine, call: ApprovedCall, *, single: bool) -> str:
+    if line.file is None:
+        return "--"
+    kind = "matching" if line.mark == ":" else "context"
+    text = line.text if len(line.text) <= _LONG_LINE else f"[Omitted long {kind} line]"
+    parts = [] if single else [shown(line.file, call.cwd)]
+    parts += [] if call.arguments.get("-n") is False else [line.number]
+    return _printable(line.mark.join([*parts, text]))
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _counted(said: bytes) -> Iterator[tuple[str, int]]:
+    for line in said.decode("utf-8", "surrogateescape").split("\n")[:-1]:
+        name, _, count = line.partition("\0")
+        yield name, int(count) if count.isdigit() else 0
+
+
+def _names(call: ApprovedCall, found: list[str], modified: dict[str, int]) -> ToolOutcome:
+    found.sort(key=lambda name: (-modified.get(name, 0), name))
+    page, applied = _page(call, [_printable(shown(name, call.cwd)) for name in found])
+    rich = {"mode": "files_with_matches", "filenames": page, "numFiles": len(page)}
+    rich |= {"totalFiles": len(found), **applied}
+    if not page:
+        return ToolOutcome("No files found", rich)
+    head = f"Found {len(page)} file{'s' if len(page) != 1 else ''}"
+    return ToolOutcome("\n".join([f"{head} {_limits_text(applied)}" if applied else head, *page]), rich)
+
+
+def _count(call: ApprovedCall, found: list[tuple[str, int]]) -> ToolOutcome:
+    page, applied = _page(call, [_printable(f"{shown(name, call.cwd)}:{count}") for name, count in found])
+    total, content = sum(count for _, count in found), "\n".join(page)
+    rich = {"mode": "count", "numFiles": len(found), "filenames": [], "content": content}
+    rich |= {"numMatches": total, **applied}
+    files = f"{len(found)} file{'s' if len(found) != 1 else ''}"
+    sum_up = f"Found {total} total occurrence{'s' if total != 1 else ''} across {files}."
+    paged = f" with pagination = {_limits_text(applied)}" if applied else ""
+    return ToolOutcome(f"{content or 'No matches found'}\n\n{sum_up}{paged}", rich)
+
+
+def _page(call: ApprovedCall, entries: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """The shown part of the entries, and the limits that applied."""
+    limit, offset = _number(call, "head_limit", _LIMIT), _number(call, "offset", 0)
+    rest = entries[offset:]
+    applied = {"appliedLimit": limit} if limit and len(rest) > limit else {}
+    return rest[:limit] if limit else rest, applied | ({"appliedOffset": offset} if offset else {})
+
+
+def _limits_text(applied: dict[str, Any]) -> str:
+    named = {"appliedLimit": "limit", "appliedOffset": "offset"}
+    return ", ".join(f"{named[name]}: {value}" for name, value in applied.items())
+
+
+def _invalid(problem: str) -> ToolFailed:
+    return invalid("Grep", problem)

@@ -1,0 +1,281 @@
+"""`recollect perm`: decide calls, replay history, suggest rules, answer the hook."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict
+
+from recollect.ask.sessions.projects import ProjectFilter
+from recollect.cli.terminal import output
+from recollect.cli.terminal.homes import claude_directories, only_home, settings_home
+from recollect.cli.terminal.options import add_span, span_of
+from recollect.cli.terminal.text import counted, shortened, visible
+from recollect.errors import UsageError
+from recollect.guard.permissions.engine import ProjectEngine, answer, answer_hook, permit, rules_from
+from recollect.guard.permissions.replay import CallExample, PastCall, Replay, Replayer, past_calls, replay
+from recollect.guard.permissions.suggest import RuleAdvice, suggest
+from recollect.guard.policy.engine import RuleNote, RuleSet, call_of
+from recollect.guard.policy.rules import WarningKind, rule_warnings
+from recollect.model.lines.ids import command_name, short_id
+from recollect.model.settings.decision import Decision, RuleSource, Verdict
+from recollect.store.home import ClaudeHome
+from recollect.system.locations import claude_homes, home_at
+
+_COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
+_ROWS = 15
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("action", choices=["check", "explain", "replay", "suggest", "hook"], help="see above")
+    add("call", metavar="CALL", nargs="?", help="check, explain: for example 'Bash(git status)'")
+    add("--cwd", metavar="DIR", default=".", help="check, explain: directory of the call (default: this one)")
+    add("--mode", metavar="MODE", help="permission mode (default: from the settings)")
+    add("--settings", metavar="FILE|JSON", help="like the client's --settings")
+    add("--managed", metavar="FILE", help="read this file instead of the managed settings")
+    add("--rules", metavar="FILE", help="use these rules instead of those in the settings")
+    add("--may-allow", action="store_true", help="hook: let calls run that one of your allow rules covers")
+    add("--compare", action="store_true", help="replay: show what --rules would change")
+    add_span(parser)
+    add("--project", metavar="DIR", help="replay, suggest: calls in or below this directory")
+    add(
+        "--min",
+        metavar="N",
+        type=int,
+        default=2,
+        help="suggest: least number of prompts a rule saves (default 2)",
+    )
+    add("--project-code", action="store_true", help="suggest: include rules that run the project's own code")
+    add("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: Namespace) -> int:
+    if options.action == "hook":
+        return _hook(options)
+    actions = {"check": _check, "explain": _check, "replay": _replay, "suggest": _suggest}
+    if options.action in ("check", "explain") and not options.call:
+        raise UsageError(f"perm {options.action}: no call was named", hint="write 'Bash(git status)'")
+    return actions[options.action](options)
+
+
+def _managed(options: Namespace) -> Path | None:
+    return Path(options.managed) if options.managed else None
+
+
+def _rules(options: Namespace) -> RuleSet | None:
+    return rules_from(Path(options.rules)) if options.rules else None
+
+
+# ---- check and explain -------------------------------------------------------------------------------------
+
+
+def _check(options: Namespace) -> int:
+    tool, arguments = call_of(options.call)
+    here = permit(
+        settings_home(options.homes),
+        options.cwd,
+        mode=options.mode,
+        command_line=options.settings,
+        managed=_managed(options),
+        rules=_rules(options),
+    )
+    decision = here.decide(tool, arguments)
+    explains = options.action == "explain"
+    looks = here.explain(tool, arguments).looks if explains else ()
+    if options.json:
+        output.print_json(
+            CheckDocument(
+                **asdict(decision),
+                mode=here.mode,
+                trusted=here.workspace.trusted,
+                problems=[str(problem) for problem in here.loaded.problems],
+                rules=looks if explains else UNSET,
+                warnings=rule_warnings(here.rules.rules) if explains else UNSET,
+            )
+        )
+    else:
+        _tell(decision)
+        for look in looks:
+            mark = "+" if look.matched else "-"
+            output.say(visible(f"  {mark} {look.verdict.value} {look.rule} ({look.source}): {look.why}"))
+        _tell_problems(here, with_warnings=explains)
+    return 0 if decision.verdict.value == "allow" else 1
+
+
+class CheckDocument(Decision, frozen=True, kw_only=True):
+    """What ``perm check --json`` prints; ``rules`` and ``warnings`` come with ``perm explain``."""
+
+    mode: str
+    trusted: bool
+    problems: list[str]
+    rules: Sequence[RuleNote] | UnsetType = UNSET
+    warnings: Sequence[RuleNote] | UnsetType = UNSET
+
+
+def _tell(decision: Decision) -> None:
+    output.say(f"{_styled(decision.verdict)}  {visible(decision.why)}{_by(decision.rule, decision.source)}")
+    if len(decision.parts) > 1:
+        for part in decision.parts:
+            text = shortened(visible(part.text), 70)
+            output.say(f"  {_styled(part.verdict)}  {text}: {visible(part.why)}{_by(part.rule, part.source)}")
+    for reason in decision.unanalysable:
+        output.say(f"  not analysed: {visible(reason)}")
+
+
+def _tell_problems(here: ProjectEngine, *, with_warnings: bool) -> None:
+    """Print problems of the settings. A rule for an unknown tool is always printed: it protects nothing."""
+    for problem in here.loaded.problems:
+        output.note(visible(str(problem)))
+    warnings = rule_warnings(here.rules.rules)
+    for note in (*here.rules.problems, *warnings):
+        if with_warnings or note.kind in (UNSET, WarningKind.UNKNOWN_TOOL):
+            output.note(visible(f"{note.source}: {note}"))
+
+
+def _styled(verdict: Verdict) -> str:
+    return output.styled(verdict.value, _COLOURS[verdict.value])
+
+
+def _by(rule: str | None, source: RuleSource | None) -> str:
+    return "" if rule is None else visible(f"  [{rule}{'' if source is None else f', {source}'}]")
+
+
+# ---- history -----------------------------------------------------------------------------------------------
+
+
+def _calls(options: Namespace) -> Iterable[PastCall]:
+    since, until = span_of(options, dt.datetime.now(dt.UTC))
+    found = past_calls(claude_directories(options), since, until)
+    if not options.project:
+        return found
+    wanted = ProjectFilter(Path(options.project).expanduser().absolute())
+    return (call for call in found if wanted.fits(call.cwd))
+
+
+def _replayer(options: Namespace, rules: RuleSet | None) -> Replayer:
+    return Replayer(
+        only_home(options),
+        rules=rules,
+        managed=_managed(options),
+        command_line=options.settings,
+        mode=options.mode,
+    )
+
+
+def _replay(options: Namespace) -> int:
+    if options.compare and not options.rules:
+        raise UsageError("perm replay --compare: no rules were named", hint="add --rules FILE")
+    before = _replayer(options, None) if options.compare else None
+    found = replay(_calls(options), _replayer(options, _rules(options)), before)
+    if options.json:
+        return output.print_json(found)
+    _tell_replay(found)
+    if options.compare:
+        _tell_shifts(found)
+    return 0
+
+
+def _tell_replay(found: Replay) -> None:
+    counts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in found.counts.items())
+    places = f"{found.directories} director{'y' if found.directories == 1 else 'ies'}"
+    output.say(
+        f"{counted(found.calls, 'call')} in {places}: {counts}; {found.unanalysable:,} not fully analysed"
+    )
+    for verdict in reversed(list(found.counts)):
+        uses = [use for use in found.by_rule if use.verdict is verdict]
+        for use in uses[:_ROWS]:
+            name = visible(use.rule or use.why)
+            where = f" ({visible(str(use.source))})" if use.source is not None else ""
+            output.say(f"{_styled(verdict)} {use.calls:>7,}  {output.styled(name, 'bold')}{where}")
+            _tell_examples(use.examples)
+        if len(uses) > _ROWS:
+            output.say(f"      ... and {len(uses) - _ROWS} more rules; --json lists all")
+
+
+def _tell_shifts(found: Replay) -> None:
+    changed = sum(shift.calls for shift in found.changes)
+    output.say(f"The new rules change {counted(changed, 'call')}:")
+    for shift in sorted(found.changes, key=lambda one: -one.calls)[:_ROWS]:
+        by = f" by {visible(shift.rule)}" if shift.rule else ""
+        output.say(f"{_styled(shift.before)} -> {_styled(shift.after)} {shift.calls:>7,}{by}")
+        _tell_examples(shift.examples)
+
+
+def _tell_examples(examples: Sequence[CallExample]) -> None:
+    for one in examples:
+        text = shortened(visible(f"{one.tool}: {one.text}"), 78)
+        name = command_name(short_id(one.session), "")
+        show = output.typed(f"recollect show {name}") if name else ""
+        output.say(output.styled(f"         {text}   {show}", "dim"))
+
+
+def _suggest(options: Namespace) -> int:
+    replayer = _replayer(options, _rules(options))
+    advice = suggest(_calls(options), replayer, least=max(options.min, 1), project_code=options.project_code)
+    if options.json:
+        return output.print_json(advice)
+    _tell_advice(advice)
+    return 0
+
+
+def _tell_advice(advice: RuleAdvice) -> None:
+    output.say(
+        f"{counted(advice.prompts, 'prompt')} in {counted(advice.calls, 'call')}; "
+        f"{counted(len(advice.suggestions), 'rule')} would save {advice.saved:,}"
+    )
+    for one in advice.suggestions:
+        output.say(f"{one.calls:>7,}  {output.styled(visible(one.rule), 'bold')}  ({one.tier})")
+        _tell_examples(one.examples)
+    for idle in advice.idle:
+        place = f"{idle.verdict.value} {idle.rule} ({idle.source})"
+        output.say(f"{output.styled(str(idle.kind), 'yellow')}: {visible(f'{place}: {idle.why}')}")
+    if advice.suggestions:
+        output.say(
+            output.typed("Add one with: recollect settings add permissions.allow RULE --scope local --apply")
+        )
+
+
+# ---- hook --------------------------------------------------------------------------------------------------
+
+
+def _hook(options: Namespace) -> int:
+    """One answer on stdout, or exit status 2. The client allows the call if a hook ends in any other way."""
+    if sys.__stdout__ is None:
+        return 2  # stdout was closed; no answer can be given
+    try:
+        found = json.dumps(_hook_answer(options))
+        sys.stdout.write(found + "\n")
+        sys.stdout.flush()
+    except BaseException as problem:  # noqa: BLE001 - also an interrupt: the call must not pass
+        _say_why(problem)
+        return 2
+    return 0
+
+
+def _hook_answer(options: Namespace) -> dict[str, object]:
+    try:
+        # Named or not, a home need not be there yet: a project has rules of its own.
+        homes = [home_at(options.homes[0])] if options.homes else [*claude_homes(), home_at("~/.claude")]
+        home, request = ClaudeHome(homes[0].path, homes[0].config_file), sys.stdin.buffer.read()
+        rules = Path(options.rules) if options.rules else None
+        return answer_hook(home, request, rules=rules, managed=_managed(options), may_allow=options.may_allow)
+    except Exception as problem:  # noqa: BLE001 - whatever fails, the call is held back
+        return answer(Verdict.DENY, f"recollect could not decide this call: {problem}")
+
+
+def _say_why(problem: BaseException) -> None:
+    try:
+        print(f"recollect perm hook: {type(problem).__name__}: the call is held back", file=sys.stderr)
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, 1)  # the interpreter's last flush must not change the exit status
+        os.close(devnull)
+    except (OSError, ValueError):
+        return

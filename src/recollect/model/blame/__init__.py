@@ -1,1 +1,0 @@
-"""Which change wrote each line of a file."""

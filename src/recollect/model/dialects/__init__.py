@@ -1,1 +1,0 @@
-"""One file per dialect. Everything above them knows only ``Entry``."""

@@ -1,1 +1,0 @@
-"""The meaning of a question: its words, how much each says, and how sessions are ranked by them."""

@@ -1,1 +1,0 @@
-"""Organisations on several PostgreSQL clusters: where each is, and moving one."""

@@ -1,1 +1,0 @@
-"""The tables of the server as migration steps, and what PostgreSQL does by itself."""

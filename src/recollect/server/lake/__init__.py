@@ -1,1 +1,0 @@
-"""An organisation's data as Iceberg tables for analytic engines."""

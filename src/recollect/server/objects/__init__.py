@@ -1,1 +1,0 @@
-"""Bodies of logs in an object store: what a store is, and the work of moving bodies there."""

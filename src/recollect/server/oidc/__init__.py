@@ -1,1 +1,0 @@
-"""Sign-in through an OpenID Connect provider: the page by authorization code, machines by device code."""

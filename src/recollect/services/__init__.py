@@ -1,1 +1,0 @@
-"""Use cases, one a file. They carry values between rooms and print nothing."""

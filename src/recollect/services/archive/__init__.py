@@ -1,1 +1,0 @@
-"""Archive sessions permanently: compressed copies, and clean-up of what was copied."""

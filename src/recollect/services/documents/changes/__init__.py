@@ -1,1 +1,0 @@
-"""Changes to sessions, planned or made; a file for each kind, so that a command loads its own."""

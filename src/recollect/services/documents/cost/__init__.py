@@ -1,1 +1,0 @@
-"""Documents about money: reports, the spending of one answer, budgets, statistics."""

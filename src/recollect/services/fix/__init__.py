@@ -1,1 +1,0 @@
-"""Everything that is wrong in a home, as one plan with one undo."""

@@ -1,1 +1,0 @@
-"""Sessions of other agents: their homes, their own files, conversion."""

@@ -1,1 +1,0 @@
-"""Keep the index up to date with the logs: open, refresh, rebuild."""

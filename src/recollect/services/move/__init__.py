@@ -1,1 +1,0 @@
-"""Preserve the history of a project whose directory was renamed, moved or shared."""

@@ -1,1 +1,0 @@
-"""The documents of the local page and of the team page."""

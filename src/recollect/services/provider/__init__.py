@@ -1,1 +1,0 @@
-"""Conversations of agent frameworks, stored in a store of ours."""

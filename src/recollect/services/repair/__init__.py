@@ -1,1 +1,0 @@
-"""Repair sessions that the client cannot resume, or resumes only in part."""

@@ -1,1 +1,0 @@
-"""Settings, flags, config files and MCP entries that apply in a directory."""

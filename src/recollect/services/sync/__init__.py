@@ -1,1 +1,0 @@
-"""Sync sessions between machines: push, pull, mirror."""

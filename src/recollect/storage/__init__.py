@@ -1,1 +1,0 @@
-"""Files: the only package that opens, locks, appends to and follows logs."""

@@ -1,1 +1,0 @@
-"""Settings files: recollect's own and the client's."""

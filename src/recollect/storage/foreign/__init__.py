@@ -1,1 +1,0 @@
-"""Homes of other agents, mirrored read-only into logs of our own. See docs/design/agents.md."""

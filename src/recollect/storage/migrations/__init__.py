@@ -1,1 +1,0 @@
-"""Numbered steps that convert a session from one disk layout to another; ``registry`` lists them."""

@@ -1,1 +1,0 @@
-"""Transcripts of the Claude Agent SDK on disk."""

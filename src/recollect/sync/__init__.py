@@ -1,1 +1,0 @@
-"""Synchronises logs between machines: the wire protocol, and the client side."""

@@ -1,0 +1,264 @@
+"""The handlers of changes, with the same plans, refusals and undo as the commands.
+
+Each makes the plan of its command and carries it out with ``apply``. In the documents, ``undo`` is the command to type,
+``undo_request`` what a button posts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from recollect.ask import archive as archive_service
+from recollect.ask.doctor.home_checks import WITHIN_DAYS
+from recollect.ask.protection import expiring
+from recollect.ask.secrets.redactor import Redactor
+from recollect.ask.sessions.home_guard import planned_removal
+from recollect.ask.sessions.session import Session
+from recollect.change import fork, keeping, label, repair, rewind
+from recollect.change import trash as trash_service
+from recollect.change import undo as undo_service
+from recollect.change.fork import ForkDocument, LabelDocument, fork_document
+from recollect.change.keeping import ArchivalDocument, CleanupDocument, cleanup_document
+from recollect.change.label import LabelPlan
+from recollect.change.repair import RepairDocument, page_repair, repair_document, with_slimming
+from recollect.change.rewind import FileRestorationDocument
+from recollect.change.trash import RemovalDocument
+from recollect.change.undo import RequestDocument, UndoDocument
+from recollect.errors import UsageError
+from recollect.model.lines.ids import command_name, short_id
+from recollect.store.archive.archive import ArchiveResult
+from recollect.web import answers
+from recollect.web.desk import PageBackend
+from recollect.web.page import AT, File, Page, Routes
+from recollect.web.parameters import (
+    ArchiveBody,
+    ChangeBody,
+    CleanupBody,
+    ExportBody,
+    ForkBody,
+    Name,
+    RepairBody,
+    RestoreBody,
+    TagBody,
+    TitleBody,
+    UndoBody,
+)
+from recollect.web.session import files_of, version_of
+
+routes = Routes()
+_MOST = 500
+
+
+def _request(path: str, **body: object) -> RequestDocument:
+    return RequestDocument(path, {**body, "apply": True})
+
+
+# ---- title, tag, fork, removal ---------------------------------------------------------------------------
+
+
+@routes.post(f"{AT}/rename")
+def rename(page: Page, session: Name, body: TitleBody) -> LabelDocument:
+    """Set the title."""
+    plan = label.titled(page.backend.changing(session), body.title)
+    return _labelled(page.backend, plan, "rename", "title", apply=body.apply)
+
+
+@routes.post(f"{AT}/tag")
+def tag(page: Page, session: Name, body: TagBody) -> LabelDocument:
+    """Set the tag."""
+    plan = label.tagged(page.backend.changing(session), body.tag)
+    return _labelled(page.backend, plan, "tag", "tag", apply=body.apply)
+
+
+def _labelled(desk: PageBackend, plan: LabelPlan, command: str, field: str, *, apply: bool) -> LabelDocument:
+    if apply:
+        label.apply(plan, desk.data)
+    back = _request(f"/api/sessions/{plan.session}/{command}", **{field: plan.before})
+    words = [command, "--apply", "--", command_name(plan.session, plan.path), plan.before]
+    return LabelDocument(
+        session=plan.session,
+        path=str(plan.path),
+        what=plan.what,
+        before=plan.before,
+        after=plan.after,
+        applied=apply,
+        undo=desk.command(*words) if apply else None,
+        undo_request=back if apply else None,
+    )
+
+
+@routes.post(f"{AT}/fork")
+def make_fork(page: Page, session: Name, body: ForkBody) -> ForkDocument:
+    """Copy it into a new session."""
+    plan = fork.planned_fork(page.backend.changing(session), body.at, body.title)
+    if body.apply:
+        fork.apply(plan)
+    back = _request(f"/api/sessions/{plan.new}/remove") if body.apply else None
+    undo = page.backend.command("rm", str(plan.new), "--apply") if body.apply else None
+    return fork_document(plan, applied=body.apply, undo=undo, request=back)
+
+
+@routes.post(f"{AT}/remove")
+def remove(page: Page, session: Name, body: ChangeBody) -> RemovalDocument:
+    """Move it to the trash."""
+    desk = page.backend
+    own = desk.changing(session)
+    plan = planned_removal(own)
+    batch = trash_service.remove(own, desk.data).batch if body.apply else None
+    return RemovalDocument(
+        session=plan.session,
+        title=plan.title,
+        items=plan.items[:_MOST],
+        bytes=plan.bytes,
+        open_in=plan.open_in,
+        batch=batch,
+        applied=body.apply,
+        undo=desk.command("undo", batch, "--apply") if batch is not None else None,
+        undo_request=_request("/api/undo", id=batch) if batch is not None else None,
+    )
+
+
+# ---- repair ----------------------------------------------------------------------------------------------
+
+
+@routes.post(f"{AT}/repair")
+def make_repair(page: Page, session: Name, body: RepairBody) -> RepairDocument:
+    """Mend it, as a copy unless ``in_place``."""
+    desk, in_place = page.backend, body.in_place
+    with repair.planned_repair(desk.changing(session)) as mending:
+        plan = with_slimming(mending) if body.slim else mending
+        done = None
+        if body.apply and plan.is_needed:
+            done = (
+                repair.apply_in_place(plan, desk.data) if in_place else repair.apply_as_copy(plan, desk.data)
+            )
+        document = page_repair(repair_document(plan, done, in_place=in_place, slim=body.slim))
+    if done is None:
+        return document
+    return replace(
+        document,
+        undo=desk.command("undo", done.change.id, "--apply"),
+        undo_request=_request("/api/undo", id=done.change.id),
+    )
+
+
+@routes.post("/api/undo")
+def undo(page: Page, body: UndoBody) -> UndoDocument:
+    """Undo a change."""
+    desk = page.backend
+    desk.require_own()
+    found = undo_service.found_change(desk.data, body.id)
+    done = undo_service.undo(desk.data, found) if body.apply else None
+    redo = done.change if done is not None else None
+    return UndoDocument(
+        change=replace(found, state=(redo or found).state, steps=found.steps[:_MOST]),
+        applied=done is not None,
+        undo=desk.command(*undo_service.redo_words(done)) if done is not None else None,
+        undo_request=_request("/api/undo", id=redo.id) if redo is not None else None,
+    )
+
+
+# ---- files -----------------------------------------------------------------------------------------------
+
+
+@routes.post(f"{AT}/files/restore")
+def restore_file(page: Page, session: Name, body: RestoreBody) -> FileRestorationDocument:
+    """Write a version of a file into a directory, given as an absolute path."""
+    desk = page.backend
+    opened = desk.reading(session)
+    version = version_of(files_of(page, opened), body.path, body.number)
+    plan = rewind.planned_restoration(version, Path(body.to), opened.id, overwrite=body.overwrite)
+    change = rewind.restored(plan, desk.data) if body.apply else None
+    return rewind.restoration_document(
+        plan,
+        opened.id,
+        body.path,
+        body.number,
+        applied=body.apply,
+        undo=None if change is None else desk.command("undo", change, "--apply"),
+        undo_request=None if change is None else _request("/api/undo", id=change),
+    )
+
+
+# ---- archive and clean-up --------------------------------------------------------------------------------
+
+
+def _archived(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) -> ArchivalDocument:
+    """Writes only to recollect's data directory."""
+    chosen = [one for one in sessions if one.session_id is not None]
+    added: list[ArchiveResult] = []
+    failed: list[archive_service.ArchiveFailure] = []
+    if apply:
+        added, failed = archive_service.add_all(
+            archive_service.archive_at(desk.data), chosen, dt.datetime.now(dt.UTC)
+        )
+    return ArchivalDocument(
+        sessions=[one.id for one in chosen[:_MOST]],
+        total=len(chosen),
+        raw_bytes=sum(one.manifest.raw_bytes for one in added) if apply else sum(s.file.size for s in chosen),
+        stored_bytes=sum(one.manifest.stored_bytes for one in added),
+        new_bytes=sum(one.new_bytes for one in added),
+        failed=failed[:_MOST],
+        applied=apply,
+        undo=None,
+        undo_request=None,
+    )
+
+
+@routes.post(f"{AT}/archive")
+def archive_one(page: Page, session: Name, body: ChangeBody) -> ArchivalDocument:
+    """Archive the session."""
+    return _archived(page.backend, [page.backend.changing(session)], apply=body.apply)
+
+
+@routes.post("/api/archive")
+def archive(page: Page, body: ArchiveBody) -> ArchivalDocument:
+    """Archive several sessions: all, or those the client is about to delete."""
+    desk = page.backend
+    desk.require_own()
+    sessions = desk.sessions(fresh=True)
+    if body.which == "expiring":
+        soon = expiring(desk.home.homes, desk.data, dt.datetime.now(dt.UTC), WITHIN_DAYS)
+        names = {one.path for one in soon if not one.is_archived}
+        sessions = [one for one in sessions if one.path in names]
+    return _archived(desk, sessions, apply=body.apply)
+
+
+@routes.post("/api/cleanup")
+def clean_up(page: Page, body: CleanupBody) -> CleanupDocument:
+    """Archive old sessions and move them to the trash."""
+    desk, now = page.backend, dt.datetime.now(dt.UTC)
+    desk.require_own()
+    found = keeping.candidates(desk.home.sessions(body.project), now - dt.timedelta(days=body.days))
+    done = None
+    if body.apply:
+        done = keeping.clean_up(found, archive_service.archive_at(desk.data), desk.data, now)
+    is_undoable = done is not None and bool(done.batches)
+    return cleanup_document(
+        found,
+        done,
+        most=_MOST,
+        undo=desk.command("undo", done.undo, "--apply") if done is not None and is_undoable else None,
+        undo_request=_request("/api/undo", id=done.undo) if done is not None and is_undoable else None,
+    )
+
+
+# ---- a file to save --------------------------------------------------------------------------------------
+
+
+@routes.post(f"{AT}/export")
+def export(page: Page, session: Name, body: ExportBody) -> File:
+    """The session as a file."""
+    chosen = page.exports.get(body.format)
+    if chosen is None:
+        raise UsageError(f"format {body.format!a}: unknown", hint=f"one of {', '.join(page.exports)}")
+    found = page.backend.session(session)
+    pieces = iter(chosen.pieces(found, body.whole, Redactor(page.backend.data) if body.redact else None))
+    # Made before the answer begins: an unreadable session must be a refusal, not half a file.
+    whole = itertools.chain([next(pieces, b"")], pieces)
+    return answers.download(whole, f"{short_id(found.id)}.{chosen.suffix}", chosen.media_type)

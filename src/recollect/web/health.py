@@ -1,0 +1,292 @@
+"""What needs attention: sessions that expire, are damaged, old or not archived, homes, secrets; with what a button posts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from recollect.ask.doctor.home_checks import WITHIN_DAYS, quick_findings
+from recollect.ask.secrets.scan import SecretScan, scan
+from recollect.ask.sessions.home_guard import is_mirror
+from recollect.change import undo as undo_service
+from recollect.change.keeping import HOLD
+from recollect.change.undo import RecentChangeDocument, RequestDocument
+from recollect.errors import RecollectError
+from recollect.model.checks.rules import Finding
+from recollect.model.lines.ids import command_name
+from recollect.web.desk import PageBackend
+from recollect.web.sessions import SessionList, SessionRow
+
+_MOST = 200
+OLD_DAYS = 90
+
+ScanState = Literal["unknown", "running", "done", "failed"]
+
+
+class ExpiringSessionDocument(Struct, frozen=True):
+    """A session that the client will soon delete."""
+
+    session: str
+    title: str
+    expires_at: dt.datetime
+    is_archived: bool
+
+
+class ExpiringDocument(Struct, frozen=True, kw_only=True):
+    """Sessions that the client will soon delete."""
+
+    within_days: int
+    sessions: list[ExpiringSessionDocument]
+    total: int
+    not_archived: int
+    command: str | None
+    action: RequestDocument | None
+
+
+class NotArchivedDocument(Struct, frozen=True):
+    """Sessions that are not in the archive."""
+
+    total: int
+    bytes: int
+    command: str
+    action: RequestDocument | None
+
+
+class DamagedSessionDocument(Struct, frozen=True):
+    """A session with damaged lines."""
+
+    session: str
+    title: str
+    lines: int
+
+
+class DamagedDocument(Struct, frozen=True, kw_only=True):
+    """Sessions with damage; ``complete`` if all logs were read."""
+
+    sessions: list[DamagedSessionDocument]
+    total: int
+    is_complete: bool
+    command: str
+    action: RequestDocument | None
+
+
+class OldSessionsDocument(Struct, frozen=True, kw_only=True):
+    """Sessions without recent activity."""
+
+    before_days: int
+    total: int
+    bytes: int
+    note: str
+    command: str
+    action: RequestDocument | None
+
+
+class HomeFindingsDocument(Struct, frozen=True):
+    """Findings about the homes themselves."""
+
+    findings: list[Finding]
+
+
+class SecretKindDocument(Struct, frozen=True):
+    """Secrets of one kind: how many, in how many places, in which sessions."""
+
+    kind: str
+    secrets: int
+    places: int
+    sessions: list[str]
+
+
+class SecretsDocument(Struct, frozen=True, kw_only=True):
+    """Progress and result of the search for secrets, without values."""
+
+    state: ScanState
+    done: int
+    total: int
+    problem: str | None
+    by_kind: list[SecretKindDocument]
+    total_secrets: int | None
+    command: str
+    action: RequestDocument | None
+
+
+class HealthDocument(Struct, frozen=True, kw_only=True):
+    """What needs attention."""
+
+    expiring: ExpiringDocument
+    not_archived: NotArchivedDocument
+    damaged: DamagedDocument
+    old: OldSessionsDocument
+    homes: HomeFindingsDocument
+    secrets: SecretsDocument
+    changes: list[RecentChangeDocument]
+
+
+class SecretJob:
+    """Looks for secrets in one background thread."""
+
+    def __init__(self, desk: PageBackend) -> None:
+        self._desk = desk
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._scanned: SecretScan | None = None
+        self._problem: str | None = None
+        self._done = self._total = 0
+
+    def start(self) -> None:
+        """Start, unless it is running."""
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                return
+            self._done = self._total = 0
+            self._scanned = self._problem = None
+            self._thread = threading.Thread(target=self._run, name="recollect-secrets", daemon=True)
+            self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            self._scanned = scan(self._desk.home, data=self._desk.data, progress=self._progress)
+        except (RecollectError, OSError) as problem:
+            self._problem = str(problem)
+
+    def _progress(self, done: int, total: int) -> None:
+        self._done, self._total = done, total
+
+    def document(self) -> SecretsDocument:
+        """Progress and findings: kinds and counts, never a value."""
+        scanned = self._scanned
+        return SecretsDocument(
+            state=self._state(),
+            done=self._done,
+            total=self._total,
+            problem=self._problem,
+            by_kind=[] if scanned is None else _by_kind(scanned),
+            total_secrets=None if scanned is None else scanned.secrets,
+            command=self._desk.command("scan"),
+            action=RequestDocument("/api/health/secrets", {}),
+        )
+
+    def _state(self) -> ScanState:
+        if self._scanned is not None:
+            return "done"
+        if self._problem is not None:
+            return "failed"
+        return "unknown" if self._thread is None else "running"
+
+
+def _by_kind(scanned: SecretScan) -> list[SecretKindDocument]:
+    found: list[SecretKindDocument] = []
+    for kind in sorted({one.kind for one in scanned.findings}):
+        own = [one for one in scanned.findings if one.kind == kind]
+        sessions = sorted({one.session for one in own if one.session})[:_MOST]
+        found.append(SecretKindDocument(kind, len({one.fingerprint for one in own}), len(own), sessions))
+    return found
+
+
+def health_document(desk: PageBackend, listed: SessionList, secrets: SecretJob) -> HealthDocument:
+    rows = [row for row in listed.rows() if not row.session.is_archived]
+    kept = {row.id: listed.is_archived(row.session) for row in rows}
+    return HealthDocument(
+        expiring=_expiring(desk, rows, kept),
+        not_archived=_not_archived(desk, rows, kept),
+        damaged=_damaged(desk, rows),
+        old=_old(desk, rows),
+        homes=HomeFindingsDocument(_home_findings(desk)),
+        secrets=secrets.document(),
+        changes=_changes(desk),
+    )
+
+
+def _expiring(desk: PageBackend, rows: Sequence[SessionRow], kept: dict[str, bool]) -> ExpiringDocument:
+    end = dt.datetime.now(dt.UTC) + dt.timedelta(days=WITHIN_DAYS)
+    dated = [(row.shown.expires_at, row) for row in rows if row.shown.expires_at is not None]
+    soon = sorted((pair for pair in dated if pair[0] <= end), key=lambda pair: pair[0])
+    missing = [row for _, row in soon if not kept[row.id]]
+    return ExpiringDocument(
+        within_days=WITHIN_DAYS,
+        sessions=[
+            ExpiringSessionDocument(row.id, row.shown.title, at, kept[row.id]) for at, row in soon[:_MOST]
+        ],
+        total=len(soon),
+        not_archived=len(missing),
+        command=desk.command(
+            "archive", "add", *(command_name(row.session.id, row.session.path) for row in missing[:20])
+        )
+        if missing
+        else None,
+        action=RequestDocument("/api/archive", {"which": "expiring"}) if missing else None,
+    )
+
+
+def _not_archived(
+    desk: PageBackend, rows: Sequence[SessionRow], kept: dict[str, bool]
+) -> NotArchivedDocument:
+    missing = [row for row in rows if not kept[row.id] and row.session.session_id is not None]
+    return NotArchivedDocument(
+        total=len(missing),
+        bytes=sum(row.shown.bytes for row in missing),
+        command=desk.command("archive", "add", "--all"),
+        action=RequestDocument("/api/archive", {"which": "all"}) if missing else None,
+    )
+
+
+def _damaged(desk: PageBackend, rows: Sequence[SessionRow]) -> DamagedDocument:
+    hurt = sorted((row.shown for row in rows if row.shown.damaged), key=lambda one: -(one.damaged or 0))
+    return DamagedDocument(
+        sessions=[DamagedSessionDocument(one.id, one.title, one.damaged or 0) for one in hurt[:_MOST]],
+        total=len(hurt),
+        is_complete=all(row.shown.damaged is not None for row in rows),
+        command=desk.command("check"),
+        action=None,
+    )
+
+
+def _old(desk: PageBackend, rows: Sequence[SessionRow]) -> OldSessionsDocument:
+    before = dt.datetime.now(dt.UTC) - dt.timedelta(days=OLD_DAYS)
+    mirrors = {one.root for one in desk.home.homes if is_mirror(one)}  # a clean-up leaves them out
+    old = [
+        row
+        for row in rows
+        if row.shown_at < before and not row.shown.live and row.session.home.root not in mirrors
+    ]
+    return OldSessionsDocument(
+        before_days=OLD_DAYS,
+        total=len(old),
+        bytes=sum(row.shown.bytes for row in old),
+        note=f"sessions tagged {HOLD} are kept",
+        command=desk.command("cleanup", "--days", str(OLD_DAYS)),
+        action=RequestDocument("/api/cleanup", {"days": OLD_DAYS}) if old else None,
+    )
+
+
+def _home_findings(desk: PageBackend) -> list[Finding]:
+    """Findings about the homes themselves; expiry has its own section."""
+    if desk.is_sample:
+        return []
+    found = quick_findings(desk.home.homes, desk.data, dt.datetime.now(dt.UTC))
+    return [one for one in found if one.session is None][:_MOST]
+
+
+def _changes(desk: PageBackend) -> list[RecentChangeDocument]:
+    try:
+        changes = undo_service.changes(desk.data)
+    except RecollectError:
+        return []
+    return [
+        RecentChangeDocument(
+            id=one.id,
+            what=one.what,
+            subject=one.subject,
+            at=one.at,
+            state=one.state,
+            undo=RequestDocument("/api/undo", {"id": one.id}),
+        )
+        for one in changes[:_MOST]
+    ]

@@ -1,1 +1,0 @@
-"""The sync client: pushing, pulling, and what becomes of it when everything goes wrong."""

@@ -1,0 +1,3 @@
+// On paper nothing can be unfolded or asked for.
+
+export const paper = $state({ isPrinting: false })
