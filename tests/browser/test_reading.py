@@ -304,7 +304,10 @@ def test_an_export_reads_as_the_page_does(opened: Place, page: Chromium, tmp_pat
         write_file(file, session_page(Home(opened.home).session(session), None))
         page.do("visit", url=file.as_uri())
         page.do("choose", selector="#fold", value="3")
-        assert texts == [page.do("texts", selector=one) for one in _COMPARED]
+        for selector, expected in zip(_COMPARED, texts, strict=True):
+            if expected:  # rows out of sight are drawn a moment later, and have no text until then
+                page.do("drawn", selector=selector)
+        assert texts == [page.do("texts", selector=selector) for selector in _COMPARED]
 
 
 def test_an_export_groups_calls_as_the_page_does(opened: Place, page: Chromium, tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ export async function wait({ page }, { selector, text, hidden }) {
 
 export const gone = ({ page }, { selector, text }) => page.locator(selector).filter({ hasText: text }).first().waitFor({ state: 'detached' })
 export const texts = ({ page }, { selector }) => page.locator(selector).allInnerTexts()
+/** Wait until each match has text that is drawn. */
+export const drawn = ({ page }, { selector }) => page.waitForFunction((all) => [...document.querySelectorAll(all)].every((element) => element.innerText), selector).then(() => null)
 export const count = ({ page }, { selector }) => page.locator(selector).count()
 export const attribute = ({ page }, { selector, name }) => page.locator(selector).first().getAttribute(name)
 export const press = ({ page }, { keys }) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve())
