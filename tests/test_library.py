@@ -49,12 +49,12 @@ def test_repair_plans_applies_and_is_taken_back(home: Home) -> None:
     before = log.read_bytes()
 
     plan = recollect.repair(TWO, home=home)
-    assert (True, False, None) == (plan.is_needed, plan.is_applied, plan.undo)
-    assert ["torn-tail"] == [one.code for one in plan.mended]
+    assert (True, False, None) == (plan.is_needed, plan.applied, plan.undo)
+    assert ["torn-tail"] == [one.code for one in plan.mends]
     assert before == log.read_bytes()
 
     done = home.repair(TWO, apply=True, in_place=True)
-    assert (True, TWO, log) == (done.is_applied, done.result, done.path)
+    assert (True, None, log) == (done.applied, done.new, done.result)
     assert "torn-tail" not in home.check(TWO).summary.by_code
     assert done.undo is not None
     assert (log,) == home.undo(done.undo)
@@ -68,19 +68,21 @@ def test_a_repaired_copy_is_another_session(home: Home) -> None:
 
     done = asyncio.run(aio.repair(TWO, home=twin, apply=True))
 
-    assert done.result not in (None, TWO)
+    assert done.new not in (None, TWO)
     assert before == home.session(TWO).path.read_bytes()
-    assert done.result in {session.id for session in home.sessions()}
+    assert done.new in {session.id for session in home.sessions()}
 
 
 def test_archive_is_one_call(home: Home) -> None:
     """New the first time, unchanged the second; one that cannot be read keeps no other out."""
     first, second = home.archive(), recollect.archive(ONE, home=home)
 
-    assert {ONE, TWO} == {one.session for one in first.archived if one.is_new}
-    assert [(ONE, False, False)] == [(one.session, one.is_new, one.is_changed) for one in second.archived]
+    assert {ONE, TWO} == {one.manifest.session for one in first.archived if one.is_new}
+    assert [(ONE, False, False)] == [
+        (one.manifest.session, one.is_new, one.is_changed) for one in second.archived
+    ]
     assert () == first.failed
-    assert all(0 < one.stored_bytes for one in first.archived)
+    assert all(0 < one.manifest.stored_bytes for one in first.archived)
 
 
 def test_scan_is_one_call(home: Home) -> None:

@@ -65,10 +65,11 @@ _ROOMS = {
     "recollect.model.project_key": "project_key",
     "recollect.model.repair.draft": "RepairAction",
     "recollect.model.text.snippet": "Snippet",
-    "recollect.change.actions": (
-        "ArchiveReport ArchivedCopy CleanupReport Home MigrationReport SessionRepair archive "
-        "check repair scan"
-    ),
+    "recollect.change.actions": ("ArchiveReport Home archive check repair scan"),
+    "recollect.change.keeping": "CleanupDocument",
+    "recollect.change.migration": "SessionMigration",
+    "recollect.change.repair": "SessionRepair",
+    "recollect.store.archive.archive": "ArchiveResult",
     "recollect.ask.archive": "ArchiveFailure",
     "recollect.ask.doctor.check": "CheckReport CheckSummary SessionCheck",
     "recollect.ask.history": "CommandHistory EnvironmentFile PlanDocument TypedCommand",

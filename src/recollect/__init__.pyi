@@ -38,18 +38,10 @@ from recollect.ask.sessions.session import ActiveBranch, AgentCost, Compaction, 
 from recollect.ask.tables import Walk
 from recollect.ask.todos import SessionTodo, SessionTodoList, TodoMove
 from recollect.ask.watch import ActiveBlock, WatchedSession, WatchSnapshot
-from recollect.change.actions import (
-    ArchivedCopy,
-    ArchiveReport,
-    CleanupReport,
-    Home,
-    MigrationReport,
-    SessionRepair,
-    archive,
-    check,
-    repair,
-    scan,
-)
+from recollect.change.actions import ArchiveReport, Home, archive, check, repair, scan
+from recollect.change.keeping import CleanupDocument
+from recollect.change.migration import SessionMigration
+from recollect.change.repair import SessionRepair
 from recollect.change.rewind import RewindReport, RewoundFile
 from recollect.errors import (
     Ambiguous,
@@ -181,6 +173,7 @@ from recollect.model.lines.ids import AgentId, EntryId, ProjectKey, SessionId
 from recollect.model.project_key import project_key
 from recollect.model.repair.draft import RepairAction
 from recollect.model.text.snippet import Snippet
+from recollect.store.archive.archive import ArchiveResult
 from recollect.store.home import (
     AgentFile,
     ClaudeHome,
@@ -227,7 +220,7 @@ __all__ = [
     "AppendResult",
     "ArchiveFailure",
     "ArchiveReport",
-    "ArchivedCopy",
+    "ArchiveResult",
     "Assistant",
     "AssistantDraft",
     "AsyncLog",
@@ -250,7 +243,7 @@ __all__ = [
     "CheckReport",
     "CheckSummary",
     "ClaudeHome",
-    "CleanupReport",
+    "CleanupDocument",
     "CodeExecutionResultBlock",
     "CommandHistory",
     "CommitSessionDocument",
@@ -317,7 +310,6 @@ __all__ = [
     "Messages",
     "Metadata",
     "MetadataDraft",
-    "MigrationReport",
     "MissingExtra",
     "NoSandbox",
     "Node",
@@ -364,6 +356,7 @@ __all__ = [
     "SessionHits",
     "SessionId",
     "SessionLog",
+    "SessionMigration",
     "SessionRepair",
     "SessionState",
     "SessionSum",

@@ -17,7 +17,10 @@ from recollect.ask.secrets.scan import SecretScan
 from recollect.ask.sessions.session import ActiveBranch, AgentCost, Branches, Compaction, SessionCounts
 from recollect.ask.todos import SessionTodoList, TodoMove
 from recollect.ask.watch import WatchSnapshot
-from recollect.change.actions import ArchiveReport, CleanupReport, MigrationReport, SessionRepair
+from recollect.change.actions import ArchiveReport
+from recollect.change.keeping import CleanupDocument
+from recollect.change.migration import SessionMigration
+from recollect.change.repair import SessionRepair
 from recollect.change.rewind import RewindReport
 from recollect.model.conversation.conversation import Branch, BranchDifference, Influence, Message
 from recollect.model.conversation.graph import Graph, Node
@@ -209,11 +212,11 @@ class Home:
         """See ``Home.repair``."""
     async def clean_up(
         self, days: float = 30.0, *, project: str | Path | None = None, apply: bool = False
-    ) -> CleanupReport:
+    ) -> CleanupDocument:
         """See ``Home.clean_up``."""
     async def migrate(
         self, session: str, target: str, *, cwd: str | None = None, apply: bool = False
-    ) -> MigrationReport:
+    ) -> SessionMigration:
         """See ``Home.migrate``."""
     async def rewind(self, session: str, prompt: str | None = None, *, apply: bool = False) -> RewindReport:
         """See ``Home.rewind``."""

@@ -28,7 +28,7 @@ from recollect.ask.session_documents import (
 from recollect.ask.sessions.messages import SessionAgents
 from recollect.change.fork import ForkDocument, LabelDocument
 from recollect.change.keeping import CleanupDocument
-from recollect.change.repair import RepairDocument
+from recollect.change.repair import SessionRepair
 from recollect.cli.main import main
 from recollect.model.lines.json_text import encode_json
 from recollect.sample import sample_home
@@ -85,7 +85,7 @@ def test_a_command_prints_what_its_type_says(
         (FilesDocument, "files S"),
         (FilesDocument, "files S --diff"),
         (ResumeDocument, "resume S --print"),
-        (RepairDocument, "repair S"),
+        (SessionRepair, "repair S"),
         (ForkDocument, "fork S"),
         (LabelDocument, "rename S title"),
         (LabelDocument, "tag S tag"),

@@ -161,7 +161,7 @@ def test_an_agent_in_the_sessions_own_log_is_known_by_its_first_line(tmp_path: P
 def test_archived_sessions_are_walked_over_too(home: Home) -> None:
     """A session that the client deleted is still everything that was said."""
     gone = home.session(SESSIONS[3])
-    assert SESSIONS[3] in {one.session for one in home.archive().archived}
+    assert SESSIONS[3] in {one.manifest.session for one in home.archive().archived}
     before = Counter(message.session for message in home.messages(branches="all", agents=True))
     gone.path.unlink()
     for agent in gone.agents():

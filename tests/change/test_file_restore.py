@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from recollect.change import undo
-from recollect.change.rewind import planned_restoration, restored
+from recollect.change.rewind import planned_restoration
+from recollect.change.rewind import restore as carry_out
 from recollect.errors import NotFound, UsageError
 from recollect.model.files.history import FileVersion, VersionSource
 
@@ -32,7 +33,7 @@ def version_of(content: str | bytes | None, path: str = "/w/a.txt", **more: Any)
 
 def restore(version: FileVersion, directory: Path, *, overwrite: bool = False) -> str | None:
     data = directory.parent / "data"
-    return restored(planned_restoration(version, directory, SESSION, overwrite=overwrite), data)
+    return carry_out(*planned_restoration(version, directory, SESSION, 1, overwrite=overwrite), data)
 
 
 def everything(root: Path) -> dict[str, bytes]:
@@ -46,7 +47,9 @@ def test_it_is_written_under_its_own_name_with_its_own_bytes(chosen: Path, path:
     restore(version_of("caf\u00e9\n", path), chosen)
 
     assert {name: "caf\u00e9\n".encode()} == everything(chosen)
-    assert planned_restoration(version_of("caf\u00e9\n", path), chosen, SESSION, overwrite=False).plan is None
+    assert (
+        planned_restoration(version_of("caf\u00e9\n", path), chosen, SESSION, 1, overwrite=False)[1] is None
+    )
 
 
 def test_a_new_file_follows_the_umask(chosen: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from recollect.ask.library import Home
-from recollect.change import migrate, undo
-from recollect.change.migration import Migration, SessionMeaning
-from recollect.change.migrations import MigrationStep, step_named, step_plan
+from recollect.change import migration, undo
+from recollect.change.migration import Migration, MigrationStep, SessionMeaning
+from recollect.change.migrations import step_named
 from recollect.errors import Busy, DamagedData, NotFound
 from recollect.store.changes.journal import ChangeJournal
 from recollect.store.home import ClaudeHome, SessionFile
@@ -66,7 +66,7 @@ def test_a_session_that_a_client_has_open_is_refused(home: Path, data: Path) -> 
     """In the plan and when it comes to it; the other session is not concerned."""
     open_in_this_process(home, ONE)
     before = state(home)
-    outcome = migrate.planned_steps(step_plan(SIDE_CHAINS), Home(home).sessions())
+    outcome = migration.planned_steps([SIDE_CHAINS], Home(home).sessions())
     with pytest.raises(Busy):
         migrate_step(SIDE_CHAINS, Home(home).session(ONE), data)
 
@@ -89,9 +89,9 @@ def test_rolling_back_is_refused_while_a_client_has_it_open(home: Path, data: Pa
 def test_a_plan_writes_nothing(home: Path, data: Path) -> None:
     """Neither to the home nor to our own directory."""
     before = state(home)
-    outcome = migrate.planned_steps(step_plan(SIDE_CHAINS), Home(home).sessions())
+    outcome = migration.planned_steps([SIDE_CHAINS], Home(home).sessions())
 
-    assert ([ONE], 1) == ([one.session.id for one in outcome.planned], outcome.untouched)
+    assert ([ONE], 1) == ([one.session for _, one in outcome.planned], outcome.untouched)
     assert (before, False) == (state(home), data.exists())
 
 
@@ -102,10 +102,10 @@ def test_sessions_are_chosen_by_name_project_or_all(
     home: Path, target: str | None, expected: set[str]
 ) -> None:
     """A project is named by its directory or a part of its name."""
-    assert expected == {one.id for one in migrate.chosen(Home(home), target)}
+    assert expected == {one.id for one in migration.chosen(Home(home), target)}
 
 
 def test_what_is_neither_session_nor_project_is_not_found(home: Path) -> None:
     """The error is that of a session."""
     with pytest.raises(NotFound, match="nowhere"):
-        migrate.chosen(Home(home), "nowhere")
+        migration.chosen(Home(home), "nowhere")

@@ -44,12 +44,12 @@ def contents(workshop: Workshop) -> dict[str, bytes]:
 def test_the_last_turn_is_undone_with_its_sub_agents_and_the_undo_is_undone(tmp_path: Path) -> None:
     """Bytes as before the prompt, new files gone; ``undo`` brings the later state back."""
     workshop = Workshop(tmp_path, mode="acceptEdits")
-    plan = planned_rewind(worked(workshop))
+    session = worked(workshop)
     after = contents(workshop)
 
-    change = rewind(plan, workshop.data)
+    change = rewind(session, None, workshop.data)
 
-    assert ("Turn two", {"a": b"two\r\n", "b": b"b1"}) == (plan.text, contents(workshop))
+    assert ("Turn two", {"a": b"two\r\n", "b": b"b1"}) == (change.text, contents(workshop))
     assert {"a": b"three\r\n", "b": b"b1", "c": b"c1"} == after
     assert change.undo is not None
     undo.undo(workshop.data, undo.found_change(workshop.data, change.undo))
@@ -63,7 +63,7 @@ def test_an_earlier_prompt_undoes_all_later_turns(tmp_path: Path) -> None:
     first = next(entry.uuid for entry in session.conversation().entries() if entry.kind == "user")
     assert first is not None
 
-    rewind(planned_rewind(session, first[:8]), workshop.data)
+    rewind(session, first[:8], workshop.data)
 
     assert {"a": b"one\r\n"} == contents(workshop)
 
@@ -74,12 +74,12 @@ def test_nothing_changes_without_carrying_it_out_and_twice_is_nothing(tmp_path: 
     session = worked(workshop)
     before = contents(workshop)
 
-    plan = planned_rewind(session)
+    planned_rewind(session)
     assert before == contents(workshop)
-    rewind(plan, workshop.data)
+    rewind(session, None, workshop.data)
 
-    again = planned_rewind(session)
-    assert ([], None) == (again.files, again.plan)
+    report, plan = planned_rewind(session)
+    assert ((), None) == (report.files, plan)
 
 
 def test_without_backups_the_reported_contents_count(tmp_path: Path) -> None:
@@ -89,13 +89,13 @@ def test_without_backups_the_reported_contents_count(tmp_path: Path) -> None:
     kept = [line for line in session.path.read_bytes().splitlines() if b"file-history-snapshot" not in line]
     session.path.write_bytes(b"\n".join(kept) + b"\n")
 
-    plan = planned_rewind(Home(workshop.home.root, data=workshop.data).session(session.id))
+    report, _ = planned_rewind(Home(workshop.home.root, data=workshop.data).session(session.id))
 
     a, c = (str(workshop.project / name) for name in "ac")
-    assert [
+    assert (
         RewoundFile(a, "leave", why="its line ends or encoding are not recorded"),
         RewoundFile(c, "remove"),
-    ] == plan.files
+    ) == report.files
 
 
 def test_a_log_leads_to_no_file_outside_its_directory(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_log_leads_to_no_file_outside_its_directory(tmp_path: Path) -> None:
         workshop.session.log.path.write_text(
             text.replace(str(workshop.project / "n"), name).replace('"n"', f'"{name}"')
         )
-        (one,) = planned_rewind(workshop.read_back()).files
+        (one,) = planned_rewind(workshop.read_back())[0].files
         assert "leave" == one.action, name
 
     assert "mine" == (outside / "x").read_text()

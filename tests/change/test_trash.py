@@ -11,7 +11,7 @@ import pytest
 
 from recollect.ask.library import Home
 from recollect.change import undo
-from recollect.change.trash import remove
+from recollect.change.keeping import remove
 from recollect.errors import Busy, DamagedData, StorageError, UsageError
 from recollect.store.trash import trash_at
 from recollect.system import fsops

@@ -18,8 +18,8 @@ from recollect.change import import_sessions, keeping, repair
 from recollect.change import undo as undo_service
 from recollect.change.fix import fixed, planned_fix
 from recollect.change.plugin import planned_install
-from recollect.change.redact_everywhere import redact_everywhere
-from recollect.change.rewind import planned_restoration, planned_rewind, restored, rewind
+from recollect.change.redact import redact_everywhere
+from recollect.change.rewind import planned_restoration, restore, rewind
 from recollect.change.settings.settings import changed
 from recollect.cli.main import main
 from recollect.model.files.history import FileVersion, VersionSource
@@ -75,7 +75,7 @@ def a_turn_with_changes(home: Path, _: Path) -> None:
 
 
 def rewinding(home: Path, data: Path) -> object:
-    return rewind(planned_rewind(Home(home / ".claude").session(ONE)), data)
+    return rewind(Home(home / ".claude").session(ONE), None, data)
 
 
 def settings(home: Path, _: Path) -> None:
@@ -126,7 +126,7 @@ def a_file_in_the_way(home: Path, data: Path) -> None:
 
 
 def restoring(home: Path, data: Path) -> object:
-    return restored(planned_restoration(OF_A_FILE, home / "out", ONE, overwrite=True), data)
+    return restore(*planned_restoration(OF_A_FILE, home / "out", ONE, 1, overwrite=True), data)
 
 
 def a_damaged_log(home: Path, _: Path) -> None:

@@ -18,11 +18,10 @@ from recollect.ask import archive as keep
 from recollect.ask.library import Home
 from recollect.ask.todos import move_item
 from recollect.change import fork, label
-from recollect.change.keeping import candidates, clean_up
+from recollect.change.keeping import candidates, clean_up, remove
 from recollect.change.migrations import step_named
 from recollect.change.move import carry_out, planned_move, planned_split
 from recollect.change.redact import redact
-from recollect.change.trash import remove
 from recollect.errors import NotFound
 from recollect.model.secrets import KEY_BYTES
 from recollect.store.archive.archive import Archive

@@ -12,7 +12,7 @@ import pytest
 
 from recollect.ask.library import Home
 from recollect.ask.sessions.session import Session
-from recollect.change import fork, label, trash, undo
+from recollect.change import fork, keeping, label, undo
 from recollect.model.lines.damage import Line
 from recollect.model.project_key import project_key
 from recollect.model.views.facts import usage_facts
@@ -209,7 +209,7 @@ def test_a_session_we_removed_is_gone_until_it_is_restored(client: Client, data:
     """The client says "No conversation found", and after the restore the client goes on as if nothing had been."""
     drafts, messages = TALKS["plain talk"]
     path = client.put(SESSION, written(client, drafts))
-    batch = trash.remove(session_of(path), data)
+    batch = keeping.remove(session_of(path), data)
     gone = client.ask(PROMPT, "--resume", SESSION)
     undo.undo(data, undo.found_change(data, batch.batch))
 
@@ -223,7 +223,7 @@ def test_a_session_the_client_made_leaves_nothing_behind(client: Client, data: P
     home = client.cwd.parent / "home" / ".claude"
     path = home / "projects" / project_key(str(client.cwd)) / f"{SESSION}.jsonl"
     assert path.is_file()
-    trash.remove(session_of(path), data)
+    keeping.remove(session_of(path), data)
     shutil.rmtree(home / "debug", ignore_errors=True)  # a debug log is the client's, not the session's
 
     assert [] == [found for found in home.rglob("*") if SESSION in found.name]

@@ -627,11 +627,12 @@ def test_version_migration_framework_over_several_steps(root: Path) -> None:
     texts = [message.text for message in home.session(ONE).conversation().messages]
 
     planned = home.migrate(ONE, "flat")
-    assert (("side-chains-to-agent-files", "claude-to-flat"), ()) == (planned.steps, planned.undo)
+    assert ["side-chains-to-agent-files", "claude-to-flat"] == [one.step for one in planned.steps]
+    assert () == planned.changes
     done = home.migrate(ONE, "flat", apply=True)
     kinds = {json.loads(line)["type"] for line in home.session(ONE).path.read_text().splitlines()}
-    assert (2, True) == (len(done.undo), kinds <= {"user", "assistant", "tool_call", "tool_result"})
-    for change in done.undo:
+    assert (2, True) == (len(done.changes), kinds <= {"user", "assistant", "tool_call", "tool_result"})
+    for change in reversed(done.changes):
         home.undo(change)
     assert texts == [message.text for message in home.session(ONE).conversation().messages]
     with pytest.raises(recollect.UsageError, match="not known"):

@@ -466,7 +466,7 @@ def test_performance_file_size_management_by_compression(root: Path) -> None:
     log.unlink()
     found = recollect.Home(root).session(ONE)
 
-    assert (True, True) == (copy.stored_bytes * 4 < raw, found.is_archived)
+    assert (True, True) == (copy.manifest.stored_bytes * 4 < raw, found.is_archived)
     assert 199 == len(found.conversation().messages)
 
 

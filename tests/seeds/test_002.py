@@ -448,7 +448,7 @@ def test_corruption_detection_and_repair(own_home: Path, capsys: pytest.CaptureF
     assert (5, 4, 1) == tuple(found["summary"][name] for name in ("lines", "valid", "damaged"))
     assert [2] == [one["line"] for one in found["findings"] if one["code"] == "invalid-json"]
     done = home.repair(ONE, apply=True, in_place=True)
-    assert (whole, True) == (log.read_bytes(), done.is_applied)
+    assert (whole, True) == (log.read_bytes(), done.applied)
     assert done.undo is not None
     home.undo(done.undo)
     assert data == log.read_bytes()
@@ -526,11 +526,14 @@ def test_auto_cleanup_in_the_library(own_home: Path) -> None:
     before = state(root)
 
     planned = home.clean_up(30)
-    assert ((ONE,), {TWO: "it is tagged hold"}, ()) == (planned.gone, planned.kept, planned.undo)
+    assert {ONE: None, TWO: "it is tagged hold"} == {
+        one.session: one.kept_because for one in planned.sessions
+    }
+    assert planned.undo is None
     done = home.clean_up(30, apply=True)
     assert [TWO] == [session.id for session in home.sessions()]
-    for change in done.undo:
-        home.undo(change)
+    assert done.undo is not None
+    home.undo(done.undo)
     assert before == state(root)
 
 

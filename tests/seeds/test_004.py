@@ -19,7 +19,7 @@ import pytest
 import recollect
 from recollect import Home
 from recollect.ask.history import command_history
-from recollect.change.rewind import planned_rewind, rewind
+from recollect.change.rewind import rewind
 from recollect.cli.main import main
 from recollect.errors import StorageError, UsageError
 from recollect.model.conversation.conversation import Message
@@ -547,7 +547,7 @@ def test_with_file_history_cross_referenced_by_session(tmp_path: Path) -> None:
         for version in touched_files(session.home, session.file)[path]
         if version.source != "backup"
     ]
-    assert rewind(planned_rewind(session), workshop.data).undo is not None
+    assert rewind(session, None, workshop.data).undo is not None
 
 
 # ---- Usage patterns: the programs of the document ----------------------------------------------------------
@@ -791,5 +791,5 @@ def test_compression(root: Path, tmp_path: Path) -> None:
     session = Home(root, data=tmp_path / "data").session(SESSION)
     last = session.conversation().messages[-1]
 
-    assert copy.raw_bytes > 5 * copy.stored_bytes
+    assert copy.manifest.raw_bytes > 5 * copy.manifest.stored_bytes
     assert (True, "answer 399 " * 50) == (session.is_archived, last.text)

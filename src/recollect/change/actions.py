@@ -6,20 +6,20 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.ask import library
 from recollect.ask.archive import ArchiveFailure, add_all, archive_at
-from recollect.change import migrate, undo
+from recollect.change import migration, undo
 from recollect.change import repair as repairs
-from recollect.change.keeping import candidates, clean_up
+from recollect.change.keeping import CleanupDocument, candidates, clean_up, cleanup_document
+from recollect.change.migration import SessionMigration
 from recollect.change.migrations import plan_to
+from recollect.change.repair import SessionRepair
 from recollect.change.rewind import RewindReport, planned_rewind, rewind
 from recollect.errors import UsageError
-from recollect.model.checks.rules import Finding
-from recollect.model.convert.turns import Loss
 from recollect.model.lines.damage import brief_repr
-from recollect.model.repair.draft import RepairAction
+from recollect.store.archive.archive import ArchiveResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,79 +28,13 @@ if TYPE_CHECKING:
     from recollect.ask.secrets.scan import SecretScan
 
 
-class SessionRepair(Struct, frozen=True):
-    """What a repair of one session does, or did.
-
-    ``mended`` are the findings of ``check`` that it ends, ``left`` those that no repair ends. ``actions`` is empty
-    where there is nothing to repair. ``refusal`` says why a repair would not be made: its result would not be
-    sound. After ``apply=True``, ``path`` and ``result`` are the repaired log and
-    its session (a new one, or the same in place), ``quarantine`` holds what the result does not, and
-    ``undo`` is the id that takes it back: ``Home.undo``.
-    """
-
-    session: str
-    title: str
-    mended: tuple[Finding, ...]
-    left: tuple[Finding, ...]
-    actions: tuple[RepairAction, ...]
-    notes: tuple[str, ...]
-    refusal: tuple[str, ...]
-    bytes_before: int
-    bytes_after: int
-    bytes_set_aside: int
-    is_applied: bool = False
-    result: str | None = None
-    path: Path | None = None
-    quarantine: Path | None = None
-    undo: str | None = None
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self.actions)
-
-
-class ArchivedCopy(Struct, frozen=True):
-    """A session as the archive holds it now. ``new_bytes`` is what the archive grew by."""
-
-    session: str
-    title: str
-    raw_bytes: int
-    stored_bytes: int
-    new_bytes: int
-    is_new: bool
-    is_changed: bool
-
-
 class ArchiveReport(Struct, frozen=True):
     """What archiving did: the sessions that are in the archive as they are now, and those that could not be added."""
 
-    archived: tuple[ArchivedCopy, ...]
+    archived: tuple[ArchiveResult, ...]
     failed: tuple[ArchiveFailure, ...]
 
     __repr__ = brief_repr
-
-
-class CleanupReport(Struct, frozen=True):
-    """What a clean-up takes, or took: ``gone`` and ``kept`` are ids of old sessions, ``kept`` with the reason.
-
-    After ``apply=True``, ``undo`` has an id for each session that was moved to the trash: ``Home.undo``.
-    """
-
-    gone: tuple[str, ...]
-    kept: dict[str, str]
-    failed: tuple[ArchiveFailure, ...] = ()
-    undo: tuple[str, ...] = ()
-
-
-class MigrationReport(Struct, frozen=True):
-    """The steps that bring a session to a layout. After ``apply=True``, ``undo`` takes them back, in its order."""
-
-    session: str
-    target: str
-    steps: tuple[str, ...]
-    losses: tuple[Loss, ...]
-    undo: tuple[str, ...] = ()
 
 
 class Home(library.Home):
@@ -118,78 +52,49 @@ class Home(library.Home):
             if apply and plan.is_needed:
                 carry_out = repairs.apply_in_place if in_place else repairs.apply_as_copy
                 done = carry_out(plan, self._data)
-            mending = plan.mending
-            return SessionRepair(
-                session=plan.session,
-                title=plan.title,
-                mended=plan.diagnosis.mended,
-                left=plan.diagnosis.left,
-                actions=mending.actions,
-                notes=mending.notes,
-                refusal=plan.diagnosis.refusal,
-                bytes_before=mending.bytes_before,
-                bytes_after=mending.bytes_after,
-                bytes_set_aside=mending.bytes_set_aside,
-                is_applied=done is not None,
-                result=done.session if done is not None else None,
-                path=done.path if done is not None else None,
-                quarantine=done.quarantine if done is not None else None,
-                undo=done.change.id if done is not None else None,
-            )
+            found = repairs.repair_document(plan, done, in_place=in_place)
+            return found if done is None else structs.replace(found, undo=done.change.id)
 
     def clean_up(
         self, days: float = 30.0, *, project: str | Path | None = None, apply: bool = False
-    ) -> CleanupReport:
+    ) -> CleanupDocument:
         """Which sessions a clean-up would archive and move to the trash; with ``apply``, do it.
 
         Old are those whose last entry is older than ``days``; a log without an entry is as old as its file.
         """
         now = dt.datetime.now(dt.UTC)
         old = candidates(self.sessions(project), now - dt.timedelta(days=days))
-        gone = tuple(one.session.id for one in old if one.kept_because is None)
-        kept = {one.session.id: one.kept_because for one in old if one.kept_because is not None}
-        if not apply:
-            return CleanupReport(gone, kept)
-        done = clean_up(old, archive_at(self._data), self._data, now)
-        return CleanupReport(gone, kept, done.failed, tuple(batch.batch for batch in done.batches))
+        done = clean_up(old, archive_at(self._data), self._data, now) if apply else None
+        return cleanup_document(old, done, undo=done.undo if done is not None and done.batches else None)
 
     def migrate(
         self, session: str, target: str, *, cwd: str | None = None, apply: bool = False
-    ) -> MigrationReport:
+    ) -> SessionMigration:
         """The steps that bring a session to the layout of a client version, or to ``flat``; with ``apply``, do them.
 
-        All or none stay done. ``cwd`` is where a flat log was made. Raises ``UsageError`` where a step cannot be
-        done, ``DamagedData`` where the result would not say the same.
+        All or none stay done; ``undo`` takes the ``changes`` back, the last one first. ``cwd`` is where a flat log was
+        made. Raises ``UsageError`` where a step cannot be done, ``DamagedData`` where the result would not say the same.
         """
-        plan = plan_to(target)
-        if plan is None:
+        steps = plan_to(target)
+        if steps is None:
             raise UsageError(
                 f"target {target!a}: not known", hint='name a client version such as "2.1.325", or "flat"'
             )
         opened = self.own_session(session)
-        outcome = migrate.planned_steps(plan, [opened], cwd)
+        outcome = migration.planned_steps(steps, [opened], cwd)
         for refused in outcome.refused:
             raise UsageError(refused.reason, hint=refused.hint)
-        one = next(iter(outcome.planned), None)
-        if one is None:
-            return MigrationReport(opened.id, target, (), ())
-        if apply:
-            migrate.carry_out(plan, one, self._data, cwd)
-        return MigrationReport(
-            opened.id,
-            target,
-            tuple(step.name for step, _ in one.steps),
-            tuple(loss for _, made in one.steps if made is not None for loss in made.losses),
-            tuple(change.id for change in reversed(one.done)),
-        )
+        if apply and outcome.planned:
+            return migration.carry_out(steps, opened, self._data, cwd)
+        return next((one for _, one in outcome.planned), SessionMigration(opened.id))
 
     def rewind(self, session: str, prompt: str | None = None, *, apply: bool = False) -> RewindReport:
         """What undoing the file changes since a prompt would do; with ``apply``, do it.
 
         Without a prompt, the last turn that changed files. ``RewindReport.undo`` is the change for ``undo``.
         """
-        plan = planned_rewind(self.session(session), prompt)
-        return rewind(plan, self._data if apply else None)
+        opened = self.session(session)
+        return rewind(opened, prompt, self._data) if apply else planned_rewind(opened, prompt)[0]
 
     def undo(self, change: str) -> tuple[Path, ...]:
         """Take a change back by its id (``SessionRepair.undo``), byte for byte; gives the files that changed."""
@@ -199,19 +104,7 @@ class Home(library.Home):
         """Put these sessions into the archive, or without any all of them. The homes are only read."""
         chosen = [self.own_session(name) for name in sessions] or list(self.sessions())
         added, failed = add_all(archive_at(self._data), chosen, dt.datetime.now(dt.UTC))
-        copies = (
-            ArchivedCopy(
-                one.manifest.session,
-                one.manifest.title,
-                one.manifest.raw_bytes,
-                one.manifest.stored_bytes,
-                one.new_bytes,
-                one.is_new,
-                one.is_changed,
-            )
-            for one in added
-        )
-        return ArchiveReport(tuple(copies), tuple(failed))
+        return ArchiveReport(tuple(added), tuple(failed))
 
 
 def check(

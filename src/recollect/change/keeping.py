@@ -1,4 +1,4 @@
-"""Free space without losing anything: old sessions are archived, then moved to the trash; and the hourly run that archives.
+"""Free space without losing anything: a session goes to the trash, old ones after they were archived; and the hourly run that archives.
 
 The age of a session is that of its last entry, never of its file alone: a touched file is not young, and one
 restored yesterday is not old (S11). Only a log without any entry is as old as its file: nothing else speaks of
@@ -21,16 +21,15 @@ from recollect.ask import archive as archive_service
 from recollect.ask.archive import ArchiveFailure, add_all, archive_at
 from recollect.ask.homes import Homes
 from recollect.ask.protection import ProtectRun, record
-from recollect.ask.sessions.home_guard import is_mirror
+from recollect.ask.sessions.home_guard import RemovalPlan, is_mirror, planned_removal, refuse_open
 from recollect.ask.sessions.session import Session
-from recollect.change import trash as trash_service
 from recollect.change.undo import ChangeDocument, RequestDocument
 from recollect.errors import Busy, DamagedData, NotFound, RecollectError, StorageError
 from recollect.store.archive.archive import Archive
 from recollect.store.changes.journal import one_batch
 from recollect.store.live import live_sessions
-from recollect.store.session_files import HomeBorder
-from recollect.store.trash import TrashBatch
+from recollect.store.session_files import HomeBorder, hold_logs
+from recollect.store.trash import TrashBatch, trash_at
 from recollect.store.turns import take_turn
 from recollect.system import fsops
 from recollect.system.pool import ProgressCallback
@@ -153,7 +152,18 @@ def _taken(session: Session, archive: Archive, data: Path, now: dt.datetime) -> 
             raise DamagedData(
                 f"session {session.id}: {problem}", hint="`recollect archive verify` checks every byte"
             )
-    return trash_service.remove(session, data)
+    return remove(session, data)
+
+
+def remove(session: Session, data: Path) -> TrashBatch:
+    """Move all of a session to the trash. ``Busy`` where a client has it open: it would go on writing, and leave a new log
+    with only its later lines; or where another of us writes to it.
+    """
+    with hold_logs([session.path], data):
+        refuse_open(session.home, session.id)
+        plan = planned_removal(session)
+        now = dt.datetime.now(dt.UTC)
+        return trash_at(data).put(session.home.root, plan.items, session=session.id, title=plan.title, at=now)
 
 
 def _removed_if_empty(project: Path) -> bool:
@@ -226,6 +236,14 @@ def rehearsal(words: Sequence[str]) -> str:
         words, env={}, cwd="/", capture_output=True, text=True, errors="replace", check=False
     )
     return (done.stderr.strip() or f"exit status {done.returncode}") if done.returncode else ""
+
+
+class RemovalDocument(RemovalPlan, frozen=True, kw_only=True):
+    """A session that moves to the trash, for the page."""
+
+    applied: bool
+    undo: str | None
+    undo_request: RequestDocument | None
 
 
 class ArchivalDocument(ChangeDocument, frozen=True, kw_only=True):

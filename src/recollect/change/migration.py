@@ -1,7 +1,9 @@
-"""What one step would do to one session: a plan for the journal, and how to see that nothing was lost.
+"""What a migration step would do to a session, that nothing was lost by it, and how it is carried out.
 
-A step never writes. It reads the session, makes a ``ChangePlan`` and says what the new layout has no place for.
-Rolling back is the undo of that change, byte for byte; so no step has code of its own for it.
+A step never writes. It reads the session, makes a ``ChangePlan`` and says what the new layout has no place for; the steps
+are in ``change/migrations.py``. Here it is asked whether a client has the session open, our lock is held, the change is
+made, and it is taken back unless the session means the same. One step of one session is one change; rolling back is its
+undo, byte for byte. Where one step of several fails, those before it are rolled back too.
 
 ``SessionMeaning`` is what must be the same before and after: what was said, called and answered, in order, and
 the tokens. It is computed from the files as they are, never from what the step believes it wrote.
@@ -15,8 +17,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from recollect.ask.homes import Homes
+from recollect.ask.sessions.home_guard import refuse_mirrored, refuse_open, without_mirrors
 from recollect.ask.sessions.messages import depth_of
-from recollect.errors import UsageError
+from recollect.ask.sessions.session import Session
+from recollect.errors import DamagedData, NotFound, RecollectError, UsageError
 from recollect.model.conversation.agents import SubAgent, linked
 from recollect.model.conversation.client_words import NO_CONTENT
 from recollect.model.conversation.tool_calls import tool_calls
@@ -27,25 +32,22 @@ from recollect.model.lines.entry import Assistant, Dialect, Entry, ToolCallBody,
 from recollect.model.lines.ids import short_id
 from recollect.model.views.facts import usage_facts
 from recollect.model.views.ledger import Ledger
+from recollect.store.changes.journal import Change, ChangeJournal, Step
 from recollect.store.changes.plan import ChangePlan
 from recollect.store.home import ClaudeHome, SessionFile
 from recollect.store.logs.reader import LogReader, read_lines
+from recollect.store.session_files import hold_logs
+from recollect.system.paths import CLAUDE
 
 WHAT = "migrate"
-
-
-class ConversationContent(Struct, frozen=True, order=True):
-    """One conversation: words, calls and results, each in their order."""
-
-    words: tuple[tuple[str, str], ...] = ()
-    calls: tuple[tuple[str, str], ...] = ()
-    results: tuple[tuple[str, bool], ...] = ()
+# Words by role, calls and results of one conversation, each in their order.
+Talk = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...], tuple[tuple[str, bool], ...]]
 
 
 class SessionMeaning(Struct, frozen=True):
     """What a migration must not change. ``tokens`` are input, output, cache written and cache read."""
 
-    talks: tuple[ConversationContent, ...] = ()
+    talks: tuple[Talk, ...] = ()
     items: tuple[tuple[str, str, str], ...] = ()
     tokens: tuple[int, int, int, int] = (0, 0, 0, 0)
 
@@ -63,13 +65,20 @@ class Migration(Struct):
     notes: Sequence[str] = ()
 
 
-Planner = Callable[[ClaudeHome, SessionFile, str | None], Migration | None]
-"""Plans a step for one session; None where there is nothing to do, ``UsageError`` where it cannot be done."""
+class MigrationStep(Struct, frozen=True):
+    """One step: its source and target layout, and the function that plans it.
 
+    It is None where there is nothing to do, ``UsageError`` where it cannot be done. ``version`` is the first client
+    version that has the target layout; None where no client has it.
+    """
 
-def change_for(home: ClaudeHome, session: str) -> ChangePlan:
-    """An empty plan for one session."""
-    return ChangePlan(WHAT, session, home.root)
+    number: int
+    name: str
+    source: str
+    target: str
+    about: str
+    planned: Callable[[ClaudeHome, SessionFile, str | None], Migration | None]
+    version: str | None = None
 
 
 def whole_entries(path: Path, session: str) -> list[Entry | Damage]:
@@ -108,7 +117,7 @@ def told(items: Iterable[Entry | Damage]) -> SessionMeaning:
     return SessionMeaning((_talk(turns),), tokens=_four(tokens))
 
 
-def talk_of(items: Iterable[Entry | Damage]) -> ConversationContent:
+def talk_of(items: Iterable[Entry | Damage]) -> Talk:
     """The words, calls and results alone."""
     return _talk(turns_of(items, LossCollector()))
 
@@ -128,7 +137,7 @@ def _four(tokens: Tokens) -> tuple[int, int, int, int]:
     return tokens.input, tokens.output, written, tokens.cache_read
 
 
-def _talk(turns: Iterable[object]) -> ConversationContent:
+def _talk(turns: Iterable[object]) -> Talk:
     words: list[tuple[str, str]] = []
     calls: list[tuple[str, str]] = []
     results: list[tuple[str, bool]] = []
@@ -139,7 +148,7 @@ def _talk(turns: Iterable[object]) -> ConversationContent:
             words += _texts("assistant", [part.what for part in turn.parts])
             calls += [(call.block.name, _canonical(call.block.input)) for call in turn.calls]
             results += [(one.block.text(), one.block.is_error is True) for one in turn.results]
-    return ConversationContent(tuple(words), tuple(calls), tuple(results))
+    return tuple(words), tuple(calls), tuple(results)
 
 
 def _texts(role: str, parts: Iterable[Block | TurnCall]) -> list[tuple[str, str]]:
@@ -190,3 +199,161 @@ def _meta(agent: SubAgent, parent: str | None, depth: int) -> bytes:
         "spawnDepth": depth,
     }
     return msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
+
+
+# ---- planning and carrying out ---------------------------------------------------------------------------
+
+
+class MigrationRefusal(Struct, frozen=True):
+    """A session that a step cannot be done for, and why."""
+
+    session: str
+    reason: str
+    hint: str
+
+
+class StepReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A step of a plan; without the rest where an earlier step must be carried out to know it."""
+
+    step: str
+    log: Path | None = None
+    result: Path | None = None
+    steps: Sequence[Step] = ()
+    losses: Sequence[Loss] = ()
+    notes: Sequence[str] = ()
+
+
+class SessionMigration(Struct, frozen=True):
+    """A session and the steps that apply to it; once they are made, ``changes`` are their ids, in order."""
+
+    session: str
+    steps: tuple[StepReport, ...] = ()
+    changes: tuple[str, ...] = ()
+
+
+class PlanOutcome(Struct):
+    """What a plan would do to some sessions. ``untouched`` had nothing to migrate."""
+
+    planned: list[tuple[Session, SessionMigration]]
+    refused: list[MigrationRefusal]
+    untouched: int = 0
+
+
+def chosen(home: Homes, target: str | None) -> list[Session]:
+    """One session, or those of a project, or all. The name of a session comes before that of a project."""
+    if target is None:
+        return _ours(home, home.sessions())
+    try:
+        session = home.own_session(target)
+        refuse_mirrored(session)
+        return [session]
+    except NotFound as problem:
+        found = _ours(home, home.sessions(target))
+        if not found:
+            raise problem from None
+        return found
+
+
+def _ours(home: Homes, sessions: Iterable[Session]) -> list[Session]:
+    homes = without_mirrors(home.homes)
+    return [one for one in sessions if any(one.home is each for each in homes) and one.agent == CLAUDE]
+
+
+def planned_steps(
+    steps: Sequence[MigrationStep], sessions: Iterable[Session], cwd: str | None = None
+) -> PlanOutcome:
+    """Plan every step for some sessions; nothing is written."""
+    outcome = PlanOutcome([], [])
+    for session in sessions:
+        try:
+            reports = _plan_steps(session, steps, cwd)
+            if reports:
+                refuse_open(session.home, session.id)
+        except RecollectError as problem:
+            outcome.refused.append(MigrationRefusal(session.id, problem.message, problem.hint))
+            continue
+        if reports:
+            outcome.planned.append((session, SessionMigration(session.id, tuple(reports))))
+        else:
+            outcome.untouched += 1
+    return outcome
+
+
+def _plan_steps(session: Session, steps: Sequence[MigrationStep], cwd: str | None) -> list[StepReport]:
+    """A step that cannot be planned yet needs those before it: there may be nothing to do for it then."""
+    reports: list[StepReport] = []
+    for step in steps:
+        try:
+            migration = step.planned(session.home, session.file, cwd)
+        except RecollectError:
+            if not reports:
+                raise
+            reports.append(StepReport(step=step.name))
+            continue
+        if migration is not None:
+            reports.append(_report(step, migration))
+    return reports
+
+
+def _report(step: MigrationStep, migration: Migration) -> StepReport:
+    return StepReport(
+        step=step.name,
+        log=migration.log,
+        result=migration.result,
+        steps=migration.plan.steps,
+        losses=migration.losses,
+        notes=migration.notes,
+    )
+
+
+def carry_out(
+    steps: Sequence[MigrationStep], session: Session, data: Path, cwd: str | None = None
+) -> SessionMigration:
+    """Take a session through the steps, each planned again; all or none of them stay done."""
+    name = session.id
+    changes: list[str] = []
+    reports: list[StepReport] = []
+    try:
+        for step in steps:
+            made = _migrated(step, session, data, cwd)
+            if made is not None:
+                change, migration = made
+                changes.append(change.id)
+                reports.append(_report(step, migration))
+                # A step that writes other files than the log, as that of todos, leaves the session where it is.
+                moved = (one for one in session.home.sessions() if one.path == migration.result)
+                session = next((Session(session.home, one) for one in moved), session)
+    except BaseException:
+        journal = ChangeJournal(data / "undo")
+        for change_id in reversed(changes):
+            journal.undo(change_id)
+        raise
+    return SessionMigration(name, tuple(reports), tuple(changes))
+
+
+def _migrated(
+    step: MigrationStep, session: Session, data: Path, cwd: str | None
+) -> tuple[Change, Migration] | None:
+    with hold_logs([session.path], data):
+        refuse_open(session.home, session.id)
+        migration = step.planned(session.home, session.file, cwd)
+        if migration is None:
+            return None
+        return _verified(migration, ChangeJournal(data / "undo")), migration
+
+
+def _verified(migration: Migration, journal: ChangeJournal) -> Change:
+    """Make the change, read what is there now, and take it back unless it means the same."""
+    applied = journal.apply(migration.plan)
+    try:
+        is_same = migration.after() == migration.before
+    except BaseException:
+        journal.undo(applied.id)
+        raise
+    if not is_same:
+        journal.undo(applied.id)
+        raise DamagedData(
+            f"session {migration.session}: it would not say the same after the migration",
+            hint="it was rolled back, every byte as before; please report this session's layout",
+        )
+    return applied

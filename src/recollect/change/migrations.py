@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from msgspec import Struct
-
 from recollect.change.migration import (
+    WHAT,
     Migration,
-    Planner,
+    MigrationStep,
     SessionMeaning,
-    change_for,
     dialects_of,
     meta_files,
     spent,
@@ -30,7 +28,7 @@ from recollect.model.lines.entry import Assistant, Dialect, Entry, User
 from recollect.model.lines.ids import SessionId, derived_id, derived_uuid
 from recollect.model.project_key import project_key
 from recollect.model.todo import Task, TodoItem, TodoStatus, encode_task
-from recollect.store.changes.plan import FileState
+from recollect.store.changes.plan import ChangePlan, FileState
 from recollect.store.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
 from recollect.store.logs.conversation_cache import LogGraph
 from recollect.store.logs.reader import LogReader
@@ -55,7 +53,7 @@ def plan_flat_to_claude(home: ClaudeHome, log: SessionFile, cwd: str | None) -> 
     name = log.id if log.id is not None and log.is_uuid else SessionId(derived_uuid(session, 0))
     made = flat_to_claude(items, session_id=str(name), cwd=where)
     target = home.session_log(project_key(where), name)
-    change = change_for(home, session)
+    change = ChangePlan(WHAT, session, home.root)
     data = b"".join(line + b"\n" for line in made.lines)
     if target == log.path:
         change.replace(target, data, expected=seen, mtime_ns=seen.mtime_ns)
@@ -105,7 +103,7 @@ def plan_claude_to_flat(home: ClaudeHome, log: SessionFile, cwd: str | None) -> 
         return None
     made = claude_to_flat(items)
     _refuse_cuts(session, made.losses)
-    change = change_for(home, session)
+    change = ChangePlan(WHAT, session, home.root)
     data = b"".join(line + b"\n" for line in made.lines)
     change.replace(log.path, data, expected=seen, mtime_ns=seen.mtime_ns)
     return Migration(
@@ -137,7 +135,7 @@ def plan_flat_agents_to_subagents(home: ClaudeHome, log: SessionFile, cwd: str |
     lines = {name: list(LogReader(agent.path)) for name, agent in flat.items()}
     known = [_known(agent) for agent in agents if agent.layout == "nested"]
     metas = meta_files(list(LogReader(log.path)), lines, known)
-    change = change_for(home, log.path.stem)
+    change = ChangePlan(WHAT, log.path.stem, home.root)
     for name, agent in flat.items():
         change.move(agent.path, log.subagents / agent.path.name)
         if agent.meta_path is not None:
@@ -180,7 +178,7 @@ def plan_todos_to_tasks(home: ClaudeHome, log: SessionFile, cwd: str | None) -> 
     seen = FileState.at(todos.path)
     _refuse_unfit_list(session, todos.items, has_tasks=bool(home.tasks(session)))
     directory = home.tasks_dir(session)
-    change = change_for(home, session)
+    change = ChangePlan(WHAT, session, home.root)
     for number, item in enumerate(todos.items, 1):
         change.create(
             directory / f"{number}.json",
@@ -245,7 +243,7 @@ def plan_side_chains_to_agent_files(home: ClaudeHome, log: SessionFile, cwd: str
     if not groups:
         return None
     _refuse_unfit(session, items, owner)
-    change = change_for(home, session)
+    change = ChangePlan(WHAT, session, home.root)
     gone = {entry.offset for group in groups.values() for entry in group}
     stays = [item for item in items if item.offset not in gone]
     change.replace(log.path, _without(log.path, gone), expected=seen, mtime_ns=seen.mtime_ns)
@@ -333,34 +331,6 @@ def _meaning(main: Path, agents: list[Path]) -> SessionMeaning:
     return SessionMeaning(talks, tokens=spent([main, *agents]))
 
 
-class MigrationStep(Struct, frozen=True):
-    """One step: its source and target layout, and the function that plans it.
-
-    Undoing the change reverses it. ``version`` is the first client version that has the target layout; None
-    where no client has it.
-    """
-
-    number: int
-    name: str
-    source: str
-    target: str
-    about: str
-    planned: Planner
-    version: str | None = None
-
-
-class MigrationPlan(Struct, frozen=True):
-    """The steps that lead to the layout of a target, in order."""
-
-    target: str
-    steps: tuple[MigrationStep, ...]
-
-    @property
-    def is_step(self) -> bool:
-        """Whether it is one step that was asked for by its name."""
-        return [self.target] == [step.name for step in self.steps]
-
-
 STEPS = (
     MigrationStep(
         1,
@@ -417,25 +387,18 @@ def step_named(name: str) -> MigrationStep:
     raise NotFound(f"migration step {name!r}: not found", hint="`recollect migrate --list` shows them")
 
 
-def step_plan(step: MigrationStep) -> MigrationPlan:
-    """The plan of one step."""
-    return MigrationPlan(step.name, (step,))
-
-
-def plan_to(target: str) -> MigrationPlan | None:
-    """The plan for a client version, or for ``flat``; None where the target is neither.
+def plan_to(target: str) -> tuple[MigrationStep, ...] | None:
+    """The steps that lead to a client version, or to ``flat``, in order; None where the target is neither.
 
     A version gets every step to a layout that it has, the oldest first. ``flat`` has no sub-agents inside a log, so
     these are taken out before.
     """
     if target == "flat":
-        return MigrationPlan(target, (step_named("5"), step_named("2")))
+        return step_named("5"), step_named("2")
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){1,2}", target, re.ASCII):
         return None
     steps = [step for step in STEPS if step.version and _numbers(step.version) <= _numbers(target)]
-    return MigrationPlan(
-        target, tuple(sorted(steps, key=lambda step: (_numbers(step.version or ""), step.number)))
-    )
+    return tuple(sorted(steps, key=lambda step: (_numbers(step.version or ""), step.number)))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

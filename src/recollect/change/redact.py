@@ -12,18 +12,26 @@ in the home it is not changed, and the plan says so.
 
 A change that a crash interrupted puts its originals back when it is ended: the caller of ``redact`` ends it before
 (``undo.recovered``), a plan names it. What is found again after a redaction is in ``left``.
+
+``redact_everywhere`` removes them for good, from every copy that we keep, too. Archive, trash and quarantine are rewritten,
+each completely or not at all. Originals that the journal keeps are deleted, so those changes can no longer be undone; the
+redaction itself cannot be undone either. Left-over files of killed processes and the index are deleted. Not reached: other
+sessions that quote the same secret, bundles that were exported, what was pushed to a team server before (secrets are
+redacted on the way out), and copies of other programs.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from recollect.ask.secrets.places import HomePlaces, PlaceShape, SecretPlace
+from recollect.ask.secrets.places import HomePlaces, PlaceShape, SecretPlace, copies
 from recollect.ask.secrets.redactor import Fingerprints
 from recollect.ask.secrets.scan import SecretFinding, in_long_lines, line_blocks, scan_place
 from recollect.ask.sessions.home_guard import kept_by_its_client, open_in, refuse_open
@@ -32,16 +40,20 @@ from recollect.model.lines.json_text import loose_object
 from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import (
     RedactedBytes,
+    redacted,
     redacted_bytes,
     redacted_line,
     with_plain_thoughts,
 )
+from recollect.store.archive.archive import Archive
 from recollect.store.changes.journal import Change, ChangeJournal, ChangePlan
 from recollect.store.changes.plan import FileState
 from recollect.store.live import live_sessions
 from recollect.store.logs.reader import OpenLog
 from recollect.store.own_settings import ignored_secrets
 from recollect.store.session_files import hold_logs
+from recollect.store.trash import Trash
+from recollect.system import fsops
 
 _HASH_DIGITS = 16
 _LARGEST_TEXT = 64 << 20
@@ -61,6 +73,7 @@ class RedactionPlan(Struct, frozen=True):
     """What would be replaced where. ``open_in`` is the process that has the session open, if any.
 
     ``unread`` files could not be searched, with the reasons. ``left`` are secrets that stay; ``notes`` say why.
+    ``copies`` are what we keep of the session elsewhere, where that was asked for.
     """
 
     session: str
@@ -69,6 +82,7 @@ class RedactionPlan(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
     left: tuple[SecretFinding, ...] = ()
+    copies: tuple[RedactedFile, ...] = ()
 
     @property
     def findings(self) -> list[SecretFinding]:
@@ -157,7 +171,7 @@ class _RedactionBuilder:
         scanned = scan_place(place, self._fingerprints.key)
         if scanned.problem is not None:
             unread.append((str(place.path), scanned.problem))
-        return [one for one in scanned.findings if f"{one.kind}:{one.fingerprint}" not in self._keep]
+        return list(_not_ignored(scanned.findings, self._keep))
 
     # --- as a change ----------------------------------------------------------------------------
 
@@ -212,6 +226,10 @@ def _why_unchanged(place: SecretPlace, *, is_in_use: bool) -> str | None:
     return f"{place.path}: too large, not changed" if is_too_large else None
 
 
+def _not_ignored(findings: Sequence[SecretFinding], keep: Collection[str]) -> tuple[SecretFinding, ...]:
+    return tuple(one for one in findings if f"{one.kind}:{one.fingerprint}" not in keep)
+
+
 class _LineRedaction(NamedTuple):
     """How lines are redacted: with ``only_own`` those of one session, and with other names of pastes."""
 
@@ -264,3 +282,117 @@ def _redacted_block(block: bytes, rule: _LineRedaction) -> Iterator[bytes]:
         yield with_plain_thoughts(result.data, [one.field for one in result.found])
         end = stop
     yield block[end:]
+
+
+# ---- copies ------------------------------------------------------------------------------------------------
+
+_ROLES = ("archive", "trash", "undo", "quarantine", "left-over")
+
+
+def planned_everywhere(session: Session, data: Path) -> RedactionPlan:
+    """Find the secrets of a session and of its copies; nothing is changed."""
+    cleaner = _CopyCleaner(session, data)
+    found = tuple(RedactedFile(place.path, place.role, findings) for place, findings in cleaner.findings())
+    home = planned_redaction(session, data)
+    return structs.replace(home, copies=found, unread=(*home.unread, *cleaner.unread))
+
+
+def redact_everywhere(session: Session, data: Path, cache: Path) -> RedactionPlan:
+    """Remove them all. ``Busy`` where a client has the session open; then nothing was changed."""
+    plan = planned_everywhere(session, data)
+    if plan.files or plan.copies:
+        # First too: if this is killed after the last copy, another run would find no secret and leave the index.
+        if plan.open_in is None:  # else it is refused, and nothing changes
+            _delete_index(cache)
+        redact(session, data, is_final=True)
+        _CopyCleaner(session, data).clean()
+        _delete_index(cache)
+    again = planned_everywhere(session, data)
+    left = (*(finding for copy in again.copies for finding in copy.findings), *again.findings, *again.left)
+    return structs.replace(plan, left=left, unread=again.unread)
+
+
+def _delete_index(cache: Path) -> None:
+    """It quotes every text, deleted rows included, until its pages are used again."""
+    for path in cache.glob("index-v*"):
+        with contextlib.suppress(OSError):
+            fsops.unlink(path)
+
+
+class _CopyCleaner:
+    """The copies of one session: searched, and cleaned on request."""
+
+    def __init__(self, session: Session, data: Path) -> None:
+        self._session, self._data = session, data
+        self._fingerprints, self._keep = Fingerprints(data), ignored_secrets()
+        self.unread: list[tuple[str, str]] = []
+
+    def findings(self) -> Iterator[tuple[SecretPlace, tuple[SecretFinding, ...]]]:
+        """The copies with secrets; each file once."""
+        seen: set[Path] = set()
+        for place in copies(self._data, self._session.home, self._session.id):
+            if place.path in seen:
+                continue
+            seen.add(place.path)
+            scanned = scan_place(place, self._fingerprints.key)
+            if scanned.problem is not None:
+                self.unread.append((str(place.path), scanned.problem))
+            if findings := _not_ignored(scanned.findings, self._keep):
+                yield place, findings
+
+    def clean(self) -> None:
+        """Each role in turn; one that fails leaves the others as they are, and a second run goes on."""
+        by_role: dict[str, list[SecretPlace]] = {role: [] for role in _ROLES}
+        for place, _ in self.findings():
+            by_role[place.role].append(place)
+        self._clean_archive({place.path: place for place in by_role["archive"]})
+        self._clean_trash({place.path: place for place in by_role["trash"]})
+        self._clean_quarantine(by_role["quarantine"])
+        for place in by_role["left-over"]:
+            fsops.unlink(place.path)
+        journal = ChangeJournal(self._data / "undo")
+        for name in {place.path.relative_to(journal.root).parts[0] for place in by_role["undo"]}:
+            journal.forget(name)
+
+    def _clean_archive(self, places: dict[Path, SecretPlace]) -> None:
+        if not places:
+            return
+        archive = Archive(self._data / "archive")
+        with archive.adding():
+            for manifest in archive.manifests():
+                dirty = {
+                    name: self._content(places[path])
+                    for name in manifest.objects()
+                    if (path := archive.objects.path(name)) in places
+                }
+                if dirty and manifest.session == self._session.id:
+                    archive.rewrite(manifest, dirty, self._text(manifest.title))
+            for name in archive.unused():
+                if archive.objects.path(name) in places:
+                    archive.objects.discard(name)
+
+    def _clean_trash(self, places: dict[Path, SecretPlace]) -> None:
+        trash = Trash(self._data / "trash")
+        for batch in trash.batches():
+            dirty = {
+                file.path: functools.partial(self._content, places[path])
+                for file in batch.files
+                if (path := trash.place(batch, file.path)) in places
+            }
+            if dirty:
+                trash.rewrite(batch, dirty, self._text(batch.title))
+
+    def _clean_quarantine(self, places: list[SecretPlace]) -> None:
+        if places:
+            root = self._data / "quarantine"
+            plan = ChangePlan("redact", self._session.id, root)
+            for place in places:
+                seen = FileState.at(place.path)
+                plan.replace(place.path, self._content(place), expected=seen, mtime_ns=seen.mtime_ns)
+            ChangeJournal(self._data / "undo").apply(plan, transient=True)
+
+    def _content(self, place: SecretPlace) -> Iterator[bytes]:
+        return redacted_content(place.path, place.shape, self._fingerprints, self._keep)
+
+    def _text(self, title: str) -> str:
+        return redacted(title, self._fingerprints, self._keep).text

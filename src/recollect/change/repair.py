@@ -273,7 +273,7 @@ class RepairBytes(Struct, frozen=True, kw_only=True):
     saved: dict[str, int]
 
 
-class RepairDocument(Struct, frozen=True, kw_only=True):
+class SessionRepair(Struct, frozen=True, kw_only=True):
     """A repair, planned or carried out: what it does, the findings it fixes and leaves, and the result.
 
     ``refusal`` says why it is refused although there is something to repair. On the page there are the first of very many
@@ -305,10 +305,10 @@ class RepairDocument(Struct, frozen=True, kw_only=True):
 
 def repair_document(
     plan: RepairPlan, done: RepairResult | None = None, *, in_place: bool = False, slim: bool = False
-) -> RepairDocument:
+) -> SessionRepair:
     """The plan with every action, and what came of it."""
     mending = plan.mending
-    document = RepairDocument(
+    document = SessionRepair(
         session=plan.session,
         path=plan.path,
         open_in=plan.open_in,
@@ -342,7 +342,7 @@ def repair_document(
     )
 
 
-def page_repair(document: RepairDocument) -> RepairDocument:
+def page_repair(document: SessionRepair) -> SessionRepair:
     """The same for the page, which shows the first of very many actions."""
     return structs.replace(
         document,

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct, structs
 
 from recollect.ask.sessions.home_guard import refuse_agent_home
 from recollect.ask.sessions.session import Session
-from recollect.change.undo import ChangeDocument, RequestDocument, journal_at
+from recollect.change.undo import ChangeDocument, journal_at
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.model.files.history import FileVersion, VersionSource, file_versions, rewound
 from recollect.model.lines.entry import Entry
@@ -45,32 +45,25 @@ class RewoundFile(Struct, frozen=True):
     why: str = ""
 
 
-class RewindPlan(Struct):
-    """What a rewind would do. ``plan`` is None where no file has to change."""
-
-    session: str
-    prompt: str
-    text: str
-    files: list[RewoundFile]
-    plan: ChangePlan | None
-
-
 class RewindReport(Struct, frozen=True, kw_only=True):
     """The file changes of a turn and all later ones, undone. ``prompt`` is the prompt of that turn, ``text`` what it says.
 
     ``undo`` is the change, in JSON a command; None for a plan, and where there was nothing to do.
     """
 
-    applied: bool
-    undo: str | None
+    applied: bool = False
+    undo: str | None = None
     session: str
     prompt: str
     text: str
     files: tuple[RewoundFile, ...]
 
 
-def planned_rewind(session: Session, prompt: str | None = None) -> RewindPlan:
-    """Plan the rewind to a prompt, by its id or the start of it; without one, the last that changed files."""
+def planned_rewind(session: Session, prompt: str | None = None) -> tuple[RewindReport, ChangePlan | None]:
+    """Plan the rewind to a prompt, by its id or the start of it; without one, the last that changed files.
+
+    There is no change where the files are as they were.
+    """
     entries = list(session_entries(session.home, session.file))
     root = Path(session.cwd)
     if not session.cwd or not root.is_dir():
@@ -93,22 +86,20 @@ def planned_rewind(session: Session, prompt: str | None = None) -> RewindPlan:
     chosen = entries[position]
     shown = [one for one in files if one is not None]
     has_steps = any(one.action != "leave" for one in shown)
-    return RewindPlan(
-        session.id, chosen.uuid or "", typed_prompt(chosen) or "", shown, plan if has_steps else None
+    report = RewindReport(
+        session=session.id,
+        prompt=chosen.uuid or "",
+        text=typed_prompt(chosen) or "",
+        files=tuple(shown),
     )
+    return report, plan if has_steps else None
 
 
-def rewind(found: RewindPlan, data: Path | None) -> RewindReport:
-    """Carry out a planned rewind, kept in the journal of ``data``; without one, only say what it would do."""
-    change = None if found.plan is None or data is None else journal_at(data).apply(found.plan)
-    return RewindReport(
-        applied=change is not None,
-        undo=None if change is None else change.id,
-        session=found.session,
-        prompt=found.prompt,
-        text=found.text,
-        files=tuple(found.files),
-    )
+def rewind(session: Session, prompt: str | None, data: Path) -> RewindReport:
+    """Rewind to a prompt; the journal in ``data`` keeps what the files were."""
+    report, plan = planned_rewind(session, prompt)
+    change = None if plan is None else journal_at(data).apply(plan)
+    return report if change is None else structs.replace(report, applied=True, undo=change.id)
 
 
 def _position(
@@ -215,19 +206,10 @@ class FileRestorationDocument(ChangeDocument, frozen=True, kw_only=True):
     is_there: bool
 
 
-class FileRestorePlan(Struct):
-    """What a restoration would do. ``plan`` is None where the file is there with the same bytes."""
-
-    target: Path
-    bytes: int
-    in_the_way: bool
-    plan: ChangePlan | None
-
-
 def planned_restoration(
-    version: FileVersion, directory: Path, session: str, *, overwrite: bool
-) -> FileRestorePlan:
-    """Plan it; refused where it could not be carried out. ``in_the_way``: another file has the name."""
+    version: FileVersion, directory: Path, session: str, number: int, *, overwrite: bool
+) -> tuple[FileRestorationDocument, ChangePlan | None]:
+    """Plan it; refused where it could not be carried out. There is no change where the same bytes are there."""
     data = restorable(version)
     if not directory.is_absolute():
         raise UsageError(
@@ -238,6 +220,17 @@ def planned_restoration(
     _require_writable(directory)
     (name,) = openat.components(own_name(version.path))
     target = Path(os.path.realpath(directory), name)
+    document = FileRestorationDocument(
+        session=session,
+        path=version.path,
+        version=number,
+        to=str(target),
+        bytes=len(data),
+        in_the_way=False,
+        is_there=False,
+        applied=False,
+        undo=None,
+    )
     found = seen_or_none(target)
     if found is not None and not stat.S_ISREG(found.mode):
         raise UsageError(
@@ -245,50 +238,25 @@ def planned_restoration(
             hint="choose another directory; nothing was written",
         )
     if found is not None and found.size == len(data) and _bytes_at(target) == data:
-        return FileRestorePlan(target, len(data), False, None)
+        return structs.replace(document, is_there=True), None
     plan = ChangePlan("restore", session, target.parent)
     if found is None:
         plan.create(target, data, mode=fsops.usual_mode())
     elif overwrite:
         plan.replace(target, data, expected=found)
-    return FileRestorePlan(target, len(data), found is not None, plan)
+    return structs.replace(document, in_the_way=found is not None), plan
 
 
-def restored(found: FileRestorePlan, data: Path) -> str | None:
+def restore(found: FileRestorationDocument, plan: ChangePlan | None, data: Path) -> str | None:
     """Carry it out; gives the id of the change, None where there was nothing to do."""
-    if found.plan is None:
+    if plan is None:
         return None
-    if not found.plan.steps:
+    if not plan.steps:
         raise UsageError(
-            f"{found.target}: a file is already there; it was not changed",
+            f"{found.to}: a file is already there; it was not changed",
             hint="choose another place, or allow overwriting",
         )
-    return journal_at(data).apply(found.plan).id
-
-
-def restoration_document(
-    found: FileRestorePlan,
-    session: str,
-    path: str,
-    version: int,
-    *,
-    applied: bool,
-    undo: str | None,
-    undo_request: RequestDocument | UnsetType | None = UNSET,
-) -> FileRestorationDocument:
-    """The plan or what was done, for the command and the page."""
-    return FileRestorationDocument(
-        session=session,
-        path=path,
-        version=version,
-        to=str(found.target),
-        bytes=found.bytes,
-        in_the_way=found.in_the_way,
-        is_there=found.plan is None,
-        applied=applied,
-        undo=undo,
-        undo_request=undo_request,
-    )
+    return journal_at(data).apply(plan).id
 
 
 def _require_writable(directory: Path) -> None:

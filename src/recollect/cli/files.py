@@ -11,7 +11,7 @@ from msgspec import UNSET, structs, to_builtins
 from recollect.ask import session_documents as documents
 from recollect.ask.sessions.session import Session
 from recollect.change import rewind
-from recollect.change.rewind import planned_restoration, restoration_document, restored
+from recollect.change.rewind import planned_restoration, restore
 from recollect.cli.terminal import output
 from recollect.cli.terminal.options import add_apply, add_session, command, flag, option, own_data, say_end
 from recollect.cli.terminal.rows import print_data, wants_csv
@@ -124,8 +124,9 @@ def _rows(found: Sequence[FileVersion], with_diff: bool) -> list[documents.FileV
 
 
 def _rewind(options: Namespace, session: Session) -> int:
-    planned = rewind.planned_rewind(session, options.rewind or None)
-    found = rewind.rewind(planned, own_data(options) if options.apply else None)
+    found, plan = rewind.planned_rewind(session, options.rewind or None)
+    if options.apply:
+        found = rewind.rewind(session, options.rewind or None, own_data(options))
     undo = command(options, "undo", found.undo, "--apply") if found.undo else None
     if options.json:
         return output.print_json(structs.replace(found, undo=undo))
@@ -134,7 +135,7 @@ def _rewind(options: Namespace, session: Session) -> int:
         length = "" if one.bytes is None else f"  {size(one.bytes)}"
         why = f"  ({visible(one.why)})" if one.why else ""
         output.say(f"  {one.action:<6}  {visible(one.path)}{length}{why}")
-    if planned.plan is None:
+    if plan is None:
         output.say("Nothing to undo: the files are as they were")
         return 0
     words = ["files", command_name(session.id, session.path), "--rewind", found.prompt, "--apply"]
@@ -150,17 +151,16 @@ def _restore(options: Namespace, session: Session, files: _Files) -> int:
     number = _chosen(options.at, path, files[path])
     version = files[path][number - 1]
     directory = Path.cwd() / options.to
-    found = planned_restoration(version, directory, session.id, overwrite=options.overwrite)
-    change = restored(found, own_data(options)) if options.apply else None
+    found, plan = planned_restoration(version, directory, session.id, number, overwrite=options.overwrite)
+    change = restore(found, plan, own_data(options)) if options.apply else None
     undo = command(options, "undo", change, "--apply") if change else None
     if options.json:
-        document = restoration_document(found, session.id, path, number, applied=options.apply, undo=undo)
-        return output.print_json(document)
+        return output.print_json(structs.replace(found, applied=options.apply, undo=undo))
     what = f"version {number} of {visible(path)} ({_state(version)})"
-    if found.plan is None:
-        output.say(f"Nothing to restore: {visible(str(found.target))} has the bytes of {what}")
+    if plan is None:
+        output.say(f"Nothing to restore: {visible(found.to)} has the bytes of {what}")
         return 0
-    output.say(f"{'Restored' if change else 'Would restore'} {what} to {visible(str(found.target))}")
+    output.say(f"{'Restored' if change else 'Would restore'} {what} to {visible(found.to)}")
     if found.in_the_way and not options.overwrite:
         output.say("  A file with this name exists: --overwrite replaces it", "red")
     again = [

@@ -7,15 +7,10 @@ from pathlib import Path
 
 from recollect.agents.homes import kept_out, refusal
 from recollect.ask.archive import archive_at
-from recollect.change import import_sessions, migrate
+from recollect.change import import_sessions, migration
 from recollect.change.import_sessions import ImportCandidate, ImportStage
-from recollect.change.migrate import (
-    MigrationRefusal,
-    PlanOutcome,
-    migration_document,
-)
-from recollect.change.migration import Migration
-from recollect.change.migrations import STEPS, MigrationPlan, plan_to, step_named, step_plan
+from recollect.change.migration import MigrationRefusal, PlanOutcome, SessionMigration, StepReport
+from recollect.change.migrations import STEPS, plan_to, step_named
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.options import (
@@ -250,20 +245,36 @@ def _migrate(options: Namespace) -> int:
             "migrate: name a session or a project, or --all", hint="`recollect migrate --help` has examples"
         )
     cwd = str(Path(options.cwd).expanduser().absolute()) if options.cwd else None
-    plan = plan_to(options.to) or step_plan(step_named(options.to))
-    sessions = migrate.chosen(open_home(options.homes), options.target)
-    outcome = migrate.planned_steps(plan, sessions, cwd)
-    for one in outcome.planned if options.apply else ():
+    found = plan_to(options.to)
+    steps = (step_named(options.to),) if found is None else found
+    target = options.to if found is not None else steps[0].name
+    sessions = migration.chosen(open_home(options.homes), options.target)
+    outcome = migration.planned_steps(steps, sessions, cwd)
+    migrated: list[SessionMigration] = []
+    for session, one in outcome.planned:
         try:
-            migrate.carry_out(plan, one, own_data(options), cwd)
+            migrated.append(
+                migration.carry_out(steps, session, own_data(options), cwd) if options.apply else one
+            )
         except RecollectError as problem:
-            outcome.refused.append(MigrationRefusal(one.session.id, problem.message, problem.hint))
+            migrated.append(one)
+            outcome.refused.append(MigrationRefusal(session.id, problem.message, problem.hint))
     if options.json:
-        ids = [change.id for one in outcome.planned for change in reversed(one.done)]
-        undo = undo_of(options, ids)
-        output.print_json(migration_document(plan, outcome, applied=options.apply, undo=undo))
+        ids = [change for one in migrated for change in reversed(one.changes)]
+        output.print_json(
+            {
+                "target": target,
+                "steps": [step.name for step in steps],
+                "sessions": migrated,
+                "refused": outcome.refused,
+                "untouched": outcome.untouched,
+                "applied": options.apply,
+                "undo": undo_of(options, ids),
+            }
+        )
     else:
-        _tell_steps(options, plan, outcome)
+        _tell_steps(options, migrated, "" if found is None else f" to {target}")
+        _tell_end(options, outcome, target)
     return 1 if options.apply and outcome.refused else 0
 
 
@@ -278,29 +289,27 @@ def _tell_end(options: Namespace, outcome: PlanOutcome, to: str) -> None:
         say_end(options, again, "")
 
 
-def _tell_steps(options: Namespace, plan: MigrationPlan, outcome: PlanOutcome) -> None:
-    for one in outcome.planned:
-        if options.apply and not one.done:
+def _tell_steps(options: Namespace, migrated: list[SessionMigration], to: str) -> None:
+    for one in migrated:
+        if options.apply and not one.changes:
             continue
-        names = " -> ".join(step.name for step, _ in one.steps)
-        verb = "Migrated" if one.done else "Would migrate"
-        to = "" if plan.is_step else f" to {plan.target}"
-        output.say(f"{verb} {output.styled(visible(one.session.id), 'cyan')}{to}: {names}")
-        for step, made in one.steps:
-            if made is None:
-                output.say(f"  {step.name}: planned once the steps before it are done")
+        names = " -> ".join(step.step for step in one.steps)
+        verb = "Migrated" if one.changes else "Would migrate"
+        output.say(f"{verb} {output.styled(visible(one.session), 'cyan')}{to}: {names}")
+        for step in one.steps:
+            if step.log is None:
+                output.say(f"  {step.step}: planned once the steps before it are done")
             else:
-                _tell_plan(made)
-        for change in reversed(one.done):
-            output.say(f"Undo with: {command(options, 'undo', change.id, '--apply')}")
-    _tell_end(options, outcome, plan.target)
+                _tell_plan(step)
+        for change in reversed(one.changes):
+            output.say(f"Undo with: {command(options, 'undo', change, '--apply')}")
 
 
-def _tell_plan(one: Migration) -> None:
-    for step in one.plan.steps[:_STEPS_SHOWN]:
+def _tell_plan(one: StepReport) -> None:
+    for step in one.steps[:_STEPS_SHOWN]:
         output.say(f"  {_step(step)}")
-    if len(one.plan.steps) > _STEPS_SHOWN:
-        output.say(f"  ... and {len(one.plan.steps) - _STEPS_SHOWN} more; --json lists all")
+    if len(one.steps) > _STEPS_SHOWN:
+        output.say(f"  ... and {len(one.steps) - _STEPS_SHOWN} more; --json lists all")
     for loss in one.losses:
         output.say(f"  Lost or changed: {loss.count} x {visible(loss.what)}", "yellow")
     for text in one.notes:

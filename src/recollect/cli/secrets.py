@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from msgspec import structs
-
 from recollect.ask.homes import Homes
 from recollect.ask.secrets import scan as scan_service
 from recollect.ask.secrets.scan import SecretFinding, SecretScan
@@ -18,16 +16,7 @@ from recollect.ask.sessions.home_guard import kept_by_its_client
 from recollect.ask.sessions.session import Session
 from recollect.change import redact as redact_service
 from recollect.change import undo
-from recollect.change.redact import RedactionPlan
-from recollect.change.redact_everywhere import (
-    EverywherePlan,
-    RedactionDocument,
-    SecretCopy,
-    planned_everywhere,
-    redact_everywhere,
-    scan_document,
-    unread_documents,
-)
+from recollect.change.redact import RedactedFile, RedactionPlan
 from recollect.cli.terminal import output
 from recollect.cli.terminal.options import (
     add_apply,
@@ -76,7 +65,7 @@ def run_scan(options: Namespace) -> int:
             progress=progress,
         )
     seconds = time.monotonic() - start
-    if not print_data(options, scan_document(found, seconds), found.findings):
+    if not print_data(options, _scanned(found, seconds), found.findings):
         _tell_scan(options, found, seconds)
     for note in (*_of_other_agents(home, found), *found.notes):
         output.note(note)
@@ -85,6 +74,20 @@ def run_scan(options: Namespace) -> int:
     if len(found.problems) > _PROBLEMS_SHOWN:
         output.note(f"… and {len(found.problems) - _PROBLEMS_SHOWN:,} more: --json lists all")
     return _UNREADABLE if found.problems else int(bool(found.findings))
+
+
+def _scanned(found: SecretScan, seconds: float) -> dict[str, object]:
+    summary = {
+        "findings": len(found.findings),
+        "secrets": found.secrets,  # different ones
+        "by_kind": dict(Counter(one.kind for one in found.findings).most_common()),
+        "files": found.files,
+        "bytes": found.bytes,
+        "seconds": round(seconds, 3),
+        "ignored": found.ignored,
+        "unreadable": len(found.problems),
+    }
+    return {"findings": found.findings, "summary": summary, "problems": _unread(found.problems)}
 
 
 def _of_other_agents(home: Homes, found: SecretScan) -> Iterator[str]:
@@ -164,25 +167,17 @@ def run_redact(options: Namespace) -> int:
 
 def _everywhere(options: Namespace, session: Session, data: Path) -> int:
     if options.apply:
-        plan = redact_everywhere(session, data, own_cache(options))
+        plan = redact_service.redact_everywhere(session, data, own_cache(options))
     else:
-        plan = planned_everywhere(session, data)
+        plan = redact_service.planned_everywhere(session, data)
     if options.json:
-        document = _document(options, plan.home, None)
-        output.print_json(
-            structs.replace(
-                document,
-                copies=plan.copies,
-                left=plan.left,
-                unread=unread_documents(plan.unread),
-                applied=options.apply,
-            )
-        )
+        document = _document(options, plan, None)
+        output.print_json({**document, "applied": options.apply, "copies": _counted(plan.copies)})
     else:
         _tell_everywhere(options, plan, command_name(session.id, session.path))
-    for note in plan.home.notes:
+    for note in plan.notes:
         output.note(visible(note))
-    return _status(plan.unread, plan.left)
+    return _status(plan.unread, plan.left if options.apply else ())
 
 
 def _status(unread: Sequence[tuple[str, str]], left: Sequence[SecretFinding]) -> int:
@@ -194,26 +189,25 @@ def _status(unread: Sequence[tuple[str, str]], left: Sequence[SecretFinding]) ->
     return 4 if unread or left else 0  # as for scan and check
 
 
-def _tell_everywhere(options: Namespace, plan: EverywherePlan, session: str) -> None:
+def _tell_everywhere(options: Namespace, plan: RedactionPlan, session: str) -> None:
     verb = "Removed" if options.apply else "Would remove"
-    name = output.styled(visible(short_id(plan.home.session)), "cyan")
+    name = output.styled(visible(short_id(plan.session)), "cyan")
     read = " that could be read" if plan.unread else ""
-    left = plan.left if options.apply else plan.home.left
-    if not plan.home.files and not plan.copies and not left:
+    if not plan.files and not plan.copies and not plan.left:
         output.say(f"No secrets found in {name} or in copies of it{read}: nothing to do")
         return
-    _tell_left(options, left)
-    if not plan.home.files and not plan.copies:
+    _tell_left(options, plan.left)
+    if not plan.files and not plan.copies:
         return
     output.say(f"{verb} the secrets of {name} from:")
-    for file in plan.home.files:
+    for file in plan.files:
         output.say(f"  {visible(str(file.path))} ({file.role}, {len(file.findings):,})")
     for copy in plan.copies:
-        output.say(f"  {visible(str(copy.path))} ({copy.role}, {copy.secrets:,})")
+        output.say(f"  {visible(str(copy.path))} ({copy.role}, {len(copy.findings):,})")
     if not options.apply:
         output.say("This cannot be undone, nor can the changes whose originals are listed as undo.")
         say_end(options, with_apply(options, "redact", session, "--everywhere"), "")
-    elif not left:
+    elif not plan.left:
         output.say(
             f"Searched again: none is left{' in what' + read if read else ''}. The next question builds the index again."
         )
@@ -227,20 +221,29 @@ def _tell_left(options: Namespace, left: Sequence[SecretFinding]) -> None:
         output.say(f"  {visible(one.path)} ({one.role}, {one.kind})")
 
 
-def _document(options: Namespace, plan: RedactionPlan, applied: Change | None) -> RedactionDocument:
+def _document(options: Namespace, plan: RedactionPlan, applied: Change | None) -> dict[str, object]:
+    """``forget`` deletes the originals; ``left`` are secrets that stay."""
     again = ["undo", applied.id] if applied is not None else []
-    return RedactionDocument(
-        session=plan.session,
-        findings=plan.findings,
-        files=[SecretCopy(file.path, file.role, len(file.findings)) for file in plan.files],
-        open_in=plan.open_in,
-        unread=unread_documents(plan.unread),
-        left=plan.left,
-        applied=applied is not None,
-        change=None if applied is None else applied.id,
-        undo=command(options, *again, "--apply") if again else None,
-        forget=command(options, *again, "--forget", "--apply") if again else None,
-    )
+    return {
+        "session": plan.session,
+        "findings": plan.findings,
+        "files": _counted(plan.files),
+        "open_in": plan.open_in,
+        "unread": _unread(plan.unread),
+        "left": plan.left,
+        "applied": applied is not None,
+        "change": None if applied is None else applied.id,
+        "undo": command(options, *again, "--apply") if again else None,
+        "forget": command(options, *again, "--forget", "--apply") if again else None,
+    }
+
+
+def _counted(files: Sequence[RedactedFile]) -> list[dict[str, object]]:
+    return [{"path": one.path, "role": one.role, "secrets": len(one.findings)} for one in files]
+
+
+def _unread(unread: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"path": path, "reason": reason} for path, reason in unread]
 
 
 def _tell_redact(options: Namespace, plan: RedactionPlan, applied: Change | None, session: str) -> None:

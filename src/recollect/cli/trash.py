@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import shlex
 from argparse import ArgumentParser, Namespace
+from itertools import zip_longest
 
 from msgspec import structs
 
 from recollect.ask import archive as archive_service
 from recollect.ask.homes import Homes
 from recollect.ask.sessions.home_guard import RemovalPlan, kept_by_its_client, planned_removal
-from recollect.change import trash as trash_service
 from recollect.change import undo
 from recollect.change.keeping import (
     CleanupCandidate,
@@ -19,10 +19,10 @@ from recollect.change.keeping import (
     candidates,
     clean_up,
     cleanup_document,
+    remove,
 )
 from recollect.change.keeping import is_due as is_due_now
 from recollect.change.settings import settings
-from recollect.change.trash import removals_document
 from recollect.change.undo import UndoDocument
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes, settings_home
@@ -67,12 +67,14 @@ def run_rm(options: Namespace) -> int:
     batches: list[TrashBatch] = []
     try:
         if options.apply:
-            batches.extend(trash_service.remove(session, data) for session in sessions.values())
+            batches.extend(remove(session, data) for session in sessions.values())
     finally:
         # Print even if one of several was refused: without the printed command, the removals before it cannot be undone.
         if options.json and (batches or not options.apply):
             names = [batch.batch for batch in batches]
-            output.print_json(removals_document(planned, names, undo_of(options, names)))
+            rows = [structs.replace(plan, batch=batch) for plan, batch in zip_longest(planned, names)]
+            is_done = len(names) == len(planned)
+            output.print_json({"sessions": rows, "applied": is_done, "undo": undo_of(options, names)})
         elif not options.json:
             _tell_rm(options, planned, batches)
     for note in dict.fromkeys(kept_by_its_client(session.home) for session in sessions.values()):

@@ -20,14 +20,12 @@ from recollect.ask.secrets.redactor import Redactor
 from recollect.ask.sessions.home_guard import planned_removal
 from recollect.ask.sessions.session import Session
 from recollect.change import fork, keeping, label, repair, rewind
-from recollect.change import trash as trash_service
 from recollect.change import undo as undo_service
 from recollect.change.fork import ForkDocument, LabelDocument, fork_document
-from recollect.change.keeping import ArchivalDocument, CleanupDocument, cleanup_document
+from recollect.change.keeping import ArchivalDocument, CleanupDocument, RemovalDocument, cleanup_document
 from recollect.change.label import LabelPlan
-from recollect.change.repair import RepairDocument, page_repair, repair_document, with_slimming
+from recollect.change.repair import SessionRepair, page_repair, repair_document, with_slimming
 from recollect.change.rewind import FileRestorationDocument
-from recollect.change.trash import RemovalDocument
 from recollect.change.undo import RequestDocument, UndoDocument
 from recollect.errors import UsageError
 from recollect.model.lines.ids import command_name, short_id
@@ -109,7 +107,7 @@ def remove(page: Page, session: Name, body: ChangeBody) -> RemovalDocument:
     desk = page.backend
     own = desk.changing(session)
     plan = planned_removal(own)
-    batch = trash_service.remove(own, desk.data).batch if body.apply else None
+    batch = keeping.remove(own, desk.data).batch if body.apply else None
     return RemovalDocument(
         session=plan.session,
         title=plan.title,
@@ -127,7 +125,7 @@ def remove(page: Page, session: Name, body: ChangeBody) -> RemovalDocument:
 
 
 @routes.post(f"{AT}/repair")
-def make_repair(page: Page, session: Name, body: RepairBody) -> RepairDocument:
+def make_repair(page: Page, session: Name, body: RepairBody) -> SessionRepair:
     """Mend it, as a copy unless ``in_place``."""
     desk, in_place = page.backend, body.in_place
     with repair.planned_repair(desk.changing(session)) as mending:
@@ -172,13 +170,12 @@ def restore_file(page: Page, session: Name, body: RestoreBody) -> FileRestoratio
     desk = page.backend
     opened = desk.reading(session)
     version = version_of(files_of(page, opened), body.path, body.number)
-    plan = rewind.planned_restoration(version, Path(body.to), opened.id, overwrite=body.overwrite)
-    change = rewind.restored(plan, desk.data) if body.apply else None
-    return rewind.restoration_document(
-        plan,
-        opened.id,
-        body.path,
-        body.number,
+    found, plan = rewind.planned_restoration(
+        version, Path(body.to), opened.id, body.number, overwrite=body.overwrite
+    )
+    change = rewind.restore(found, plan, desk.data) if body.apply else None
+    return replace(
+        found,
         applied=body.apply,
         undo=None if change is None else desk.command("undo", change, "--apply"),
         undo_request=None if change is None else _request("/api/undo", id=change),

@@ -21,7 +21,7 @@ from recollect.ask.sessions.home_guard import is_only_read
 from recollect.ask.sessions.messages import SessionAgents, agent_count, agents_of, whole_branches
 from recollect.ask.sessions.session import Session
 from recollect.ask.todos import to_do_lists
-from recollect.change.repair import RepairDocument, page_repair, planned_repair, repair_document
+from recollect.change.repair import SessionRepair, page_repair, planned_repair, repair_document
 from recollect.errors import NotFound, RecollectError, UsageError
 from recollect.model.checks.rules import Finding
 from recollect.model.files.history import FileVersion, diff
@@ -237,7 +237,7 @@ class FindingsDocument(Struct, frozen=True):
     findings: list[Finding]
     total: int
     summary: CheckSummary
-    repair: RepairDocument | None
+    repair: SessionRepair | None
 
 
 @routes.get(f"{AT}/findings")

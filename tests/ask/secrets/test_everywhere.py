@@ -12,8 +12,7 @@ import zstandard
 from recollect.ask.library import Home
 from recollect.ask.secrets.scan import scan
 from recollect.ask.sessions.session import Session
-from recollect.change.redact import redact
-from recollect.change.redact_everywhere import planned_everywhere, redact_everywhere
+from recollect.change.redact import planned_everywhere, redact, redact_everywhere
 from recollect.cli.main import main
 from recollect.errors import Busy
 from recollect.store.archive.archive import Archive

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from recollect.ask.sessions.session import Session
-from recollect.change.migrate import PlannedSession, carry_out
-from recollect.change.migrations import MigrationStep, step_plan
-from recollect.store.changes.journal import Change
+from recollect.change.migration import MigrationStep, carry_out
+from recollect.store.changes.journal import Change, ChangeJournal
 from tests.small_home import ONE, lines, link, outcome, prompt, put, reply, said
 
 CWD = "/srv/app"
@@ -98,6 +97,5 @@ def put_todos(home: Path, items: list[Any]) -> Path:
 
 def migrate_step(step: MigrationStep, session: Session, data: Path, cwd: str | None = None) -> Change | None:
     """Carry out one step; None where there was nothing to do."""
-    planned = PlannedSession(session, [])
-    carry_out(step_plan(step), planned, data, cwd)
-    return planned.done[0] if planned.done else None
+    changes = carry_out([step], session, data, cwd).changes
+    return ChangeJournal(data / "undo").find(changes[0]) if changes else None

@@ -394,7 +394,7 @@ export interface FindingsDocument {
   findings: Finding[]
   total: number
   summary: CheckSummary
-  repair: RepairDocument | null
+  repair: SessionRepair | null
 }
 
 /** A copy that continues as a separate session. A plan has no id yet: every run makes a new one. */
@@ -758,31 +758,6 @@ export interface RepairBytes {
   saved: Record<string, number>
 }
 
-/** A repair, planned or carried out: what it does, the findings it fixes and leaves, and the result. ``refusal`` says why it is refused although there is something to repair. On the page there are the first of very many actions, of which there are ``actions_total``, and ``undo_request``. */
-export interface RepairDocument {
-  session: string
-  path: string
-  open_in: number | null
-  refusal: string[]
-  is_needed: boolean
-  actions: RepairAction[]
-  actions_total: number
-  set_aside: SetAsideBytes[]
-  notes: string[]
-  bytes: RepairBytes
-  proof: RepairProof
-  mends: Finding[]
-  left: Finding[]
-  in_place: boolean
-  slim: boolean
-  applied: boolean
-  new: string | null
-  result: string | null
-  quarantine: string | null
-  undo: string | null
-  undo_request: RequestDocument | null
-}
-
 /** What was proved about the result. ``problems`` is empty where everything holds. ``messages`` are those the client would send, ``history`` all from the root to the leaf, including those hidden by compactions. ``gained`` are the ids that are in the history only after the repair. */
 export interface RepairProof {
   messages_before: number
@@ -925,6 +900,31 @@ export interface SessionListDocument {
   unpriced: string[]
   index: 'building' | 'none' | 'ready'
   facets?: FacetsDocument
+}
+
+/** A repair, planned or carried out: what it does, the findings it fixes and leaves, and the result. ``refusal`` says why it is refused although there is something to repair. On the page there are the first of very many actions, of which there are ``actions_total``, and ``undo_request``. */
+export interface SessionRepair {
+  session: string
+  path: string
+  open_in: number | null
+  refusal: string[]
+  is_needed: boolean
+  actions: RepairAction[]
+  actions_total: number
+  set_aside: SetAsideBytes[]
+  notes: string[]
+  bytes: RepairBytes
+  proof: RepairProof
+  mends: Finding[]
+  left: Finding[]
+  in_place: boolean
+  slim: boolean
+  applied: boolean
+  new: string | null
+  result: string | null
+  quarantine: string | null
+  undo: string | null
+  undo_request: RequestDocument | null
 }
 
 /** One session of the page's list. On a team's page ``person`` is who sent it. */

@@ -1,6 +1,6 @@
 // What a planned change would do, in sentences; and whether it is one that needs care.
 
-import type { ArchivalDocument, ChangeDocument, ForkDocument, LabelDocument, CleanupDocument, RepairDocument, RemovalDocument, RequestDocument } from './documents'
+import type { ArchivalDocument, ChangeDocument, ForkDocument, LabelDocument, CleanupDocument, SessionRepair, RemovalDocument, RequestDocument } from './documents'
 import { bytes, plural, visible } from './format'
 
 const named = (text: string): string => `“${visible(text)}”`
@@ -17,7 +17,7 @@ function cleaned(plan: CleanupDocument): string[] {
   return [`${plural(plan.total - kept.length, 'session')} (${bytes(plan.bytes)}) will be archived, then moved from the client’s home to recollect’s trash.`, 'They can be restored from there.', ...rest]
 }
 
-function repaired(plan: RepairDocument): string[] {
+function repaired(plan: SessionRepair): string[] {
   if (plan.refusal.length) return plan.refusal.map(visible)
   if (!plan.is_needed) return ['There is nothing to repair.']
   const where = plan.in_place ? 'The log itself will be rewritten; the original is kept aside.' : 'A repaired copy becomes a new session; the original stays as it is.'
@@ -29,7 +29,7 @@ export function sentences(request: RequestDocument, plan: ChangeDocument): strin
   const what = request.path.split('/').at(-1)
   if (what === 'archive') return archived(plan as ArchivalDocument)
   if (what === 'cleanup') return cleaned(plan as CleanupDocument)
-  if (what === 'repair') return repaired(plan as unknown as RepairDocument)
+  if (what === 'repair') return repaired(plan as unknown as SessionRepair)
   if (what === 'rename' || what === 'tag') {
     const { before, after } = plan as LabelDocument
     const word = what === 'rename' ? 'title' : 'tag'

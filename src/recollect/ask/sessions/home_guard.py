@@ -149,13 +149,14 @@ def _is_claude_home(root: Path) -> bool:
 
 
 class RemovalPlan(Struct, frozen=True):
-    """What taking a session out would move. ``open_in`` is the process that has it open, if any."""
+    """What taking a session out would move. ``open_in`` is the process that has it open, if any, ``batch`` what it became."""
 
     session: str
     title: str
     items: tuple[Path, ...]
     bytes: int
     open_in: int | None
+    batch: str | None = None
 
 
 def planned_removal(session: Session) -> RemovalPlan:

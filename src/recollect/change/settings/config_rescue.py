@@ -28,7 +28,6 @@ from recollect.model.settings.config_merge import (
     settings_problem,
     written,
 )
-from recollect.model.settings.schema import Setting, SettingOrigin, SettingsLayer, SettingsProblem
 from recollect.store.changes.journal import Change, ChangeJournal, ChangePlan, FileState
 from recollect.store.client_settings import content
 from recollect.store.home import ClaudeHome
@@ -242,55 +241,3 @@ def _copy(path: Path, document: Document | str) -> ConfigCopy:
         projects=len(projects) if isinstance(projects, dict) else 0,
         servers=len(servers) if isinstance(servers, dict) else 0,
     )
-
-
-class SettingDocument(Struct, frozen=True, kw_only=True):
-    """One effective value; ``hides`` are weaker places of the same key."""
-
-    key: str
-    value: object
-    scope: str
-    file: str | None
-    line: int
-    hides: tuple[SettingOrigin, ...]
-
-
-class SettingsProblemDocument(Struct, frozen=True, kw_only=True):
-    """A part of a file that the client would not accept; ``whole_file``: it ignores the file for it."""
-
-    path: str | None
-    line: int
-    key: str
-    expected: str
-    found: str
-    whole_file: bool
-    message: str
-
-
-class SettingsLayerDocument(Struct, frozen=True):
-    """One file of settings, and whether the client would use any of it."""
-
-    scope: str
-    path: str | None
-    counts: bool
-    from_repository: bool
-
-
-def setting_document(one: Setting, value: object) -> SettingDocument:
-    """``value`` is what may be shown of it."""
-    return SettingDocument(
-        key=one.key,
-        value=value,
-        scope=one.origin.scope,
-        file=one.origin.path,
-        line=one.origin.line,
-        hides=one.hides,
-    )
-
-
-def problem_documents(problems: Iterable[SettingsProblem]) -> list[SettingsProblemDocument]:
-    return [SettingsProblemDocument(**one._asdict(), message=str(one)) for one in problems]
-
-
-def layer_documents(layers: Iterable[SettingsLayer]) -> list[SettingsLayerDocument]:
-    return [SettingsLayerDocument(one.scope, one.path, one.counts, one.from_repository) for one in layers]

@@ -8,11 +8,6 @@ from pathlib import Path
 from typing import cast
 
 from recollect.change.settings import settings
-from recollect.change.settings.config_rescue import (
-    layer_documents,
-    problem_documents,
-    setting_document,
-)
 from recollect.change.settings.settings import LoadedSettings
 from recollect.cli.terminal import options as change_plans
 from recollect.cli.terminal import output
@@ -71,11 +66,11 @@ def _show(options: Namespace) -> int:
             {
                 "directory": found.directory,
                 "trusted": found.project.trusted,
-                "values": [setting_document(one, _safe(one)) for one in values],
-                "waiting_for_trust": [setting_document(one, _safe(one)) for one in waiting],
+                "values": [_document(one) for one in values],
+                "waiting_for_trust": [_document(one) for one in waiting],
                 "project": found.project,
-                "problems": problem_documents(found.problems),
-                "files": layer_documents(found.layers),
+                "problems": _problems(found),
+                "files": _files(found),
             }
         )
     for one in values:
@@ -115,6 +110,21 @@ def _tell_project(found: LoadedSettings) -> None:
         output.say(
             f"  {counted(len(facts.allowed_tools), 'rule')} in allowedTools of .claude.json: no effect"
         )
+
+
+def _document(one: Setting) -> dict[str, object]:
+    origin = one.origin
+    where = {"scope": origin.scope, "file": origin.path, "line": origin.line}
+    return {"key": one.key, "value": _safe(one), **where, "hides": one.hides}
+
+
+def _problems(found: LoadedSettings) -> list[dict[str, object]]:
+    return [{**one._asdict(), "message": str(one)} for one in found.problems]
+
+
+def _files(found: LoadedSettings) -> list[dict[str, object]]:
+    names = ("scope", "path", "counts", "from_repository")
+    return [{name: getattr(one, name) for name in names} for one in found.layers]
 
 
 def _place(origin: SettingOrigin) -> str:
@@ -158,7 +168,7 @@ def _check(options: Namespace) -> int:
     warnings = rule_warnings(one for one in every if not isinstance(one, RuleProblem))
     bad = bool(found.problems or rules)
     if options.json:
-        layers, problems = layer_documents(found.layers), problem_documents(found.problems)
+        layers, problems = _files(found), _problems(found)
         output.print_json({"files": layers, "problems": problems, "rules": rules, "warnings": warnings})
         return 1 if bad else 0
     for layer in found.layers:
