@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from recollect.server.database.records import AppendConflict, AppendRequest, Author, StoredAppend
+from recollect.server.database.records import AppendRequest, Author
 from recollect.server.facts import prepare
-from recollect.share.sync.wire import START, Position
+from recollect.share.sync.wire import START, AppendReply, Position, PositionConflict
 from tests.server.world import World, in_a_world, prompt, reply
 
 ELSEWHERE = Position(1, bytes(range(32)))
@@ -55,12 +55,14 @@ async def test_a_loser_tells_nothing_of_the_session_it_shares_with_a_winner(made
     wrong = ask(
         made, "s1", prompt("bad words", at="2026-01-20T12:00:00.000Z"), "subagents/agent-1", ELSEWHERE
     )
-    outcomes = await asyncio.gather(*(made.database.append(one) for one in (good, wrong)))
+    outcomes = await asyncio.gather(
+        *(made.database.append(one) for one in (good, wrong)), return_exceptions=True
+    )
     session = (await made.ask("GET", "/v1/sessions/s1")).json()["session"]
     found = (await made.ask("GET", "/v1/search", params={"q": "words"})).json()["hits"]
     assert [*map(type, outcomes), session["last_at"], [hit["key"] for hit in found]] == [
-        StoredAppend,
-        AppendConflict,
+        AppendReply,
+        PositionConflict,
         1_768_046_400_000,
         [""],
     ]
@@ -72,7 +74,7 @@ async def test_an_append_of_many_responses_counts_each_once(made: World) -> None
     totals = []
     for session, output in (("s1", 10), ("s2", 12)):
         data = b"".join(reply(f"m-{number}", output=output) for number in range(300))
-        assert isinstance(await made.database.append(ask(made, session, data)), StoredAppend)
+        await made.database.append(ask(made, session, data))
         total = (await made.ask("GET", "/v1/cost")).json()["total"]
         totals.append((total["responses"], total["tokens"]["output"]))
     assert totals == [(300, 3_000), (300, 3_600)]

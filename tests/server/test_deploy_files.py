@@ -211,7 +211,7 @@ def test_a_dump_as_the_documented_role_is_restored_whole() -> None:
         try:
             hits = await database.search(org, LineSearch(WordQuery.parse("needle"), 5))
             head = await database.head(org, "s1", "")
-            return [head and head.lines, len(await database.usage(org)), len(hits.lines)]
+            return [head and head.lines, len(await database.usage(org)), len(hits.hits)]
         finally:
             await database.close()
 

@@ -21,7 +21,7 @@ import pytest
 
 from recollect.cli.main import main
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import AppendRequest, Author, StoredAppend, Unavailable
+from recollect.server.database.records import AppendRequest, Author, Unavailable
 from recollect.server.facts import prepare
 from recollect.share.sync.wire import POSITION, START, Position
 from tests.server.live import LiveServer, free_port, until
@@ -193,7 +193,7 @@ async def _tried(database: PostgresDatabase, ask: AppendRequest) -> str:
         outcome = await database.append(ask)
     except Unavailable:
         return "not acknowledged"
-    return "repeated" if isinstance(outcome, StoredAppend) and outcome.repeated else type(outcome).__name__
+    return "repeated" if outcome.repeated else "stored"
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

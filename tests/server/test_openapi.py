@@ -70,7 +70,7 @@ async def furnished(database: Database) -> tuple[str, dict[str, list[str]]]:
     grant = await database.grant(secret_hash(token))
     assert grant is not None
     # The creator sees a session whatever is made of its visibility.
-    org, author = grant.org.id, Author(grant.user.id, grant.token.id)
+    org, author = grant[2].id, Author(grant[1].id, grant[0].id)
     for name in ("s1", "held", "gone"):
         await database.append(AppendRequest(org, name, "", START, prepare(TEXT, START), author))
         await database.put_file(org, name, "f", b"bytes", only_if=None, only_own=False, author=author)

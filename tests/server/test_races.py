@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.server.database.records import AppendConflict, AppendRequest, Author, StoredAppend
+from recollect.server.database.records import AppendRequest, Author
 from recollect.server.database.sql import Database
 from recollect.server.facts import prepare
-from recollect.share.sync.wire import START, Position
+from recollect.share.sync.wire import START, AppendReply, Position, PositionConflict
 from tests.server.conftest import kind_named
 from tests.server.world import new_org, prompt, reply
 
@@ -34,12 +34,13 @@ def test_of_two_conditional_appends_one_wins(
     async def race(one: Database, other: Database, org: str, number: int, at: Position) -> Position:
         session = f"s{number % AT_ONCE}"
         asks = [ask(org, session, at, f"{number}-{who}", who) for who in ("a", "b")]
-        first, second = await asyncio.gather(one.append(asks[0]), other.append(asks[1]))
-        won = [index for index, outcome in enumerate((first, second)) if isinstance(outcome, StoredAppend)]
+        both = one.append(asks[0]), other.append(asks[1])
+        first, second = await asyncio.gather(*both, return_exceptions=True)
+        won = [index for index, outcome in enumerate((first, second)) if isinstance(outcome, AppendReply)]
         assert len(won) == 1, (first, second)
         lost = (first, second)[1 - won[0]]
         winner = asks[won[0]].prepared.after
-        assert isinstance(lost, AppendConflict)
+        assert isinstance(lost, PositionConflict)
         assert lost.head.position == winner
         return winner
 

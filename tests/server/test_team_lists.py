@@ -9,11 +9,18 @@ import pytest
 
 from recollect.errors import NoAnswer
 from recollect.model.lines.blocks import Tokens
-from recollect.server.database.records import LineMatches, LineSearch
+from recollect.server.database.records import LineSearch
 from recollect.server.page.access import MemberSource
 from recollect.server.page.listing import ListTurn, TeamView
 from recollect.server.page.members import MirrorBackend, OrganizationCopies
-from recollect.share.sync.wire import START, RemoteSession, SessionDescription, TeamCostReport, TeamCostRow
+from recollect.share.sync.wire import (
+    START,
+    LineHits,
+    RemoteSession,
+    SessionDescription,
+    TeamCostReport,
+    TeamCostRow,
+)
 from tests.share.sync.memory_remote import MemoryRemote
 from tests.small_home import ONE, TALK, TWO, lines
 
@@ -46,8 +53,8 @@ class _Seen(MemberSource):
         rows = [_cost({"session": one.id, "model": "m"}) for one in self.remote.sessions()]
         return TeamCostReport([], rows, _cost({}, 5 * len(rows)))
 
-    def search(self, wanted: LineSearch) -> LineMatches:
-        return LineMatches([])
+    def search(self, wanted: LineSearch) -> LineHits:
+        return LineHits([])
 
     def _ask(self) -> None:
         self.questions += 1

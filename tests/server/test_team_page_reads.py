@@ -16,13 +16,13 @@ import pytest
 
 from recollect.cli.main import main
 from recollect.sample import sample_home
-from recollect.server.database.records import ApiToken, OrgUser, Unavailable
+from recollect.server.database.records import OrgUser, Unavailable
 from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.page import routes as members
 from recollect.server.tenancy import new_id, new_secret
 from recollect.share.sync.selection import PushScan
-from recollect.share.sync.wire import POSITION, START
+from recollect.share.sync.wire import POSITION, START, ApiToken
 from tests.server.team_page import TALKED, PageServer, TeamPage, on_a_page
 from tests.server.world import EVERYTHING, OPERATOR, World, new_org
 from tests.small_home import ONE, TWO, lines, prompt

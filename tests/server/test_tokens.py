@@ -125,8 +125,10 @@ async def test_members_see_and_revoke_their_own_tokens_only(made: World) -> None
     theirs, other = await made.secret(bob)
 
     async def listed() -> list[tuple[object, ...]]:
-        found = (await made.ask("GET", "/v1/whoami/tokens", token=mine)).json()["tokens"]
-        return [(one["machine"], one["is_this"], one["revoked"] is None) for one in found]
+        found = (await made.ask("GET", "/v1/whoami/tokens", token=mine)).json()
+        return [
+            (one["machine"], one["id"] == found["this"], one["revoked"] is None) for one in found["tokens"]
+        ]
 
     before = sorted(await listed())
     answers = [

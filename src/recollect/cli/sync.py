@@ -148,9 +148,9 @@ def _say_pushed(done: PushResult) -> None:
         output.note(f"{counted(done.replaced, 'secret')} replaced; --no-redact sends them unchanged")
     if done.denied:
         output.note(f"{counted(done.denied, 'session')} not sent, because of allow or deny in config.toml")
-    for one in done.branches:
+    for session, branch in done.branches:
         output.note(
-            f"{one.session} was also continued elsewhere; this machine's version is stored there as {one.branch}"
+            f"{session} was also continued elsewhere; this machine's version is stored there as {branch}"
         )
     for session in done.ahead:
         output.note(f"{visible(session)}: was continued elsewhere; `recollect sync pull` fetches it")
@@ -297,7 +297,7 @@ def _status(options: Namespace) -> int:
     output.say(
         f"There     {counted(len(state.logs), 'log')} sent, {counted(len(state.pulled), 'session')} fetched"
     )
-    total = sum(session.bytes for session in waiting)
+    total = sum(waiting.values())
     output.say(
         f"Waiting   {counted(len(waiting), 'session')}, {size(total)}" if waiting else "Waiting   nothing"
     )

@@ -17,11 +17,10 @@ from recollect.cli.terminal.text import padded, visible
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.share.sync.http_remote import HttpRemote
 from recollect.share.sync.sync import SyncClient, checked_address
-from recollect.share.sync.wire import OwnToken, OwnTokens
+from recollect.share.sync.wire import FOR_PAGE, ApiToken
 from recollect.store.own_settings import SyncLogin, load_login, save_login
 
 _PATIENCE = 10.0
-_BROWSER = "page"
 _LONGEST_OVERLAP = 720
 # RFC 8628: how much longer to wait between questions when the provider says slow_down.
 _SLOWER = 5.0
@@ -79,12 +78,12 @@ def tokens(options: Namespace) -> int:
     """The member's own tokens that still work."""
     found = SyncClient(load_login(), own_data(options), patience=_PATIENCE).server().own_tokens()
     if options.json:
-        return output.print_json(OwnTokens(found))
-    for one in _working(found):
-        kind = "browser" if one.kind == _BROWSER else visible(one.machine or "-")
+        return output.print_json(found)
+    for one in _working(found.tokens):
+        kind = "browser" if one.kind == FOR_PAGE else visible(one.machine or "-")
         used = "never used" if one.last_used is None else f"used {_day(one.last_used)}"
-        end = "no end" if one.ends is None else f"ends {_day(one.ends)}"
-        this = "  (this machine)" if one.is_this else ""
+        end = "no end" if one.end is None else f"ends {_day(one.end)}"
+        this = "  (this machine)" if one.id == found.this else ""
         output.say(f"{visible(one.id)}  {padded(kind, 16)}  {used}, {end}  {', '.join(one.scopes)}{this}")
     return 0
 
@@ -94,20 +93,21 @@ def revoke(options: Namespace) -> int:
     if len(options.words) != 1:
         raise UsageError("sync revoke: takes one token", hint="`recollect sync tokens` lists them")
     server, named = SyncClient(load_login(), own_data(options), patience=_PATIENCE).server(), options.words[0]
-    fits = [one for one in _working(server.own_tokens()) if one.id.startswith(named)]
+    own = server.own_tokens()
+    fits = [one for one in _working(own.tokens) if one.id.startswith(named)]
     if not fits:
         raise NotFound(f"token {named}: not one of yours", hint="`recollect sync tokens` lists them")
     if len(fits) > 1:
         raise Ambiguous("token", named, tuple(one.id for one in fits))
     server.revoke_own(fits[0].id)
-    after = "; log in again with another token: recollect sync login" if fits[0].is_this else ""
+    after = "; log in again with another token: recollect sync login" if fits[0].id == own.this else ""
     output.say(f"{visible(fits[0].id)} is revoked{after}.")
     return 0
 
 
-def _working(found: list[OwnToken]) -> list[OwnToken]:
+def _working(found: list[ApiToken]) -> list[ApiToken]:
     now = time.time_ns() // 1_000_000
-    return [one for one in found if one.revoked is None and (one.ends is None or one.ends > now)]
+    return [one for one in found if one.revoked is None and (one.end is None or one.end > now)]
 
 
 def _day(at: int) -> str:

@@ -53,7 +53,6 @@ from recollect.server.tenancy import (
     READ,
     WRITE,
     Caller,
-    RefusedToken,
     for_programs,
     token_prefix,
 )
@@ -274,14 +273,14 @@ async def admitted(service: Service, authorization: str, address: str, scope: st
 async def _believed(service: Service, authorization: str, address: str) -> Caller:
     """The only way to a caller: the token is valid and does not exceed its rate. A valid token is never held up by refused
     ones, whatever address they come from."""
-    caller = await service.doorkeeper.caller(authorization)
-    if isinstance(caller, RefusedToken):
+    caller, is_admitted = await service.doorkeeper.caller(authorization)
+    if caller is None or not is_admitted:
         service.metrics.count("refused_tokens")
         # The same answer for every bad token; one that was valid once is noted where it belongs.
         names = (address, f"{address} {token_prefix(authorization)}")
         wait = max(map(service.failures.wait, names))
         refused = too_many(wait) if wait else unauthorized()
-        raise refused if caller.by is None else refused.attributed(*caller.by)
+        raise refused if caller is None else refused.attributed(caller.org.id, caller.author)
     wait = service.rates.wait(caller.token.id)
     if wait:
         raise too_many(wait)

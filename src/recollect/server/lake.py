@@ -11,7 +11,9 @@ import asyncio
 import datetime as dt
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +28,7 @@ from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.prices import UNCERTAIN, PriceList
 from recollect.model.text.titles import TITLE_PARTS
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import LIVE
+from recollect.server.database.records import LIVE, UsageSum
 from recollect.server.database.sql import DAY_MS
 from recollect.server.database.sql_base import Row
 from recollect.server.database.sql_usage import USAGE, UsageTableRow, told_rows
@@ -60,109 +62,13 @@ class LakeSession(NamedTuple):
     state: int
 
 
-class LakeUsage(NamedTuple):
-    """What a log says of a response; ``said`` has the amounts that count for it."""
-
-    row: UsageTableRow
-    said: UsageTableRow
-    is_counted: bool
-
-
-class DroppedSum(NamedTuple):
-    """Responses of a session on a day (since 1970) of a month that was dropped (tables/usage_months.py)."""
-
-    session: str
-    day: int
-    model: str
-    variant: int
-    messages: int
-    input: int
-    output: int
-    cache_write_5m: int
-    cache_write_1h: int
-    cache_read: int
-    web_searches: int
-
-
-class DroppedMonths(NamedTuple):
-    """The first month of which rows are held, and the sums before it."""
-
-    until: int
-    sums: list[DroppedSum]
-
-
+# What a log says of a response, and the row with the amounts that count for it; None where it does not count.
+_Usage = tuple[UsageTableRow, UsageTableRow | None]
 _SESSION = (
     f"SELECT id, project, coalesce(title, {_TITLES}), branch,"  # noqa: S608 - constants
     " first_at, last_at, changed, coalesce((SELECT bytes FROM logs WHERE logs.ref = sessions.ref AND key = ''), 0),"
     " state FROM sessions WHERE org = $1"
 )
-
-
-class LakeQuestions:
-    """What a job asks the server's database about one organisation."""
-
-    def __init__(self, database: PostgresDatabase, org: str) -> None:
-        self.database, self.org = database, org
-
-    async def _rows(self, sql: str, *values: object) -> Sequence[Row]:
-        return await self.database.rows(self.org, sql, *values)
-
-    async def sessions(self, after: tuple[int, str], limit: int) -> list[LakeSession]:
-        """Sessions that are there and not sealed, by their last change."""
-        rows = await self._rows(
-            f"{_SESSION} AND state = {LIVE} AND encrypted = 0 AND (changed, id) > ($2, $3) ORDER BY changed, id LIMIT $4",
-            self.org,
-            *after,
-            limit,
-        )
-        return [LakeSession(*row) for row in rows]
-
-    async def sessions_named(self, names: Collection[str]) -> dict[str, LakeSession]:
-        """Sessions by their ids, in any state."""
-        sql = f"{_SESSION} AND ref = ANY($2::bytea[])"
-        rows = await self._rows(sql, self.org, [session_ref(self.org, name) for name in names])
-        return {row[0]: LakeSession(*row) for row in rows}
-
-    async def logs(self, session: str) -> list[tuple[str, int]]:
-        """The logs of a session, and their lines."""
-        rows = await self._rows(
-            "SELECT key, lines FROM logs WHERE ref = $1 AND lines > 0 ORDER BY key",
-            session_ref(self.org, session),
-        )
-        return [(row[0], row[1]) for row in rows]
-
-    async def usage(self, sessions: Collection[str]) -> list[LakeUsage]:
-        """Every log's word about the responses of these sessions: also what other sessions have of them."""
-        rows = await self._rows(
-            f"SELECT {USAGE} FROM usage WHERE org = $1 AND message IN"  # noqa: S608 - names of columns
-            " (SELECT message FROM usage WHERE org = $1 AND session = ANY($2::text[]) AND session <> '') ORDER BY message",
-            self.org,
-            list(sessions),
-        )
-        return list(_told([UsageTableRow(*row) for row in rows]))
-
-    async def dropped(self, sessions: Collection[str]) -> DroppedMonths:
-        """What is left of responses of these sessions that were dropped; those without a time never are."""
-        (held,) = await self._rows("SELECT coalesce(usage_from, 0) FROM orgs WHERE id = $1", self.org)
-        if not held[0]:
-            return DroppedMonths(0, [])
-        rows = await self._rows(
-            f"SELECT session, day, model, variant, messages, {', '.join(COUNTS)} FROM rollup_day"  # noqa: S608 - names of columns
-            " WHERE org = $1 AND session = ANY($2::text[]) AND day <> 0 AND day < $3",
-            self.org,
-            list(sessions),
-            held[0] // DAY_MS,
-        )
-        return DroppedMonths(held[0], [DroppedSum(*row) for row in rows])
-
-
-def _told(rows: Sequence[UsageTableRow]) -> Iterator[LakeUsage]:
-    by_message: dict[str, list[UsageTableRow]] = defaultdict(list)
-    for row in rows:
-        by_message[row.message].append(row)
-    for copies in by_message.values():
-        for row, said in told_rows(copies):
-            yield LakeUsage(row, said or row, said is not None)
 
 
 class LakeJobReport(Struct, frozen=True):
@@ -175,14 +81,6 @@ class LakeJobReport(Struct, frozen=True):
     notes: list[str]
 
 
-class _ServerLog(NamedTuple):
-    """A log of the server, as rows name it."""
-
-    path: str
-    agent: str | None
-    session: str
-
-
 class _LoggedFacts(NamedTuple):
     """What only the logs of a session say of it: how many sub-agents it has, which client wrote it, and whether its own log has
     answers that are all copies of another session's; and its logs, where they were read.
@@ -191,7 +89,7 @@ class _LoggedFacts(NamedTuple):
     agents: int = 0
     client: str | None = None
     is_copied: bool = False
-    logs: tuple[tuple[_ServerLog, LogRows], ...] = ()
+    logs: tuple[tuple[LakeTask, LogRows], ...] = ()
 
 
 class LakeJob:
@@ -201,7 +99,6 @@ class LakeJob:
         self, database: PostgresDatabase, org: str, lake: IcebergLake, prices: PriceList, data: Path | None
     ) -> None:
         self._database, self._org, self._lake, self._prices = database, org, lake, prices
-        self._questions = LakeQuestions(database, org)
         self._with_text, self._data = data is not None, data
         self._read_logs = lake_job(None if data is None else str(data))
         self._notes: list[str] = []
@@ -211,6 +108,47 @@ class LakeJob:
             if not is_ours:
                 raise Busy("another job writes the lake of this organisation", hint="wait until it has ended")
             return await self._run()
+
+    # --- questions to the server's database ------------------------------------------------------
+
+    async def _rows(self, sql: str, *values: object) -> Sequence[Row]:
+        return await self._database.rows(self._org, sql, *values)
+
+    async def _changed(self, after: tuple[int, str], limit: int) -> list[LakeSession]:
+        """Sessions that are there and not sealed, by their last change."""
+        sql = f"{_SESSION} AND state = {LIVE} AND encrypted = 0 AND (changed, id) > ($2, $3) ORDER BY changed, id LIMIT $4"
+        return [LakeSession(*row) for row in await self._rows(sql, self._org, *after, limit)]
+
+    async def _named(self, names: Collection[str]) -> dict[str, LakeSession]:
+        """Sessions by their ids, in any state."""
+        refs = [session_ref(self._org, name) for name in names]
+        rows = await self._rows(f"{_SESSION} AND ref = ANY($2::bytea[])", self._org, refs)
+        return {row[0]: LakeSession(*row) for row in rows}
+
+    async def _usage(self, sessions: Collection[str]) -> list[_Usage]:
+        """Every log's word about the responses of these sessions: also what other sessions have of them."""
+        sql = (
+            f"SELECT {USAGE} FROM usage WHERE org = $1 AND message IN"  # noqa: S608 - names of columns
+            " (SELECT message FROM usage WHERE org = $1 AND session = ANY($2::text[]) AND session <> '') ORDER BY message"
+        )
+        rows = [UsageTableRow(*row) for row in await self._rows(sql, self._org, list(sessions))]
+        return [
+            pair for _, copies in groupby(rows, attrgetter("message")) for pair in told_rows(list(copies))
+        ]
+
+    async def _dropped(self, sessions: Collection[str]) -> tuple[int, list[UsageSum]]:
+        """The first month of which rows are held, and the sums of these sessions before; responses without a time are never
+        dropped."""
+        (row,) = await self._rows("SELECT coalesce(usage_from, 0) FROM orgs WHERE id = $1", self._org)
+        sql = (
+            "SELECT day * 96, session, NULL, NULL, NULL, NULL, model, NULL, variant, messages,"  # noqa: S608 - names of columns
+            f" {', '.join(COUNTS)} FROM rollup_day"
+            " WHERE org = $1 AND session = ANY($2::text[]) AND day <> 0 AND day < $3"
+        )
+        rows = await self._rows(sql, self._org, list(sessions), row[0] // DAY_MS) if row[0] else ()
+        return row[0], [UsageSum(*values) for values in rows]
+
+    # --- the job ---------------------------------------------------------------------------------
 
     async def _run(self) -> LakeJobReport:
         lake = self._lake
@@ -222,7 +160,7 @@ class LakeJob:
         removed = await self._remove_gone(known, unsure)
         after, done = (max(lake.until - _OVERLAP_MS, 0), ""), 0
         seen: dict[str, int] = {}
-        while found := await self._questions.sessions(after, _AT_ONCE):
+        while found := await self._changed(after, _AT_ONCE):
             for batch in _batches([one for one in found if seen.get(one.id) != one.changed]):
                 await self._write(batch, known, unsure)
                 seen |= {one.id: one.changed for one in batch}
@@ -233,7 +171,7 @@ class LakeJob:
     async def _remove_gone(self, known: dict[str, Any], unsure: set[str]) -> int:
         """Messages, calls and the row of sessions that were deleted; their responses stay, marked."""
         names = set(known) | unsure
-        found = await self._questions.sessions_named(names) if names else {}
+        found = await self._named(names) if names else {}
         gone = [name for name in sorted(names) if name not in found or found[name].state != LIVE]
         if gone:
             batch = [
@@ -249,10 +187,10 @@ class LakeJob:
         lake, ids = self._lake, {one.id for one in batch}
         live = [one for one in batch if one.state == LIVE]
         read = {one.id: await self._read(one) for one in live}
-        usage = await self._questions.usage(ids)
-        others = {one.row.session for one in usage} - ids
-        states = await self._questions.sessions_named(others | ids)
-        more = await self._questions.usage(others) if others & set(known) else []
+        usage = await self._usage(ids)
+        others = {row.session for row, _ in usage} - ids
+        states = await self._named(others | ids)
+        more = await self._usage(others) if others & set(known) else []
         is_unsure = bool(unsure & ids)
         was_there = [known[name] for name in sorted(ids | others) if name in known]
         await asyncio.to_thread(lake.begin, ids | unsure)
@@ -270,7 +208,7 @@ class LakeJob:
             await asyncio.to_thread(lake.replace, table.name, now, old if is_replacing else None)
         await self._write_responses(usage, states, is_unsure=is_unsure, was_there=was_there)
         logged = await self._logged(others & set(known)) | read
-        dropped = await self._questions.dropped(logged)
+        dropped = await self._dropped(logged)
         summed = self._session_rows([*usage, *more], states, logged, dropped)
         built = RowsBuilder(SESSIONS, with_text=self._with_text)
         built.add(iter(summed))
@@ -295,15 +233,16 @@ class LakeJob:
 
     async def _read(self, session: LakeSession) -> _LoggedFacts:
         """The logs of a session, through files, read as those of a home are."""
-        logs: list[tuple[_ServerLog, LogRows]] = []
+        logs: list[tuple[LakeTask, LogRows]] = []
         client, is_copied = None, False
-        for key, lines in await self._questions.logs(session.id):
-            log = _ServerLog(f"{session.id}/{key}" if key else session.id, _agent(key), session.id)
+        sql = "SELECT key, lines FROM logs WHERE ref = $1 AND lines > 0 ORDER BY key"
+        for key, lines in await self._rows(sql, session_ref(self._org, session.id)):
+            log = LakeTask(f"{session.id}/{key}" if key else session.id, session.id, _agent(key))
             with tempfile.NamedTemporaryFile(prefix="recollect-lake-", suffix=".jsonl") as file:
                 async for segment in self._database.segments(self._org, session.id, key, 0, lines):
                     file.write(segment.data)
                 file.flush()
-                task = tuple(LakeTask(file.name, session.id, log.agent))
+                task = tuple(log._replace(path=file.name))
                 ((found,),) = await asyncio.to_thread(list, self._read_logs([task]))
                 if not key:
                     client = await asyncio.to_thread(agent_of_log, tempfile.gettempdir(), file.name)
@@ -316,16 +255,16 @@ class LakeJob:
 
     async def _write_responses(
         self,
-        usage: Sequence[LakeUsage],
+        usage: Sequence[_Usage],
         states: dict[str, LakeSession],
         *,
         is_unsure: bool,
         was_there: list[tuple[Any, Any]],
     ) -> None:
         built = RowsBuilder(RESPONSES, with_text=self._with_text)
-        rows = [self._response(one, states.get(one.row.session)) for one in usage]
+        rows = [self._response(row, said, states.get(row.session)) for row, said in usage]
         built.add(iter(rows))
-        messages = {one.row.message for one in usage}
+        messages = {row.message for row, _ in usage}
         old = ReplacedRows("message_id", messages, None)
         if not is_unsure and was_there:
             span = _days([*was_there, *((at, at) for at in (_moment(row[9]) for row in rows))])
@@ -333,20 +272,18 @@ class LakeJob:
         is_replacing = is_unsure or bool(was_there)
         await asyncio.to_thread(self._lake.replace, "responses", built.table(), old if is_replacing else None)
 
-    def _response(self, one: LakeUsage, session: LakeSession | None) -> tuple[Any, ...]:
-        row, said = one.row, one.said
+    def _response(
+        self, row: UsageTableRow, said: UsageTableRow | None, session: LakeSession | None
+    ) -> tuple[Any, ...]:
+        counted = said or row
         at = None if row.at is None or not -_FARTHEST < row.at < _FARTHEST else row.at * 1000
         path = f"{row.session}/{row.key}" if row.key else row.session
         return (
             row.message, row.request, row.session, _agent(row.key), None if session is None else session.project,
-            said.model or None, row.branch or None, None, path, at, *said[13:19], self._cost(one), None,
-            bool(said.variant & UNCERTAIN), session is None or session.state != LIVE, one.is_counted,
+            counted.model or None, row.branch or None, None, path, at, *counted[13:19],
+            None if said is None else self._price(said.model, row.at or 0, said.variant, said[13:19]), None,
+            bool(counted.variant & UNCERTAIN), session is None or session.state != LIVE, said is not None,
         )  # fmt: skip
-
-    def _cost(self, one: LakeUsage) -> int | None:
-        if not one.is_counted:
-            return None
-        return self._price(one.said.model, one.row.at or 0, one.said.variant, one.said[13:19])
 
     def _price(self, model: str, at: int, variant: int, counts: Sequence[Any]) -> int | None:
         price = self._prices.find(model, max(at // QUARTER_MS, 0), variant)
@@ -354,29 +291,36 @@ class LakeJob:
 
     def _session_rows(
         self,
-        usage: Iterable[LakeUsage],
+        usage: Iterable[_Usage],
         states: dict[str, LakeSession],
         logged: dict[str, _LoggedFacts],
-        dropped: DroppedMonths,
+        dropped: tuple[int, list[UsageSum]],
     ) -> list[tuple[Any, ...]]:
-        counted: dict[str, dict[tuple[Any, ...], LakeUsage]] = defaultdict(dict)
+        counted: dict[str, dict[tuple[Any, ...], tuple[int, UsageTableRow]]] = defaultdict(dict)
         recorded: set[str] = set()
-        for one in usage:
-            recorded.add(one.row.session)
+        held, sums_before = dropped
+        for row, said in usage:
+            recorded.add(row.session)
             # A late row of a dropped month is in its sums.
-            if one.is_counted and (one.row.at is None or one.row.at >= dropped.until):
-                row = one.row
-                counted[row.session][row.message, row.key, row.request, row.speaker] = one
+            if said is not None and (row.at is None or row.at >= held):
+                counted[row.session][row.message, row.key, row.request, row.speaker] = row.at or 0, said
         redactor = None if self._data is None else Redactor(self._data)
         rows = []
         for name, (agents, client, is_copied, _) in sorted(logged.items()):
             session = states.get(name)
             if session is None or session.state != LIVE:
                 continue
-            found = [(1, self._cost(one), one.said[13:19]) for one in counted[name].values()]
+            found = [
+                (1, self._price(said.model, at, said.variant, said[13:19]), said[13:19])
+                for at, said in counted[name].values()
+            ]
             found += [
-                (one.messages, self._price(one.model, one.day * DAY_MS, one.variant, one[5:]), one[5:])
-                for one in dropped.sums
+                (
+                    one.messages,
+                    self._price(one.model or "", one.quarter * QUARTER_MS, one.variant, one[10:]),
+                    one[10:],
+                )
+                for one in sums_before
                 if one.session == name
             ]
             sums = [sum(counts[place] for _, _, counts in found) for place in range(6)]

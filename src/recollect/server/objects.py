@@ -189,8 +189,8 @@ class BodyMover:
                         break
                     total = total._replace(
                         objects=total.objects + 1,
-                        lines=total.lines + body.lines,
-                        raw_bytes=total.raw_bytes + body.size,
+                        lines=total.lines + body.segment.lines,
+                        raw_bytes=total.raw_bytes + len(body.segment.data),
                         stored_bytes=total.stored_bytes + len(body.stored),
                     )
             removed += await self.database.remove_bodies(now, self._store.delete)
@@ -208,18 +208,21 @@ class BodyMover:
         }
 
     async def _moved(self, body: LogBody, now: int) -> bool:
-        if not await self.database.claim_body(body.log.org, body, now):
+        org = body.log[0]
+        if not await self.database.claim_body(org, body, now):
             return False
         if not await self._store.put(body.name, body.stored):
             # Written by a worker that was killed after it. Believed only if it is what we would write.
             try:
-                unpacked_object(body.name, body.digest, body.size, await self._store.get(body.name))
+                unpacked_object(
+                    body.name, body.digest, len(body.segment.data), await self._store.get(body.name)
+                )
             except BodyLost as problem:
                 _log.error("bodies", extra={"fields": {"problem": str(problem)}})
                 return False
-        if await self.database.body_moved(body.log.org, body):
+        if await self.database.body_moved(org, body):
             return True
-        await self.database.abandon_body(body.log.org, body)
+        await self.database.abandon_body(org, body)
         return False
 
     # --- a worker as a process -------------------------------------------------------------------

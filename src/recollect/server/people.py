@@ -9,14 +9,13 @@ from __future__ import annotations
 import tarfile
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from recollect.server.database.records import Author, Held, OrgUser, PersonCounts, PersonLog
+from recollect.server.database.records import Author, Held, OrgUser
 from recollect.server.database.sql import Database
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.sql_base import Row, now_ms
 from recollect.server.tenancy import new_id
 
 _AT_ONCE = 1 << 20
@@ -65,58 +64,47 @@ async def erased(database: Database, user: OrgUser, author: Author) -> ErasureRe
     return _report(counts, erasure, is_applied=True)
 
 
-def _report(counts: PersonCounts, erasure: str | None, *, is_applied: bool) -> ErasureReport:
-    purged = "removed with their logs, words and side files"
-    gone = [
-        ErasedPart("sessions", counts.sessions - counts.held_sessions, purged),
-        ErasedPart("lines", counts.lines, "of those sessions"),
-        ErasedPart("bytes", counts.bytes, "of those lines"),
-        ErasedPart("files", counts.files, "side files of those sessions"),
-        ErasedPart("tokens", counts.tokens, "tokens and sessions of browsers"),
-        ErasedPart("identities", counts.identities, "names at identity providers"),
-        ErasedPart("teams", counts.teams, "memberships"),
-        ErasedPart("audit_rows", counts.audit_rows, "ids of the person in the audit log"),
-    ]
-    kept = [
-        ErasedPart(
-            "responses", counts.responses, "counts of tokens, without person, session and branch: for totals"
-        ),
-        ErasedPart("audit_rows", counts.audit_rows, "what was done and when, without who"),
-        ErasedPart(
-            "lines_elsewhere",
-            counts.lines_elsewhere,
-            f"lines in {counts.sessions_elsewhere} sessions of others, without who added them: delete those sessions to remove them",
-        ),
-        ErasedPart(
-            "files_elsewhere",
-            counts.files_elsewhere,
-            "side files in sessions of others, without who stored them",
-        ),
-        ErasedPart(
-            "held_sessions",
-            counts.held_sessions,
-            "under legal hold, with the member, who is disabled: repeat this when the hold has ended",
-        ),
-    ]
+_PURGED = "removed with their logs, words and side files"
+_ERASED = {
+    "sessions": _PURGED,
+    "lines": "of those sessions",
+    "bytes": "of those lines",
+    "files": "side files of those sessions",
+    "tokens": "tokens and sessions of browsers",
+    "identities": "names at identity providers",
+    "teams": "memberships",
+    "audit_rows": "ids of the person in the audit log",
+}
+_KEPT = {
+    "responses": "counts of tokens, without person, session and branch: for totals",
+    "audit_rows": "what was done and when, without who",
+    "lines_elsewhere": "lines in {sessions_elsewhere} sessions of others, without who added them: delete those sessions to remove them",
+    "files_elsewhere": "side files in sessions of others, without who stored them",
+    "held_sessions": "under legal hold, with the member, who is disabled: repeat this when the hold has ended",
+}
+
+
+def _report(counts: dict[str, int], erasure: str | None, *, is_applied: bool) -> ErasureReport:
+    gone = counts | {"sessions": counts["sessions"] - counts["held_sessions"]}
     return ErasureReport(
         erasure,
         is_applied,
-        counts.held_sessions == 0,
+        counts["held_sessions"] == 0,
         now_ms(),
-        [part for part in gone if part.count],
-        [part for part in kept if part.count],
+        [ErasedPart(what, gone[what], why) for what, why in _ERASED.items() if gone[what]],
+        [
+            ErasedPart(what, counts[what], why.format_map(counts))
+            for what, why in _KEPT.items()
+            if counts[what]
+        ],
     )
 
 
 # --- the archive ----------------------------------------------------------------------------------------
 
 
-class _ArchiveMember(NamedTuple):
-    """A file of the archive: its size is known before its bytes are read."""
-
-    name: str
-    size: int
-    data: AsyncIterator[bytes]
+# A file of the archive: its name, its size, which is known before its bytes are read, and these.
+_Entry = tuple[str, int, AsyncIterator[bytes]]
 
 
 async def person_archive(
@@ -124,20 +112,20 @@ async def person_archive(
 ) -> AsyncGenerator[bytes, None]:
     """A .tar.gz with everything that is held of a person, in pieces. ``room``: waits for memory before bytes are read."""
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
-    async for entry in _entries(database, user, room):
-        head = tarfile.TarInfo(entry.name)
-        head.size, head.mode, head.mtime = entry.size, 0o600, now_ms() // 1_000
+    async for name, size, data in _entries(database, user, room):
+        head = tarfile.TarInfo(name)
+        head.size, head.mode, head.mtime = size, 0o600, now_ms() // 1_000
         yield packer.compress(head.tobuf(tarfile.PAX_FORMAT))
         written = 0
-        async for piece in entry.data:
+        async for piece in data:
             written += len(piece)
             yield packer.compress(piece)
         # A log only grows: what it had when it was measured is there.
-        yield packer.compress(bytes(entry.size - written + -entry.size % tarfile.BLOCKSIZE))
+        yield packer.compress(bytes(size - written + -size % tarfile.BLOCKSIZE))
     yield packer.compress(bytes(2 * tarfile.BLOCKSIZE)) + packer.flush()
 
 
-async def _entries(database: Database, user: OrgUser, room: Room | None) -> AsyncIterator[_ArchiveMember]:
+async def _entries(database: Database, user: OrgUser, room: Room | None) -> AsyncIterator[_Entry]:
     org, number = user.org, user.id
     teams = [team.name for team in await database.teams(org) if number in team.members]
     tokens = await database.person_tokens(org, number)
@@ -158,37 +146,36 @@ async def _entries(database: Database, user: OrgUser, room: Room | None) -> Asyn
             text = msgspec.json.format(msgspec.json.encode(detail), indent=2)
             yield _document(f"sessions/{session}/session.json", text)
     for log in await database.person_logs(org, number):
-        place = f"sessions/{log.session}/logs/{log.key or 'main'}.jsonl"
-        yield _ArchiveMember(place, log.bytes, _lines(database, org, log, room))
+        yield f"sessions/{log[0]}/logs/{log[1] or 'main'}.jsonl", log[-1], _lines(database, org, log, room)
     for log in await database.person_lines_elsewhere(org, number):
-        place = f"elsewhere/{log.session}/{log.key or 'main'}/from-line-{log.first_line + 1}.jsonl"
-        yield _ArchiveMember(place, log.bytes, _lines(database, org, log, room))
-    for file in await database.person_files(org, number):
+        place = f"elsewhere/{log[0]}/{log[1] or 'main'}/from-line-{log[2] + 1}.jsonl"
+        yield place, log[-1], _lines(database, org, log, room)
+    for session, key, size in await database.person_files(org, number):
         if room is not None:
-            await room(file.bytes)
-        data = await database.person_file(org, file.session, file.key)
+            await room(size)
+        data = await database.person_file(org, session, key)
         if data is not None:
-            yield _document(f"sessions/{file.session}/files/{file.key}", data)
+            yield _document(f"sessions/{session}/files/{key}", data)
 
 
 def _rows(rows: Iterable[object]) -> bytes:
     return msgspec.json.Encoder().encode_lines(rows)
 
 
-def _document(name: str, data: bytes) -> _ArchiveMember:
+def _document(name: str, data: bytes) -> _Entry:
     async def whole() -> AsyncIterator[bytes]:
         for start in range(0, len(data), _AT_ONCE):
             yield data[start : start + _AT_ONCE]
 
-    return _ArchiveMember(name, len(data), whole())
+    return name, len(data), whole()
 
 
-async def _lines(database: Database, org: str, log: PersonLog, room: Room | None) -> AsyncIterator[bytes]:
-    left, until = log.bytes, log.first_line + log.lines
+async def _lines(database: Database, org: str, log: Row, room: Room | None) -> AsyncIterator[bytes]:
+    session, key, first, lines, left = log
     if room is not None:
         await room(min(left, _AT_ONCE * 4))
-    async for segment in database.segments(org, log.session, log.key, log.first_line, until):
-        data = segment.between(log.first_line, until)
+    async for segment in database.segments(org, session, key, first, first + lines):
+        data = segment.between(first, first + lines)
         left -= len(data)
         yield data
         if room is not None:

@@ -62,6 +62,12 @@ def not_found() -> RequestRefused:
     return RequestRefused(404, "not_found", "not found", "GET /v1/sessions lists what there is")
 
 
+def gone() -> RequestRefused:
+    return RequestRefused(
+        410, "gone", "the session was deleted", "use another id, or wait until it is purged"
+    )
+
+
 def unauthorized() -> RequestRefused:
     """No valid token; the reason is not revealed."""
     return RequestRefused(

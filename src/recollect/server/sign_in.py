@@ -18,7 +18,7 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct
 
-from recollect.server.database.records import ApiToken, Author, Org, OrgTeam, OrgUser, Taken
+from recollect.server.database.records import Author, Org, OrgTeam, OrgUser, Taken
 from recollect.server.database.sql import Database
 from recollect.server.database.sql_base import now_ms
 from recollect.server.identity_provider import (
@@ -31,7 +31,7 @@ from recollect.server.identity_provider import (
 )
 from recollect.server.refusals import RequestRefused, invalid, not_found
 from recollect.server.tenancy import ROLES, issued, new_id, opened_page
-from recollect.share.sync.wire import DeviceSignIn, SignInOffer, plain_text
+from recollect.share.sync.wire import ApiToken, DeviceSignIn, SignInOffer, plain_text
 
 AUTHOR = Author("identity provider", "sign-in")
 _MOST_GROUPS = 10_000

@@ -8,6 +8,7 @@ Missing, malformed, unknown, revoked and expired tokens get the same answer.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import secrets
 import time
@@ -18,11 +19,11 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from recollect.server.database.records import FOR_PAGE, ApiToken, Author, Grant, Org, OrgUser, SessionReader
+from recollect.server.database.records import Author, Org, OrgUser, SessionReader
 from recollect.server.database.sql import Database
 from recollect.server.database.sql_base import now_ms
 from recollect.server.refusals import SideNotes
-from recollect.share.sync.wire import TOKEN_PREFIX
+from recollect.share.sync.wire import FOR_PAGE, TOKEN_PREFIX, ApiToken
 
 READ, WRITE, DELETE, ADMIN, METRICS = "read", "write", "delete", "admin", "metrics"
 # Only the caller's own sessions and cost; and the cost of all without any text.
@@ -105,28 +106,11 @@ def new_id() -> str:
     return str(uuid.uuid4())
 
 
-def is_good(grant: Grant, now: int) -> bool:
-    """Whether a token may be used at all."""
-    return grant.token.revoked is None and not grant.user.disabled and is_current(grant.token, now)
-
-
 def is_current(token: ApiToken, now: int) -> bool:
     """Whether a token has neither expired nor been replaced for long enough."""
     if token.retires is not None and now >= token.retires:
         return False
     return token.expires is None or now < token.expires + SKEW_MS
-
-
-def end_of(token: ApiToken) -> int | None:
-    """When a token ends; None for never."""
-    ends = [end for end in (token.expires, token.retires) if end is not None]
-    return min(ends) if ends else None
-
-
-class RefusedToken(Struct, frozen=True):
-    """A token that is not admitted. ``by``: organisation and author, where it was issued once."""
-
-    by: tuple[str, Author] | None = None
 
 
 class CallerAuthenticator:
@@ -146,32 +130,32 @@ class CallerAuthenticator:
 
     async def still(self, authorization: str, scope: str) -> bool:
         """Whether the caller of a long request would still be admitted."""
-        caller = await self.caller(authorization)
-        return isinstance(caller, Caller) and caller.may(scope)
+        caller, is_admitted = await self.caller(authorization)
+        return caller is not None and is_admitted and caller.may(scope)
 
-    async def caller(self, authorization: str) -> Caller | RefusedToken:
-        """The caller, or why there is none."""
+    async def caller(self, authorization: str) -> tuple[Caller | None, bool]:
+        """Whose token it is, None where there never was one, and whether it is valid."""
         place = secret_hash(authorization)
-        if place in self._admitted:
-            grant = await self._grant(authorization)
-        else:
-            async with self._strangers:
-                grant = await self._grant(authorization)
-        if grant is None or not is_good(grant, now_ms()):
+        async with contextlib.nullcontext() if place in self._admitted else self._strangers:
+            found = _BEARER.fullmatch(authorization)
+            # Looked up by hash: a timing attack on the comparison would need the hash's preimage.
+            grant = None if found is None else await self._database.grant(secret_hash(found[1] or found[2]))
+        if grant is None:
+            return None, False
+        token, user, org = grant
+        given = {scope for known in token.scopes for scope in (known, *_INCLUDED.get(known, ()))}
+        # A valid token's permissions: those in both its scopes and its user's role.
+        scopes = ROLES.get(user.role, frozenset()) & given
+        caller = Caller(org, user, token, scopes, Author(user.id, token.id, token.machine))
+        if token.revoked is not None or user.disabled or not is_current(token, now_ms()):
             self._admitted.pop(place, None)
-            return RefusedToken(None if grant is None else (grant.org.id, caller_of(grant).author))
+            return caller, False
         self._admitted[place] = None
         self._admitted.move_to_end(place)
         if len(self._admitted) > _MOST_KNOWN:
             self._admitted.popitem(last=False)
-        await self._note(grant.token)
-        return caller_of(grant)
-
-    async def _grant(self, authorization: str) -> Grant | None:
-        """The token of the header, in any state; None where there never was one."""
-        found = _BEARER.fullmatch(authorization)
-        # Looked up by hash: a timing attack on the comparison would need the hash's preimage.
-        return None if found is None else await self._database.grant(secret_hash(found[1] or found[2]))
+        await self._note(token)
+        return caller, True
 
     async def _note(self, token: ApiToken) -> None:
         now, ago = time.monotonic(), (now_ms() - (token.last_used or 0)) / 1_000
@@ -193,14 +177,6 @@ def token_prefix(authorization: str) -> str:
     """The first characters of a token, for counting refusals: those of one token are not another's."""
     found = _BEARER.fullmatch(authorization)
     return "" if found is None else (found[1] or found[2])[: len(TOKEN_PREFIX) + _PREFIX_LENGTH]
-
-
-def caller_of(grant: Grant) -> Caller:
-    """A valid token's permissions: those in both its scopes and its user's role."""
-    token, user = grant.token, grant.user
-    given = {scope for known in token.scopes for scope in (known, *_INCLUDED.get(known, ()))}
-    scopes = ROLES.get(user.role, frozenset()) & given
-    return Caller(grant.org, user, token, scopes, Author(user.id, token.id, token.machine))
 
 
 async def issued(
@@ -226,18 +202,10 @@ async def opened_page(
 ) -> str:
     """A new session of a browser; returns the secret for its cookie. It ends with the token that opened it."""
     now = now_ms()
-    ends = [now + lasting_ms] + ([] if parent is None or (end := end_of(parent)) is None else [end])
-    token = ApiToken(
-        new_id(),
-        user.org,
-        user.id,
-        (READ,),
-        None,
-        now,
-        min(ends),
-        kind=FOR_PAGE,
-        parent=None if parent is None else parent.id,
-    )
+    end, opener = (None, None) if parent is None else (parent.end, parent.id)
+    expires = now + lasting_ms if end is None else min(now + lasting_ms, end)
+    own = new_id(), user.org, user.id, (READ,), None, now, expires
+    token = ApiToken(*own, kind=FOR_PAGE, parent=opener)
     secret, hashed = new_secret(PAGE_PREFIX)
     await database.add_token(token, hashed, author)
     return secret
@@ -250,7 +218,7 @@ async def rotated(database: Database, caller: Caller, overlap_ms: int) -> tuple[
     expires = None if old.expires is None else now + old.expires - old.created
     new = ApiToken(new_id(), old.org, old.user, old.scopes, old.machine, now, expires)
     secret, hashed = new_secret()
-    until = min(now + overlap_ms, end_of(old) or now + overlap_ms)
+    until = min(now + overlap_ms, old.end or now + overlap_ms)
     is_done = await database.rotate_token(old, new, hashed, until, caller.author)
     return (secret, new, until) if is_done else None
 

@@ -94,7 +94,7 @@ def moving(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         async def own(before: int) -> AsyncIterator[MovableLog]:
             """Other tests have lines in this database too: they must not be moved to this test's bucket."""
             async for log in every(before):
-                if log.org == made.org.id:
+                if log[0] == made.org.id:
                     yield log
 
         database.movable_logs = own  # type: ignore[method-assign]
@@ -127,7 +127,7 @@ async def test_lines_read_the_same_before_and_after_they_were_moved(made: World,
     first = b"".join(whole.splitlines(keepends=True)[:5])
     assert (await made.put("s1", first)).json()["repeated"] is True
     hits = await made.database.search(made.org.id, LineSearch(WordQuery.parse("word3"), 50))
-    assert len(hits.lines) == 5
+    assert len(hits.hits) == 5
 
 
 @moving
@@ -172,7 +172,7 @@ async def main():
 
     async def own(before):
         async for log in every(before):
-            if log.org == org:
+            if log[0] == org:
                 yield log
 
     database.movable_logs = own

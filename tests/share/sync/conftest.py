@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import ApiToken, Org, OrgUser
+from recollect.server.database.records import Org, OrgUser
 from recollect.server.database.sql import Database
 from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.tenancy import new_id, new_secret
+from recollect.share.sync.wire import ApiToken
 from tests.server.conftest import postgres
 from tests.server.live import LiveServer
 from tests.server.world import EVERYTHING, OPERATOR, new_org

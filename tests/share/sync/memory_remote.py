@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 
-from recollect.share.sync.http_remote import HttpRemote
+from recollect.share.sync.http_remote import LIMITS, HttpRemote
 from recollect.share.sync.wire import (
     START,
     Head,
     LogHead,
     Position,
     PositionConflict,
-    RemoteLimits,
     RemoteSession,
     SessionDescription,
     SessionDetail,
@@ -42,9 +41,9 @@ class MemoryRemote(HttpRemote):
         self._deleted: set[str] = set()
         self._lock = threading.Lock()
 
-    def limits(self) -> RemoteLimits:
+    def limits(self) -> Mapping[str, int]:
         """Those of a server."""
-        return RemoteLimits()
+        return LIMITS
 
     def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
         """All of them, newest first."""

@@ -380,8 +380,8 @@ def test_a_sealed_line_opens_in_its_own_place_only(tmp_path: Path) -> None:
     from recollect.errors import DamagedData
 
     sealer = Sealer(b"k" * 64)
-    sealed = sealer.seal_line(b"words\n", ONE, "", 3)
-    assert sealer.open_line(sealed, ONE, "", 3) == b"words\n"
+    sealed = sealer.seal(b"words\n", ONE, "", 3)
+    assert sealer.open(sealed, ONE, "", 3) == b"words\n"
     for place in ((ONE, "", 4), (ONE, "x", 3), ("other", "", 3)):
         with pytest.raises(DamagedData):
-            sealer.open_line(sealed, *place)
+            sealer.open(sealed, *place)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from recollect.errors import Busy
 from recollect.share.sync import push
-from recollect.share.sync.http_remote import HttpRemote
+from recollect.share.sync.http_remote import LIMITS, HttpRemote
 from recollect.share.sync.selection import PushScan, place_of
-from recollect.share.sync.wire import START, Position, RemoteLimits, SessionDescription, SessionGone
+from recollect.share.sync.wire import START, Position, SessionDescription, SessionGone
 from recollect.store.own_settings import SyncProjects
 from tests import secret_home
 from tests.share.sync.machines import Machine, remote_log
@@ -106,8 +107,8 @@ def test_no_batch_has_more_lines_than_the_remote_accepts(most: int, tmp_path: Pa
     """And all lines arrive."""
 
     class Small(Counting):
-        def limits(self) -> RemoteLimits:
-            return RemoteLimits(lines=most)
+        def limits(self) -> Mapping[str, int]:
+            return LIMITS | {"lines": most}
 
     remote = Small()
     machine = Machine(tmp_path, lambda: remote)
@@ -286,17 +287,17 @@ def test_two_machines_that_went_on_differently_lose_nothing(tmp_path: Path) -> N
     two.add(5, "by two")
     assert one.push().branches == []
     done = two.push()
-    [branch] = done.branches
-    assert branch.session == ONE
+    [(session, branch)] = done.branches
+    assert session == ONE
     assert remote_log(remote) == one.log().read_bytes()
     # Under its own name it is a session of its own, also by what its lines say.
-    renamed = two.log().read_bytes().replace(ONE.encode(), branch.branch.encode())
-    assert remote_log(remote, branch.branch) == renamed
+    renamed = two.log().read_bytes().replace(ONE.encode(), branch.encode())
+    assert remote_log(remote, branch) == renamed
     two.add(6, "by two again")
     again = two.push()
     assert (again.lines, again.branches) == (1, [])
     two.kept.path.unlink()
-    assert [one.branch for one in two.push().branches] == [branch.branch]
+    assert [name for _, name in two.push().branches] == [branch]
     assert len(list(remote.sessions())) == 2
 
 
@@ -358,9 +359,9 @@ def test_a_log_written_anew_becomes_a_branch(tmp_path: Path, in_place: bool) -> 
         new = log.with_suffix(".new")
         new.write_bytes(another)
         os.replace(new, log)
-    [branch] = machine.push().branches
+    [(_, branch)] = machine.push().branches
     assert remote_log(remote) == before
-    assert b"another" in remote_log(remote, branch.branch)
+    assert b"another" in remote_log(remote, branch)
 
 
 def test_what_was_cut_off_between_two_batches_is_sent_by_the_next_push(

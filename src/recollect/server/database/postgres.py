@@ -35,11 +35,12 @@ from recollect.server.database.postgres_search import (
     blocks_of,
     tsquery,
 )
-from recollect.server.database.records import AppendRequest, LineMatches, LineSearch, Moved, Unavailable
+from recollect.server.database.records import AppendRequest, LineSearch, Unavailable
 from recollect.server.database.sql import Database, conditions
 from recollect.server.database.sql_base import EVERY_ORG, Row, Transaction, now_ms, seen_by
 from recollect.server.database.sql_logs import commit_appends
 from recollect.server.database.tables import CREATE_MONTHS, postgres_steps, session_ref
+from recollect.share.sync.wire import Head, LineHits
 
 Result = TypeVar("Result")
 _log = logging.getLogger("recollect.server")
@@ -75,7 +76,7 @@ _LOCKS = (
     "SELECT pg_advisory_xact_lock_shared($1, -1)"
     " UNION ALL SELECT pg_advisory_xact_lock($1, place) FROM unnest($2::int[]) AS place"
 )
-_Pending = tuple[AppendRequest, asyncio.Future[Moved | None]]
+_Pending = tuple[AppendRequest, asyncio.Future[Head | None]]
 
 
 class _PostgresTransaction:
@@ -102,22 +103,7 @@ class _PostgresTransaction:
         await self.rows(_LOCKS, own, places)
 
     async def add_texts(self, ref: bytes, ask: AppendRequest, now: int) -> None:
-        await self.many(
-            INSERT_BLOCK,
-            [
-                (
-                    ref,
-                    ask.key,
-                    block.line,
-                    block.lines,
-                    ask.org,
-                    block.oldest,
-                    min(block.newest, now),
-                    block.words,
-                )
-                for block in blocks_of(ask.prepared.texts)
-            ],
-        )
+        await self.many(INSERT_BLOCK, [(ref, ask.key, *block) for block in blocks_of(ask, now)])
 
 
 def _unreachable(problem: BaseException) -> Unavailable:
@@ -344,10 +330,10 @@ class PostgresDatabase(PostgresBodies, Database):
 
     # --- appends ---------------------------------------------------------------------------------
 
-    async def _commit(self, ask: AppendRequest) -> Moved | None:
+    async def _commit(self, ask: AppendRequest) -> Head | None:
         if self._closing:
             raise Unavailable("the server is closing")
-        future: asyncio.Future[Moved | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Head | None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(ask.org, deque()).append((ask, future))
         if ask.org not in self._committing:
             self._committing[ask.org] = asyncio.create_task(self._commit_all(ask.org))
@@ -401,7 +387,7 @@ class PostgresDatabase(PostgresBodies, Database):
     async def _delete_texts(self, tx: Transaction, ref: bytes) -> None:
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
 
-    async def search(self, org: str, wanted: LineSearch) -> LineMatches:
+    async def search(self, org: str, wanted: LineSearch) -> LineHits:
         words = tsquery(wanted.query)
 
         async def blocks(window: Window, size: int, offset: int) -> AsyncIterator[Row]:

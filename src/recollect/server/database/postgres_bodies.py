@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 
-from recollect.server.database.records import BodyLost, BodyUnavailable, LogPlace, Segment
+from recollect.server.database.records import BodyLost, BodyUnavailable, Segment
 from recollect.server.database.sql_base import EVERY_ORG, Row, SqlRunner, Transaction, in_transaction, insert
 from recollect.server.database.sql_logs import unpacked
-from recollect.share.sync.wire import Position, lines_of
+from recollect.share.sync.wire import Head, Position, lines_of
 
 if TYPE_CHECKING:
     from recollect.server.objects import BlobStore
@@ -53,14 +53,8 @@ CLAIM_MS, ABANDONED_MS = 120_000, 3_600_000
 OBJECT_BYTES, _WORTH_AN_OBJECT, _LONGEST_MS = 2 << 20, 1 << 20, 86_400_000
 _LOOKED_AT, _REMOVED_AT_ONCE = 20_000, 100
 _CACHED_BYTES = 8 << 20
-
-
-class MovableLog(NamedTuple):
-    """A log with lines that are old enough to be moved."""
-
-    org: str
-    ref: bytes
-    key: str
+# A log with lines that are old enough to be moved: organisation, session, key.
+MovableLog = tuple[str, bytes, str]
 
 
 class LogBody(NamedTuple):
@@ -70,12 +64,7 @@ class LogBody(NamedTuple):
     name: str
     digest: str
     rows: int
-    first_line: int
-    lines: int
-    first_byte: int
-    size: int
-    before: bytes
-    hash: bytes
+    segment: Segment
     stored: bytes
 
 
@@ -105,13 +94,13 @@ class PostgresBodies(SqlRunner):
         data = await self._unpacked_body(str(name), str(digest), int(size))
         return Segment(first_line, lines, first_byte, bytes(before), bytes(after), data)
 
-    async def _moved_end(self, org: str, ref: bytes, key: str, lines: int) -> LogPlace | None:
+    async def _moved_end(self, org: str, ref: bytes, key: str, lines: int) -> Head | None:
         sql = (
             "SELECT hash, first_byte + size FROM bodies"  # noqa: S608 - constants
             f" WHERE ref = $1 AND key = $2 AND state = {LIVE_BODY} AND first_line + lines = $3"
         )
         rows = await self._read_now(org, sql, ref, key, lines)
-        return LogPlace(Position(lines, bytes(rows[0][0])), rows[0][1]) if rows else None
+        return Head(lines, rows[0][1], bytes(rows[0][0]).hex()) if rows else None
 
     async def _unpacked_body(self, name: str, digest: str, size: int) -> bytes:
         known = self._unpacked.get(name)
@@ -139,7 +128,7 @@ class PostgresBodies(SqlRunner):
         while True:
             rows = await self._read_now(EVERY_ORG, sql, since, before)
             for _, org, ref, key in rows:
-                log = MovableLog(org, bytes(ref), key)
+                log = org, bytes(ref), key
                 if log not in seen:
                     seen.add(log)
                     yield log
@@ -149,8 +138,9 @@ class PostgresBodies(SqlRunner):
 
     async def movable_body(self, log: MovableLog, before: int) -> LogBody | None:
         """The first lines of a log that are worth an object now."""
+        org, *place = log
         sql = "SELECT first_line, size, at FROM segments WHERE ref = $1 AND key = $2 ORDER BY first_line LIMIT 4096"
-        rows = await self._read_now(log.org, sql, log.ref, log.key)
+        rows = await self._read_now(org, sql, *place)
         last, size = None, 0
         for first_line, own, at in rows:
             if at >= before or (size and size + own > OBJECT_BYTES):
@@ -165,7 +155,7 @@ class PostgresBodies(SqlRunner):
             "SELECT first_line, lines, first_byte, before, hash, codec, data FROM segments"
             " WHERE ref = $1 AND key = $2 AND first_line <= $3 ORDER BY first_line"
         )
-        rows = await self._read_now(log.org, sql, log.ref, log.key, last)
+        rows = await self._read_now(org, sql, *place, last)
         return await asyncio.to_thread(_body_of, log, rows) if rows else None
 
     @in_transaction
@@ -177,7 +167,16 @@ class PostgresBodies(SqlRunner):
             + f" ON CONFLICT (name) DO UPDATE SET state = {WRITING}, at = excluded.at WHERE known.state = {GONE}"
             f" OR (known.state = {WRITING} AND known.at < excluded.at - {CLAIM_MS}) RETURNING 1"
         )
-        lines = body.first_line, body.lines, body.first_byte, body.size, body.before, body.hash, body.digest
+        part = body.segment
+        lines = (
+            part.first_line,
+            part.lines,
+            part.first_byte,
+            len(part.data),
+            part.before,
+            part.hash,
+            body.digest,
+        )
         return bool(await tx.rows(sql, body.name, *body.log, WRITING, now, *lines, len(body.stored)))
 
     async def body_moved(self, org: str, body: LogBody) -> bool:
@@ -194,10 +193,10 @@ class PostgresBodies(SqlRunner):
             "DELETE FROM segments WHERE ref = $1 AND key = $2 AND first_line >= $3 AND first_line < $4"
             " RETURNING lines"
         )
-        end = body.first_line + body.lines
-        removed = await tx.rows(sql, body.log.ref, body.log.key, body.first_line, end)
+        first, lines = body.segment.first_line, body.segment.lines
+        removed = await tx.rows(sql, *body.log[1:], first, first + lines)
         live = f"UPDATE bodies SET state = {LIVE_BODY} WHERE name = $1 AND state = {WRITING} RETURNING 1"  # noqa: S608 - constants
-        is_whole = len(removed) == body.rows and sum(row[0] for row in removed) == body.lines
+        is_whole = len(removed) == body.rows and sum(row[0] for row in removed) == lines
         if not is_whole or not await tx.rows(live, body.name):
             raise _Elsewhere
 
@@ -246,22 +245,11 @@ def _body_of(log: MovableLog, rows: Sequence[Row]) -> LogBody:
     lines = sum(row[1] for row in rows)
     after = Position(first[0], bytes(first[3])).after(lines_of(data))
     if after != Position(last[0] + last[1], bytes(last[4])):
-        raise ValueError(f"segments of {log.ref.hex()} do not have the hash of their lines")
+        raise ValueError(f"segments of {log[1].hex()} do not have the hash of their lines")
     digest, stored = packed_object(data)
-    place = sha256(log.key.encode()).hexdigest()[:8]
+    org, ref, key = log
+    place = sha256(key.encode()).hexdigest()[:8]
     # Below its organisation and session: nothing is shared, so removing a session removes its objects.
-    name = f"{log.org}/{log.ref.hex()}/{place}-{first[0]}-{digest}.zst"
-    size, before, end = len(data), bytes(first[3]), bytes(last[4])
-    return LogBody(
-        log,
-        name,
-        digest,
-        len(rows),
-        first[0],
-        lines,
-        first[2],
-        size=size,
-        before=before,
-        hash=end,
-        stored=stored,
-    )
+    name = f"{org}/{ref.hex()}/{place}-{first[0]}-{digest}.zst"
+    segment = Segment(first[0], lines, first[2], bytes(first[3]), bytes(last[4]), data)
+    return LogBody(log, name, digest, len(rows), segment, stored)

@@ -8,16 +8,16 @@ and compared with the whole query, and reading stops when no later block can hav
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from itertools import pairwise
-from typing import NamedTuple
 
 from recollect.model.text.query import AllOf, QueryNode, WordQuery
 from recollect.model.text.terms import Term, folded, indexed_text
-from recollect.server.database.records import LineMatch, LineMatches, LineSearch, Segment, TextRow
+from recollect.server.database.records import AppendRequest, LineSearch, Segment, TextRow
 from recollect.server.database.sql_base import Row
 from recollect.server.facts import texts_of
+from recollect.share.sync.wire import LineHit, LineHits
 
 # Blocks that are asked for at first; then twice as many, up to the most that one search reads.
 _AT_ONCE, _MOST_BLOCKS = 64, 4_096
@@ -54,31 +54,22 @@ INSERT_BLOCK = (
 )
 
 
-class BlockWords(NamedTuple):
-    """The words of some lines, each once."""
-
-    line: int
-    lines: int
-    oldest: int
-    newest: int
-    words: list[str]
-
-
-def blocks_of(rows: Sequence[TextRow]) -> Iterator[BlockWords]:
-    """The words of an append, some lines at a time. Which of them has a word is seen in the lines themselves."""
+def blocks_of(ask: AppendRequest, now: int) -> Iterator[tuple[object, ...]]:
+    """The words of an append, some lines at a time, as ``INSERT_BLOCK`` takes them: each word once. Which line has a word is
+    seen in the lines themselves."""
     block: list[TextRow] = []
     size = 0
-    for row in rows:
+    for row in ask.prepared.texts:
         if block and (len(block) == _MOST_LINES or size + len(row.text) > _MOST_CHARACTERS):
-            yield _block(block)
+            yield _block(block, ask.org, now)
             block, size = [], 0
         block.append(row)
         size += len(row.text)
     if block:
-        yield _block(block)
+        yield _block(block, ask.org, now)
 
 
-def _block(rows: list[TextRow]) -> BlockWords:
+def _block(rows: list[TextRow], org: str, now: int) -> tuple[object, ...]:
     first, times = rows[0].line, [row.at or 0 for row in rows]
     # As our tokenizer has them, so that both databases index the same words.
     words = {
@@ -86,7 +77,7 @@ def _block(rows: list[TextRow]) -> BlockWords:
         for row in rows
         for word in folded(indexed_text(row.text)).split()
     }
-    return BlockWords(first, rows[-1].line - first + 1, min(times), max(times), sorted(words))
+    return first, rows[-1].line - first + 1, org, min(times), min(max(times), now), sorted(words)
 
 
 def windows(now: int) -> list[Window]:
@@ -140,11 +131,11 @@ class BlockSearch:
         self._query, self._limit = wanted.query, wanted.limit
         self._since, self._until = wanted.since, wanted.until
         self._segments = segments
-        self._found: dict[tuple[str, str, int], LineMatch] = {}
+        self._found: dict[tuple[str, str, int], LineHit] = {}
         # The last segment that was read: blocks of one append follow one another.
         self._last: tuple[str, str, Segment] | None = None
 
-    async def run(self, blocks: BlockReader, now: int) -> LineMatches:
+    async def run(self, blocks: BlockReader, now: int) -> LineHits:
         """``blocks``: those of a window of time, newest first, so many after so many."""
         left = _MOST_BLOCKS
         async with aclosing(_newest_first(blocks, now)) as candidates:
@@ -152,10 +143,10 @@ class BlockSearch:
                 if self._is_enough(newest):
                     break
                 if not left:
-                    return LineMatches(self._newest(), newest)
+                    return LineHits(self._newest(), searched_to=newest)
                 left -= 1
                 await self._read(session, key, line, lines)
-        return LineMatches(self._newest())
+        return LineHits(self._newest())
 
     def _is_enough(self, newest: int) -> bool:
         """Whether enough lines are at least as new as everything that is left."""
@@ -163,7 +154,7 @@ class BlockSearch:
             return False
         return sum((one.at or 0) >= newest for one in self._found.values()) >= self._limit
 
-    def _newest(self) -> list[LineMatch]:
+    def _newest(self) -> list[LineHit]:
         order = sorted(
             self._found.values(), key=lambda one: (-(one.at or 0), one.session, one.key, -one.line)
         )
@@ -187,9 +178,7 @@ class BlockSearch:
             return [row for row in rows if self._is_meant(row) and self._query.matches({"words": row.text})]
 
         for row in await asyncio.to_thread(matching):
-            self._found[session, key, row.line] = LineMatch(
-                session, key, row.line, row.at, row.type, row.text
-            )
+            self._found[session, key, row.line] = LineHit(session, key, row.line, row.at, row.type, row.text)
 
     def _is_meant(self, row: TextRow) -> bool:
         if self._since is None and self._until is None:

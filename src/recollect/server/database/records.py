@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from recollect.index.frame import UsageRow
 from recollect.model.text.query import WordQuery
-from recollect.share.sync.wire import Head, Position, SessionDescription, lines_of
+from recollect.share.sync.wire import Position, SessionDescription, lines_of
 
 LIVE, DELETED, PURGED = 0, 1, 2
 # Who sees a session: its creator, members who share a team with the creator, every member.
@@ -76,37 +76,6 @@ class OrgUser(Struct, frozen=True):
     created: int
 
 
-# Kinds of tokens: for programs, and the session of a browser, which opens the page and nothing else.
-FOR_PROGRAMS, FOR_PAGE = "token", "page"
-
-
-class ApiToken(Struct, frozen=True):
-    """A token as it is stored: never the secret itself. ``parent``: the token that opened this session of a
-    browser, which ends with it. ``replaced_by``: the one it was rotated to; until ``retires`` both work."""
-
-    id: str
-    org: str
-    user: str
-    scopes: tuple[str, ...]
-    machine: str | None
-    created: int
-    expires: int | None = None
-    revoked: int | None = None
-    last_used: int | None = None
-    kind: str = FOR_PROGRAMS
-    parent: str | None = None
-    replaced_by: str | None = None
-    retires: int | None = None
-
-
-class Grant(Struct, frozen=True):
-    """A token with everything that decides what it may do."""
-
-    token: ApiToken
-    user: OrgUser
-    org: Org
-
-
 class Author(NamedTuple):
     """The author of a write: for the audit log and for usage per person."""
 
@@ -149,30 +118,6 @@ class AppendRequest(Struct, frozen=True):
     description: SessionDescription = SessionDescription()
 
 
-Moved = tuple[int, str | None]
-"""Bytes in a log after an append, and the last uuid in it."""
-
-
-class StoredAppend(Struct, frozen=True):
-    """The lines are in the log; ``repeated`` where they were before."""
-
-    head: Head
-    repeated: bool = False
-
-
-class AppendConflict(Struct, frozen=True):
-    """The log is at another position."""
-
-    head: Head
-
-
-class DeletedSession(Struct, frozen=True):
-    """The session was deleted."""
-
-
-AppendOutcome = StoredAppend | AppendConflict | DeletedSession
-
-
 class Segment(Struct, frozen=True):
     """Lines as they were sent together; ``before`` is the hash before the first."""
 
@@ -189,13 +134,6 @@ class Segment(Struct, frozen=True):
         if first >= after and first + self.lines <= until:
             return self.data
         return b"".join(list(lines_of(self.data))[max(after - first, 0) : max(until - first, 0)])
-
-
-class LogPlace(NamedTuple):
-    """A position within a log and the bytes before it."""
-
-    position: Position
-    bytes: int
 
 
 class SessionFilter(NamedTuple):
@@ -276,26 +214,6 @@ class LineSearch(NamedTuple):
     reader: SessionReader | None = None
 
 
-class LineMatch(NamedTuple):
-    """A line that matches a search. ``text``: its words, where the search has read them."""
-
-    session: str
-    key: str
-    line: int
-    at: int | None
-    type: str
-    text: str | None = None
-
-
-class LineMatches(NamedTuple):
-    """Lines that match, newest first, and whether there are or may be more. ``searched_to``: where the search ended early,
-    the time (milliseconds) after which every line was looked at."""
-
-    lines: list[LineMatch]
-    searched_to: int | None = None
-    is_more: bool = False
-
-
 class SweepResult(NamedTuple):
     """What a sweep did, and how many sessions are still overdue."""
 
@@ -316,43 +234,6 @@ class AuditRow(Struct, frozen=True):
     act: str
     target: str
     detail: str
-
-
-class PersonCounts(Struct, frozen=True):
-    """What the server holds of a member. ``held_…``: under legal hold. ``…_elsewhere``: in sessions of others."""
-
-    sessions: int = 0
-    held_sessions: int = 0
-    logs: int = 0
-    lines: int = 0
-    bytes: int = 0
-    files: int = 0
-    responses: int = 0
-    tokens: int = 0
-    identities: int = 0
-    teams: int = 0
-    audit_rows: int = 0
-    lines_elsewhere: int = 0
-    sessions_elsewhere: int = 0
-    files_elsewhere: int = 0
-
-
-class PersonLog(NamedTuple):
-    """A log of a member's session, or lines that the member added to one of others."""
-
-    session: str
-    key: str
-    first_line: int
-    lines: int
-    bytes: int
-
-
-class PersonFile(NamedTuple):
-    """A side file of a member's session."""
-
-    session: str
-    key: str
-    bytes: int
 
 
 class Unavailable(Exception):

@@ -26,7 +26,6 @@ from recollect.server.database.records import (
     Author,
     Forbidden,
     Held,
-    LineMatches,
     LineSearch,
     Org,
     SessionChanges,
@@ -53,7 +52,7 @@ from recollect.server.database.sql_logs import SqlLogs, log_head, packed, unpack
 from recollect.server.database.sql_person import PersonTables
 from recollect.server.database.sql_tenants import TenantTables
 from recollect.server.database.tables import session_ref
-from recollect.share.sync.wire import RemoteSession, SessionDetail, SideFile, plain_text
+from recollect.share.sync.wire import LineHits, RemoteSession, SessionDetail, SideFile, plain_text
 
 _TITLE_PARTS_SAID = ", ".join(f"nullif({part}, '')" for part in TITLE_PARTS)
 _SESSION = (
@@ -119,8 +118,8 @@ class Database(SqlLogs, TenantTables, PersonTables):
         """The state of the connections, for metrics."""
 
     @abstractmethod
-    async def search(self, org: str, wanted: LineSearch) -> LineMatches:
-        """Lines that match, newest first, and how far back was searched if that was not all of time."""
+    async def search(self, org: str, wanted: LineSearch) -> LineHits:
+        """Lines that match, newest first; each with its words, where the search has read them."""
 
     # --- sessions and files ----------------------------------------------------------------------
 

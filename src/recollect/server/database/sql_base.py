@@ -12,17 +12,15 @@ from recollect.server.database.records import (
     ORGANISATION,
     PRIVATE,
     TEAM,
-    ApiToken,
     AppendRequest,
     Author,
-    LogPlace,
-    Moved,
     Org,
     OrgTeam,
     OrgUser,
     Segment,
     SessionReader,
 )
+from recollect.share.sync.wire import ApiToken, Head
 
 Result = TypeVar("Result")
 Runner = TypeVar("Runner", bound="SqlRunner")
@@ -75,8 +73,8 @@ class SqlRunner(ABC):
         """A transaction; durable when this returns. ``is_retried``: while the database does not answer."""
 
     @abstractmethod
-    async def _commit(self, ask: AppendRequest) -> Moved | None:
-        """One append, batched with concurrent ones; None where its log is at another position."""
+    async def _commit(self, ask: AppendRequest) -> Head | None:
+        """One append, batched with concurrent ones, and where its log ends then; None where it is at another position."""
 
     @abstractmethod
     async def _confirm(self, org: str) -> None:
@@ -93,7 +91,7 @@ class SqlRunner(ABC):
         """The lines around this one (counted from 0) from the object store; None where they are not there."""
         return None
 
-    async def _moved_end(self, org: str, ref: bytes, key: str, lines: int) -> LogPlace | None:
+    async def _moved_end(self, org: str, ref: bytes, key: str, lines: int) -> Head | None:
         """The position after this many lines where an object ends there: known without reading it."""
         return None
 

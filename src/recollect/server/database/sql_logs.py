@@ -5,27 +5,31 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 import zstandard
+from msgspec.structs import replace
 
 from recollect.model.text.titles import TITLE_PARTS
 from recollect.server.database.records import (
     DELETED,
     LIVE,
     PURGED,
-    AppendConflict,
-    AppendOutcome,
     AppendRequest,
-    DeletedSession,
-    LogPlace,
-    Moved,
     Segment,
     SessionAccess,
     SessionReader,
-    StoredAppend,
 )
 from recollect.server.database.sql_base import AUDIT, Row, SqlRunner, Transaction, insert, seen_by
 from recollect.server.database.sql_usage import count_usage
 from recollect.server.database.tables import session_ref
-from recollect.share.sync.wire import START, Head, LogHead, Position, lines_of
+from recollect.share.sync.wire import (
+    START,
+    AppendReply,
+    Head,
+    LogHead,
+    Position,
+    PositionConflict,
+    SessionGone,
+    lines_of,
+)
 
 RAW, ZSTD = 0, 1
 # A kilobyte of JSON compresses badly, and most appends are that small.
@@ -72,10 +76,10 @@ _SESSION = (
 
 async def commit_appends(
     tx: Transaction, org: str, appends: Sequence[AppendRequest], now: int
-) -> list[Moved | None]:
-    """Make appends to logs of one organisation; None for those at another position."""
+) -> list[Head | None]:
+    """Make appends to logs of one organisation, and where these end then; None for those at another position."""
     refs = [session_ref(org, ask.session) for ask in appends]
-    moved: list[Moved | None] = [None] * len(appends)
+    moved: list[Head | None] = [None] * len(appends)
     # Ordered by log, so that two servers wait instead of deadlocking; those to one log stay in their order.
     for place in sorted(range(len(appends)), key=lambda place: (refs[place], appends[place].key)):
         moved[place] = await _move(tx, refs[place], appends[place], now)
@@ -84,7 +88,7 @@ async def commit_appends(
     return moved
 
 
-async def _move(tx: Transaction, ref: bytes, ask: AppendRequest, now: int) -> Moved | None:
+async def _move(tx: Transaction, ref: bytes, ask: AppendRequest, now: int) -> Head | None:
     new, before, author, size = ask.prepared, ask.expected, ask.author, len(ask.prepared.data)
     if before.lines == 0 and not any(before.hash):
         machine, is_sealed = ask.description.machine or author.machine, int(ask.description.encrypted)
@@ -107,7 +111,7 @@ async def _move(tx: Transaction, ref: bytes, ask: AppendRequest, now: int) -> Mo
     )
     if new.texts:
         await tx.add_texts(ref, ask, now)
-    return end, last_uuid
+    return Head(new.after.lines, end, new.after.hash.hex(), last_uuid)
 
 
 def packed(data: bytes) -> tuple[int, bytes]:
@@ -132,33 +136,24 @@ _SEGMENT = "first_line, lines, first_byte, before, hash, codec, data"
 class SqlLogs(SqlRunner):
     """What the contract says about logs."""
 
-    async def append(self, ask: AppendRequest) -> AppendOutcome:
-        """Append lines to a log if it is at ``ask.expected``."""
+    async def append(self, ask: AppendRequest) -> AppendReply:
+        """Append lines to a log. ``PositionConflict`` where it is not at ``ask.expected``, ``SessionGone`` where it was
+        deleted; lines that are stored already are told as such."""
         moved = await self._commit(ask)
-        after = ask.prepared.after
         if moved is not None:
-            return StoredAppend(Head(after.lines, moved[0], after.hash.hex(), moved[1]))
-        return await self._refusal(ask)
-
-    async def _refusal(self, ask: AppendRequest) -> AppendOutcome:
-        """Why an append was not made: it is already stored, or the log is at another position, or deleted."""
-        ref = session_ref(ask.org, ask.session)
+            return AppendReply(moved, ask.prepared.lines)
+        ref, after = session_ref(ask.org, ask.session), ask.prepared.after
         rows = await self._read_now(ask.org, "SELECT state FROM sessions WHERE ref = $1", ref)
         if rows and rows[0][0] == DELETED:
-            return DeletedSession()
-        head = await self.head(ask.org, ask.session, ask.key)
-        if head is None:
-            return AppendConflict(Head(0, 0, START.hash.hex()))
-        after = ask.prepared.after
+            raise SessionGone
+        head = await self.head(ask.org, ask.session, ask.key) or Head(0, 0, START.hash.hex())
         if head.lines >= after.lines:
             place = await self.place(ask.org, ask.session, ask.key, after.lines)
             # The hash covers everything before it: where it is equal, so are the lines and their position.
             if place is not None and place.position == after:
                 await self._confirm(ask.org)
-                return StoredAppend(
-                    Head(after.lines, place.bytes, after.hash.hex(), ask.prepared.last_uuid), repeated=True
-                )
-        return AppendConflict(head)
+                return AppendReply(replace(place, last_uuid=ask.prepared.last_uuid), 0, repeated=True)
+        raise PositionConflict(head)
 
     async def head(self, org: str, session: str, key: str) -> Head | None:
         """Where a log ends, from the primary; None where there is no such log."""
@@ -169,10 +164,10 @@ class SqlLogs(SqlRunner):
         lines, size, running, last_uuid = rows[0]
         return Head(lines, size, bytes(running).hex(), last_uuid)
 
-    async def place(self, org: str, session: str, key: str, lines: int) -> LogPlace | None:
-        """The position after this many lines; None where the log is shorter."""
+    async def place(self, org: str, session: str, key: str, lines: int) -> Head | None:
+        """The log as it ended after this many lines; None where it is shorter."""
         if lines == 0:
-            return LogPlace(START, 0)
+            return Head(0, 0, START.hash.hex())
         ref = session_ref(org, session)
         sql = f"SELECT {_SEGMENT} FROM segments WHERE ref = $1 AND key = $2 AND first_line < $3 ORDER BY first_line DESC LIMIT 1"  # noqa: S608 - names of columns
         rows = await self._read_now(org, sql, ref, key, lines)
@@ -245,19 +240,13 @@ class SqlLogs(SqlRunner):
         return [log_head(row) for row in await self._read(org, sql, org, *after, limit, *values)]
 
 
-def place_in(segment: Segment, lines: int) -> LogPlace | None:
-    """The position after this many lines, if it is in the segment."""
-    inside = lines - segment.first_line
-    if inside > segment.lines:
+def place_in(segment: Segment, lines: int) -> Head | None:
+    """The end after this many lines, if it is in the segment."""
+    if lines > segment.first_line + segment.lines:
         return None
-    if inside == segment.lines:
-        return LogPlace(Position(lines, segment.hash), segment.first_byte + len(segment.data))
-    position, size = Position(segment.first_line, segment.before), segment.first_byte
-    for line in lines_of(segment.data):
-        if position.lines == lines:
-            break
-        position, size = position.after((line,)), size + len(line)
-    return LogPlace(position, size)
+    data = segment.between(0, lines)
+    position = Position(segment.first_line, segment.before).after(lines_of(data))
+    return Head(lines, segment.first_byte + len(data), position.hash.hex())
 
 
 def log_head(row: Row) -> LogHead:

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
-from recollect.server.database.records import (
-    ApiToken,
-    AuditRow,
-    Author,
-    PersonCounts,
-    PersonFile,
-    PersonLog,
-)
+from recollect.server.database.records import AuditRow, Author
 from recollect.server.database.sql_base import (
     AUDIT_COLUMNS,
     TOKEN,
+    Row,
     SqlRunner,
     Transaction,
     in_transaction,
@@ -30,6 +25,7 @@ from recollect.server.database.sql_logs import unpacked
 from recollect.server.database.sql_tenants import stored_token
 from recollect.server.database.sql_usage import USAGE, adding
 from recollect.server.database.tables import COUNTS, session_ref
+from recollect.share.sync.wire import ApiToken
 
 ERASED = "erased"
 _ROWS_AT_ONCE = 5_000
@@ -61,12 +57,12 @@ _WORD = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
 class PersonTables(SqlRunner):
     """All that is kept of a member."""
 
-    async def person_counts(self, org: str, user: str) -> PersonCounts:
-        found = {
+    async def person_counts(self, org: str, user: str) -> dict[str, int]:
+        """What the server holds of a member. ``held_…``: under legal hold. ``…_elsewhere``: in sessions of others."""
+        return {
             name: int((await self._read_now(org, sql, org, user))[0][0] or 0)
             for name, sql in _COUNTED.items()
         }
-        return PersonCounts(**found)
 
     async def person_sessions(self, org: str, user: str) -> list[tuple[str, bool]]:
         """The sessions that a member created, in any state, and whether each is under legal hold."""
@@ -83,29 +79,30 @@ class PersonTables(SqlRunner):
         )
         return [(str(issuer), str(subject)) for issuer, subject in await self._read_now(org, sql, org, user)]
 
-    async def person_logs(self, org: str, user: str) -> list[PersonLog]:
+    async def person_logs(self, org: str, user: str) -> Sequence[Row]:
+        """Session, key, first line, lines and bytes of the logs of a member's sessions."""
         sql = (
             "SELECT sessions.id, key, 0, lines, bytes FROM logs JOIN sessions ON sessions.ref = logs.ref"
             " WHERE logs.org = $1 AND user_id = $2 ORDER BY sessions.id, key"
         )
-        return [PersonLog(*row) for row in await self._read_now(org, sql, org, user)]
+        return await self._read_now(org, sql, org, user)
 
-    async def person_lines_elsewhere(self, org: str, user: str) -> list[PersonLog]:
-        """The lines that a member added to sessions of others."""
+    async def person_lines_elsewhere(self, org: str, user: str) -> Sequence[Row]:
+        """The same of the lines that a member added to sessions of others."""
         sql = (
             "SELECT sessions.id, key, first_line, lines, size FROM segments"  # noqa: S608 - constants
             f" JOIN sessions ON sessions.ref = segments.ref WHERE segments.org = $1 AND token IN ({_MY_TOKENS})"
             " AND sessions.user_id <> $2 ORDER BY sessions.id, key, first_line"
         )
-        return [PersonLog(*row) for row in await self._read_now(org, sql, org, user)]
+        return await self._read_now(org, sql, org, user)
 
-    async def person_files(self, org: str, user: str) -> list[PersonFile]:
-        """The side files of a member's sessions, and those that the member stored elsewhere."""
+    async def person_files(self, org: str, user: str) -> Sequence[Row]:
+        """Session, key and bytes of the side files of a member's sessions, and of those that the member stored elsewhere."""
         sql = (
             "SELECT sessions.id, key, size FROM files JOIN sessions ON sessions.ref = files.ref"
             " WHERE files.org = $1 AND (sessions.user_id = $2 OR files.user_id = $2) ORDER BY sessions.id, key"
         )
-        return [PersonFile(*row) for row in await self._read_now(org, sql, org, user)]
+        return await self._read_now(org, sql, org, user)
 
     async def person_file(self, org: str, session: str, key: str) -> bytes | None:
         """Also of a session that was deleted and not purged yet."""

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from msgspec.structs import astuple, replace
 
 from recollect.server.database.records import (
-    FOR_PAGE,
-    ApiToken,
     Author,
     Forbidden,
-    Grant,
     Org,
     OrgTeam,
     OrgUser,
@@ -28,6 +25,7 @@ from recollect.server.database.sql_base import (
     note,
     now_ms,
 )
+from recollect.share.sync.wire import FOR_PAGE, ApiToken
 
 # A sign-in is remembered for longer than any id token or request for one is valid.
 USED_MS = 86_400_000
@@ -134,7 +132,7 @@ class TenantTables(SqlRunner):
         await note(tx, org, author, "user.change", user, f"{changed.role} disabled={changed.disabled}")
         return changed
 
-    async def grant(self, secret_hash: bytes) -> Grant | None:
+    async def grant(self, secret_hash: bytes) -> tuple[ApiToken, OrgUser, Org] | None:
         """The token with this hash, its user and organisation, in any state."""
         token, user, org = (
             ", ".join(f"{table}.{name}" for name in columns.split(", "))
@@ -149,7 +147,7 @@ class TenantTables(SqlRunner):
         if not rows:
             return None
         row = tuple(rows[0])
-        return Grant(stored_token(row[:13]), _user(row[13:19]), Org(*row[19:]))
+        return stored_token(row[:13]), _user(row[13:19]), Org(*row[19:])
 
     async def used(self, token: ApiToken, now: int) -> None:
         """Record that a token was used. Tried once: nothing but a date depends on it."""

@@ -23,19 +23,12 @@ import apsw
 
 from recollect.errors import UsageError
 from recollect.model.text.terms import indexed_text
-from recollect.server.database.records import (
-    LIVE,
-    AppendRequest,
-    LineMatch,
-    LineMatches,
-    LineSearch,
-    Moved,
-    Unavailable,
-)
+from recollect.server.database.records import LIVE, AppendRequest, LineSearch, Unavailable
 from recollect.server.database.sql import Database, conditions
 from recollect.server.database.sql_base import Row, Transaction, insert, now_ms, seen_by
 from recollect.server.database.sql_logs import commit_appends
 from recollect.server.database.tables import sqlite_steps
+from recollect.share.sync.wire import Head, LineHit, LineHits
 
 Result = TypeVar("Result")
 _BUSY_MS = 30_000
@@ -235,8 +228,8 @@ class SqliteDatabase(Database):
             raise Unavailable("the server is closing")
         return await asyncio.wrap_future(self._writer.give(work))
 
-    async def _commit(self, ask: AppendRequest) -> Moved | None:
-        async def work(tx: Transaction) -> Moved | None:
+    async def _commit(self, ask: AppendRequest) -> Head | None:
+        async def work(tx: Transaction) -> Head | None:
             return (await commit_appends(tx, ask.org, [ask], now_ms()))[0]
 
         return await self._write(ask.org, work)
@@ -252,7 +245,7 @@ class SqliteDatabase(Database):
         await tx.rows("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE ref = $1)", ref)
         await tx.rows("DELETE FROM texts WHERE ref = $1", ref)
 
-    async def search(self, org: str, wanted: LineSearch) -> LineMatches:
+    async def search(self, org: str, wanted: LineSearch) -> LineHits:
         more, values = conditions(
             3,
             ("sessions.id =", wanted.session),
@@ -273,7 +266,7 @@ class SqliteDatabase(Database):
             wanted.query.fts(),
             *values,
         )
-        return LineMatches([LineMatch(*row) for row in rows])
+        return LineHits([LineHit(*row) for row in rows])
 
 
 def opened(path: str, *, read_only: bool = False) -> apsw.Connection:

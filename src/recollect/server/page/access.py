@@ -17,7 +17,6 @@ from recollect.errors import Busy, NoAnswer
 from recollect.server.app import admitted
 from recollect.server.database.records import (
     BodyLost,
-    LineMatches,
     LineSearch,
     SessionFilter,
     Unavailable,
@@ -25,8 +24,9 @@ from recollect.server.database.records import (
 from recollect.server.refusals import RequestRefused, busy, not_found, too_many
 from recollect.server.routes.team import found_lines, team_report
 from recollect.server.service import Service
-from recollect.server.tenancy import PAGE_SCHEME, READ, Caller, end_of, opened_page
+from recollect.server.tenancy import PAGE_SCHEME, READ, Caller, opened_page
 from recollect.share.sync.wire import (
+    LineHits,
     Position,
     PositionConflict,
     RemoteSession,
@@ -101,7 +101,7 @@ class PageDoor:
         with contextlib.suppress(Unavailable):
             if member.token.parent is not None:
                 token = await self._service.database.token(member.org.id, member.token.parent)
-        return None if token is None else end_of(token)
+        return None if token is None else token.end
 
     # --- identity providers ----------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class MemberSource(_LoopCaller):
         """What `recollect team cost` reports."""
         return self._on_loop(team_report(self._service, self._org, by, (since, until), reader=self._reader))
 
-    def search(self, wanted: LineSearch) -> LineMatches:
+    def search(self, wanted: LineSearch) -> LineHits:
         """What `recollect team search` finds, newest first."""
         return self._on_loop(found_lines(self._service, self._org, wanted._replace(reader=self._reader)))
 

@@ -22,9 +22,9 @@ from recollect.model.lines.blocks import Tokens
 from recollect.model.text import timespan
 from recollect.model.text.query import WordQuery
 from recollect.model.text.snippet import snippet
-from recollect.server.database.records import LineMatch, LineMatches, LineSearch
+from recollect.server.database.records import LineSearch
 from recollect.server.page.listing import TeamList, TeamView, unknown_to_the_server
-from recollect.share.sync.wire import RemoteSession, TeamCostRow, names_of
+from recollect.share.sync.wire import LineHit, LineHits, RemoteSession, TeamCostRow, names_of
 from recollect.web.parameters import CostQuery, SearchQuery
 from recollect.web.search import PageHitDocument, PageSearchDocument, SessionHitsDocument
 
@@ -67,8 +67,8 @@ def search_document(
     wanted = LineSearch(words, query.limit, since=milliseconds(since), until=milliseconds(until))
     matches = _matches(view, wanted, among)
     listed = view.listed(any_age=True)
-    groups: dict[str, list[LineMatch]] = {}
-    for line in matches.lines:
+    groups: dict[str, list[LineHit]] = {}
+    for line in matches.hits:
         groups.setdefault(line.session, []).append(line)
     early = matches.searched_to
     return PageSearchDocument(
@@ -77,33 +77,33 @@ def search_document(
             _group(name, [_hit(line, words, query.width) for line in lines], listed, resume(name))
             for name, lines in groups.items()
         ],
-        total=len(matches.lines),
-        total_is_exact=not matches.is_more,
+        total=len(matches.hits),
+        total_is_exact=not matches.more,
         is_loose=False,
         is_weak=False,
-        shown=len(matches.lines),
+        shown=len(matches.hits),
         took_ms=round((time.perf_counter() - started) * 1000, 3),
         notes=[] if early is None else [_EARLY.format(_moment(early))],
     )
 
 
-def _matches(view: TeamView, wanted: LineSearch, among: frozenset[str] | None) -> LineMatches:
+def _matches(view: TeamView, wanted: LineSearch, among: frozenset[str] | None) -> LineHits:
     """The newest lines. Where only some sessions are asked for, the server is asked for older ones until there are enough."""
     if among is None:
         return view.source.search(wanted)
     limit, question = wanted.limit, wanted._replace(limit=_MOST_AT_ONCE)
-    known: dict[tuple[str, str, int], LineMatch] = {}
+    known: dict[tuple[str, str, int], LineHit] = {}
     for _ in range(_MOST_QUESTIONS):
-        lines, searched_to, is_more = view.source.search(question)
-        known.update({line[:3]: line for line in lines if line.session in among})
-        oldest = searched_to if searched_to is not None else lines[-1].at if lines else None
-        if not is_more or len(known) >= limit or oldest is None or question.until == oldest + 1:
+        found = view.source.search(question)
+        known |= {(line.session, line.key, line.line): line for line in found.hits if line.session in among}
+        oldest = (
+            found.searched_to if found.searched_to is not None else found.hits[-1].at if found.hits else None
+        )
+        if not found.more or len(known) >= limit or oldest is None or question.until == oldest + 1:
             break
         question = question._replace(until=oldest + 1)  # others of that moment may be missing
-    is_full = len(known) >= limit
-    return LineMatches(
-        list(known.values())[:limit], None if is_full else searched_to, is_more or len(known) > limit
-    )
+    searched_to = None if len(known) >= limit else found.searched_to
+    return LineHits(list(known.values())[:limit], found.more or len(known) > limit, searched_to)
 
 
 def _group(
@@ -121,14 +121,14 @@ def _group(
     )
 
 
-def _hit(line: LineMatch, words: WordQuery, width: int) -> PageHitDocument:
+def _hit(line: LineHit, words: WordQuery, width: int) -> PageHitDocument:
     return PageHitDocument(
         uuid=None,
         agent=_agent(line.key),
         kind=line.type,
         at=None if line.at is None else _moment(line.at),
         offset=None,
-        snippet=snippet(line.text or "", words, width),
+        snippet=snippet(line.snippet, words, width),
         line=line.line,
     )
 

@@ -13,7 +13,6 @@ from starlette.responses import Response
 from recollect.server.bodies import TimedStreamingResponse, TooSlow
 from recollect.server.database.records import (
     LEAST_USAGE_DAYS,
-    ApiToken,
     AuditRow,
     Forbidden,
     Org,
@@ -26,11 +25,11 @@ from recollect.server.database.sql_base import now_ms
 from recollect.server.people import ErasureReport, erased, person_archive, planned_erasure
 from recollect.server.refusals import RequestRefused, invalid, not_found, too_many
 from recollect.server.service import BudgetShare, Cursor, Name, PathId, ServerRequest, cursor_of, parts_of
-from recollect.server.tenancy import Grantable, Role, end_of, issued, new_id, rotated
+from recollect.server.tenancy import Grantable, Role, issued, new_id, rotated
 from recollect.share.sync.wire import (
+    ApiToken,
     DeviceSignIn,
     IssuedToken,
-    OwnToken,
     OwnTokens,
     SignInOffer,
     WhoAmI,
@@ -340,7 +339,7 @@ async def rotate(ask: ServerRequest, body: _Rotation) -> IssuedToken:
 async def own_tokens(ask: ServerRequest) -> OwnTokens:
     """The caller's own tokens."""
     tokens = await ask.service.database.person_tokens(ask.org, ask.caller.user.id)
-    return OwnTokens([_own_token(token, ask.caller.token.id) for token in tokens])
+    return OwnTokens(tokens, ask.caller.token.id)
 
 
 async def revoke_own(ask: ServerRequest, token_id: PathId) -> None:
@@ -377,20 +376,6 @@ async def whoami(ask: ServerRequest) -> WhoAmI:
         caller.user.role,
         caller.own_scopes,
         caller.token.machine,
-        end_of(caller.token),
+        caller.token.end,
         ask.service.limits.for_clients(),
-    )
-
-
-def _own_token(token: ApiToken, this: str) -> OwnToken:
-    return OwnToken(
-        token.id,
-        token.kind,
-        list(token.scopes),
-        token.machine,
-        token.created,
-        token.last_used,
-        end_of(token),
-        token.revoked,
-        token.id == this,
     )

@@ -22,10 +22,7 @@ from recollect.server.bodies import (
     timed,
 )
 from recollect.server.database.records import (
-    AppendConflict,
     AppendRequest,
-    DeletedSession,
-    LogPlace,
     PreparedLines,
     Segment,
 )
@@ -33,6 +30,7 @@ from recollect.server.facts import prepare
 from recollect.server.refusals import (
     RequestRefused,
     busy,
+    gone,
     invalid,
     not_found,
     too_deep,
@@ -64,7 +62,9 @@ from recollect.share.sync.wire import (
     Head,
     LogHeads,
     Position,
+    PositionConflict,
     SessionDescription,
+    SessionGone,
     checked_key,
     description,
     lines_of,
@@ -131,23 +131,16 @@ async def append(
             _description(project), _description(repository), _description(machine), encrypted == "1"
         )
         prepared = await _prepared(ask, data, given, f"{session}/{key}", said.encrypted)
-        outcome = await service.database.append(
-            AppendRequest(ask.org, session, key, given, prepared, ask.caller.author, said)
-        )
-    if isinstance(outcome, DeletedSession):
-        raise RequestRefused(
-            410, "gone", "the session was deleted", "append to another id, or wait until it is purged"
-        )
-    if isinstance(outcome, AppendConflict):
-        raise _elsewhere(outcome.head)
-    if outcome.repeated:
-        return _appended(AppendReply(outcome.head, 0, repeated=True))
-    service.metrics.count("appended_lines", prepared.lines)
-    service.metrics.count("appended_bytes", len(prepared.data))
-    return _appended(AppendReply(outcome.head, prepared.lines))
-
-
-def _appended(reply: AppendReply) -> Response:
+        try:
+            reply = await service.database.append(
+                AppendRequest(ask.org, session, key, given, prepared, ask.caller.author, said)
+            )
+        except SessionGone:
+            raise gone() from None
+        except PositionConflict as conflict:
+            raise _elsewhere(conflict.head) from None
+    service.metrics.count("appended_lines", reply.stored)
+    service.metrics.count("appended_bytes", 0 if reply.repeated else len(data))
     return answer(reply, headers={POSITION: str(reply.position.position)})
 
 
@@ -229,16 +222,16 @@ async def read(
     if ask.scope["method"] == "HEAD":
         return Response(headers=headers, media_type=NDJSON)
     share, limits = BudgetShare(ask.service.budget), ask.service.limits
-    span = LineRange(start.position.lines, head.lines, head.bytes - start.bytes, head.bytes)
+    span = LineRange(start.lines, head.lines, head.bytes - start.bytes, head.bytes)
     if span.bytes:
-        await ask.service.database.reach(ask.org, session, key, start.position.lines)
+        await ask.service.database.reach(ask.org, session, key, start.lines)
     # While a status can still be sent: later the answer can only break off.
     if not await share.hold(min(span.bytes, limits.body_bytes)):
         raise busy("too many large answers at once", 3)
     return TimedStreamingResponse(_lines(ask, session, key, span, share), share, limits, headers, NDJSON)
 
 
-async def _place(ask: ServerRequest, session: str, key: str, head: Head, text: str) -> LogPlace:
+async def _place(ask: ServerRequest, session: str, key: str, head: Head, text: str) -> Head:
     """Where a reader continues: after a number of lines, or at a former position of the log."""
     wanted = Position.parse(text) if ":" in text else None
     if wanted is None and not (text.isascii() and text.isdigit() and len(text) <= 16):
@@ -279,8 +272,8 @@ async def follow(
     if head is None:
         raise not_found()
     start = await _place(ask, session, key, head, last_event_id or after)
-    if head.lines > start.position.lines:
-        await service.database.reach(ask.org, session, key, start.position.lines)
+    if head.lines > start.lines:
+        await service.database.reach(ask.org, session, key, start.lines)
     # Nothing is awaited between the limits and taking a place: others would pass in between.
     # First the token's own limit: waiting, as a full server asks for, would not help it.
     if service.streams.has_its_share(ask.caller.token.id):
@@ -297,7 +290,7 @@ async def follow(
 
 
 async def _events(
-    ask: ServerRequest, session: str, key: str, after: LogPlace, share: BudgetShare
+    ask: ServerRequest, session: str, key: str, after: Head, share: BudgetShare
 ) -> AsyncGenerator[bytes, None]:
     service, seen, seen_bytes = ask.service, after.position, after.bytes
     loop = asyncio.get_running_loop()

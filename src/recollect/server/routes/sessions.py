@@ -15,7 +15,7 @@ from recollect.server.database.records import (
     SessionFilter,
     Taken,
 )
-from recollect.server.refusals import RequestRefused, busy, forbidden, invalid, not_found
+from recollect.server.refusals import RequestRefused, busy, forbidden, gone, invalid, not_found
 from recollect.server.service import (
     BudgetShare,
     Cursor,
@@ -145,9 +145,7 @@ async def put_file(
                 409, "changed", str(problem), "read it first, then name its ETag in If-Match"
             ) from None
     if stored is None:
-        raise RequestRefused(
-            410, "gone", "the session was deleted", "use another id, or wait until it is purged"
-        )
+        raise gone()
     return answer(stored, headers={"ETag": f'"{stored.sha256}"'})
 
 

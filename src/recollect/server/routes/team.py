@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from recollect.index.schema import QUARTER_MS
@@ -21,8 +22,6 @@ from recollect.model.lines.blocks import Tokens
 from recollect.model.text.query import WordQuery
 from recollect.model.text.snippet import snippet
 from recollect.server.database.records import (
-    LineMatch,
-    LineMatches,
     LineSearch,
     SessionReader,
     UsageQuestion,
@@ -222,23 +221,23 @@ async def search(
     query = WordQuery.parse(q)
     wanted = LineSearch(query, limit, session, project, *bounds(since, until), ask.caller.reader)
     found = await found_lines(ask.service, ask.org, wanted)
-    hits = [LineHit(*line[:5], snippet(line.text or "", query, _WIDTH).text) for line in found.lines]
-    return LineHits(hits, found.is_more, found.searched_to)
+    return replace(
+        found, hits=[replace(hit, snippet=snippet(hit.snippet, query, _WIDTH).text) for hit in found.hits]
+    )
 
 
-async def found_lines(service: Service, org: str, wanted: LineSearch) -> LineMatches:
-    """The lines that match, each with its words."""
+async def found_lines(service: Service, org: str, wanted: LineSearch) -> LineHits:
+    """The lines that match, each with all its words."""
     found = await service.database.search(org, wanted._replace(limit=wanted.limit + 1))
     lines = []
-    for line in found.lines[: wanted.limit]:
-        text = line.text if line.text is not None else await _read_text(service, org, line)
+    for line in found.hits[: wanted.limit]:
+        text = line.snippet or await _read_text(service, org, line)
         if text is not None:  # else it was removed meanwhile
-            lines.append(line._replace(text=text))
-    is_more = len(found.lines) > wanted.limit or found.searched_to is not None
-    return LineMatches(lines, found.searched_to, is_more)
+            lines.append(replace(line, snippet=text))
+    return LineHits(lines, len(found.hits) > wanted.limit or found.searched_to is not None, found.searched_to)
 
 
-async def _read_text(service: Service, org: str, line: LineMatch) -> str | None:
+async def _read_text(service: Service, org: str, line: LineHit) -> str | None:
     """The text of a line, from the line itself."""
     place = range(line.line, line.line + 1)
     async with service.budget.fetching:

@@ -19,7 +19,7 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping
 from email.message import Message
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -34,14 +34,13 @@ from recollect.share.sync.wire import (
     REPOSITORY,
     AppendReply,
     DeviceSignIn,
+    Head,
     IssuedToken,
     LineHits,
-    OwnToken,
     OwnTokens,
     Position,
     PositionConflict,
     Problem,
-    RemoteLimits,
     RemoteSession,
     RemoteSessions,
     SessionDescription,
@@ -63,6 +62,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _LONGEST_ERROR = 300
 # More than any line or list of the protocol.
 _LARGEST = 64 << 20
+# What every server accepts at once, unless it says otherwise.
+LIMITS = {"body_bytes": 16 << 20, "lines": 50_000}
 _LOCAL = frozenset(("localhost", "127.0.0.1", "::1"))
 Document = TypeVar("Document")
 
@@ -97,17 +98,14 @@ class HttpRemote:
         self._patience, self._timeout = patience, timeout
         self._connection: http.client.HTTPConnection | None = None
         self._packer = zstandard.ZstdCompressor(level=1)
-        self._limits: RemoteLimits | None = None
+        self._limits: Mapping[str, int] | None = None
 
     # --- the remote -----------------------------------------------------------------------------
 
-    def limits(self) -> RemoteLimits:
-        """The server's limits; requested once."""
+    def limits(self) -> Mapping[str, int]:
+        """The server's limits, by name; requested once."""
         if self._limits is None:
-            limits = self.whoami().limits
-            self._limits = RemoteLimits()._replace(
-                **{name: limits[name] for name in RemoteLimits._fields if isinstance(limits.get(name), int)}
-            )
+            self._limits = LIMITS | self.whoami().limits
         return self._limits
 
     def whoami(self) -> WhoAmI:
@@ -170,7 +168,7 @@ class HttpRemote:
 
         ``PositionConflict`` if the log never was there, ``SessionGone``.
         """
-        pause = _RetryPauses(self._patience)
+        pauses = _RetryPauses(self._patience)
         while True:
             here = after
             try:
@@ -178,11 +176,10 @@ class HttpRemote:
                     after = after.after(lines_of(piece))
                     yield piece
                 return
-            except _ReplyCutOff as cut:
-                self._drop()
+            except _BROKEN as problem:
                 if after != here:
-                    pause = _RetryPauses(self._patience)
-                pause.wait(cut.why)
+                    pauses = _RetryPauses(self._patience)
+                pauses.wait(self._broken(problem))
 
     def put_file(self, session: str, key: str, data: bytes, known: str | None) -> SideFile:
         """Store a side file; ``known`` is its expected current sha256, None where it should be new.
@@ -208,9 +205,8 @@ class HttpRemote:
 
     def set_visibility(self, session: str, visibility: str | None) -> None:
         """Choose who sees a session; None: as the organisation says."""
-        self._require(
-            self._ask("PATCH", _session(session), body=msgspec.json.encode({"visibility": visibility}))
-        )
+        document = msgspec.json.encode({"visibility": visibility})
+        self._require(self._ask("PATCH", _session(session), body=document))
 
     def cost(self, by: str, since: str | None, until: str | None, kind: str) -> bytes:
         """The team's cost report in one of the server's formats."""
@@ -226,16 +222,17 @@ class HttpRemote:
 
     def device_sign_in(self, organisation: str) -> DeviceSignIn:
         """A code for a person to type elsewhere."""
-        return self._posted("/v1/sign-in/device", {"organisation": organisation}, DeviceSignIn)
+        asked = {"organisation": organisation}
+        return self._document("POST", "/v1/sign-in/device", DeviceSignIn, sent=asked)
 
     def device_token(self, organisation: str, device_code: str, machine: str) -> IssuedToken:
         """The token, or that the person has not agreed yet."""
         asked = {"organisation": organisation, "device_code": device_code, "machine": machine}
-        return self._posted("/v1/sign-in/device/token", asked, IssuedToken)
+        return self._document("POST", "/v1/sign-in/device/token", IssuedToken, sent=asked)
 
-    def own_tokens(self) -> list[OwnToken]:
+    def own_tokens(self) -> OwnTokens:
         """The tokens of the member whose token this is."""
-        return self._document("GET", "/v1/whoami/tokens", OwnTokens).tokens
+        return self._document("GET", "/v1/whoami/tokens", OwnTokens)
 
     def revoke_own(self, token: str) -> None:
         self._require(self._ask("DELETE", f"/v1/whoami/tokens/{quote(token, safe='')}"))
@@ -243,7 +240,8 @@ class HttpRemote:
     def rotate(self, overlap_hours: int) -> IssuedToken:
         """A new token in place of this one."""
         try:
-            return self._posted("/v1/token/rotate", {"overlap_hours": overlap_hours}, IssuedToken)
+            asked = {"overlap_hours": overlap_hours}
+            return self._document("POST", "/v1/token/rotate", IssuedToken, sent=asked)
         except SideFileChanged:
             raise UsageError(
                 f"{self.url}: the token was replaced before, and its replacement is in use",
@@ -252,17 +250,24 @@ class HttpRemote:
 
     def close(self) -> None:
         """Close the connection; the next request opens a new one."""
-        self._drop()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.close()
 
     # --- one request ----------------------------------------------------------------------------
 
     def _document(
-        self, method: str, path: str, kind: type[Document], query: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        kind: type[Document],
+        query: Mapping[str, str] | None = None,
+        sent: object = None,
     ) -> Document:
-        return self._decoded(self._ask(method, path, query), kind)
-
-    def _posted(self, path: str, document: object, kind: type[Document]) -> Document:
-        return self._decoded(self._ask("POST", path, body=msgspec.json.encode(document)), kind)
+        """The answer, decoded; ``sent``: a document for the body."""
+        body = None if sent is None else msgspec.json.encode(sent)
+        return self._decoded(self._ask(method, path, query, body), kind)
 
     def _look(self, method: str, path: str, query: Mapping[str, str] | None = None) -> HttpReply | None:
         """The answer; None where there is no such thing."""
@@ -291,39 +296,38 @@ class HttpRemote:
         headers: Mapping[str, str] | None = None,
     ) -> HttpReply:
         """The answer to one request, which is retried until there is one."""
-        target = _target(self._path + path, query)
-        sent, all_headers = self._packed(body, headers)
+        found = {**self._authorization(), **(headers or {})}
+        if body is not None and len(body) >= _SMALL:
+            body = self._packer.compress(body)
+            found["Content-Encoding"] = "zstd"
         pauses = _RetryPauses(self._patience)
         while True:
             why, wait = "", 0.0
             try:
-                answer = self._once(method, target, sent, all_headers)
+                answer = self._once(method, _target(self._path + path, query), body, found)
                 if answer.status not in _REPEATED:
                     return answer
                 why, wait = f"HTTP {answer.status}", _seconds(answer.headers.get("Retry-After", ""))
             except _BROKEN as problem:
-                self._drop()
-                why = str(problem) or type(problem).__name__
-                if isinstance(problem, ssl.SSLCertVerificationError):
-                    raise _untrusted(self.url, problem) from None
+                why = self._broken(problem)
             pauses.wait(why, wait)
 
-    def _packed(
-        self, body: bytes | None, headers: Mapping[str, str] | None
-    ) -> tuple[bytes | None, dict[str, str]]:
-        found = dict(headers or {})
-        if self._token is not None:
-            found["Authorization"] = f"Bearer {self._token}"
-        if body is None:
-            return None, found
-        if len(body) >= _SMALL:
-            body = self._packer.compress(body)
-            found["Content-Encoding"] = "zstd"
-        return body, found
+    def _broken(self, problem: Exception) -> str:
+        """Close the connection; what was wrong with it."""
+        self.close()
+        if isinstance(problem, ssl.SSLCertVerificationError):
+            raise UsageError(
+                f"{self.url}: its certificate is not trusted: {problem.verify_message}",
+                hint="nothing was sent; check the address, or set SSL_CERT_FILE to your own authority",
+            ) from None
+        return str(problem) or type(problem).__name__
+
+    def _authorization(self) -> dict[str, str]:
+        return {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
 
     def _once(self, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> HttpReply:
         connection = self._connected()
-        connection.request(method, target, body, dict(headers))
+        connection.request(method, target, body, headers)
         with connection.getresponse() as response:
             if method == "HEAD":
                 if response.status == 200:
@@ -335,7 +339,7 @@ class HttpRemote:
         """A complete answer. One with truncated headers looks like one without a length and is rejected."""
         data = response.read(_LARGEST + 1)
         if len(data) > _LARGEST:
-            self._drop()
+            self.close()
             raise DamagedData(f"{self.url}: the answer is too long", hint="is it a recollect server?")
         length = response.headers.get("Content-Length")
         is_chunked = "Transfer-Encoding" in response.headers
@@ -344,63 +348,43 @@ class HttpRemote:
         return HttpReply(response.status, response.headers, data)
 
     def _read_once(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-        """Lines of one answer; ``_ReplyCutOff`` where it ends too early."""
+        """Lines of one answer; ``HTTPException`` where it ends too early."""
         target = _target(f"{self._path}{_session(session)}/log", {**_key(key), "after": str(after)})
-        try:
-            connection = self._connected()
-            connection.request("GET", target, headers={"Authorization": f"Bearer {self._token}"})
-            response = connection.getresponse()
-        except _BROKEN as problem:
-            raise _ReplyCutOff(str(problem) or type(problem).__name__) from None
+        connection = self._connected()
+        connection.request("GET", target, headers=self._authorization())
+        response = connection.getresponse()
         is_read = False
         try:
             if response.status != 200:
-                self._not_read(response)
-            try:
-                end = _position(response)
-            except http.client.HTTPException as problem:
-                raise _ReplyCutOff(str(problem)) from None
-            yield from _whole_lines(response, after, end)
+                answer = self._whole(response)
+                if answer.status == 404:
+                    raise SessionGone
+                if answer.status not in _REPEATED:
+                    self._require(answer)
+                raise http.client.HTTPException(f"HTTP {answer.status}")
+            yield from _whole_lines(response, after, _position(response))
             is_read = response.isclosed()
         finally:
             response.close()
             if not is_read:
                 # The rest of this answer would be taken for the next one, and lines are untrusted.
-                self._drop()
-
-    def _not_read(self, response: http.client.HTTPResponse) -> NoReturn:
-        """Raise the reason why there are no lines to read."""
-        try:
-            answer = self._whole(response)
-        except _BROKEN as problem:
-            raise _ReplyCutOff(str(problem) or type(problem).__name__) from None
-        if answer.status in _REPEATED:
-            raise _ReplyCutOff(f"HTTP {answer.status}")
-        if answer.status == 404:
-            raise SessionGone
-        self._require(answer)
-        raise _ReplyCutOff(f"HTTP {answer.status}")
+                self.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_connection"):
-            self._drop()
+            self.close()
 
     def _connected(self) -> http.client.HTTPConnection:
         if self._connection is None:
-            if self._is_tls:
-                context = ssl.create_default_context()
-                self._connection = http.client.HTTPSConnection(
-                    self._host, self._port, timeout=self._timeout, context=context
+            place = self._host, self._port
+            self._connection = (
+                http.client.HTTPSConnection(
+                    *place, timeout=self._timeout, context=ssl.create_default_context()
                 )
-            else:
-                self._connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+                if self._is_tls
+                else http.client.HTTPConnection(*place, timeout=self._timeout)
+            )
         return self._connection
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(OSError):
-                connection.close()
 
     def _require(self, answer: HttpReply) -> None:
         """Raise the error for an unsuccessful answer."""
@@ -410,18 +394,20 @@ class HttpRemote:
             problem = msgspec.json.decode(answer.body, type=Problem)
         except (msgspec.DecodeError, UnicodeDecodeError):
             problem = None
-        code = problem.error.code if problem is not None else ""
-        if (
-            problem is not None
-            and answer.status == 409
-            and not isinstance(problem.position, msgspec.UnsetType)
-        ):
-            raise PositionConflict(problem.position)
+        fault, where = (None, None) if problem is None else (problem.error, problem.position)
+        if answer.status == 409 and isinstance(where, Head):
+            raise PositionConflict(where)
         if answer.status == 410:
             raise SessionGone
-        if answer.status == 409 and code in ("changed", "exists"):
+        if answer.status == 409 and fault is not None and fault.code in ("changed", "exists"):
             raise SideFileChanged
-        _refused(self.url, answer.status, problem)
+        said = f"HTTP {answer.status}" if fault is None else fault.message[:_LONGEST_ERROR]
+        hint = "is it a recollect server?" if fault is None else fault.hint[:_LONGEST_ERROR]
+        if answer.status == 404:
+            raise NotFound(f"{self.url}: {said}", hint=hint or "check the name")
+        if answer.status == 401:
+            said, hint = "the token is not accepted", "ask for a new one, then `recollect sync login URL`"
+        raise UsageError(f"{self.url}: {said}", hint=hint or "check the request")
 
 
 def _position(response: http.client.HTTPResponse) -> Position:
@@ -430,14 +416,6 @@ def _position(response: http.client.HTTPResponse) -> Position:
         return Position.parse(response.headers.get(POSITION, ""))
     except UsageError:
         raise http.client.BadStatusLine("the answer was cut off within its headers") from None
-
-
-class _ReplyCutOff(Exception):
-    """An answer that ended too early, and why."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
 
 
 class _RetryPauses:
@@ -462,19 +440,16 @@ class _RetryPauses:
 def _whole_lines(response: http.client.HTTPResponse, at: Position, end: Position) -> Iterator[bytes]:
     rest = b""
     while at.lines < end.lines or rest:
-        try:
-            piece = response.read(_PIECE)
-        except (OSError, http.client.HTTPException) as problem:
-            raise _ReplyCutOff(str(problem) or type(problem).__name__) from None
+        piece = response.read(_PIECE)
         if not piece:
-            raise _ReplyCutOff("the answer was cut off")
+            raise http.client.HTTPException("the answer was cut off")
         rest += piece
         cut = rest.rfind(b"\n") + 1
         if cut:
             whole, rest = rest[:cut], rest[cut:]
             at = at.after(lines_of(whole))
             if at.lines >= end.lines and at != end:
-                raise _ReplyCutOff("the lines do not match the server's position")
+                raise http.client.HTTPException("the lines do not match the server's position")
             yield whole
         elif len(rest) > _LARGEST:
             raise DamagedData("the remote has a line longer than the limit", hint="it stays on the remote")
@@ -521,22 +496,3 @@ def _length(text: str) -> int:
 
 def _seconds(text: str) -> float:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0.0
-
-
-def _untrusted(url: str, problem: ssl.SSLCertVerificationError) -> UsageError:
-    return UsageError(
-        f"{url}: its certificate is not trusted: {problem.verify_message}",
-        hint="nothing was sent; check the address, or set SSL_CERT_FILE to your own authority",
-    )
-
-
-def _refused(url: str, status: int, problem: Problem | None) -> NoReturn:
-    said = problem.error.message[:_LONGEST_ERROR] if problem is not None else f"HTTP {status}"
-    hint = problem.error.hint[:_LONGEST_ERROR] if problem is not None else "is it a recollect server?"
-    if status == 404:
-        raise NotFound(f"{url}: {said}", hint=hint or "check the name")
-    if status == 401:
-        raise UsageError(
-            f"{url}: the token is not accepted", hint="ask for a new one, then `recollect sync login URL`"
-        )
-    raise UsageError(f"{url}: {said}", hint=hint or "check the request")

@@ -41,32 +41,19 @@ class Sealer:
         self._cipher = cast("_Cipher", module.AESSIV(key))
         self._broken: type[Exception] = import_module("cryptography.exceptions").InvalidTag
 
-    def seal_line(self, line: bytes, session: str, key: str, number: int) -> bytes:
-        """A line, with its newline, as another line; ``number`` counts from 0."""
-        data = self._cipher.encrypt(line, _place("line", session, key, number))
-        return _START + b64encode(data) + _END
+    def seal(self, data: bytes, session: str, key: str, number: int | None = None) -> bytes:
+        """A line, with its newline, as another line, or a whole side file. ``number``: of the line, counted from 0."""
+        return _START + b64encode(self._cipher.encrypt(data, _place(session, key, number))) + _END
 
-    def open_line(self, line: bytes, session: str, key: str, number: int) -> bytes:
-        """The inverse of ``seal_line``; a line that was never sealed is returned unchanged."""
-        if not is_sealed(line):
-            return line
-        place = _place("line", session, key, number)
-        return self._opened(line[len(_START) : -len(_END)], place, f"{session}: line {number + 1}")
-
-    def seal_file(self, data: bytes, session: str, key: str) -> bytes:
-        """A whole side file, in the same form."""
-        return _START + b64encode(self._cipher.encrypt(data, _place("file", session, key, 0))) + _END
-
-    def open_file(self, data: bytes, session: str, key: str) -> bytes:
-        """The inverse of ``seal_file``; a file that was never sealed is returned unchanged."""
+    def open(self, data: bytes, session: str, key: str, number: int | None = None) -> bytes:
+        """The inverse of ``seal``; what was never sealed is returned unchanged."""
         if not is_sealed(data):
             return data
-        return self._opened(data[len(_START) : -len(_END)], _place("file", session, key, 0), session)
-
-    def _opened(self, text: bytes, place: list[bytes], what: str) -> bytes:
         try:
-            return self._cipher.decrypt(b64decode(text, validate=True), place)
+            text = b64decode(data[len(_START) : -len(_END)], validate=True)
+            return self._cipher.decrypt(text, _place(session, key, number))
         except (self._broken, ValueError):
+            what = session if number is None else f"{session}: line {number + 1}"
             raise DamagedData(
                 f"{what}: cannot be decrypted: it was sealed with another key, or changed",
                 hint="copy the key file of the machine that sealed it",
@@ -78,8 +65,9 @@ def is_sealed(line: bytes) -> bool:
     return line.startswith(_START) and line.endswith(_END)
 
 
-def _place(kind: str, session: str, key: str, number: int) -> list[bytes]:
-    return [b"recollect-1", kind.encode(), session.encode(), key.encode(), number.to_bytes(8, "big")]
+def _place(session: str, key: str, number: int | None) -> list[bytes]:
+    kind = b"file" if number is None else b"line"
+    return [b"recollect-1", kind, session.encode(), key.encode(), (number or 0).to_bytes(8, "big")]
 
 
 class OutgoingSecrets:
@@ -118,12 +106,9 @@ class OutgoingSecrets:
 
     def _line(self, line: bytes) -> bytes:
         clean = redacted_line(line, self._fingerprints, self._keep)
-        if not clean.found:
-            return line
         self.replaced += len(clean.found)
-        # A changed thinking block has no valid signature any more, but the session must stay resumable
-        # elsewhere.
-        return with_plain_thoughts(clean.data, [one.field for one in clean.found])
+        # A changed thinking block has no valid signature any more, but the session must stay resumable elsewhere.
+        return with_plain_thoughts(clean.data, [one.field for one in clean.found]) if clean.found else line
 
 
 class OutgoingLines:
@@ -148,16 +133,16 @@ class OutgoingLines:
         if self._secrets is not None:
             block = self._secrets.lines(block)
         if self._sealer is not None:
-            seal, session, key = self._sealer.seal_line, self._session, self._key
+            seal, session, key = self._sealer.seal, self._session, self._key
             block = b"".join(
-                seal(line, session, key, number + count) for count, line in enumerate(lines_of(block))
+                seal(line, session, key, place) for place, line in enumerate(lines_of(block), number)
             )
         return block
 
     def file(self, name: str, data: bytes) -> bytes:
         if self._secrets is not None:
             data = self._secrets.file(name, data)
-        return data if self._sealer is None else self._sealer.seal_file(data, self._session, self._key)
+        return data if self._sealer is None else self._sealer.seal(data, self._session, self._key)
 
 
 def renaming(renamed: Iterable[ValueMapping], *, outward: bool) -> list[PathMapping]:

@@ -273,7 +273,7 @@ class Pull:
             return line
         if self._sealer is None:
             raise _no_key(session)
-        return self._sealer.open_line(line, session, key, number)
+        return self._sealer.open(line, session, key, number)
 
     # --- side files -----------------------------------------------------------------------------
 
@@ -288,7 +288,7 @@ class Pull:
         if is_sealed(data):
             if self._sealer is None:
                 raise _no_key(session)
-            data = self._sealer.open_file(data, session, key)
+            data = self._sealer.open(data, session, key)
         with as_storage_error("write", place):
             fsops.make_directories(place.parent)
             fsops.replace_file(place, data)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -49,24 +50,11 @@ _MOST_TURNS = 16
 _REST = b"rest of the line before: "
 
 
-class BranchedSession(Struct, frozen=True):
-    """A session that diverged elsewhere; ours is ``branch`` there."""
-
-    session: str
-    branch: str
-
-
-class WaitingSession(Struct, frozen=True):
-    """A session with bytes that were not sent yet."""
-
-    session: str
-    bytes: int
-
-
 class PushResult(Struct):
     """The result of a push.
 
-    ``ahead`` are sessions another machine continued; ``denied`` were excluded by the lists.
+    ``branches`` are sessions that diverged elsewhere, and the names of ours there; ``ahead`` those that another machine
+    continued; ``denied`` were excluded by the lists.
     """
 
     sessions: int = 0
@@ -75,7 +63,7 @@ class PushResult(Struct):
     files: int = 0
     replaced: int = 0
     denied: int = 0
-    branches: list[BranchedSession] = []
+    branches: list[tuple[str, str]] = []
     ahead: list[str] = []
     gone: list[str] = []
     problems: list[tuple[str, str]] = []
@@ -128,18 +116,15 @@ class Push:
                 self._send_groups(self._groups(changed, None if only is None else set(only)), progress)
         return self.done
 
-    def waiting(self) -> list[WaitingSession]:
+    def waiting(self) -> dict[str, int]:
         """Sessions that may be sent, and how many of their bytes are not yet; nothing is sent."""
         self.state = self._state_file.load()
-        groups = [
-            group
-            for group in self._groups(self._changed(), None)
-            if self._description(group[0].owner) is not None
-        ]
-        return [
-            WaitingSession(group[0].session, sum(file.size - self._sent(file) for file in group))
+        groups = self._groups(self._changed(), None)
+        return {
+            group[0].session: sum(file.size - self._sent(file) for file in group)
             for group in groups
-        ]
+            if self._description(group[0].owner) is not None
+        }
 
     def _changed(self) -> list[OutgoingFile]:
         """Files that changed since they were sent."""
@@ -257,7 +242,7 @@ class Push:
                 target = self._branch(owner, session, target, number)
                 self.state.targets[owner] = target
                 self._is_changed = True
-                self.done.branches.append(BranchedSession(session, target.session))
+                self.done.branches.append((session, target.session))
                 # Every log of the session is sent, including those without news.
                 group = self._all_of(owner)
 
@@ -268,13 +253,8 @@ class Push:
         return SyncTarget(name, (*paths, ValueMapping(name, session, ("sessionId",))))
 
     def _all_of(self, owner: str) -> list[OutgoingFile]:
-        found = []
-        for home in self._homes:
-            for file in PushScan(home).files():
-                owned = file if file.owner else self._owned(file)
-                if owned is not None and owned.owner == owner:
-                    found.append(owned)
-        return sorted(found, key=lambda file: (not file.is_log, file.key))
+        files = [file for home in self._homes for file in PushScan(home).files()]
+        return next((group for group in self._groups(files, None) if group[0].owner == owner), [])
 
     def _send(self, file: OutgoingFile, target: SyncTarget, description: SessionDescription) -> None:
         try:
@@ -290,7 +270,7 @@ class Push:
         with OpenLog(Path(file.path)) as opened:
             data = opened.read_all(file.size, 0)
         data = self.outgoing(file, target).file(Path(file.path).name, data)
-        if len(data) > remote.limits().body_bytes:
+        if len(data) > remote.limits()["body_bytes"]:
             self.done.problems.append((file.path, "larger than the remote accepts"))
             self.state.files[file.path] = _known_file(file, "", target)
             return
@@ -390,7 +370,7 @@ class _LogPush:
         remote = self._push.remote
         limits = remote.limits()
         while True:
-            lines, length = self._batch(offset, limits.body_bytes, limits.lines)
+            lines, length = self._batch(offset, limits["body_bytes"], limits["lines"])
             if not length:
                 return offset, at
             if not lines:
@@ -447,7 +427,7 @@ class _LogPush:
                 )
             wanted = min(wanted * 4, most)
         block = data[: max(0, cut)]
-        length = _end_of_lines(block, most_lines)
+        length = sum(map(len, islice(lines_of(block), most_lines)))
         if length < len(block):
             block = block[: max(last_seam(block[: length + 1]), 0) or length]
         return block
@@ -457,15 +437,14 @@ class _LogPush:
         offset, at = 0, START
         limits = self._push.remote.limits()
         while at.lines < head.lines:
-            lines, length = self._batch(offset, limits.body_bytes, limits.lines)
+            lines, length = self._batch(offset, limits["body_bytes"], limits["lines"])
             if not length:
                 break
             data = self._outgoing.lines(lines, at.lines)
             if at.lines + data.count(NEWLINE) > head.lines:
                 keep = head.lines - at.lines
-                own = [line for _, line in zip(range(keep), lines_of(lines), strict=False)]
-                sent = [line for _, line in zip(range(keep), lines_of(data), strict=False)]
-                length, data = sum(map(len, own)), b"".join(sent)
+                length = sum(map(len, islice(lines_of(lines), keep)))
+                data = b"".join(islice(lines_of(data), keep))
             at = at.after(lines_of(data))
             offset += length
         if at == head:
@@ -488,16 +467,6 @@ class _LogPush:
             size, file.mtime_ns, file.inode, sent, at.lines, at.hash, tail, target.session, file.key
         )
         self._push.remember(file.path, known)
-
-
-def _end_of_lines(block: bytes, most: int) -> int:
-    """Where so many lines end, or the block does: a fraction of the time that it takes to count all of them."""
-    end = 0
-    for _ in range(most):
-        end = block.find(NEWLINE, end) + 1
-        if not end:
-            return len(block)
-    return end
 
 
 def _known_file(file: OutgoingFile, digest: str, target: SyncTarget, key: str = "") -> KnownFile:

@@ -270,36 +270,50 @@ class IssuedToken(Struct, frozen=True):
     old_until: int | None = None
 
 
-class OwnToken(Struct, frozen=True):
-    """A token of the caller, without its secret. ``kind``: for programs, or the session of a browser. ``is_this``: the
-    request was made with it. Times in milliseconds; ``ends`` null is never."""
+# Kinds of tokens: for programs, and the session of a browser, which opens the page and nothing else.
+FOR_PROGRAMS, FOR_PAGE = "token", "page"
+
+
+class ApiToken(Struct, frozen=True):
+    """A token without its secret, as it is stored and shown. Times in milliseconds. ``parent``: the token that opened this
+    session of a browser, which ends with it. ``replaced_by``: the one it was rotated to; until ``retires`` both work."""
 
     id: str
-    kind: str
-    scopes: list[str]
+    org: str
+    user: str
+    scopes: tuple[str, ...]
     machine: str | None
     created: int
-    last_used: int | None
-    ends: int | None
-    revoked: int | None
-    is_this: bool
+    expires: int | None = None
+    revoked: int | None = None
+    last_used: int | None = None
+    kind: str = FOR_PROGRAMS
+    parent: str | None = None
+    replaced_by: str | None = None
+    retires: int | None = None
+
+    @property
+    def end(self) -> int | None:
+        """When it ends; None for never."""
+        return min((end for end in (self.expires, self.retires) if end is not None), default=None)
 
 
 class OwnTokens(Struct, frozen=True):
-    """The caller's tokens, oldest first."""
+    """The caller's tokens, oldest first. ``this``: the one with which they were asked for."""
 
-    tokens: list[OwnToken]
+    tokens: list[ApiToken]
+    this: str
 
 
 class LineHit(Struct, frozen=True):
-    """A line that a search found; ``line`` counts from 1."""
+    """A line that a search found; ``line`` counts from 1. ``snippet``: its words around those that were asked for."""
 
     session: str
     key: str
     line: int
     at: int | None
     type: str
-    snippet: str
+    snippet: str = ""
 
 
 class LineHits(Struct, frozen=True):
@@ -307,7 +321,7 @@ class LineHits(Struct, frozen=True):
     search ended before it had looked at everything, the time (milliseconds) after which all lines were looked at."""
 
     hits: list[LineHit]
-    more: bool
+    more: bool = False
     searched_to: int | None = None
 
 
@@ -382,14 +396,6 @@ class SessionDescription(NamedTuple):
     repository: str | None = None
     machine: str | None = None
     encrypted: bool = False
-
-
-class RemoteLimits(NamedTuple):
-    """How much a remote accepts at once."""
-
-    body_bytes: int = 16 << 20
-    line_bytes: int = 16 << 20
-    lines: int = 50_000
 
 
 def lines_of(data: bytes) -> Iterator[bytes]:
