@@ -43,10 +43,8 @@ _ROOMS = {
     "recollect.model.conversation.tool_calls": "ToolCall ToolCallStatus",
     "recollect.model.convert": "claude_to_flat flat_to_claude",
     "recollect.model.convert.turns": "Conversion Loss LossCode",
-    "recollect.model.cost.money": "PricedResponse Spending",
-    "recollect.model.cost.report": (
-        "BillingBlock CostExplanation CostReport CostRow Performance UncertainUsage UnpricedModel"
-    ),
+    "recollect.model.cost.money": "PricedResponse Spending Usd",
+    "recollect.model.cost.report": ("CostExplanation CostReport CostRow UncertainUsage UnpricedModel"),
     "recollect.model.lines.damage": "Damage DamageCode Limits Line Notice PendingTail",
     "recollect.model.lines.draft": (
         "AssistantDraft Draft MetadataDraft UserDraft assistant custom_title image metadata "
@@ -73,10 +71,9 @@ _ROOMS = {
     "recollect.ask.archive": "ArchiveFailure",
     "recollect.ask.doctor.check": "CheckReport CheckSummary SessionCheck",
     "recollect.ask.history": "CommandHistory EnvironmentFile PlanDocument TypedCommand",
-    "recollect.ask.cost.price": "SessionSum performance price",
+    "recollect.ask.cost.price": "Performance performance price",
     "recollect.ask.blame.blame": "Blame BlamedLine FileWriting",
     "recollect.ask.blame.log": "CommitSessionDocument FileCommitDocument FileLogDocument TouchingSessionDocument",
-    "recollect.ask.cost.documents": "CostExplanationDocument CostRowDocument",
     "recollect.ask.report.documents": (
         "CacheSavingsDocument PeriodDocument SeenLimitDocument StatAgentsDocument "
         "StatBlocksDocument StatDayDocument StatGroupDocument StatHourDocument "

@@ -11,8 +11,7 @@ from recollect.ask.blame.log import (
     FileLogDocument,
     TouchingSessionDocument,
 )
-from recollect.ask.cost.documents import CostExplanationDocument, CostRowDocument
-from recollect.ask.cost.price import SessionSum, performance, price
+from recollect.ask.cost.price import Performance, performance, price
 from recollect.ask.doctor.check import CheckReport, CheckSummary, SessionCheck
 from recollect.ask.history import CommandHistory, EnvironmentFile, PlanDocument, TypedCommand
 from recollect.ask.list import ListedSession
@@ -79,16 +78,8 @@ from recollect.model.conversation.graph import Graph, LeafMark, Node
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus
 from recollect.model.convert import claude_to_flat, flat_to_claude
 from recollect.model.convert.turns import Conversion, Loss, LossCode
-from recollect.model.cost.money import PricedResponse, Spending
-from recollect.model.cost.report import (
-    BillingBlock,
-    CostExplanation,
-    CostReport,
-    CostRow,
-    Performance,
-    UncertainUsage,
-    UnpricedModel,
-)
+from recollect.model.cost.money import PricedResponse, Spending, Usd
+from recollect.model.cost.report import CostExplanation, CostReport, CostRow, UncertainUsage, UnpricedModel
 from recollect.model.lifecycle import SessionState
 from recollect.model.lines.blocks import (
     BashExecutionResultBlock,
@@ -226,7 +217,6 @@ __all__ = [
     "AsyncLog",
     "Attachment",
     "BashExecutionResultBlock",
-    "BillingBlock",
     "Blame",
     "BlamedLine",
     "Block",
@@ -256,10 +246,8 @@ __all__ = [
     "ConversationLoader",
     "Conversion",
     "CostExplanation",
-    "CostExplanationDocument",
     "CostReport",
     "CostRow",
-    "CostRowDocument",
     "CustomTitle",
     "Damage",
     "DamageCode",
@@ -359,7 +347,6 @@ __all__ = [
     "SessionMigration",
     "SessionRepair",
     "SessionState",
-    "SessionSum",
     "SessionTodo",
     "SessionTodoList",
     "Severity",
@@ -408,6 +395,7 @@ __all__ = [
     "UnpricedModel",
     "Usage",
     "UsageError",
+    "Usd",
     "User",
     "UserDraft",
     "Walk",

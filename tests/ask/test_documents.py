@@ -14,7 +14,6 @@ import pytest
 from msgspec import UNSET, Struct, UnsetType
 
 from recollect.ask.conversation.documents import MessageDocument, TreeDocument
-from recollect.ask.cost.documents import CostDocument
 from recollect.ask.doctor.check import CheckReport
 from recollect.ask.library import Home
 from recollect.ask.overview import OverviewDocument
@@ -30,6 +29,7 @@ from recollect.change.fork import ForkDocument, LabelDocument
 from recollect.change.keeping import CleanupDocument
 from recollect.change.repair import SessionRepair
 from recollect.cli.main import main
+from recollect.model.cost.report import CostReport
 from recollect.model.lines.json_text import encode_json
 from recollect.sample import sample_home
 from recollect.share.export.export import ExportDocument
@@ -61,11 +61,11 @@ def _printed(capfd: pytest.CaptureFixture[str], data: Path, *words: str) -> Any:
         (TodosDocument, "todos --all"),
         (CleanupDocument, "cleanup --days 1"),
         *(
-            (CostDocument, f"cost --by {key}")
+            (CostReport, f"cost --by {key}")
             for key in ("day", "week", "month", "session", "project", "model", "branch", "agent", "tool")
         ),
-        (CostDocument, "cost --by block"),
-        (CostDocument, "cost --mode auto --explain"),
+        (CostReport, "cost --by block"),
+        (CostReport, "cost --mode auto --explain"),
         (LakeReport, "export --format parquet"),
     ],
     ids=str,

@@ -107,7 +107,6 @@ def test_the_document_has_the_keys_others_rely_on(capsys: pytest.CaptureFixture[
             "day": "2026-11-14",
             "model": HAIKU,
             "responses": 1,
-            "messages": 1,
             **million,
             "cost_usd": "1",
             "unpriced_responses": 0,
@@ -116,7 +115,6 @@ def test_the_document_has_the_keys_others_rely_on(capsys: pytest.CaptureFixture[
             "day": "2026-11-15",
             "model": OPUS,
             "responses": 1,
-            "messages": 1,
             **million,
             "output_tokens": 7,
             "cost_usd": "5.000175",
@@ -126,7 +124,6 @@ def test_the_document_has_the_keys_others_rely_on(capsys: pytest.CaptureFixture[
             "day": "2026-11-15",
             "model": NEW,
             "responses": 1,
-            "messages": 1,
             **million,
             "output_tokens": 7,
             "cost_usd": None,
@@ -135,7 +132,6 @@ def test_the_document_has_the_keys_others_rely_on(capsys: pytest.CaptureFixture[
     ] == found["rows"]
     assert {
         "responses": 3,
-        "messages": 3,
         **COUNTS,
         "input_tokens": 3_000_000,
         "output_tokens": 14,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { fifth, placed } from '../src/home/blocks'
-import type { CostRowDocument } from '../src/lib/documents'
+import type { CostRow } from '../src/lib/documents'
 
-const row = (start: string, end: string, cost_usd: string, more: object = {}): CostRowDocument => ({ start, end, cost_usd, ...more }) as unknown as CostRowDocument
+const row = (start: string, end: string, cost_usd: string, more: object = {}): CostRow => ({ start, end, cost_usd, ...more }) as unknown as CostRow
 const ROWS = [row('2026-01-01T00:00:00Z', '2026-01-01T05:00:00Z', '10'), row('2026-01-01T05:00:00Z', '2026-01-01T10:00:00Z', '0.01'), row('2026-01-01T20:00:00Z', '2026-01-02T01:00:00Z', '3', { is_active: true, cost_usd_per_hour: '7.5' })]
 
 describe('five-hour blocks', () => {

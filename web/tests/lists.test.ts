@@ -10,7 +10,7 @@ import clientTexts from '../../tests/data/client_texts.json'
 import { patternOf, ranges } from '../src/lib/marks'
 import { rowOf, rowsOf, shownRows, type Row } from '../src/talk/talking.svelte'
 import { gist, toolName } from '../src/talk/tools'
-import type { CostRowDocument } from '../src/lib/documents'
+import type { CostRow } from '../src/lib/documents'
 
 describe('differences', () => {
   it('finds the shortest way between texts', () => {
@@ -133,7 +133,7 @@ describe('settings', () => {
 })
 
 describe('costs', () => {
-  const row = (day: string, model: string, cost_usd: string): CostRowDocument => ({ day, model, cost_usd, messages: 1, unpriced_responses: 0 }) as unknown as CostRowDocument
+  const row = (day: string, model: string, cost_usd: string): CostRow => ({ day, model, cost_usd, messages: 1, unpriced_responses: 0 }) as unknown as CostRow
   it('stand day by day, the dearest model first', () => {
     const stack = stacked([row('2026-01-01', 'a', '1'), row('2026-01-03', 'b', '5')])
     expect(stack).toEqual({ days: ['2026-01-01', '2026-01-02', '2026-01-03'], models: ['b', 'a'], amounts: [[0, 0, 5], [1, 0, 0]] })

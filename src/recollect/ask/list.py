@@ -18,12 +18,13 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from recollect.agents.homes import agent_named_in, agent_of_log, lost_beginnings
-from recollect.ask.cost.price import NOTHING_USED, SessionSum, session_sums
+from recollect.ask.cost.price import session_sums
 from recollect.ask.sessions.projects import RepositoryFinder, project_name
 from recollect.index import catalogue
 from recollect.index.access import OpenIndex
 from recollect.index.catalogue import CatalogueRow
 from recollect.model.conversation.agents import MessageCount
+from recollect.model.cost.money import Spending
 from recollect.model.lines.ids import moment_of
 from recollect.store.home import ClaudeHome
 from recollect.store.live import live_sessions
@@ -69,7 +70,7 @@ class ListedSession(Struct, frozen=True, kw_only=True, gc=False):
     messages: int | None = None  # not known where its log cannot be read
     has_conversation: bool = False
     damaged: int = 0
-    used: SessionSum | None = None
+    used: Spending | None = None
 
     @property
     def agent(self) -> str:
@@ -181,7 +182,7 @@ def _session(
     agents: dict[tuple[str, str], int],
     live: set[str],
     count: MessageCount,
-    used: dict[str, SessionSum] | None,
+    used: dict[str, Spending] | None,
     *,
     lost: dict[str, str],
 ) -> ListedSession:
@@ -208,7 +209,7 @@ def _session(
         messages=count.messages,
         has_conversation=count.has_conversation,
         damaged=row.damaged,
-        used=None if used is None else used.get(name, NOTHING_USED),
+        used=None if used is None else used.get(name, Spending()),
     )
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from recollect.agents.homes import deletion_warnings
 from recollect.agents.mirror_files import problems_of_mirror
-from recollect.ask.cost.documents import RecentCosts
+from recollect.ask.cost.report import RecentCosts
 from recollect.ask.doctor.home_checks import WITHIN_DAYS, quick_findings
 from recollect.ask.list import ListedSession, ListQuery, listed
 from recollect.ask.protection import ExpirySummary, Protection, expiring, read_protection
@@ -31,7 +31,6 @@ from recollect.index.file_results import codes_of_sessions
 from recollect.index.refresh import unread_logs
 from recollect.index.schema import SESSION
 from recollect.model.checks.rules import CODES, Finding, Severity
-from recollect.model.cost.money import exact
 from recollect.model.lines.ids import AgentId, SessionId, hint_name
 from recollect.store.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
 from recollect.system.locations import HomeRoot, data_dir
@@ -76,18 +75,6 @@ class ResumeSummary(Struct, frozen=True):
     checked: int
 
 
-class RecentCostsDocument(Struct, frozen=True):
-    """Exact dollars of the last days; null where no usage was recorded; ``all_time`` also while old logs are read for the first time."""
-
-    today: str | None
-    last_7_days: str | None
-    last_30_days: str | None
-    all_time: str | None
-    unpriced: tuple[str, ...]
-    uncertain: int
-    unrecorded_sessions: int
-
-
 class MachineSummary(Struct, frozen=True, kw_only=True):
     """What is here, and what needs attention. ``findings`` are about the homes; ``damage`` has those of logs."""
 
@@ -115,20 +102,13 @@ class OverviewDocument(MachineSummary, frozen=True, kw_only=True):
     """The same as JSON, with the costs of the last days."""
 
     sample: bool
-    cost: RecentCostsDocument
+    cost: RecentCosts
     newest: list[ListedSessionDocument]
 
 
 def overview_document(answer: Overview, spent: RecentCosts, *, is_sample: bool) -> OverviewDocument:
-    amounts = (spent.today, spent.last_7_days, spent.last_30_days, spent.all_time)
-    today, week, month, whole = (
-        None if amount is None or spent.is_unknown else exact(amount) for amount in amounts
-    )
-    cost = RecentCostsDocument(
-        today, week, month, whole, spent.unpriced, spent.uncertain, spent.unrecorded_sessions
-    )
     newest = [listed_session(one) for one in answer.newest]
-    return OverviewDocument(**structs.asdict(answer) | {"sample": is_sample, "cost": cost, "newest": newest})
+    return OverviewDocument(**structs.asdict(answer) | {"sample": is_sample, "cost": spent, "newest": newest})
 
 
 class _HomeScan(Struct):

@@ -212,7 +212,7 @@ def session_columns(
     def row(one: Session) -> tuple[object, ...]:
         seen, cost = glance(one), costs.get(one.id)
         tokens = (getattr(cost.tokens, name) if cost else 0 for name in TOKENS)
-        is_unknown = cost.is_unknown if cost else one.id in report.unrecorded
+        is_unknown = cost.usd is None if cost else one.id in report.unrecorded_sessions
         return (
             one.id,
             seen.title or "",

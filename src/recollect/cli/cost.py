@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from recollect.ask.cost.documents import cost_document
+from msgspec import UNSET, UnsetType, structs
+
 from recollect.ask.cost.report import costs, prompt_titles, zone_of
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import asked_index, chosen_homes
@@ -88,11 +89,11 @@ def run(options: Namespace) -> int:
         raise UsageError(f"--limit {options.limit}: must be 1 or more", hint="leave it out for all rows")
     report = _report(options, by)
     if wants_csv(options) or options.json:
-        document = cost_document(report, _limited(report, options.limit), options.timezone)
+        report = structs.replace(report, rows=tuple(_limited(report, options.limit)))
         if options.csv:
-            print_csv(document.rows)
+            print_csv(report.rows)
         else:
-            output.print_json(document)
+            output.print_json(report)
         return 0
     rows = _limited(report, _limit(options))
     for line in _table(report, rows):
@@ -156,9 +157,7 @@ def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
 
     heads = [*(report.by or ("",)), *_heads(report)]
     is_only = len(report.rows) == 1
-    cells = [
-        [*_names(report.by, row, report.titles, is_only=is_only), *_figures(report, row)] for row in rows
-    ]
+    cells = [[*_names(report.by, row, is_only=is_only), *_figures(report, row)] for row in rows]
     totals = [TOTAL, *[""] * (len(report.by) - 1), *_figures(report, report.totals)]
     names, room = max(len(report.by), 1), output.columns()
     first, *lines, last = aligned(fitted_table([heads, *cells, totals], names, room, _CAN_BE_MISSED), names)
@@ -167,32 +166,33 @@ def _table(report: CostReport, rows: Sequence[CostRow]) -> Iterator[str]:
     yield output.styled(first, "bold")
     for row, line in zip(rows, lines, strict=True):
         yield f"{line}  {_bar(row.pico_usd, most, longest)}{_row_remark(row)}".rstrip()
-        if row.explanation is not None and not row.is_unlogged:
-            yield from _explained(row.explanation)
+        if row.explain and not row.is_unlogged:
+            yield from _explained(row.explain)
     if report.by or not is_only:
         yield output.styled(last + _row_remark(report.totals), "bold")
-        if report.totals.explanation is not None:
-            yield from _explained(report.totals.explanation)
+        if report.totals.explain:
+            yield from _explained(report.totals.explain)
 
 
 def _heads(report: CostReport) -> list[str]:
     heads = ["responses", "input", "output", "cache write", "cache read"]
     heads += ["searches"] * bool(report.totals.tokens.web_searches)
     heads += ["cost"]
-    if report.totals.performance is not None:
+    if report.totals.duration_ms is not UNSET:
         heads += ["seconds", "tokens/s", "tokens/$"]
     return heads
 
 
-def _name(key: str, value: str, titles: Mapping[str, str]) -> str:
+def _name(key: str, row: CostRow) -> str:
     """A key as people know it: a session with its title, a prompt by what was typed."""
+    value = row.keys[key]
     if key == "session":
-        return f"{short_id(value)}  {titles[value]}" if value in titles else short_id(value)
-    return titles.get(value, value) if key == "prompt" else value
+        return f"{short_id(value)}  {row.title}" if row.title else short_id(value)
+    return (row.typed or value) if key == "prompt" else value
 
 
-def _names(by: Sequence[str], row: CostRow, titles: Mapping[str, str], *, is_only: bool) -> list[str]:
-    names = [visible(_name(key, row.keys[key], titles)) for key in by]
+def _names(by: Sequence[str], row: CostRow, *, is_only: bool) -> list[str]:
+    names = [visible(_name(key, row)) for key in by]
     if not by and not is_only:
         names = ["not in the log" if row.is_unlogged else "in the log"]
     return [shortened(name, _KEY_COLUMNS) for name in names] or [TOTAL]
@@ -202,16 +202,15 @@ def _figures(report: CostReport, row: CostRow) -> list[str]:
     tokens = row.tokens
     counts = [row.responses, tokens.input, tokens.output, tokens.cache_write_5m + tokens.cache_write_1h]
     counts += [tokens.cache_read] + [tokens.web_searches] * bool(report.totals.tokens.web_searches)
-    figures = [f"{count:,}" for count in counts] + ["-" if row.is_unknown else dollars(row.pico_usd)]
-    speed = row.performance
-    if speed is not None:
-        figures += [f"{speed.duration_ms / 1000:,.0f}", _rate(speed.tokens_per_second, 1)]
-        figures += [_rate(speed.tokens_per_dollar, 0)]
+    figures = [f"{count:,}" for count in counts] + ["-" if row.usd is None else dollars(row.pico_usd)]
+    if row.duration_ms is not UNSET:
+        figures += [f"{row.duration_ms / 1000:,.0f}", _rate(row.tokens_per_second, 1)]
+        figures += [_rate(row.tokens_per_dollar, 0)]
     return figures
 
 
-def _rate(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:,.{digits}f}"
+def _rate(value: float | UnsetType | None, digits: int) -> str:
+    return f"{value:,.{digits}f}" if isinstance(value, float) else "-"
 
 
 def _bar(amount: int, most: int, longest: int) -> str:
@@ -225,15 +224,14 @@ def _bar(amount: int, most: int, longest: int) -> str:
 
 
 def _row_remark(row: CostRow) -> str:
-    remarks = [UNLOGGED] * row.is_unlogged
+    remarks = [UNLOGGED] if row.is_unlogged else []
     remarks += [f"{row.unpriced_responses:,} unpriced"] * bool(row.unpriced_responses)
-    remarks += [f"{row.unrecorded_responses:,} not recorded"] * bool(row.unrecorded_responses)
-    block = row.block
-    if block is not None and block.is_active:
-        remarks.append(f"running: {block.minutes_left} min left, {block.tokens_per_minute:,} tokens/min")
-        if not row.is_unknown:
-            hourly, projected = block.pico_usd_per_hour or 0, block.projected_pico_usd or 0
-            remarks.append(f"{dollars(hourly)}/h, {dollars(projected)} at its end")
+    remarks += [f"{row.unrecorded_responses:,} not recorded"] if row.unrecorded_responses else []
+    if row.is_active:
+        remarks.append(f"running: {row.minutes_left} min left, {row.tokens_per_minute or 0:,} tokens/min")
+    if row.cost_usd_per_hour is not UNSET and row.projected_cost_usd is not UNSET:
+        hourly, projected = row.cost_usd_per_hour.pico, row.projected_cost_usd.pico
+        remarks.append(f"{dollars(hourly)}/h, {dollars(projected)} at its end")
     return f"  {', '.join(remarks)}" if remarks else ""
 
 
@@ -245,14 +243,14 @@ def _explained(why: CostExplanation) -> Iterator[str]:
         yield f"    price of {visible(price)}"
     if why.uncertain_responses:
         yield f"    {counted(why.uncertain_responses, 'response')} with uncertain counts"
-    if why.unrecorded_responses and not why.recorded_pico_usd:
+    if why.unrecorded_responses and not why.recorded_cost_usd:
         yield "    the client recorded no cost"
         return
     missing = f", {counted(why.unrecorded_responses, 'response')} without a record" * bool(
         why.unrecorded_responses
     )
-    difference = dollars(why.difference_pico_usd)
-    yield f"    the client recorded {dollars(why.recorded_pico_usd)}{missing}; difference {difference}"
+    difference = dollars(why.difference_usd.pico)
+    yield f"    the client recorded {dollars(why.recorded_cost_usd.pico)}{missing}; difference {difference}"
 
 
 # --- remarks ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from recollect.ask.cost.documents import RECENT_DAYS, RecentCosts, recent_costs
+from recollect.ask.cost.report import RECENT_DAYS, RecentCosts, recent_costs
 from recollect.ask.overview import Overview, ResumeSummary, overview, overview_document
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import SAMPLE, chosen_homes, sample, without_stores
@@ -119,11 +119,11 @@ def _facts(answer: Overview, spent: RecentCosts, now: dt.datetime) -> Iterator[t
 
 def _cost(spent: RecentCosts) -> str:
     unknown = f"no usage recorded in {counted(spent.unrecorded_sessions, 'session')}: cost unknown"
-    if spent.is_unknown:
+    if spent.today is None:
         return unknown
     amounts = ((spent.today, "today"), (spent.last_7_days, "in 7 days"), (spent.last_30_days, "in 30 days"))
-    parts = [f"{dollars(amount)} {when}" for amount, when in amounts]
-    parts += [] if spent.all_time is None else [f"{dollars(spent.all_time)} in all"]
+    parts = [f"{dollars(amount.pico)} {when}" for amount, when in amounts if amount is not None]
+    parts += [] if spent.all_time is None else [f"{dollars(spent.all_time.pico)} in all"]
     models = ", ".join(map(visible, spent.unpriced))
     if models and spent.all_time == 0:
         parts = [f"unknown: no price for {models}"]

@@ -141,9 +141,9 @@ def priced(usage: Iterable[GlimpsedUsage], prices: PriceList) -> tuple[int, froz
     """Pico-dollars, and the models of which some tokens have no price and are not in the sum."""
     total, unpriced = 0, set()
     for model, quarter, variant, *counts in usage:
-        cost, is_gap = prices.cost(model, quarter, variant, counts)
+        cost, missing = prices.cost(model, quarter, variant, counts)
         total += cost
-        if is_gap:
+        if missing is not None:
             unpriced.add(model or "(no model)")
     return total, frozenset(unpriced)
 

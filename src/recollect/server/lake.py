@@ -286,8 +286,8 @@ class LakeJob:
         )  # fmt: skip
 
     def _price(self, model: str, at: int, variant: int, counts: Sequence[Any]) -> int | None:
-        price = self._prices.find(model, max(at // QUARTER_MS, 0), variant)
-        return None if price is None else price.cost(*counts)
+        pico_usd, missing = self._prices.cost(model, at // QUARTER_MS, variant, counts)
+        return None if missing is not None and not pico_usd else pico_usd
 
     def _session_rows(
         self,

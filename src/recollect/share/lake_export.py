@@ -10,15 +10,14 @@ cost report keeps them.
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
-from recollect.ask.cost.report import costs, named_place, response_rows
+from recollect.ask.cost.report import costs, responses
 from recollect.ask.data.log_rows import LakeTask, LogRows, RowsBuilder, call_rows, lake_job, message_rows
 from recollect.ask.data.query import (
     FILE_NAME,
@@ -31,6 +30,7 @@ from recollect.ask.data.query import (
     by_day,
     day_name,
     file_of,
+    shaped,
 )
 from recollect.ask.homes import Homes
 from recollect.ask.secrets.redactor import Redactor
@@ -44,27 +44,22 @@ from recollect.ask.tables import (
     LakeTable,
     arrow_array,
     pyarrow,
+    response_columns,
     session_columns,
     table_of,
 )
 from recollect.errors import UsageError
 from recollect.index.access import OpenIndex, index_path, open_index
-from recollect.model.cost.prices import UNCERTAIN
 from recollect.store.home_walk import FoundLog, scan_logs
 from recollect.store.logs.summary import glance
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.pool import ProgressCallback, WorkerPool, bundles, cores, largest_first
 
-if TYPE_CHECKING:
-    from recollect.ask.cost.report import PricedRow
-
 _WORTH_A_PROCESS = 24 << 20
 _BUNDLE = 4 << 20
 _BY_LOG = (MESSAGES, TOOL_CALLS)
 _LOCK = ".lock"
-_BATCH = 20_000
-_FARTHEST = 200_000_000_000_000  # milliseconds: beyond every calendar's years, and a thousand times that fits
 
 
 class LakeSize(Struct, frozen=True):
@@ -251,12 +246,8 @@ class _LakeExport:
     # --- responses and sessions -----------------------------------------------------------------
 
     def _responses(self) -> Any:
-
-        built = RowsBuilder(RESPONSES, with_text=self._with_text)
-        rows = _response_rows(response_rows(self._opened))
-        while some := list(itertools.islice(rows, _BATCH)):
-            built.add(iter(some))
-        return built.table()
+        rows = table_of(responses(opened=self._opened, with_copies=True), response_columns())
+        return shaped(rows, RESPONSES, with_text=self._with_text)
 
     def _sessions(self, after: LakeManifest) -> Any:
 
@@ -308,20 +299,6 @@ class _LakeExport:
             logs_read=read,
             notes=self._notes,
         )
-
-
-def _response_rows(found: Iterator[PricedRow]) -> Iterator[tuple[object, ...]]:
-
-    places: dict[str, tuple[str | None, str | None, str | None]] = {}
-    for row, log, pico in found:
-        place = places.get(log.path)
-        if place is None:
-            place = places[log.path] = named_place(log)
-        at = None if row.at is None or not -_FARTHEST < row.at < _FARTHEST else row.at * 1000
-        yield (
-            row.message, row.request, *place, row.model, row.branch, row.tool, log.path, at, *row[8:14],
-            pico, None, bool(row.variant & UNCERTAIN), log.is_gone, row.is_counted,
-        )  # fmt: skip
 
 
 def _day(at: int | None) -> Day:

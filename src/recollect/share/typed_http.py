@@ -20,6 +20,7 @@ import msgspec
 from starlette.responses import Response
 
 from recollect.errors import UsageError
+from recollect.model.cost.money import Usd
 from recollect.model.lines.json_text import encode_json
 
 Schema = dict[str, Any]
@@ -184,7 +185,7 @@ def _schema(kind: Any, named: Schema, written: Callable[[Schema], Schema] = dict
     if kind is bytes:
         return {"type": "string", "format": "binary"}
     (schema,), more = msgspec.json.schema_components(
-        (kind,), schema_hook=_path_schema, ref_template=f"{_PLACE}{{name}}"
+        (kind,), schema_hook=_text_schema, ref_template=f"{_PLACE}{{name}}"
     )
     named |= {name: written(one) for name, one in more.items()}
     return schema
@@ -193,7 +194,7 @@ def _schema(kind: Any, named: Schema, written: Callable[[Schema], Schema] = dict
 def answer_schemas(types: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
     """The schemas of documents that are only sent, and the named schemas they refer to."""
     found, named = msgspec.json.schema_components(
-        types, schema_hook=_path_schema, ref_template=f"{_PLACE}{{name}}"
+        types, schema_hook=_text_schema, ref_template=f"{_PLACE}{{name}}"
     )
     return list(found), {name: as_written(schema) for name, schema in named.items()}
 
@@ -212,8 +213,9 @@ def as_written(schema: Schema) -> Schema:
     return {**schema, "properties": members, "required": required, "additionalProperties": False}
 
 
-def _path_schema(kind: type) -> Schema:
-    if kind is Path:
+def _text_schema(kind: type) -> Schema:
+    """The types that are written as texts."""
+    if kind in (Path, Usd):
         return {"type": "string"}
     raise NotImplementedError
 

@@ -10,13 +10,13 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from recollect.ask.conversation.content import IndexState
-from recollect.ask.cost.documents import CostDocument, cost_document
 from recollect.ask.cost.report import costs, zone_of
 from recollect.ask.report.behind import Figure, sessions_behind
 from recollect.ask.report.documents import StatsDocument, StatSessionsDocument
 from recollect.ask.report.stats import stats as statistics
 from recollect.ask.session_documents import ProjectsDocument, SessionListDocument
 from recollect.errors import NotFound, UsageError
+from recollect.model.cost.report import CostReport
 from recollect.model.text import timespan
 from recollect.store.page_files import Marks
 from recollect.web.health import HealthDocument, SecretsDocument, health_document
@@ -129,13 +129,13 @@ def refresh_index(page: Page) -> IndexStateDocument:
 
 
 @routes.get("/api/cost")
-def cost(page: Page, query: CostQuery) -> CostDocument:
+def cost(page: Page, query: CostQuery) -> CostReport:
     """What `recollect cost --json` prints."""
     backend, now = page.backend, dt.datetime.now(dt.UTC)
     first, end = timespan.bounds(query.since, query.until, now, zone_of(query.timezone))
     with backend.index.opened() as opened:
         check_ready(opened)
-        report = costs(
+        return costs(
             [key for key in query.by.split(",") if key],
             opened=opened,
             since=first,
@@ -148,7 +148,6 @@ def cost(page: Page, query: CostQuery) -> CostDocument:
             explain=query.explain,
             now=now,
         )
-    return cost_document(report, report.rows, query.timezone)
 
 
 @routes.get("/api/stats")

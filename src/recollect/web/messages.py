@@ -25,12 +25,12 @@ from recollect.ask.conversation.window import (
     prompt_document,
     prompt_places,
 )
-from recollect.ask.cost.documents import AmountDocument
 from recollect.ask.sessions import messages as whole_session
 from recollect.errors import NotFound, UsageError
 from recollect.model.conversation.chain import grouped
 from recollect.model.conversation.conversation import Branch
 from recollect.model.conversation.graph import Graph, Node
+from recollect.model.cost.money import AmountDocument
 from recollect.web.page import AT, Page, Routes
 from recollect.web.parameters import Name, PositionQuery, PromptsQuery, ViewQuery, WindowQuery
 

@@ -19,8 +19,7 @@ from recollect.agents.homes import agent_of_log
 from recollect.ask import session_documents as documents
 from recollect.ask.archive import archive_at
 from recollect.ask.conversation.content import Cache
-from recollect.ask.cost.documents import counts
-from recollect.ask.cost.price import NOTHING_USED, SessionSum, session_sums
+from recollect.ask.cost.price import session_sums
 from recollect.ask.cost.report import costs
 from recollect.ask.doctor.home_checks import WITHIN_DAYS
 from recollect.ask.list import NewestFirst, newest_first, touches
@@ -33,7 +32,7 @@ from recollect.index.access import OpenIndex
 from recollect.index.catalogue import CatalogueRow
 from recollect.index.database import Failure
 from recollect.model.budget import PICO
-from recollect.model.cost.money import exact
+from recollect.model.cost.money import Spending, exact, members_of
 from recollect.model.lines.ids import moment_of
 from recollect.model.text import timespan
 from recollect.store.logs.summary import LogSummary
@@ -50,7 +49,7 @@ class IndexedSessions(Struct, frozen=True):
 
     files: dict[str, CatalogueRow]
     agents: dict[tuple[str, str], int]  # by home and session
-    used: dict[str, SessionSum]
+    used: dict[str, Spending]
 
 
 class SessionRow(Struct, frozen=True):
@@ -61,7 +60,7 @@ class SessionRow(Struct, frozen=True):
     place: NewestFirst
     shown_at: dt.datetime  # its last message, or else its file
     pico_usd: int = 0  # what it cost, as far as that is known
-    used: SessionSum | None = None
+    used: Spending | None = None
     is_unrecorded: bool = False  # its client wrote down no usage at all: what it cost is unknown, not 0
 
     @property
@@ -144,7 +143,7 @@ class SessionList:
             "known_cost_usd": known,
             "unpriced": unpriced,
             "models": [row.keys["model"] for row in report.rows],
-            **counts(report.totals.tokens),
+            **members_of(report.totals.tokens),
             "is_indexed": True,
         }
 
@@ -235,7 +234,7 @@ class SessionList:
         path, size, mtime_ns = mark_of(session)
         name, is_archived = session.id, session.is_archived
         known = indexed.files.get(path)
-        used = indexed.used.get(name, NOTHING_USED) if known is not None else None
+        used = indexed.used.get(name, Spending()) if known is not None else None
         is_current = known is not None and (known.size, known.mtime_ns) == (size, mtime_ns)
         about = _about(known) if known is not None and is_current else glanced(self._desk.glance(session))
         messages, lines, damaged = _counts(known)
@@ -338,7 +337,7 @@ def glanced(seen: LogSummary | None) -> _AboutSession:
     return _AboutSession(*labels, seen.first_at, seen.last_at)
 
 
-def with_cost(row: SessionRow, used: SessionSum, *, is_unrecorded: bool) -> SessionRow:
+def with_cost(row: SessionRow, used: Spending, *, is_unrecorded: bool) -> SessionRow:
     """A row with what the session cost."""
     known, unpriced = None if is_unrecorded else exact(used.pico_usd), sorted(used.unpriced)
     shown = structs.replace(
@@ -347,7 +346,7 @@ def with_cost(row: SessionRow, used: SessionSum, *, is_unrecorded: bool) -> Sess
         cost_usd=None if unpriced else known,
         known_cost_usd=known,
         unpriced=unpriced,
-        models=sorted(used.spent),
+        models=sorted(used.models),
         is_indexed=True,
     )
     pico = 0 if is_unrecorded else used.pico_usd

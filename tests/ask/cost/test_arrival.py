@@ -114,9 +114,9 @@ def test_amounts_are_the_agents_and_the_place_is_the_conversations(order: list[i
     with open_index([home], cache=tmp_path / "cache") as opened:
         rows = costs(["session", "day", "agent", "model"], opened=opened, timezone="UTC").rows
 
-    assert [(OWN, "2026-11-16", "main", MODEL, 900)] != [
+    assert [("2026-11-16", OWN, MODEL, "main", 900)] != [
         (*row.keys.values(), row.tokens.output) for row in rows
     ]
-    assert (OWN, "2026-11-15", "main", MODEL, 900) in [
+    assert ("2026-11-15", OWN, MODEL, "main", 900) in [
         (*row.keys.values(), row.tokens.output) for row in rows
     ]

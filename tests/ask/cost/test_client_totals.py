@@ -6,6 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from recollect.ask.cost.report import costs
 from recollect.index.access import open_index
@@ -37,7 +38,7 @@ def test_what_the_log_lacks_is_a_row_of_its_own(record: MoneyRecord, tmp_path: P
         auto, plain = (costs(["session"], opened=opened, mode=mode) for mode in ("auto", "calculate"))
     logged, unlogged = auto.rows
 
-    assert (False, True) == (logged.is_unlogged, unlogged.is_unlogged)
+    assert (UNSET, True) == (logged.is_unlogged, unlogged.is_unlogged)
     assert logged.pico_usd == plain.totals.pico_usd < auto.totals.pico_usd
     assert (0, True) == (unlogged.responses, unlogged.tokens.total > 0)
     assert logged.keys == unlogged.keys

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bench.recollect_corpus.truth import KINDS
 from recollect.ask.cost.report import costs, offset_of, zone_of
 from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.index.access import open_index
+from recollect.model.cost.money import Usd
 from recollect.model.cost.prices import PriceList
 from recollect.model.cost.report import KEYS, CostReport, CostRow
 from recollect.model.lines.blocks import Tokens
@@ -505,8 +507,8 @@ def test_what_old_clients_recorded(tmp_path: Path, ask: Asker) -> None:
     priced = ask(tmp_path, ("model",), explain=True)
 
     assert (DOLLAR // 10, 1) == (shown.totals.pico_usd, shown.totals.unrecorded_responses)
-    assert priced.totals.explanation is not None
-    assert 6 * DOLLAR - DOLLAR // 10 == priced.totals.explanation.difference_pico_usd
+    assert priced.totals.explain
+    assert Decimal("5.9") == priced.totals.explain.difference_usd
 
 
 def test_a_running_total_is_counted_when_it_was_written(tmp_path: Path, ask: Asker) -> None:
@@ -532,15 +534,14 @@ def test_the_running_block(tmp_path: Path, ask: Asker) -> None:
     write(tmp_path, "s", answer("a", "2026-11-15T01:00:00.000Z"), answer("b", "2026-11-15T10:20:00.000Z"))
     now = dt.datetime(2026, 11, 15, 11, 20, tzinfo=dt.UTC)
     rows = ask(tmp_path, ("block",), now=now).rows
-    running = rows[-1].block
+    running = rows[-1]
 
     assert ["2026-11-15T01:00:00Z", "2026-11-15T10:00:00Z"] == [row.keys["block"] for row in rows]
-    assert running is not None
-    assert (True, 220, 3 * DOLLAR, 14 * DOLLAR) == (
+    assert (True, 220, Usd(3), Usd(14)) == (
         running.is_active,
         running.minutes_left,
-        running.pico_usd_per_hour,
-        running.projected_pico_usd,
+        running.cost_usd_per_hour,
+        running.projected_cost_usd,
     )
 
 
@@ -574,10 +575,9 @@ def test_durations_are_recorded_or_measured_from_the_question(tmp_path: Path, ca
     )
     with open_index([tmp_path], cache=cache) as opened:
         found = costs(("model",), opened=opened, performance=True)
-    speed = found.rows[0].performance
+    speed = found.rows[0]
 
-    assert speed is not None
-    assert (2, 10_000, 50.0) == (speed.responses, speed.duration_ms, speed.tokens_per_second)
+    assert (2, 10_000, 50.0) == (speed.timed_responses, speed.duration_ms, speed.tokens_per_second)
 
 
 # --- what cannot be asked ---------------------------------------------------------------------------

@@ -7,25 +7,23 @@ from pathlib import Path
 import pytest
 
 from recollect.ask.cost import price as module
-from recollect.ask.cost.price import SessionSum, session_sums
+from recollect.ask.cost.price import session_sums
 from recollect.ask.cost.report import costs
 from recollect.index.access import OpenIndex, open_index
+from recollect.model.cost.money import Spending
 from recollect.model.cost.prices import Price, PriceList
-from recollect.model.lines.blocks import Tokens
 from tests.made_corpora import SEEDS, make
 from tests.small_home import ONE, TWO, prompt, put, reply, said
 
 
-def _reported(opened: OpenIndex, home: Path) -> dict[str, SessionSum]:
+def _reported(opened: OpenIndex) -> dict[str, Spending]:
     """The same from `cost --by session,model`."""
-    found: dict[str, SessionSum] = {}
+    found: dict[str, Spending] = {}
     for row in costs(["session", "model"], opened=opened).rows:
-        one = found.setdefault(row.keys["session"], SessionSum(0, Tokens(), {}))
-        one.responses += row.responses
-        one.tokens += row.tokens
-        one.spent[row.keys["model"]] = row.pico_usd
-        if row.unpriced_responses:
-            one.unpriced.add(row.keys["model"])
+        model = frozenset([row.keys["model"]])
+        unpriced = model if row.unpriced_responses else frozenset[str]()
+        spent = Spending(row.tokens, row.pico_usd, unpriced, responses=row.responses, models=model)
+        found[row.keys["session"]] = found.get(row.keys["session"], Spending()) + spent
     return found
 
 
@@ -35,7 +33,7 @@ def test_a_made_home_costs_the_same(tmp_path: Path, seed: int) -> None:
     made = make(tmp_path / "made", seed)
     with open_index([made.home], cache=tmp_path / "cache") as opened:
         found = session_sums(opened)
-        assert found == _reported(opened, made.home)
+        assert found == _reported(opened)
         some = sorted(found)[::3]
         assert {name: found[name] for name in some} == session_sums(opened, some)
     assert found
@@ -47,7 +45,7 @@ def test_the_samples_cost_the_same(transcripts: Path, tmp_path: Path) -> None:
     assert homes
     for number, home in enumerate(homes):
         with open_index([home], cache=tmp_path / str(number)) as opened:
-            assert session_sums(opened) == _reported(opened, home), home
+            assert session_sums(opened) == _reported(opened), home
 
 
 def _two(home: Path) -> None:
@@ -62,11 +60,12 @@ def test_amounts_by_hand(tmp_path: Path) -> None:
     _two(tmp_path / "home")
     with open_index([tmp_path / "home"], cache=tmp_path / "cache") as opened:
         found = session_sums(opened)
-    assert {name: one.spent for name, one in found.items()} == {
-        ONE: {"claude-sonnet-4-5-20250929": 330_000_000},
-        TWO: {"somebody-elses-7": 0},
+    amounts = {name: (one.models, one.pico_usd, one.unpriced) for name, one in found.items()}
+    unknown = frozenset({"somebody-elses-7"})
+    assert amounts == {
+        ONE: (frozenset({"claude-sonnet-4-5-20250929"}), 330_000_000, frozenset()),
+        TWO: (unknown, 0, unknown),
     }
-    assert [set(), {"somebody-elses-7"}] == [found[name].unpriced for name in (ONE, TWO)]
 
 
 def test_a_price_with_a_gap_counts_as_far_as_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,4 +75,4 @@ def test_a_price_with_a_gap_counts_as_far_as_it_goes(tmp_path: Path, monkeypatch
     monkeypatch.setattr(PriceList, "find", lambda *_: Price((3_000_000, None, None, None, None, None)))
     with open_index([tmp_path / "home"], cache=tmp_path / "cache") as opened:
         one = session_sums(opened)[ONE]
-    assert (30_000_000, {"claude-sonnet-4-5-20250929"}) == (one.pico_usd, one.unpriced)
+    assert (30_000_000, frozenset({"claude-sonnet-4-5-20250929"})) == (one.pico_usd, one.unpriced)

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from recollect.model.budget import blocks
 from recollect.model.cost.calendar import Timeline
+from recollect.model.cost.money import Usd
 from recollect.model.cost.prices import BATCH, UNCERTAIN, PriceList
 from recollect.model.cost.reconcile import RecordedCost
 from recollect.model.cost.report import (
@@ -18,7 +20,6 @@ from recollect.model.cost.report import (
     CostQuery,
     CostReport,
     UncertainUsage,
-    UnpricedModel,
     UsageGroup,
     UsageLog,
     one_total_a_session,
@@ -66,6 +67,10 @@ def report(
     return CostAggregator(asked, LOGS, one_total_a_session(records, LOGS), rests).report(sums)
 
 
+def unpriced(found: CostReport) -> list[tuple[str, int, Tokens]]:
+    return [(missing.model, missing.responses, missing.tokens) for missing in found.unpriced]
+
+
 def money(found: CostReport) -> list[tuple[str, ...]]:
     return [(*row.keys.values(), f"{row.pico_usd / DOLLAR:g}") for row in found.rows]
 
@@ -91,7 +96,7 @@ def test_a_model_without_a_price_is_named_and_never_free() -> None:
     """Its tokens are in the row, its money is not, and the row says so."""
     found = report([one(), one(NEW, output=7)], ["day"])
 
-    assert (UnpricedModel(NEW, 1, Tokens(MILLION, 7)),) == found.unpriced
+    assert [(NEW, 1, Tokens(MILLION, 7))] == unpriced(found)
     assert [(2, 2 * MILLION, 3 * DOLLAR, 1)] == [
         (row.responses, row.tokens.input, row.pico_usd, row.unpriced_responses) for row in found.rows
     ]
@@ -106,18 +111,15 @@ def test_a_sum_with_tokens_that_have_no_price_is_to_be_taken_apart() -> None:
     exact = fine.report([one(OLD), one(OLD, input=0, cache_read=5)])
 
     assert coarse.has_gap
-    assert (8 * DOLLAR, (UnpricedModel(OLD, 1, Tokens(cache_read=5)),)) == (
-        exact.totals.pico_usd,
-        exact.unpriced,
-    )
+    assert (8 * DOLLAR, [(OLD, 1, Tokens(cache_read=5))]) == (exact.totals.pico_usd, unpriced(exact))
 
 
 def test_uncertain_counts_are_said() -> None:
     """Client 2.1.30 wrote the output of the stream's start: it is counted, and named as uncertain."""
     found = report([one(output=3, variant=UNCERTAIN), one()])
 
-    # A million in at $3, three tokens out at $15 a million: what is in the sum, in pico-dollars.
-    assert (UncertainUsage(SONNET, 1, 3, pico_usd=3_000_045_000_000),) == found.uncertain
+    # A million in at $3, three tokens out at $15 a million: what is in the sum.
+    assert (UncertainUsage(SONNET, 1, 3, Usd("3.000045")),) == found.uncertain
 
 
 # --- records ----------------------------------------------------------------------------------------
@@ -178,7 +180,7 @@ def test_what_only_the_client_knows_is_a_row_of_its_own() -> None:
     found = report([one(), one(OPUS)], ["model"], mode="auto", records=[rest], rests=[rest])
 
     assert [(OPUS, "5"), (OPUS, "2"), (SONNET, "3")] == money(found)
-    assert [False, True, False] == [row.is_unlogged for row in found.rows]
+    assert [UNSET, True, UNSET] == [row.is_unlogged for row in found.rows]
     assert (0, Tokens(7, 5)) == (found.rows[1].responses, found.rows[1].tokens)
     assert 10 * DOLLAR == found.totals.pico_usd
 
@@ -199,16 +201,12 @@ def test_an_explained_row_says_where_it_comes_from() -> None:
         one(log=2, responses=0, input=0, lines=1),
     ]
     (row,) = report(sums, mode="calculate", is_explained=True).rows
-    why = row.explanation
+    why = row.explain
 
-    assert why is not None
+    assert why
     assert (3, 3) == (why.logs, why.copies_dropped)
     assert ("/h/a.jsonl", "/h/a/subagents/agent-x.jsonl", "/h/b.jsonl") == why.paths
-    assert (DOLLAR, 1, 5 * DOLLAR) == (
-        why.recorded_pico_usd,
-        why.unrecorded_responses,
-        why.difference_pico_usd,
-    )
+    assert (Usd(1), 1, Usd(5)) == (why.recorded_cost_usd, why.unrecorded_responses, why.difference_usd)
     assert [f"{SONNET}: "] == [price[: len(SONNET) + 2] for price in why.prices]
 
 
@@ -217,23 +215,16 @@ def test_copies_alone_make_no_row() -> None:
     found = report([one(), one(log=2, responses=0, input=0, lines=4)], ["session"], is_explained=True)
 
     assert ["a"] == [row.keys["session"] for row in found.rows]
-    assert found.totals.explanation is not None
-    assert 3 == found.totals.explanation.copies_dropped
+    assert found.totals.explain
+    assert 3 == found.totals.explain.copies_dropped
 
 
 def test_performance_leaves_out_what_has_no_duration() -> None:
     """600 tokens in 20 s are 30 a second; tokens per dollar are those of everything that has a price."""
     timed = one(output=600, timed=1, timed_ms=20_000, timed_output=600, input=0)
-    (row,) = report([timed, one(output=400, input=0), one(NEW, output=9)], is_timed=True).rows
-    speed = row.performance
+    (speed,) = report([timed, one(output=400, input=0), one(NEW, output=9)], is_timed=True).rows
 
-    assert speed is not None
-    assert (1, 20_000, 600, 30.0) == (
-        speed.responses,
-        speed.duration_ms,
-        speed.output_tokens,
-        speed.tokens_per_second,
-    )
+    assert (1, 20_000, 30.0) == (speed.timed_responses, speed.duration_ms, speed.tokens_per_second)
     assert round(1000 / 0.015, 1) == speed.tokens_per_dollar
 
 
@@ -241,17 +232,15 @@ def test_the_running_block_says_how_it_goes_on() -> None:
     """$3 in the hour since 12:00; the window began at 12:00 and has four hours left: $15 at its end."""
     now = (NOON + 4) * 900_000
     found = report([one(), one(quarter=NOON - 30)], ["block"], now=now, active_since=NOON * 900_000)
-    old, running = [row.block for row in found.rows]
+    old, running = found.rows
 
-    assert old is not None
-    assert running is not None
-    assert (False, None) == (old.is_active, old.pico_usd_per_hour)
+    assert (False, UNSET) == (old.is_active, old.cost_usd_per_hour)
     assert ("2026-11-15T12:00:00Z", "2026-11-15T17:00:00Z") == (running.start, running.end)
-    assert (True, 240, 3 * DOLLAR, 15 * DOLLAR) == (
+    assert (True, 240, Usd(3), Usd(15)) == (
         running.is_active,
         running.minutes_left,
-        running.pico_usd_per_hour,
-        running.projected_pico_usd,
+        running.cost_usd_per_hour,
+        running.projected_cost_usd,
     )
 
 

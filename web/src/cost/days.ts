@@ -1,6 +1,6 @@
 // Days in a row, what each model cost on them, and the weeks of a calendar. Floats are for heights of bars only.
 
-import type { CostRowDocument } from '../lib/documents'
+import type { CostRow } from '../lib/documents'
 import { modelHue, OTHERS_HUE } from '../lib/colours'
 import { isoDay, modelName } from '../lib/format'
 import type { Bar } from '../parts/Bars.svelte'
@@ -22,7 +22,7 @@ export function daysBetween(first: string, last: string): string[] {
   return days
 }
 
-type Spent = Pick<CostRowDocument, 'cost_usd'> & { day?: unknown; model?: unknown }
+type Spent = Pick<CostRow, 'cost_usd'> & { day?: unknown; model?: unknown }
 
 /** Models that are called the same are one: a name with a date, and the same without. */
 function named(rows: Spent[]): Spent[] {
@@ -66,7 +66,7 @@ export interface Cell {
 }
 
 /** The weeks up to a day, Monday first; levels by fourths of the days that cost something. */
-export function weeks(rows: CostRowDocument[], today: string, number = 53): (Cell | null)[][] {
+export function weeks(rows: CostRow[], today: string, number = 53): (Cell | null)[][] {
   const byDay = new Map(rows.map((row) => [String(row.day), row]))
   const start = new Date(`${today}T12:00:00`)
   start.setDate(start.getDate() - ((start.getDay() + 6) % 7) - (number - 1) * 7)
@@ -87,7 +87,7 @@ export function weeks(rows: CostRowDocument[], today: string, number = 53): (Cel
   return all
 }
 
-function cell(day: string, row: CostRowDocument | undefined, bounds: number[]): Cell {
+function cell(day: string, row: CostRow | undefined, bounds: number[]): Cell {
   const amount = Number(row?.cost_usd ?? 0)
   const level = !row ? 0 : 1 + bounds.filter((bound) => amount > bound).length
   return { day, level, usd: row ? (row.cost_usd as string | null) : null, unpriced: row?.unpriced_responses ?? 0 }

@@ -1,6 +1,6 @@
 // Five-hour blocks on a line of time: where each stands, how fast it filled, and what the client said of its limit meanwhile.
 
-import type { CostRowDocument, StatsDocument } from '../lib/documents'
+import type { CostRow, StatsDocument } from '../lib/documents'
 
 const FULL = 90
 
@@ -29,8 +29,8 @@ export function fifth(usd: string): string {
 }
 
 /** Blocks where they were in time: a night without work is a gap one can see. */
-export function placed(rows: CostRowDocument[], limits: StatsDocument['blocks']['limits']): Block[] {
-  const known = rows.filter((row): row is CostRowDocument & { start: string; end: string } => Boolean(row.start && row.end))
+export function placed(rows: CostRow[], limits: StatsDocument['blocks']['limits']): Block[] {
+  const known = rows.filter((row): row is CostRow & { start: string; end: string } => Boolean(row.start && row.end))
   const first = Date.parse(known[0]?.start ?? '')
   const span = Date.parse(known.at(-1)?.end ?? '') - first
   return known.map((row) => {

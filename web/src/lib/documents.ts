@@ -187,22 +187,8 @@ export interface ConversationView {
   whole: boolean
 }
 
-/** A cost report. ``gone`` counts sessions that were deleted and are still in the totals. */
-export interface CostDocument {
-  by: string[]
-  mode: string
-  timezone: string
-  rows: CostRowDocument[]
-  totals: CostRowDocument
-  unpriced: UnpricedModelDocument[]
-  uncertain: UncertainModelDocument[]
-  gone: number
-  notes: string[]
-  unrecorded_sessions?: number
-}
-
-/** Where the figures of a row come from. */
-export interface CostExplanationDocument {
+/** Where the figures of a row come from. ``recorded_cost_usd``: the same row as the client recorded it. */
+export interface CostExplanation {
   logs: number
   paths: string[]
   copies_dropped: number
@@ -213,8 +199,22 @@ export interface CostExplanationDocument {
   difference_usd: string
 }
 
-/** One row, with the requested keys, ``person`` and ``machine`` on a team's page. A block has a start and an end, the current one a projection. ``cost_usd`` leaves out the tokens without a price of ``unpriced_responses`` and what ``unrecorded_responses`` count, and is null if they are all there is, or no usage was recorded. ``messages`` is the number of ``responses`` under its former name, which other programs rely on. ``is_unlogged`` is there where the row is what a client recorded and its log lacks (mode auto). */
-export interface CostRowDocument {
+/** The answer to what things cost. ``gone`` counts sessions that were deleted and are still in the totals. ``unrecorded_sessions`` are those of other agents whose clients wrote down no usage: nothing here says what they cost. */
+export interface CostReport {
+  by: string[]
+  mode: string
+  timezone: string
+  rows: CostRow[]
+  totals: CostRow
+  unpriced: UnpricedModel[]
+  uncertain: UncertainUsage[]
+  gone: number
+  notes: string[]
+  unrecorded_sessions: string[]
+}
+
+/** One row, with the keys that were asked for, ``person`` and ``machine`` on a team's page. A block has a start and an end, the current one a projection. ``cost_usd`` leaves out the tokens without a price of ``unpriced_responses`` and what ``unrecorded_responses`` count, and is null if they are all there is, or no usage was recorded. ``is_unlogged`` is there where the row is what a client recorded and its log lacks (mode auto); such a row stands beside the row of the same keys. */
+export interface CostRow {
   day?: string
   week?: string
   month?: string
@@ -233,7 +233,6 @@ export interface CostRowDocument {
   person?: string
   machine?: string
   responses: number
-  messages: number
   input_tokens: number
   output_tokens: number
   cache_write_5m_tokens: number
@@ -255,7 +254,7 @@ export interface CostRowDocument {
   duration_ms?: number
   tokens_per_second?: number | null
   tokens_per_dollar?: number | null
-  explain?: CostExplanationDocument
+  explain?: CostExplanation
   is_unlogged?: boolean
 }
 
@@ -629,7 +628,7 @@ export interface PageSearchDocument {
   notes: string[]
 }
 
-/** How fast answers came. ``responses`` are those whose duration is known. */
+/** How fast an answer came. ``responses`` are those whose duration is known. */
 export interface Performance {
   responses: number
   duration_ms: number
@@ -1027,7 +1026,7 @@ export interface StatAgentsDocument {
 
 /** Five-hour blocks, the newest last, as ``cost --by block`` has them, and the most that one block held. ``limits``: the limit as clients reported it to `recollect statusline`, one for each window, the newest last. */
 export interface StatBlocksDocument {
-  rows: CostRowDocument[]
+  rows: CostRow[]
   most_tokens: number
   most_cost_usd: string | null
   limits: SeenLimitDocument[]
@@ -1232,8 +1231,8 @@ export interface TurnCostsDocument {
   session: AmountDocument
 }
 
-/** A model whose client did not record the final output. */
-export interface UncertainModelDocument {
+/** Responses whose counts may be too low (or whose price may be another). Versions are looked up to explain. ``cost_usd`` is what is in the totals for them: a lower bound. */
+export interface UncertainUsage {
   model: string
   responses: number
   output_tokens: number
@@ -1260,8 +1259,8 @@ export interface UndoDocument {
   change: Change
 }
 
-/** A model without a price, and its tokens. */
-export interface UnpricedModelDocument {
+/** A model without a price, or without one for some tokens: how many responses have such tokens, and which. */
+export interface UnpricedModel {
   input_tokens: number
   output_tokens: number
   cache_write_5m_tokens: number

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-from recollect.ask.cost.documents import AmountDocument, SpendingDocument
-from recollect.ask.cost.price import performance
+from recollect.ask.cost.price import Performance, performance
 from recollect.ask.sessions.session import ActiveBranch, Compaction
 from recollect.model.conversation.agents import SubAgent
 from recollect.model.conversation.conversation import (
@@ -27,7 +26,7 @@ from recollect.model.conversation.conversation import (
     text_block,
 )
 from recollect.model.conversation.tool_calls import ToolCallStatus
-from recollect.model.cost.report import Performance
+from recollect.model.cost.money import AmountDocument, SpendingDocument
 from recollect.model.lines.blocks import Usage
 from recollect.model.lines.damage import Damage, DamageCode
 from recollect.model.lines.entry import Entry

@@ -6,7 +6,6 @@ import bisect
 import datetime as dt
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Raw, Struct
 
@@ -19,10 +18,9 @@ from recollect.ask.conversation.conversation import (
     calls_in,
     talk_of,
 )
-from recollect.ask.cost.documents import AmountDocument, spending_members
 from recollect.index.cost_queries import counted_in
 from recollect.index.database import IndexDatabase
-from recollect.model.cost.money import Spending
+from recollect.model.cost.money import AmountDocument, Spending, SpendingDocument
 from recollect.model.files.reports import EDITING_TOOLS, LineTally, call_tally, change_tally, line_changes
 from recollect.model.lines.damage import Line
 from recollect.model.lines.ids import is_uuid, parsed_time
@@ -160,15 +158,8 @@ def turns_document(
         for turn in starts
         if turn >= 0 or turn in {**totals, **work}
     ]
-    spent = _members(whole if counted else None)
+    spent = SpendingDocument.members(whole if counted else None)
     return documents.TurnCostsDocument(turns=turns, session=whole_session, **spent)
-
-
-def _members(spent: Spending | None) -> dict[str, Any]:
-    """What was spent; None where that is not known."""
-    if spent is None:
-        return spending_members(Spending()) | {"cost_usd": None}
-    return spending_members(spent)
 
 
 def _turn(
@@ -188,7 +179,7 @@ def _turn(
         edits=done.edited,
         added=done.tally.added,
         removed=done.tally.removed,
-        **_members(spent),
+        **SpendingDocument.members(spent),
     )
 
 

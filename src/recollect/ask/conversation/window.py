@@ -30,11 +30,11 @@ from recollect.ask.conversation.conversation import (
     talk_of,
 )
 from recollect.ask.conversation.turns import calls_apart
-from recollect.ask.cost.documents import SpendingDocument, spending_document
 from recollect.errors import NotFound
 from recollect.index.database import IndexDatabase
 from recollect.model.conversation.conversation import Message, spoken
 from recollect.model.conversation.tool_calls import ToolCall, ToolCallStatus, own_words, tool_calls
+from recollect.model.cost.money import SpendingDocument
 from recollect.model.files.reports import LineTally, call_changes, call_tally
 from recollect.model.lines.blocks import ToolUseBlock
 from recollect.model.lines.entry import Assistant, Entry, User
@@ -210,7 +210,7 @@ class MessageWindow:
         ledger = Ledger(self._prices)
         for facts in lines:
             ledger.add(facts)
-        return spending_document(ledger.total()) if ledger.responses else None
+        return SpendingDocument(**SpendingDocument.members(ledger.total())) if ledger.responses else None
 
     def _lines(self, places: Iterable[int]) -> Iterator[Entry]:
         for place in places:

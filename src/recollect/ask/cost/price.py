@@ -25,9 +25,8 @@ from recollect.index.stat_queries import TypedPromptRow, typed_prompts
 from recollect.model.budget import PICO
 from recollect.model.conversation.conversation import Message
 from recollect.model.cost.calendar import UNKNOWN, Timeline
-from recollect.model.cost.money import NO_MODEL, Spending, usd
-from recollect.model.cost.report import Performance
-from recollect.model.lines.blocks import Tokens
+from recollect.model.cost.money import Spending
+from recollect.model.cost.report import group_spending
 from recollect.model.lines.codec import decode
 from recollect.model.lines.damage import Damage, Line
 from recollect.model.lines.entry import Entry
@@ -48,6 +47,16 @@ def price(what: Entry | Message) -> Spending | None:
     for entry in [what] if isinstance(what, Entry) else what.entries:
         ledger.add(usage_facts(entry.raw))
     return ledger.total() if ledger.responses else None
+
+
+class Performance(Struct, frozen=True):
+    """How fast an answer came. ``responses`` are those whose duration is known."""
+
+    responses: int
+    duration_ms: int
+    output_tokens: int
+    tokens_per_second: float | None
+    tokens_per_dollar: float | None
 
 
 def performance(what: Entry | Message) -> Performance | None:
@@ -119,37 +128,10 @@ _SESSIONS = "SELECT id, session FROM files"
 _FEW = 500
 
 
-class SessionSum(Struct):
-    """What a session and its agents used. ``spent`` is pico-dollars by model, ``unpriced`` are those of which some
-    tokens have no price.
-
-    ``is_unknown``: a client of another agent wrote down no usage at all, so nothing here says what it cost.
-    """
-
-    responses: int
-    tokens: Tokens
-    spent: dict[str, int]
-    unpriced: set[str] = set()
-    is_unknown: bool = False
-
-    @property
-    def pico_usd(self) -> int:
-        """What it cost, as far as there are prices."""
-        return sum(self.spent.values())
-
-    @property
-    def usd(self) -> Decimal:
-        """The same in dollars, exact."""
-        return usd(self.pico_usd)
-
-
-NOTHING_USED = SessionSum(0, Tokens(), {})
-
-
-def session_sums(opened: OpenIndex, only: Collection[str] | None = None) -> dict[str, SessionSum]:
+def session_sums(opened: OpenIndex, only: Collection[str] | None = None) -> dict[str, Spending]:
     """By session id, over its log and its agents'; ``only`` names those that are needed, others may be left out.
 
-    One that is left out though it was asked for used nothing (``NOTHING_USED``).
+    One that is left out though it was asked for used nothing.
     """
     database, prices = opened.database, price_list()
     if only is not None and len(only) > _FEW:
@@ -159,20 +141,13 @@ def session_sums(opened: OpenIndex, only: Collection[str] | None = None) -> dict
     tables = UsageTables(database)
     timeline = Timeline((), lambda _: 0, changes=prices.changes(tables.models()))
     files = None if only is None else sessions.keys()
-    sums: dict[str, SessionSum] = {}
+    sums: dict[str, Spending] = {}
     for group in tables.sums(UsageQuery(timeline, frozenset(["file"]), files)):
-        if not group.responses:
-            continue
-        session, name = sessions.get(cast("int", group.log)) or UNKNOWN, group.model or NO_MODEL
-        pico, is_gap = prices.cost(group.model or "", group.quarter, group.variant, group.counts)
-        known = sums.setdefault(session, SessionSum(0, Tokens(), {}))
-        known.responses += group.responses
-        known.tokens += Tokens(*group.counts)
-        known.spent[name] = known.spent.get(name, 0) + pico
-        if is_gap:
-            known.unpriced.add(name)
+        if group.responses:
+            session = sessions.get(cast("int", group.log)) or UNKNOWN
+            sums[session] = sums.get(session, Spending()) + group_spending(group, prices)
     unused = [file for file, session in sessions.items() if session not in sums]
     # Few sessions of a list have to be looked at.
     for log in unrecorded_logs(database, unused) if unused else ():
-        sums[log.session] = SessionSum(0, Tokens(), {}, is_unknown=True)
+        sums[log.session] = Spending(is_unknown=True)
     return sums

@@ -12,9 +12,8 @@ import time
 import zoneinfo
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import UNSET, Struct, structs
 
 from recollect.agents.homes import agent_of_log
 from recollect.ask.cost.price import PromptTimes
@@ -33,9 +32,9 @@ from recollect.index.cost_queries import (
 from recollect.index.stat_queries import session_titles
 from recollect.model.budget import blocks
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, Timeline
-from recollect.model.cost.money import PricedResponse
+from recollect.model.cost.money import PricedResponse, Usd, usd
 from recollect.model.cost.prices import UNCERTAIN, PriceList
-from recollect.model.cost.reconcile import rests
+from recollect.model.cost.reconcile import RecordedCost, rests
 from recollect.model.cost.report import (
     KEYS,
     MAIN_AGENT,
@@ -55,10 +54,6 @@ from recollect.model.lines.ids import milliseconds_of, moment_of
 from recollect.store.own_settings import price_list
 from recollect.system.locations import agent_of
 
-if TYPE_CHECKING:
-    from recollect.model.cost.reconcile import RecordedCost
-
-    PricedRow = tuple[CountedResponseRow, UsageLog, int | None]
 _FROM_LOGS = "read from the logs: deleted sessions that are not archived are missing"
 _BY_LOG = ("session", "project", "agent", "repo", "client")
 
@@ -99,11 +94,19 @@ def costs(
     prices = prices or price_list()
     moment = _milliseconds(now or dt.datetime.now(dt.UTC)) or 0
     report = one.made(offset, prices, mode, moment, explain=explain, performance=performance)
-    if "session" not in by:
-        return report
-    titles = session_titles(opened.database)
-    names = {row.keys["session"] for row in report.rows}
-    return structs.replace(report, titles={name: titles[name] for name in names if name in titles})
+    report = structs.replace(report, timezone=timezone or "local")
+    return (
+        _named_rows(report, "session", "title", session_titles(opened.database))
+        if "session" in by
+        else report
+    )
+
+
+def _named_rows(report: CostReport, key: str, member: str, names: Mapping[str, str]) -> CostReport:
+    """With what the values of a key are called."""
+    rows = ((row, names.get(getattr(row, key))) for row in report.rows)
+    named = (row if name is None else structs.replace(row, **{member: name}) for row, name in rows)
+    return structs.replace(report, rows=tuple(named))
 
 
 def prompt_titles(report: CostReport, rows: Sequence[CostRow], opened: OpenIndex) -> CostReport:
@@ -112,7 +115,7 @@ def prompt_titles(report: CostReport, rows: Sequence[CostRow], opened: OpenIndex
         return report
 
     texts = PromptTimes(opened.database).texts({row.keys["prompt"] for row in rows})
-    return structs.replace(report, titles=report.titles | texts)
+    return _named_rows(report, "prompt", "typed", texts)
 
 
 def responses(
@@ -125,49 +128,80 @@ def responses(
     session: str | None = None,
     named: Callable[[str], str] | None = None,
     prices: PriceList | None = None,
+    with_copies: bool = False,
 ) -> Iterator[PricedResponse]:
     """Every response that ``costs`` counts, one by one; what they cost adds up to its total. Filters are the same.
 
-    Nothing is held in memory.
+    ``with_copies``: also the copies, which cost nothing. Nothing is held in memory.
     """
     one = CostReportBuilder(UsageTables(opened.database), (), _milliseconds(since), _milliseconds(until))
     one.choose(project, model, session, named)
-    return map(_priced_response, one.responses(prices or price_list()))
+    return one.responses(prices or price_list(), with_copies=with_copies)
 
 
-def response_rows(opened: OpenIndex) -> Iterator[PricedRow]:
-    """The same for a table of all: every copy, with its log, and its cost where it counts."""
-    return CostReportBuilder(UsageTables(opened.database), (), None, None).responses(
-        price_list(), with_copies=True
-    )
-
-
-def _cost_of(row: CountedResponseRow, prices: PriceList) -> int | None:
-    if not row.is_counted:
-        return None
-    price = prices.find(row.model or "", max(quarter_of(row.at), 0), row.variant)
-    return None if price is None else price.cost(*row[8:14])
-
-
-def _priced_response(found: PricedRow) -> PricedResponse:
-    row, log, pico = found
-    session, agent, project = named_place(log)
+def _priced_response(row: CountedResponseRow, log: UsageLog, prices: PriceList) -> PricedResponse:
+    tokens = Tokens(*row[8:14])
+    pico, missing = prices.cost(row.model or "", quarter_of(row.at), row.variant, tokens.counts)
     return PricedResponse(
         message_id=row.message,
         request_id=row.request,
-        session=session,
-        agent=agent,
-        project=project,
+        session=_known(log.session),
+        agent=None if log.agent == MAIN_AGENT else log.agent,
+        project=_known(log.project),
         branch=row.branch,
         model=row.model,
         tool=row.tool,
         at=moment_of(row.at),
-        tokens=Tokens(*row[8:14]),
-        pico_usd=pico,
+        tokens=tokens,
+        pico_usd=pico if row.is_counted and (pico or missing is None) else None,
         is_uncertain=bool(row.variant & UNCERTAIN),
         is_deleted=log.is_gone,
         path=log.path,
         is_counted=row.is_counted,
+    )
+
+
+def _known(name: str) -> str | None:
+    return None if name == UNKNOWN else name
+
+
+RECENT_DAYS = 30
+
+
+class RecentCosts(Struct, frozen=True):
+    """Exact dollars of the last days; null where no usage was recorded; ``all_time`` also while old logs are read for the first time.
+
+    What ``unpriced`` models used is in none of them; ``unrecorded_sessions`` are of other agents, in all: what they cost is unknown.
+    """
+
+    today: Usd | None
+    last_7_days: Usd | None
+    last_30_days: Usd | None
+    all_time: Usd | None
+    unpriced: tuple[str, ...]
+    uncertain: int
+    unrecorded_sessions: int
+
+
+def recent_costs(opened: OpenIndex, now: dt.datetime) -> RecentCosts:
+    """Add up the last thirty days."""
+    today = now.astimezone().date()
+    first = dt.datetime.combine(today - dt.timedelta(days=RECENT_DAYS - 1), dt.time.min).astimezone()
+    report, whole = costs(["day"], opened=opened, since=first, now=now), costs(opened=opened, now=now)
+
+    def since(days: int) -> Usd | None:
+        start = (today - dt.timedelta(days=days - 1)).isoformat()
+        spent = (row.pico_usd for row in report.rows if start <= row.keys["day"] <= today.isoformat())
+        return None if whole.is_unknown else usd(sum(spent))
+
+    return RecentCosts(
+        since(1),
+        since(7),
+        since(RECENT_DAYS),
+        None if opened.coverage or whole.is_unknown else usd(whole.totals.pico_usd),
+        tuple(one.model for one in report.unpriced),
+        report.uncertain_responses,
+        len(whole.unrecorded_sessions),
     )
 
 
@@ -305,26 +339,21 @@ class CostReportBuilder:
             with_durations=performance,
         )
         asked = CostQuery(self._by, timeline, prices, mode, explain, performance, now, active_since)
-        unrecorded = self._unrecorded()
-        report = self._added_up(query, asked)
-        report = structs.replace(report, unrecorded=unrecorded) if unrecorded else report
+        report = self._added_up(query, asked, self._unrecorded())
         return self._with_versions(report) if explain else report
 
-    def _unrecorded(self) -> frozenset[str]:
+    def _unrecorded(self) -> tuple[str, ...]:
         """The sessions of other agents that have no usage: what they cost is unknown, which is not 0."""
         chosen = None if self._files is None else set(self._files)
-        unknown = frozenset(
-            log.session
-            for log in unrecorded_logs(self._database, chosen)
-            if log.may_be_within(self._since, self._until)
-        )
+        logs = unrecorded_logs(self._database, chosen)
+        unknown = {log.session for log in logs if log.may_be_within(self._since, self._until)}
         if unknown:
             what = "1 session" if len(unknown) == 1 else f"{len(unknown):,} sessions"
             self._notes.append(f"no usage recorded in {what} of other agents: cost unknown")
-        return unknown
+        return tuple(sorted(unknown))
 
-    def responses(self, prices: PriceList, *, with_copies: bool = False) -> Iterator[PricedRow]:
-        """Every response that was asked for, its log and its cost, in the order of time."""
+    def responses(self, prices: PriceList, *, with_copies: bool = False) -> Iterator[PricedResponse]:
+        """Every response that was asked for, with its cost, in the order of time."""
         query = UsageQuery(
             Timeline((), lambda _: 0, []),
             frozenset(),
@@ -335,17 +364,17 @@ class CostReportBuilder:
             with_copies=with_copies,
         )
         for row in self._tables.responses(query):
-            yield row, self._logs[row.log], _cost_of(row, prices)
+            yield _priced_response(row, self._logs[row.log], prices)
 
-    def _added_up(self, query: UsageQuery, asked: CostQuery) -> CostReport:
+    def _added_up(self, query: UsageQuery, asked: CostQuery, unrecorded: tuple[str, ...]) -> CostReport:
         logs = self._logs if "file" in query.columns else {}
         records, rests = self._records(asked) if asked.mode != "calculate" or asked.is_explained else ((), ())
         gone = cost_queries.gone(self._database, self._files, self._since, self._until)
         accounts = CostAggregator(asked, logs, records, rests)
         sums = self._by_prompt(query) if "prompt" in self._by else self._tables.sums(query)
-        report = accounts.report(sums, gone=gone, notes=self._notes)
+        report = accounts.report(sums, gone=gone, notes=tuple(self._notes), unrecorded_sessions=unrecorded)
         if accounts.has_gap and not query.is_granular:
-            return self._added_up(structs.replace(query, is_granular=True), asked)
+            return self._added_up(structs.replace(query, is_granular=True), asked, unrecorded)
         return report
 
     def _by_prompt(self, query: UsageQuery) -> Iterator[UsageGroup]:
@@ -424,18 +453,10 @@ class CostReportBuilder:
             return report
         versions = self._tables.uncertain_versions()
         named = {model or "(no model)": found for model, found in versions.items()}
-        explained = tuple(structs.replace(one, versions=named.get(one.model, ())) for one in report.uncertain)
+        explained = tuple(
+            structs.replace(one, versions=named.get(one.model) or UNSET) for one in report.uncertain
+        )
         return structs.replace(report, uncertain=explained)
-
-
-def named_place(log: UsageLog) -> tuple[str | None, str | None, str | None]:
-    """Session, sub-agent and project of a log, None where there is none or it is not known."""
-    agent = None if log.agent == MAIN_AGENT else log.agent
-    return _known(log.session), agent, _known(log.project)
-
-
-def _known(name: str) -> str | None:
-    return None if name == UNKNOWN else name
 
 
 def _check(by: Sequence[str], mode: str) -> None:

@@ -6,7 +6,7 @@ import datetime as dt
 
 from msgspec import Struct
 
-from recollect.ask.cost.documents import CostRowDocument
+from recollect.model.cost.report import CostRow
 from recollect.model.lines.damage import brief_repr
 
 
@@ -128,7 +128,7 @@ class StatBlocksDocument(Struct, frozen=True):
     ``limits``: the limit as clients reported it to `recollect statusline`, one for each window, the newest last.
     """
 
-    rows: list[CostRowDocument]
+    rows: list[CostRow]
     most_tokens: int
     most_cost_usd: str | None
     limits: list[SeenLimitDocument]

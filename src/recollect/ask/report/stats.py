@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from recollect.ask.budget.budget import RateLimitDocument, seen_limits
-from recollect.ask.cost.documents import cost_document
 from recollect.ask.cost.report import costs, offset_of, zone_of
 from recollect.ask.report import documents
 from recollect.ask.report.usage import (
@@ -30,7 +29,6 @@ from recollect.index.catalogue import CatalogueRow, recounted
 from recollect.index.stat_queries import session_titles
 from recollect.model.cost.calendar import UNKNOWN
 from recollect.model.cost.money import exact
-from recollect.model.cost.report import CostRow
 
 Row = TypeVar("Row")
 Key = TypeVar("Key")
@@ -357,16 +355,15 @@ def _blocks(
     data: Path | None,
 ) -> documents.StatBlocksDocument:
     report = costs(["block"], opened=opened, project=project, timezone=timezone, now=now)
-    most = max(report.rows, key=_all_tokens, default=None)
-    dearest = max((row.pico_usd for row in report.rows if not row.is_unknown), default=None)
+    most = max(report.rows, key=lambda row: row.tokens.total, default=None)
+    dearest = max((row.pico_usd for row in report.rows if row.usd is not None), default=None)
     is_known = not (report.rows or report.is_unknown)  # nothing was used: nothing was paid
     edge = (now - dt.timedelta(days=_BLOCK_DAYS)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    recent = [row for row in report.rows if row.block is not None and row.block.end >= edge]
-    document = cost_document(report, recent, timezone)
+    recent = [row for row in report.rows if row.end and row.end >= edge]
     limits = [] if data is None else _seen_limits(data, edge)
     return documents.StatBlocksDocument(
-        document.rows,
-        0 if most is None else _all_tokens(most),
+        recent,
+        0 if most is None else most.tokens.total,
         exact(dearest or 0) if is_known or dearest is not None else None,
         limits,
     )
@@ -388,9 +385,3 @@ def _seen_limits(data: Path, edge: str) -> list[documents.SeenLimitDocument]:
         )
         for one in sorted(most.values(), key=lambda one: one.at)
     ]
-
-
-def _all_tokens(row: CostRow) -> int:
-    tokens = row.tokens
-    writes = tokens.cache_write_5m + tokens.cache_write_1h
-    return tokens.input + tokens.output + writes + tokens.cache_read

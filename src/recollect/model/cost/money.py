@@ -1,7 +1,7 @@
 """Tokens and money together, exact until they are shown.
 
 Money is a whole number of pico-dollars. It is added as such, and rounded once, half up, by
-``cents.dollars``, for people; ``exact`` and ``Spending.usd`` are for everything else. What has no price is not in the sum:
+``model.budget.dollars``, for people; ``exact`` and ``Usd`` are for everything else. What has no price is not in the sum:
 ``unpriced`` names the models, and their tokens are counted all the same (laws 6 and 11).
 
 This module knows no prices; it asks the list it is given.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from typing import Any
 
 from msgspec import Struct
 
@@ -25,25 +26,88 @@ class Spending(Struct, frozen=True):
     """Tokens and money together. ``unpriced`` names the models of which some tokens are not in ``pico_usd``.
 
     ``is_unknown``: a client of another agent wrote down no usage at all, so nothing here says what it cost.
+    ``responses`` and ``models`` are known of what the index adds up.
     """
 
     tokens: Tokens = Tokens()
     pico_usd: int = 0
     unpriced: frozenset[str] = frozenset()
     is_unknown: bool = False
+    responses: int = 0
+    models: frozenset[str] = frozenset()
 
     def __add__(self, other: Spending) -> Spending:
         tokens, pico_usd = self.tokens + other.tokens, self.pico_usd + other.pico_usd
         unpriced = self.unpriced | other.unpriced
         is_known = bool(tokens.total or pico_usd or unpriced)
         return Spending(
-            tokens, pico_usd, unpriced, is_unknown=not is_known and (self.is_unknown or other.is_unknown)
+            tokens,
+            pico_usd,
+            unpriced,
+            not is_known and (self.is_unknown or other.is_unknown),
+            self.responses + other.responses,
+            self.models | other.models,
         )
 
     @property
-    def usd(self) -> Decimal:
+    def usd(self) -> Usd:
         """Dollars, exact, without zeros at the end."""
         return usd(self.pico_usd)
+
+
+class TokenMembers(Struct, frozen=True, kw_only=True):
+    """Tokens by kind, as members of JSON."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    cache_read_tokens: int
+    web_searches: int
+
+    @property
+    def tokens(self) -> Tokens:
+        return tokens_of(self)
+
+
+_MEMBERS = TokenMembers.__struct_fields__
+
+
+def members_of(tokens: Tokens) -> dict[str, Any]:
+    """Tokens as members of a document."""
+    return dict(zip(_MEMBERS, tokens.counts, strict=True))
+
+
+def tokens_of(members: object) -> Tokens:
+    """The tokens of a document with such members."""
+    return Tokens(*(getattr(members, name) for name in _MEMBERS))
+
+
+class AmountDocument(Struct, frozen=True):
+    """Exact dollars; no amount if a model has no price or the index does not know it yet."""
+
+    cost_usd: str | None
+    unpriced: list[str]
+    known_cost_usd: str | None = None
+
+
+class SpendingDocument(TokenMembers, frozen=True, kw_only=True):
+    """Tokens and exact dollars; no amount if a model has no price. ``known_cost_usd``: the models that have one."""
+
+    cost_usd: str | None
+    known_cost_usd: str
+    unpriced: list[str]
+
+    @staticmethod
+    def members(spent: Spending | None) -> dict[str, Any]:
+        """What some responses cost; None where that is not known."""
+        known = spent or Spending()
+        return {
+            "cost_usd": None if spent is None or spent.unpriced else exact(spent.pico_usd),
+            "known_cost_usd": exact(known.pico_usd),
+            "unpriced": sorted(known.unpriced),
+            **members_of(known.tokens),
+        }
 
 
 def variant_of(usage: Usage) -> int:
@@ -55,11 +119,8 @@ def variant_of(usage: Usage) -> int:
 
 def priced(tokens: Tokens, model: str | None, quarter: int, kind: int, prices: PriceList) -> Spending:
     """What tokens of one model, quarter of an hour and variant cost: of one response, or summed up."""
-    price = prices.find(model or "", quarter, kind)
-    cost = None if price is None else price.cost(*tokens.counts)
-    if price is None or any(price.missing(tokens.counts)):
-        return Spending(tokens, cost or 0, frozenset([model or NO_MODEL]))
-    return Spending(tokens, cost or 0)
+    pico_usd, missing = prices.cost(model or "", quarter, kind, tokens.counts)
+    return Spending(tokens, pico_usd, frozenset() if missing is None else frozenset([model or NO_MODEL]))
 
 
 def spending(usage: Usage, model: str | None, at: int, prices: PriceList) -> Spending:
@@ -68,9 +129,24 @@ def spending(usage: Usage, model: str | None, at: int, prices: PriceList) -> Spe
     return priced(usage.tokens(), model, quarter, variant_of(usage), prices)
 
 
-def usd(pico_usd: int) -> Decimal:
+class Usd(Decimal):
+    """Dollars, exact. As text, and so in JSON: every digit, no exponent."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return format(self, "f")
+
+    @property
+    def pico(self) -> int:
+        """The same in pico-dollars."""
+        numerator, denominator = self.as_integer_ratio()
+        return numerator * PICO // denominator
+
+
+def usd(pico_usd: int) -> Usd:
     """Dollars, exact, without zeros at the end."""
-    return Decimal(exact(pico_usd))
+    return Usd(exact(pico_usd))
 
 
 def exact(pico_usd: int) -> str:
@@ -106,6 +182,6 @@ class PricedResponse(Struct, frozen=True, gc=False):
     is_counted: bool = True
 
     @property
-    def usd(self) -> Decimal | None:
+    def usd(self) -> Usd | None:
         """Dollars, exact; None where the model has no price."""
         return None if self.pico_usd is None else usd(self.pico_usd)

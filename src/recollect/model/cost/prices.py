@@ -220,12 +220,15 @@ class PriceList:
             self._remembered[key] = self._explained(model, quarter, variant)[0]
         return self._remembered[key]
 
-    def cost(self, model: str, quarter: int, variant: int, counts: "Sequence[int]") -> tuple[int, bool]:
-        """Pico-dollars, and whether some of the tokens have no price and are not in them."""
+    def cost(
+        self, model: str, quarter: int, variant: int, counts: "Sequence[int]"
+    ) -> "tuple[int, Sequence[int] | None]":
+        """Pico-dollars, and the counts that have no price and are not in them; None where all have one."""
         price = self.find(model, max(quarter, 0), variant)
         if price is None:
-            return 0, True
-        return price.cost(*counts) or 0, any(price.missing(counts))
+            return 0, counts
+        missing = price.missing(counts)
+        return price.cost(*counts) or 0, missing if any(missing) else None
 
     def describe(self, model: str, quarter: int, variant: int) -> str:
         """Which price ``find`` gives, and by which rules; or why it gives none."""

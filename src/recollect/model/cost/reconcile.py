@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from recollect.model.cost.calendar import NO_TIME, QUARTER_MS
+from recollect.model.cost.calendar import QUARTER_MS
 from recollect.model.cost.line_usage import ResponseCopy, counted
 from recollect.model.cost.prices import PriceList, canonical
 
@@ -119,10 +119,9 @@ def _used(copies: Iterable[LoggedCopy], prices: PriceList) -> dict[str, _ModelUs
             name = names[model] = names.get(model) or canonical(model)
             use = found.setdefault(name, _ModelUse())
             use.counts = [sum(pair) for pair in zip(use.counts, one.counts, strict=True)]
-            price = prices.find(model, max(at // QUARTER_MS, NO_TIME), one.variant)
-            pico = None if price is None else price.cost(*one.counts)
-            use.pico += pico or 0
-            use.unpriced += price is None or any(price.missing(one.counts))
+            pico, missing = prices.cost(model, at // QUARTER_MS, one.variant, one.counts)
+            use.pico += pico
+            use.unpriced += missing is not None
     return found
 
 

@@ -16,13 +16,22 @@ total is the client's. What has no price, or no record, is counted and named, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from typing import Any
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from recollect.model.budget import PICO, BurnRate, dollars
 from recollect.model.cost.calendar import QUARTER_MS, TIME_KEYS, UNKNOWN, Timeline, moment_name
-from recollect.model.cost.money import NO_MODEL, usd
+from recollect.model.cost.money import (
+    NO_MODEL,
+    Spending,
+    TokenMembers,
+    Usd,
+    members_of,
+    priced,
+    tokens_of,
+    usd,
+)
 from recollect.model.cost.prices import SYNTHETIC_MODEL, UNCERTAIN, PriceList, canonical
 from recollect.model.cost.reconcile import RecordedCost
 from recollect.model.lines.blocks import Tokens, counts_of
@@ -87,130 +96,144 @@ class UsageGroup(Struct, frozen=True, gc=False):
         return counts_of(self)
 
 
-class CostExplanation(Struct, frozen=True):
-    """Where a row comes from. ``recorded_pico_usd``: the same row as the client recorded it."""
+class CostExplanation(Struct, frozen=True, kw_only=True):
+    """Where the figures of a row come from. ``recorded_cost_usd``: the same row as the client recorded it."""
 
     logs: int
     paths: tuple[str, ...]
     copies_dropped: int
     prices: tuple[str, ...]
     uncertain_responses: int
-    recorded_pico_usd: int
+    recorded_cost_usd: Usd
     unrecorded_responses: int
-    difference_pico_usd: int
-
-    @property
-    def recorded_usd(self) -> Decimal:
-        """What the client recorded, in dollars, exact."""
-        return usd(self.recorded_pico_usd)
-
-    @property
-    def difference_usd(self) -> Decimal:
-        """The row's cost less what the client recorded, in dollars, exact."""
-        return usd(self.difference_pico_usd)
+    difference_usd: Usd
 
 
-class Performance(Struct, frozen=True):
-    """How fast answers came. ``responses`` are those whose duration is known."""
+class CostRow(Struct, frozen=True, kw_only=True, rename={"usd": "cost_usd"}):
+    """One row, with the keys that were asked for, ``person`` and ``machine`` on a team's page. A block has a start and an end, the current one a
+    projection.
 
-    responses: int
-    duration_ms: int
-    output_tokens: int
-    tokens_per_second: float | None
-    tokens_per_dollar: float | None
-
-
-class BillingBlock(Struct, frozen=True):
-    """A five-hour window; the figures after ``is_active`` are those of the running one."""
-
-    start: str
-    end: str
-    is_active: bool = False
-    minutes_left: int | None = None
-    tokens_per_minute: int | None = None
-    pico_usd_per_hour: int | None = None
-    projected_tokens: int | None = None
-    projected_pico_usd: int | None = None
-
-    @property
-    def usd_per_hour(self) -> Decimal | None:
-        """Dollars an hour, exact; None where the block is over."""
-        return None if self.pico_usd_per_hour is None else usd(self.pico_usd_per_hour)
-
-    @property
-    def projected_usd(self) -> Decimal | None:
-        """What the block will come to at this speed, in dollars; None where the block is over."""
-        return None if self.projected_pico_usd is None else usd(self.projected_pico_usd)
-
-
-class CostRow(Struct, frozen=True):
-    """One line of a report. ``pico_usd`` leaves out the tokens without a price of ``unpriced_responses``, and ``unrecorded_responses``.
-
-    ``is_unlogged``: what a client recorded and its logs lack; such a row stands beside the row of the same keys.
+    ``cost_usd`` leaves out the tokens without a price of ``unpriced_responses`` and what ``unrecorded_responses`` count, and is null if they are all
+    there is, or no usage was recorded. ``is_unlogged`` is there where the row is what a client recorded and its log lacks (mode auto); such a row
+    stands beside the row of the same keys.
     """
 
-    keys: dict[str, str]
+    day: str | UnsetType = UNSET
+    week: str | UnsetType = UNSET
+    month: str | UnsetType = UNSET
+    session: str | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    project: str | UnsetType = UNSET
+    client: str | UnsetType = UNSET
+    repo: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    branch: str | UnsetType = UNSET
+    agent: str | UnsetType = UNSET
+    tool: str | UnsetType = UNSET
+    prompt: str | UnsetType = UNSET
+    typed: str | UnsetType = UNSET
+    block: str | UnsetType = UNSET
+    person: str | UnsetType = UNSET
+    machine: str | UnsetType = UNSET
     responses: int
-    tokens: Tokens
-    pico_usd: int
+    input_tokens: int
+    output_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    cache_read_tokens: int
+    web_searches: int
+    usd: Usd | None
     unpriced_responses: int = 0
-    unrecorded_responses: int = 0
-    block: BillingBlock | None = None
-    performance: Performance | None = None
-    explanation: CostExplanation | None = None
-    is_unlogged: bool = False
+    unrecorded_responses: int | UnsetType = UNSET
+    start: str | UnsetType = UNSET
+    end: str | UnsetType = UNSET
+    is_active: bool | UnsetType = UNSET
+    minutes_left: int | UnsetType | None = UNSET
+    tokens_per_minute: int | UnsetType | None = UNSET
+    cost_usd_per_hour: Usd | UnsetType = UNSET
+    projected_tokens: int | UnsetType | None = UNSET
+    projected_cost_usd: Usd | UnsetType = UNSET
+    timed_responses: int | UnsetType = UNSET
+    duration_ms: int | UnsetType = UNSET
+    tokens_per_second: float | UnsetType | None = UNSET
+    tokens_per_dollar: float | UnsetType | None = UNSET
+    explain: CostExplanation | UnsetType = UNSET
+    is_unlogged: bool | UnsetType = UNSET
+
+    @classmethod
+    def of(
+        cls,
+        keys: Mapping[str, Any],
+        responses: int,
+        tokens: Tokens,
+        pico_usd: int,
+        unpriced_responses: int = 0,
+        **more: Any,
+    ) -> CostRow:
+        """A row; its cost is unknown if no response has a price, or a record where records count."""
+        missing = unpriced_responses + (more.get("unrecorded_responses") or 0)
+        return cls(
+            responses=responses,
+            **members_of(tokens),
+            usd=None if not pico_usd and 0 < responses <= missing else usd(pico_usd),
+            unpriced_responses=unpriced_responses,
+            **keys,
+            **more,
+        )
 
     @property
-    def is_unknown(self) -> bool:
-        """Whether no response has a price, or a record where records count: the cost is unknown, not 0."""
-        missing = self.unpriced_responses + self.unrecorded_responses
-        return not self.pico_usd and 0 < self.responses <= missing
+    def keys(self) -> dict[str, str]:
+        """The values of the keys that were asked for."""
+        values = ((key, getattr(self, key)) for key in KEYS)
+        return {key: value for key, value in values if value is not UNSET}
 
     @property
-    def usd(self) -> Decimal | None:
-        """Dollars, exact, without zeros at the end; None where the cost is unknown."""
-        return None if self.is_unknown else usd(self.pico_usd)
+    def tokens(self) -> Tokens:
+        """Its tokens and searches."""
+        return tokens_of(self)
+
+    @property
+    def pico_usd(self) -> int:
+        """Its cost in pico-dollars; 0 where it is unknown."""
+        return 0 if self.usd is None else self.usd.pico
 
 
-class UnpricedModel(Struct, frozen=True):
+class UnpricedModel(TokenMembers, frozen=True, kw_only=True):
     """A model without a price, or without one for some tokens: how many responses have such tokens, and which."""
 
     model: str
     responses: int
-    tokens: Tokens
 
 
-class UncertainUsage(Struct, frozen=True):
-    """Responses whose counts may be too low (or whose price may be another). Versions are looked up to explain."""
+class UncertainUsage(Struct, frozen=True, rename={"usd": "cost_usd"}):
+    """Responses whose counts may be too low (or whose price may be another). Versions are looked up to explain.
+
+    ``cost_usd`` is what is in the totals for them: a lower bound.
+    """
 
     model: str
     responses: int
     output_tokens: int
-    versions: tuple[str, ...] = ()
-    pico_usd: int = 0  # what is in the totals for them: a lower bound
-
-    @property
-    def usd(self) -> Decimal:
-        """What is in the totals for them, in dollars, exact."""
-        return usd(self.pico_usd)
+    usd: Usd
+    versions: tuple[str, ...] | UnsetType = UNSET
 
 
-class CostReport(Struct, frozen=True):
-    """The answer to what things cost. ``gone``: sessions that were deleted but are still in the totals.
+class CostReport(Struct, frozen=True, kw_only=True):
+    """The answer to what things cost. ``gone`` counts sessions that were deleted and are still in the totals.
 
-    ``unrecorded`` are sessions of other agents whose clients wrote down no usage: nothing here says what they cost.
+    ``unrecorded_sessions`` are those of other agents whose clients wrote down no usage: nothing here says what they cost.
     """
 
     by: tuple[str, ...]
     mode: str
+    timezone: str = "local"
     rows: tuple[CostRow, ...]
     totals: CostRow
     unpriced: tuple[UnpricedModel, ...] = ()
     uncertain: tuple[UncertainUsage, ...] = ()
     gone: int = 0
     notes: tuple[str, ...] = ()
-    titles: dict[str, str] = {}  # of the sessions and prompts that are keys
-    unrecorded: frozenset[str] = frozenset()
+    unrecorded_sessions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         by, amount = ", ".join(self.by) or TOTAL, dollars(self.totals.pico_usd)
@@ -219,12 +242,7 @@ class CostReport(Struct, frozen=True):
     @property
     def is_unknown(self) -> bool:
         """Whether nothing is known: there were sessions, and none has a record of usage."""
-        return bool(self.unrecorded) and not self.totals.responses
-
-    @property
-    def unrecorded_sessions(self) -> int:
-        """How many sessions have an unknown cost."""
-        return len(self.unrecorded)
+        return bool(self.unrecorded_sessions) and not self.totals.responses
 
     @property
     def uncertain_responses(self) -> int:
@@ -243,6 +261,12 @@ class CostQuery(Struct, frozen=True):
     is_timed: bool = False
     now: int = 0  # milliseconds since 1970
     active_since: int | None = None  # when the first response of the running block came
+
+
+def group_spending(group: UsageGroup, prices: PriceList) -> Spending:
+    """What the responses of a sum cost."""
+    spent = priced(Tokens(*group.counts), group.model, group.quarter, group.variant, prices)
+    return structs.replace(spent, responses=group.responses, models=frozenset([group.model or NO_MODEL]))
 
 
 class CostTally(Struct):
@@ -308,8 +332,8 @@ class CostAggregator:
         # Whether a sum held tokens of a class without a price: it must be taken apart to be exact.
         self.has_gap = False
 
-    def report(self, sums: Iterable[UsageGroup], *, gone: int = 0, notes: Iterable[str] = ()) -> CostReport:
-        """The report on these sums."""
+    def report(self, sums: Iterable[UsageGroup], **about: Any) -> CostReport:
+        """The report on these sums; ``about`` are members that no sum has a part in."""
         for one in sums:
             self._add(one)
         for record in self._records:
@@ -329,21 +353,22 @@ class CostAggregator:
             for key, tally in sorted(parts, key=lambda part: (*ranks(part[0]), part[1].is_unlogged))
             if tally.is_shown
         ]
+        totals = self._row({}, total)
+        is_unknown = about.get("unrecorded_sessions") and not total.responses
         return CostReport(
-            by,
-            self._asked.mode,
-            tuple(rows),
-            self._row({}, total),
-            tuple(
-                UnpricedModel(model, counts[0], Tokens(*counts[1:]))
-                for model, counts in sorted(self._unpriced.items())
+            by=by,
+            mode=self._asked.mode,
+            rows=tuple(rows),
+            totals=structs.replace(totals, usd=None) if is_unknown else totals,
+            unpriced=tuple(
+                UnpricedModel(model=model, responses=responses, **members_of(Tokens(*counts)))
+                for model, (responses, *counts) in sorted(self._unpriced.items())
             ),
-            tuple(
-                UncertainUsage(model, counts[0], counts[1], pico_usd=counts[2])
-                for model, counts in sorted(self._uncertain.items())
+            uncertain=tuple(
+                UncertainUsage(model, responses, output, usd(pico))
+                for model, (responses, output, pico) in sorted(self._uncertain.items())
             ),
-            gone,
-            tuple(notes),
+            **about,
         )
 
     # --- adding -------------------------------------------------------------------------------------
@@ -420,12 +445,11 @@ class CostAggregator:
             if self._owner(one) in self._covered or one.model == SYNTHETIC_MODEL:
                 return 0, None, 0
             return one.recorded, None, one.unrecorded
-        price = self._asked.prices.find(one.model or "", max(one.quarter, 0), one.variant)
-        pico = (None if price is None else price.cost(*counts)) or 0
-        missing = counts if price is None else price.missing(counts)
-        if price is not None and not any(missing):
+        pico, missing = self._asked.prices.cost(one.model or "", one.quarter, one.variant, counts)
+        if missing is None:
             return pico, None, 0
-        self.has_gap = self.has_gap or price is not None
+        # Of a model with a price for other tokens: a finer sum may lack fewer.
+        self.has_gap = self.has_gap or missing is not counts
         if mode == "auto":
             if (self._owner(one), canonical(one.model or "")) in self._covered_models:
                 return pico, None, 0
@@ -440,63 +464,65 @@ class CostAggregator:
 
     def _row(self, keys: dict[str, str], tally: CostTally) -> CostRow:
         asked = self._asked
-        return CostRow(
-            keys,
-            tally.responses,
-            tally.tokens,
-            tally.pico,
-            tally.unpriced,
-            tally.unrecorded,
-            self._block(tally) if "block" in keys else None,
-            _performance(tally) if asked.is_timed else None,
-            self._explanation(tally) if asked.is_explained else None,
-            tally.is_unlogged,
+        more: dict[str, Any] = {} if asked.mode == MODES[0] else {"unrecorded_responses": tally.unrecorded}
+        if asked.is_timed:
+            more |= _speed(tally)
+        if asked.is_explained:
+            more["explain"] = self._explanation(tally)
+        if tally.is_unlogged:
+            more["is_unlogged"] = True
+        row = CostRow.of(keys, tally.responses, tally.tokens, tally.pico, tally.unpriced, **more)
+        return (
+            structs.replace(row, **self._block(tally, is_unknown=row.usd is None)) if "block" in keys else row
         )
 
-    def _block(self, tally: CostTally) -> BillingBlock | None:
+    def _block(self, tally: CostTally, *, is_unknown: bool) -> dict[str, Any]:
+        """A five-hour window; of the running one also how it goes on."""
         asked = self._asked
         block = asked.timeline.block(tally.quarter)
         if block is None:
-            return None
-        start, end = moment_name(block[0]), moment_name(block[1])
-        if asked.active_since is None or not block[0] <= asked.now // QUARTER_MS < block[1]:
-            return BillingBlock(start, end)
-
+            return {}
+        is_active = asked.active_since is not None and block[0] <= asked.now // QUARTER_MS < block[1]
+        more: dict[str, Any] = {
+            "start": moment_name(block[0]),
+            "end": moment_name(block[1]),
+            "is_active": is_active,
+        }
+        if asked.active_since is None or not is_active:
+            return more
         burn = BurnRate(tally.tokens.total, tally.pico, asked.active_since, asked.now, block[1])
-        return BillingBlock(
-            start,
-            end,
-            True,
-            burn.minutes_left,
-            burn.tokens_per_minute,
-            burn.pico_usd_per_hour,
-            burn.projected_tokens,
-            burn.projected_pico_usd,
-        )
+        more |= {
+            "minutes_left": burn.minutes_left,
+            "tokens_per_minute": burn.tokens_per_minute,
+            "projected_tokens": burn.projected_tokens,
+        }
+        if not is_unknown:
+            more["cost_usd_per_hour"] = usd(burn.pico_usd_per_hour or 0)
+            more["projected_cost_usd"] = usd(burn.projected_pico_usd or 0)
+        return more
 
     def _explanation(self, tally: CostTally) -> CostExplanation:
         paths = sorted(self._logs[log].path for log in tally.logs)
         return CostExplanation(
-            len(paths),
-            tuple(paths[:_SHOWN_PATHS]),
-            tally.lines - tally.responses,
-            tuple(sorted(tally.prices)),
-            tally.uncertain,
-            tally.recorded,
-            tally.unsaid,
-            tally.pico - tally.recorded,
+            logs=len(paths),
+            paths=tuple(paths[:_SHOWN_PATHS]),
+            copies_dropped=tally.lines - tally.responses,
+            prices=tuple(sorted(tally.prices)),
+            uncertain_responses=tally.uncertain,
+            recorded_cost_usd=usd(tally.recorded),
+            unrecorded_responses=tally.unsaid,
+            difference_usd=usd(tally.pico - tally.recorded),
         )
 
 
-def _performance(tally: CostTally) -> Performance:
+def _speed(tally: CostTally) -> dict[str, Any]:
     duration, output = tally.timed_ms, tally.timed_output
-    return Performance(
-        tally.timed,
-        duration,
-        output,
-        round(output * 1000 / duration, 2) if duration else None,
-        round(tally.priced_output * PICO / tally.pico, 1) if tally.pico > 0 else None,
-    )
+    return {
+        "timed_responses": tally.timed,
+        "duration_ms": duration,
+        "tokens_per_second": round(output * 1000 / duration, 2) if duration else None,
+        "tokens_per_dollar": round(tally.priced_output * PICO / tally.pico, 1) if tally.pico > 0 else None,
+    }
 
 
 def one_total_a_session(records: Sequence[RecordedCost], logs: Mapping[int, UsageLog]) -> list[RecordedCost]:

@@ -20,12 +20,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recollect.ask import session_documents as documents
-from recollect.ask.cost.documents import counts
-from recollect.ask.cost.price import SessionSum
 from recollect.ask.sessions.session import Session
 from recollect.errors import NoAnswer, UsageError
 from recollect.index.catalogue import CatalogueRow
-from recollect.model.lines.blocks import Tokens
+from recollect.model.cost.money import Spending, members_of
 from recollect.server.page.mirror import has_place
 from recollect.share.sync.wire import RemoteSession
 from recollect.store.home import ClaudeHome
@@ -44,7 +42,7 @@ _NOT_LISTED = ("tag", "damaged", "live", "archived", "starred", "repository")
 _LONGEST_REST = 30.0
 _PAUSE = 4
 _MOST_SHARED = 200_000
-_Shared = TypeVar("_Shared", RemoteSession, SessionSum)
+_Shared = TypeVar("_Shared", RemoteSession, Spending)
 # How many times longer than a list is good nothing is asked of a server that did not answer.
 _SILENT_RESTS = 5
 
@@ -56,7 +54,7 @@ class TeamList(Struct, frozen=True):
     """
 
     sessions: dict[str, RemoteSession]
-    used: dict[str, SessionSum]
+    used: dict[str, Spending]
     pico_usd: int
     sealed: int
     left_out: int
@@ -69,7 +67,7 @@ class ListTurn:
     def __init__(self, rest: float) -> None:
         self.lock, self.rest, self.free_at = threading.Lock(), rest, 0.0
         self._sessions: dict[str, RemoteSession] = {}
-        self._used: dict[str, SessionSum] = {}
+        self._used: dict[str, Spending] = {}
 
     def shared(self, listed: TeamList) -> TeamList:
         """The same list, of values that other lists have too."""
@@ -163,14 +161,12 @@ def _share(known: dict[str, _Shared], own: dict[str, _Shared]) -> None:
 def _listed(source: MemberSource) -> TeamList:
     every = source.sessions()
     costs = source.cost(("session", "model"))
-    used: dict[str, SessionSum] = {}
+    used: dict[str, Spending] = {}
     for row in costs.rows:
-        total = used.setdefault(row.keys["session"], SessionSum(0, Tokens(), {}))
-        total.responses += row.responses
-        total.tokens += row.tokens
-        total.spent[row.keys["model"]] = row.pico_usd
-        if row.unpriced:
-            total.unpriced.add(row.keys["model"])
+        model = frozenset([row.keys["model"]])
+        unpriced = model if row.unpriced else frozenset()
+        spent = Spending(row.tokens, row.pico_usd, unpriced, responses=row.responses, models=model)
+        used[row.keys["session"]] = used.get(row.keys["session"], Spending()) + spent
     sessions = {remote.id: remote for remote in every if not remote.encrypted and has_place(remote.id)}
     sealed = sum(remote.encrypted for remote in every)
     return TeamList(sessions, used, costs.total.pico_usd, sealed, len(every) - sealed - len(sessions))
@@ -208,7 +204,7 @@ class TeamSessionList(SessionList):
     def spending(self, session: Session) -> dict[str, Any]:
         """What a session cost, as members of its head: which copy of a response counts is known to the server alone."""
         used = self.row(session).used
-        return {} if used is None else counts(used.tokens)
+        return {} if used is None else members_of(used.tokens)
 
     def _indexed(self) -> IndexedSessions:
         listed = self._desk.team.listed(any_age=True)

@@ -8,16 +8,14 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from recollect.ask.cost.documents import CostDocument, CostRowDocument, UnpricedModelDocument, counts
 from recollect.ask.search.question import WORDS
 from recollect.ask.search.search import milliseconds
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.errors import UsageError
 from recollect.model.cost.calendar import month_name, week_name
-from recollect.model.cost.money import exact
-from recollect.model.cost.report import MODES, CostRow, ranks_of
+from recollect.model.cost.money import members_of
+from recollect.model.cost.report import MODES, CostReport, CostRow, UnpricedModel, ranks_of
 from recollect.model.lines.blocks import Tokens
 from recollect.model.text import timespan
 from recollect.model.text.query import WordQuery
@@ -160,19 +158,11 @@ class _Spent:
         self.pico_usd += row.pico_usd
         self.unpriced += row.responses if row.unpriced else 0
 
-    def document(self, keys: dict[str, Any]) -> CostRowDocument:
-        row = CostRow(keys, self.responses, self.tokens, self.pico_usd, self.unpriced)
-        return CostRowDocument(
-            responses=self.responses,
-            messages=self.responses,
-            **counts(self.tokens),
-            cost_usd=None if row.is_unknown else exact(self.pico_usd),
-            unpriced_responses=self.unpriced,
-            **keys,
-        )
+    def row(self, keys: Mapping[str, str]) -> CostRow:
+        return CostRow.of(keys, self.responses, self.tokens, self.pico_usd, self.unpriced)
 
 
-def cost_document(view: TeamView, query: CostQuery) -> CostDocument:
+def cost_report(view: TeamView, query: CostQuery) -> CostReport:
     """What `recollect team cost` reports, by the keys and with the filters of the page."""
     by = tuple(key for key in query.by.split(",") if key)
     _check_cost(query, by)
@@ -191,18 +181,16 @@ def cost_document(view: TeamView, query: CostQuery) -> CostDocument:
         for model in row.unpriced:
             unpriced.setdefault(model, _Spent()).add(row)
     ranks = ranks_of(by, [(key, spent.pico_usd, spent.tokens.total) for key, spent in groups.items()])
-    return CostDocument(
+    return CostReport(
         by=by,
         mode=query.mode,
         timezone=_UTC,
-        rows=[groups[key].document(_keys(by, key, sessions)) for key in sorted(groups, key=ranks)],
-        totals=total.document({}),
-        unpriced=[
-            UnpricedModelDocument(model=model, responses=spent.responses, **counts(spent.tokens))
+        rows=tuple(groups[key].row(_keys(by, key, sessions)) for key in sorted(groups, key=ranks)),
+        totals=total.row({}),
+        unpriced=tuple(
+            UnpricedModel(model=model, responses=spent.responses, **members_of(spent.tokens))
             for model, spent in sorted(unpriced.items())
-        ],
-        uncertain=[],
-        gone=0,
+        ),
         notes=(_NOTE,),
     )
 

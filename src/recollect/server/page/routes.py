@@ -35,14 +35,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from recollect.ask.cost.documents import CostDocument
 from recollect.ask.session_documents import PageResumeDocument, SessionHeadDocument
 from recollect.errors import RecollectError, UsageError
+from recollect.model.cost.report import CostReport
 from recollect.model.lines.json_text import encode_json
 from recollect.server.page.access import PageDoor
 from recollect.server.page.listing import TeamSessionList
 from recollect.server.page.members import MirrorBackend, MirrorBackends, resume_command, resume_line
-from recollect.server.page.reports import cost_document, search_document
+from recollect.server.page.reports import cost_report, search_document
 from recollect.server.refusals import RequestRefused
 from recollect.server.tenancy import Caller
 from recollect.share.sync.wire import ends_soon
@@ -187,9 +187,9 @@ def search_sessions(page: MemberPage, query: SearchQuery) -> PageSearchDocument:
     return search_document(page.backend.team, query, among, partial(resume_line, page.origin))
 
 
-def cost(page: MemberPage, query: CostQuery) -> CostDocument:
+def cost(page: MemberPage, query: CostQuery) -> CostReport:
     """What `recollect team cost` reports."""
-    return cost_document(page.backend.team, query)
+    return cost_report(page.backend.team, query)
 
 
 def head(page: MemberPage, session: Name) -> SessionHeadDocument:

@@ -63,15 +63,14 @@ class TeamCosts:
             if row.model in without:
                 continue
             key = tuple(self._name(row, name) for name in self.by)
-            price = self._prices.find(row.model or "", row.quarter, row.variant)
             if row.model:
                 self.models.add(row.model)
             counts: Any = row[_FIRST_COUNT:]
-            if price is None or any(price.missing(counts)):
+            spent, missing = self._prices.cost(row.model or "", row.quarter, row.variant, counts)
+            if missing is not None:
                 self._unpriced.setdefault(key, set()).add(row.model or NO_MODEL)
-                if row.model and price is not None:
+                if row.model and missing is not counts:
                     self.unclear.add(row.model)
-            spent = 0 if price is None else price.cost(*counts) or 0
             known = self._tallies.setdefault(key, [0] * 8)
             for place, amount in enumerate((spent, row.messages, *counts)):
                 known[place] += amount

@@ -32,7 +32,6 @@ from recollect.ask.conversation.documents import (
 )
 from recollect.ask.conversation.turns import turns_document
 from recollect.ask.conversation.window import MessageWindow, map_document, prompt_document, prompt_places
-from recollect.ask.cost.documents import AmountDocument
 from recollect.ask.secrets.redactor import Redactor
 from recollect.ask.secrets.scan import SuspectLines
 from recollect.ask.sessions import messages as whole_session
@@ -44,7 +43,7 @@ from recollect.model.budget import fine_dollars
 from recollect.model.conversation.agents import inline_roots, is_warm_up, read_meta
 from recollect.model.conversation.conversation import Message, spoken
 from recollect.model.conversation.graph import Node
-from recollect.model.cost.money import Spending
+from recollect.model.cost.money import AmountDocument, Spending
 from recollect.model.lines import codec
 from recollect.model.lines.blocks import (
     Block,

@@ -129,7 +129,7 @@ def _spending(listed: ListedSession, session: Session) -> Spending:
     used = listed.used
     if used is None:  # what only the archive has is not summed up without an index
         return session.spending()
-    return Spending(used.tokens, used.pico_usd, frozenset(used.unpriced), listed.is_unrecorded)
+    return used
 
 
 def _file_name(session: str, taken: Mapping[str, object]) -> str:
