@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import UNSET, UnsetType, structs
 
+import recollect
 from recollect.ask.cost.report import costs, prompt_titles, zone_of
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import asked_index, chosen_homes
@@ -21,7 +22,6 @@ from recollect.cli.terminal.options import (
     span_of,
 )
 from recollect.cli.terminal.rows import aligned, fitted_table, print_csv, wants_csv
-from recollect.cli.terminal.sessions import open_home
 from recollect.cli.terminal.text import counted, shortened, visible, width
 from recollect.errors import UsageError
 from recollect.index.refresh import FirstNeed
@@ -121,7 +121,7 @@ def _report(options: Namespace, by: tuple[str, ...]) -> CostReport:
             project=options.project,
             model=options.model,
             session=options.session,
-            named=lambda name: open_home(options.homes).session(name).id,
+            named=lambda name: recollect.Home(*homes, data=options.data).session(name).id,
             mode=options.mode,
             explain=options.explain,
             performance=options.performance,

@@ -6,6 +6,7 @@ is imported only when that command runs. What ``--help`` says of each stands in 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -137,6 +138,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from recollect.cli.completion import complete
 
         complete()
+    if argv is None:
+        gc.disable()  # until the modules of the command are loaded: none of them is garbage
     arguments = list(sys.argv[1:] if argv is None else argv)
     _make_streams_safe()
     try:
@@ -293,6 +296,9 @@ def command_parser(command: str) -> ArgumentParser:
 
 def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> int:
     run = command_functions(command)[1]
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     parsed: Namespace = command_parser(command).parse_args(arguments)
     from recollect.cli.terminal.options import CHOSEN, agents_named
     from recollect.cli.terminal.output import choose_options

@@ -28,7 +28,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import stat
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -247,7 +246,7 @@ def _create_key(path: Path, length: int) -> None:
     fsops.make_directories(path.parent)
     temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     try:
-        write_new(temporary, secrets.token_bytes(length).hex().encode() + b"\n")
+        write_new(temporary, os.urandom(length).hex().encode() + b"\n")
         with contextlib.suppress(FileExistsError):
             fsops.rename_new(temporary, path)
         fsops.sync_dir(path.parent)

@@ -19,7 +19,6 @@ import datetime as dt
 import errno
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -88,7 +87,7 @@ class Trash:
         names = [item.relative_to(home).as_posix() for item in items]
         with as_storage_error("move to the trash", home, _HINT):
             files = tuple(file for item in items for file in _described(item, home))
-        name = f"{at.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(4)}"
+        name = f"{at.strftime('%Y%m%dT%H%M%S')}-{os.urandom(4).hex()}"
         batch = TrashBatch(name, session, title, str(home), at.isoformat(), tuple(names), files, open_batch())
 
         def removal(is_copied: bool) -> ChangePlan:

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Collection
 from decimal import Decimal
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
@@ -23,7 +23,6 @@ from recollect.index.database import IndexDatabase
 from recollect.index.schema import id_text
 from recollect.index.stat_queries import TypedPromptRow, typed_prompts
 from recollect.model.budget import PICO
-from recollect.model.conversation.conversation import Message
 from recollect.model.cost.calendar import UNKNOWN, Timeline
 from recollect.model.cost.money import Spending
 from recollect.model.cost.report import group_spending
@@ -35,6 +34,9 @@ from recollect.model.views.facts import usage_facts
 from recollect.model.views.ledger import Ledger
 from recollect.store.logs.reader import OpenLog
 from recollect.store.own_settings import price_list
+
+if TYPE_CHECKING:
+    from recollect.model.conversation.conversation import Message
 
 
 def price(what: Entry | Message) -> Spending | None:

@@ -16,11 +16,10 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
 
-from recollect.ask.list import ListedSession
-from recollect.ask.protection import Protection
 from recollect.cli.terminal import output
 from recollect.cli.terminal.output import plain_width, shares
 from recollect.cli.terminal.text import (
@@ -42,6 +41,10 @@ from recollect.model.lines.ids import short_id
 from recollect.model.text.titles import copy_note
 from recollect.store.logs.summary import fork_origin
 from recollect.system.paths import CLAUDE
+
+if TYPE_CHECKING:
+    from recollect.ask.list import ListedSession
+    from recollect.ask.protection import Protection
 
 _LONG_FIGURE = re.compile(r"(\$?)(\d{1,3}(?:,\d{3})+)(\.\d+)?")
 _UNITS = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))

@@ -1,6 +1,6 @@
 """The rules of ``recollect check``: every code, its severity, what the client does, and the fix.
 
-``CODES`` is codes.toml; ``docs/reference/checks.md`` is made from it. A rule whose severity depends on the case is two codes. An
+``CODES`` is codes.json; ``docs/reference/checks.md`` is made from it. A rule whose severity depends on the case is two codes. An
 **error** stops a resume or cuts what is resumed: the client finds no conversation, leaves messages out, or sends what the API
 refuses. What the client repairs by itself is no error. A **warning** is something no client writes, without such an effect;
 **info** is good to know. A rule yields ``RuleViolation``; ``model/repair/plan.py`` turns them into findings and says which of them
@@ -54,7 +54,7 @@ class CheckRule(Struct, frozen=True):
     ``client`` says what the client does about it and ``proof`` how that is known. ``source`` names the
     requirement behind the rule, if there is one. ``about_lines``: it is about the bytes of a log. Only an error can have a repair as its ``fix``. Whether a
     repair fixes it, in a given log, only the repair plan shows (``model/repair/plan.py``); otherwise
-    ``other_fix`` says what to do.
+    ``other_fix`` says what to do. {session} and {path} in either are filled in.
     """
 
     severity: Severity
@@ -92,12 +92,6 @@ class RuleViolation(Struct, frozen=True):
     parent: str | None = None
 
 
-def _load() -> dict[str, CheckRule]:
-    text = pkgutil.get_data("recollect.model.checks.rules", "codes.toml")
-    assert text is not None  # noqa: S101 - for the type checker: the file is part of the package
-    return msgspec.toml.decode(text, type=dict[str, CheckRule])
-
-
-CODES = _load()
+CODES = msgspec.json.decode(pkgutil.get_data(__name__, "codes.json") or b"", type=dict[str, CheckRule])
 # Rules about the bytes of a log, for logs whose conversation no client of Claude loads.
 ABOUT_LINES = frozenset(code for code, rule in CODES.items() if rule.about_lines)

@@ -15,16 +15,18 @@ import datetime as dt
 import enum
 import operator
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import Struct, structs
 
 from recollect.model.conversation.chain import Load, after_compaction, chain_to, grouped
 from recollect.model.conversation.graph import Graph, LeafMark, Node
-from recollect.model.conversation.tool_calls import ToolCall
 from recollect.model.lines.json_text import loose_object
 from recollect.model.views.tool_calls import AGENT_TOOLS
+
+if TYPE_CHECKING:
+    from recollect.model.conversation.tool_calls import ToolCall
 
 _WARM_UP = "Warmup"
 

@@ -130,7 +130,6 @@ def _content(raw: Raw) -> str | list[Block]:
 
 Decoded = tuple[Body, tuple[Notice, ...]]
 
-_line = msgspec.json.Decoder(functools.reduce(operator.or_, TAGGED))
 _by_type: dict[str, type[Body]] = {str(body.__struct_config__.tag): body for body in TAGGED}
 
 
@@ -145,6 +144,12 @@ class _OtherSummary(Struct, rename="camel"):
 _other_summary = msgspec.json.Decoder(_OtherSummary)
 
 
+@functools.cache
+def _line() -> msgspec.json.Decoder[Any]:
+    """Of a line of any known type; it takes as long to make as to read a thousand lines."""
+    return msgspec.json.Decoder(functools.reduce(operator.or_, TAGGED))
+
+
 def decode(text: bytes) -> Decoded:
     """Decode one well-formed line.
 
@@ -152,7 +157,7 @@ def decode(text: bytes) -> Decoded:
     ``UnicodeDecodeError`` for what is not JSON.
     """
     try:
-        body: Body = _line.decode(text)
+        body: Body = _line().decode(text)
     except msgspec.ValidationError:
         return decode_leniently(raw_fields(text))
     return (_with_model(body) if type(body) is Assistant else body), ()

@@ -34,8 +34,9 @@ _CJK = (
     "\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u33ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
     "\uff66-\uffdc\U0001aff0-\U0001b16f\U00020000-\U0003fffd"
 )
-_CJK_CHARACTER = re.compile(f"[{_CJK}]")
-_TOKEN = re.compile(f"[{_CJK}]|[^ {_CJK}]+")  # in a text that was folded in place
+# Compiled by the first text that needs them: most are plain, and to compile these takes as long as to read megabytes.
+_CJK_CHARACTER = f"[{_CJK}]"
+_TOKEN = f"[{_CJK}]|[^ {_CJK}]+"  # in a text that was folded in place
 _NO_ACCENT = "\u01e0\u01e1"  # letters from which the tokenizer takes none
 # Stands for any mark that is dropped from the letter before it.
 _ACCENT = "\u0301"
@@ -75,7 +76,9 @@ class _FoldedInPlace(dict[int, str]):
     """The same with one character for each: positions stay what they are."""
 
     def __missing__(self, code: int) -> str:
-        meaning = self[code] = chr(code) if _CJK_CHARACTER.match(chr(code)) else _folded(chr(code)) or _ACCENT
+        meaning = self[code] = (
+            chr(code) if re.match(_CJK_CHARACTER, chr(code)) else _folded(chr(code)) or _ACCENT
+        )
         return meaning
 
 
@@ -84,7 +87,7 @@ _WORDS, _IN_PLACE = _FoldedWords(), _FoldedInPlace()
 
 def _words_of(code: int) -> str:
     character = chr(code)
-    if _CJK_CHARACTER.match(character) is None:
+    if re.match(_CJK_CHARACTER, character) is None:
         return _folded(character)
     # Symbols such as the square metre are not words to the tokenizer, so they get a name that is.
     return f" {_MARK}{code:x} " if _folded(character) == " " else f" {character} "
@@ -109,7 +112,7 @@ def _folded(character: str) -> str:
 
 
 def _tokens(text: str) -> list[str]:
-    return [text[token.start() : token.end()] for token in _TOKEN.finditer(text.translate(_IN_PLACE))]
+    return [text[token.start() : token.end()] for token in re.finditer(_TOKEN, text.translate(_IN_PLACE))]
 
 
 def whole_words(run: str) -> Iterator[str]:
@@ -117,9 +120,9 @@ def whole_words(run: str) -> Iterator[str]:
 
     Only those with plain letters, and ASCII on both sides, where no table of Unicode says another thing.
     """
-    for token in _TOKEN.finditer(run.translate(_IN_PLACE)):
+    for token in re.finditer(_TOKEN, run.translate(_IN_PLACE)):
         start, end = token.span()
-        if _CJK_CHARACTER.match(run, start):
+        if re.match(_CJK_CHARACTER, run[start]):
             yield words(run[start])[0]
         elif start and end < len(run) and (run[start - 1] + run[end]).isascii() and _ACCENT not in token[0]:
             yield token[0]
@@ -150,7 +153,7 @@ def _prepared(text: str) -> tuple[bytes, bytes]:
         text = data.decode()
     classes = data.translate(_CLASSES)
     if len(data) > len(text) and b"y" in classes:
-        data = _CJK_CHARACTER.sub(_apart, text.replace(_MARK, " ")).encode()
+        data = re.sub(_CJK_CHARACTER, _apart, text.replace(_MARK, " ")).encode()
         classes = data.translate(_CLASSES)
     return data, classes
 
@@ -224,10 +227,10 @@ class Term(Struct, frozen=True):
     def _end_in_name(self, text: str, plain: str, start: int) -> int:
         """The end of the phrase in parts of one name; 0 if they are not."""
         # Limited to the longest name: a token of megabytes must not be read again from each of its letters.
-        before = _TOKEN.match(plain[max(0, start - _LONGEST_NAME - 1) : start][::-1])
-        begin = start - (before.end() if before and not _CJK_CHARACTER.match(before[0]) else 0)
-        name = _TOKEN.match(plain, begin, begin + _LONGEST_NAME + 1)
-        pieces = [] if name is None else name_pieces(text[begin : name.end()])
+        before = re.match(_TOKEN, plain[max(0, start - _LONGEST_NAME - 1) : start][::-1])
+        begin = start - (before.end() if before and not re.match(_CJK_CHARACTER, before[0]) else 0)
+        name = re.match(_TOKEN, plain[begin : begin + _LONGEST_NAME + 1])
+        pieces = [] if name is None else name_pieces(text[begin : begin + name.end()])
         borders = list(accumulate(map(len, pieces), initial=begin))
         if len(pieces) < 2 or start not in borders:
             return 0
@@ -248,7 +251,7 @@ def _patterns(term: Term) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """In a text folded in place: where the first word of a term may begin, and the whole of it as words."""
     signs = [chr(int(word[1:], 16)) if word[0] == _MARK else word for word in term.words]
     forms = [f"{_ACCENT}*".join(map(re.escape, sign)) for sign in signs]
-    is_cjk = [_CJK_CHARACTER.match(sign) is not None for sign in signs]
+    is_cjk = [re.match(_CJK_CHARACTER, sign) is not None for sign in signs]
     whole = "" if is_cjk[0] else f"(?<![^ {_CJK}])"
     for at, form in enumerate(forms):
         is_last = at == len(forms) - 1

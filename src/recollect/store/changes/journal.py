@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-import secrets
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -52,7 +51,7 @@ def one_batch(what: str) -> Iterator[str]:
         yield outer
         return
     now = dt.datetime.now(dt.UTC)
-    token = _open.set(f"{now:%Y%m%dT%H%M%S}-{what}-{secrets.token_hex(3)}")
+    token = _open.set(f"{now:%Y%m%dT%H%M%S}-{what}-{os.urandom(3).hex()}")
     try:
         yield _open.get()
     finally:

@@ -13,8 +13,8 @@ Paths refer to the tree after the preceding steps.
 from __future__ import annotations
 
 import datetime as dt
+import os
 import re
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Self
@@ -35,7 +35,7 @@ _LEFT_OVER = re.compile(r"\.change\.json\.[0-9a-f]{12}\.tmp")
 
 def new_id(number: int, now: dt.datetime) -> str:
     """The id of a change. The time is for people; the number gives the order, because clocks jump (P10)."""
-    return f"{now.strftime('%Y%m%dT%H%M%S')}-{number}-{secrets.token_hex(3)}"
+    return f"{now.strftime('%Y%m%dT%H%M%S')}-{number}-{os.urandom(3).hex()}"
 
 
 def number_of(name: str) -> int:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -372,7 +371,7 @@ class ChangeSteps(ChangeFiles):
         if any(found.is_same_file(seen_or_none(one)) for one in asides):
             return
         fsops.make_directories(self.aside_directory)
-        place = self.aside_directory / f"{number}-{secrets.token_hex(4)}"
+        place = self.aside_directory / f"{number}-{os.urandom(4).hex()}"
         if not fsops.link(path, place):
             # A copy cannot receive later writes, and these bytes are already stored.
             if self._is_known(number, path, found):
