@@ -185,7 +185,7 @@ def _check_cells(
 
 def _check_unpriced(checked: Checked, truth: dict[str, Any], report: dict[str, Any]) -> None:
     checked.equal("unpriced models", truth["unpriced"], sorted(row["model"] for row in report["unpriced"]))
-    responses = sum(row["messages"] for row in report["rows"] if row["model"] != _SYNTHETIC)
+    responses = sum(row["responses"] for row in report["rows"] if row["model"] != _SYNTHETIC)
     checked.equal("responses", truth["responses"], responses)
 
 
