@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from recollect.agents.homes import agent_of_log, copied_only
-from recollect.ask.data.log_rows import LakeTask, LogRows, RowsBuilder, call_rows, lake_job, message_rows
+from recollect.ask.data.log_rows import LakeTask, LogRows, joined, lake_job, rows_table
 from recollect.ask.secrets.redactor import Redactor
 from recollect.ask.tables import MESSAGES, RESPONSES, SESSIONS, TOOL_CALLS, pyarrow
 from recollect.errors import Busy
@@ -198,10 +198,9 @@ class LakeJob:
         # A log only grows, so its old rows are on days of its new ones; of a session that is gone no day is known.
         is_anywhere = is_unsure or len(live) < len(batch)
         is_replacing = is_unsure or bool(ids & set(known))
-        for table, rows in ((MESSAGES, message_rows(placed)), (TOOL_CALLS, call_rows(placed))):
-            built = RowsBuilder(table, with_text=self._with_text)
-            built.add(rows)
-            now = built.table()
+        for table in (MESSAGES, TOOL_CALLS):
+            parts = (rows.table(table, log.path, with_text=self._with_text) for log, rows in placed)
+            now = joined(table, parts, with_text=self._with_text)
             span = pyarrow("lake").compute.min_max(now.column(table.day_of)).as_py()
             days = None if is_anywhere else _days([*was_there, (span["min"], span["max"])])
             old = ReplacedRows("session", ids, days)
@@ -210,13 +209,10 @@ class LakeJob:
         logged = await self._logged(others & set(known)) | read
         dropped = await self._dropped(logged)
         summed = self._session_rows([*usage, *more], states, logged, dropped)
-        built = RowsBuilder(SESSIONS, with_text=self._with_text)
-        built.add(iter(summed))
+        now = rows_table(SESSIONS, summed, with_text=self._with_text)
         until = max((one.changed for one in batch), default=0)
         replaced = ReplacedRows("id", ids | (others & set(known)), None)
-        await asyncio.to_thread(
-            lake.replace, "sessions", built.table(), replaced, until=max(until, lake.until)
-        )
+        await asyncio.to_thread(lake.replace, "sessions", now, replaced, until=max(until, lake.until))
         known |= {row[0]: (_moment(row[4]), _moment(row[5])) for row in summed}
         unsure.clear()
 
@@ -261,16 +257,15 @@ class LakeJob:
         is_unsure: bool,
         was_there: list[tuple[Any, Any]],
     ) -> None:
-        built = RowsBuilder(RESPONSES, with_text=self._with_text)
         rows = [self._response(row, said, states.get(row.session)) for row, said in usage]
-        built.add(iter(rows))
+        now = rows_table(RESPONSES, rows, with_text=self._with_text)
         messages = {row.message for row, _ in usage}
         old = ReplacedRows("message_id", messages, None)
         if not is_unsure and was_there:
             span = _days([*was_there, *((at, at) for at in (_moment(row[9]) for row in rows))])
             old = old._replace(days=span)
         is_replacing = is_unsure or bool(was_there)
-        await asyncio.to_thread(self._lake.replace, "responses", built.table(), old if is_replacing else None)
+        await asyncio.to_thread(self._lake.replace, "responses", now, old if is_replacing else None)
 
     def _response(
         self, row: UsageTableRow, said: UsageTableRow | None, session: LakeSession | None

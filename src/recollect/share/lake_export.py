@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from recollect.ask.cost.report import costs, responses
-from recollect.ask.data.log_rows import LakeTask, LogRows, RowsBuilder, call_rows, lake_job, message_rows
+from recollect.ask.data.log_rows import LakeTask, LogRows, joined, lake_job
 from recollect.ask.data.query import (
     FILE_NAME,
     PART,
@@ -199,26 +199,27 @@ class _LakeExport:
             [tuple(LakeTask(logs[at].path, logs[at].session, logs[at].agent)) for at in share]
             for share in shares
         ]
-        built = {table.name: RowsBuilder(table, with_text=self._with_text) for table in _BY_LOG}
+        built: dict[str, list[Any]] = {table.name: [] for table in _BY_LOG}
         states: dict[str, LakeLog] = {}
         done = 0
         for place, answers in pool.answers(tasks):
-            found = [LogRows(*one) for one in answers]
-            for at, one in zip(shares[place], found, strict=True):
-                log = logs[at]
+            placed = [(logs[at], LogRows(*one)) for at, one in zip(shares[place], answers, strict=True)]
+            for log, one in placed:
                 if one.problem is not None:
                     self._notes.append(f"could not be read: {one.problem}")
-                days = sorted({_day(row[3]) for row in (*one.messages, *one.calls)}, key=_order)
+                rows = {table: one.table(table, log.path, with_text=self._with_text) for table in _BY_LOG}
+                days = sorted(set().union(*map(_days_in, _BY_LOG, rows.values())), key=_order)
                 states[log.path] = LakeLog(
                     log.device, log.inode, log.size, log.mtime_ns, days, one.session, one.agents
                 )
+                for table, part in rows.items():
+                    built[table.name].append(part)
                 done += log.size
-            placed = [(logs[at], one) for at, one in zip(shares[place], found, strict=True)]
-            built["messages"].add(message_rows(placed))
-            built["tool_calls"].add(call_rows(placed))
             if progress is not None:
                 progress(done, sum(sizes))
-        return {name: one.table() for name, one in built.items()}, states
+        return {
+            table.name: joined(table, built[table.name], with_text=self._with_text) for table in _BY_LOG
+        }, states
 
     def _merge(
         self, table: LakeTable, rows: Any, touched: set[str], kept: set[str], after: LakeManifest
@@ -301,8 +302,9 @@ class _LakeExport:
         )
 
 
-def _day(at: int | None) -> Day:
-    return None if at is None else at // 86_400_000_000
+def _days_in(table: LakeTable, rows: Any) -> set[Day]:
+    times = rows.column(table.day_of).cast(pyarrow("export").int64()).unique().to_pylist()
+    return {None if at is None else at // 86_400_000_000 for at in times}
 
 
 def _order(day: Day) -> int:

@@ -1,30 +1,35 @@
-"""The messages and tool calls of a log as rows, as ``Home.messages`` and ``Home.tool_calls`` have them.
+"""The messages and tool calls of a log as rows of the lake, in the columns that ``Home.messages`` and ``Home.tool_calls`` have.
 
 Runs as a job of ``system.pool``; texts come only if they are asked for, and without their secrets.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from recollect.ask.data.query import schema_of
+from msgspec import structs
+
+from recollect.ask.data.query import schema_of, shaped
 from recollect.ask.secrets.redactor import Redactor
 from recollect.ask.sessions.messages import first_prompt, log_messages, log_tool_calls
-from recollect.ask.tables import LakeTable, arrow_array, pyarrow
+from recollect.ask.tables import (
+    LakeTable,
+    arrow_array,
+    message_columns,
+    pyarrow,
+    table_of,
+    tool_call_columns,
+)
 from recollect.errors import NotFound, StorageError
 from recollect.model.conversation.agents import inline_roots, is_warm_up
 from recollect.model.cost.money import usd
 from recollect.model.lines.damage import Line
-from recollect.model.lines.ids import EPOCH
 from recollect.model.views.links import line_links
 from recollect.store.logs.conversation_cache import LogGraph
 from recollect.store.logs.reader import OpenLog
 from recollect.system.pool import Run
-
-_MICROSECOND = dt.timedelta(microseconds=1)
 
 
 class LakeTask(NamedTuple):
@@ -36,81 +41,88 @@ class LakeTask(NamedTuple):
 
 
 class LogRows(NamedTuple):
-    """Rows of one log. A message: uuid, parent, role, at, model, blocks, is_meta, is_summary, agent, text. A call: id, name,
-    status, called_at, answered_at, elapsed_ms, in_background, input, result. Times are microseconds since 1970.
+    """Rows of one log by table, as Arrow streams.
 
     ``agents``: how many sub-agents it holds, by the rule of ``ask.sessions.messages``: itself, where it is the log of one."""
 
     session: str | None
-    messages: list[tuple[Any, ...]]
-    calls: list[tuple[Any, ...]]
+    tables: dict[str, bytes]
     agents: int = 0
     problem: str | None = None
 
-
-class _Texts:
-    """What becomes of texts: without their secrets, and as UTF-8."""
-
-    def __init__(self, data: str) -> None:
-        self._redactor = Redactor(Path(data))
-
-    def of(self, text: str | None) -> str | None:
-        return None if text is None else self._redactor.text(text).encode("utf-8", "replace").decode()
-
-    def of_json(self, data: bytes) -> str:
-        return self._redactor.line(data).decode("utf-8", "replace")
-
-
-def microseconds(moment: dt.datetime) -> int:
-    """A time as Arrow stores it."""
-    return (moment - EPOCH) // _MICROSECOND
+    def table(self, table: LakeTable, path: str, *, with_text: bool) -> Any:
+        """The rows of a table, placed in the log of that name."""
+        arrow = pyarrow("export")
+        if table.name not in self.tables:
+            return schema_of(table, with_text=with_text).empty_table()
+        rows = arrow.ipc.open_stream(self.tables[table.name]).read_all()
+        placed = rows.append_column("path", arrow.repeat(path, rows.num_rows))
+        return shaped(
+            placed.append_column("place", arrow.array(range(rows.num_rows), arrow.int64())),
+            table,
+            with_text=with_text,
+        )
 
 
-def read(task: LakeTask, texts: _Texts | None = None) -> LogRows:
+def joined(table: LakeTable, parts: Iterable[Any], *, with_text: bool) -> Any:
+    """The rows of some logs in one table."""
+    empty = schema_of(table, with_text=with_text).empty_table()
+    return pyarrow("export").concat_tables([empty, *parts])
+
+
+def read(task: LakeTask, redactor: Redactor | None = None) -> LogRows:
     """All messages and calls of a log. One that went away since it was seen has none."""
     path = Path(task.path)
     try:
         session = task.session or _session_of(path)
-        messages = [
-            (
-                one.uuid,
-                one.parent_uuid,
-                one.role,
-                None if one.at is None else microseconds(one.at),
-                one.model,
-                len(one.blocks),
-                one.is_meta,
-                one.is_summary,
-                one.agent if task.agent is None else None,
-                None if texts is None else texts.of(one.text),
-            )
-            for one in log_messages(path, session or "", task.agent)
+        calls = (
+            structs.replace(call, session=session or "", by_agent=task.agent) for call in log_tool_calls(path)
+        )
+        tables = [
+            table_of(log_messages(path, session or "", task.agent), message_columns()),
+            table_of(calls, tool_call_columns()),
         ]
-        calls = [
-            (
-                call.id,
-                call.name,
-                call.status.value,
-                None if call.called_at is None else microseconds(call.called_at),
-                None if call.answered_at is None else microseconds(call.answered_at),
-                call.elapsed_ms,
-                call.in_background,
-                None if texts is None else texts.of_json(call.input),
-                None if texts is None else texts.of(call.text),
-            )
-            for call in log_tool_calls(path)
-        ]
-        return LogRows(session, messages, calls, _agents_in(path, task.agent))
+        named = {
+            name: _stream(_clean(rows, redactor))
+            for name, rows in zip(("messages", "tool_calls"), tables, strict=True)
+        }
+        return LogRows(session, named, _agents_in(path, task.agent))
     except NotFound:
-        return LogRows(task.session, [], [])
+        return LogRows(task.session, {})
     except StorageError as cause:
-        return LogRows(task.session, [], [], problem=cause.message)
+        return LogRows(task.session, {}, problem=cause.message)
+
+
+def _clean(rows: Any, redactor: Redactor | None) -> Any:
+    """Without texts, or with texts without their secrets."""
+    texts = [name for name in ("text", "input", "result") if name in rows.column_names]
+    if redactor is None:
+        return rows.drop_columns(texts)
+    for name in texts:
+        values = [
+            text
+            if text is None
+            else redactor.line(text.encode()).decode("utf-8", "replace")
+            if name == "input"
+            else redactor.text(text)
+            for text in rows.column(name).to_pylist()
+        ]
+        place = rows.column_names.index(name)
+        rows = rows.set_column(place, name, arrow_array(values, rows.schema.field(place).type))
+    return rows
+
+
+def _stream(rows: Any) -> bytes:
+    arrow = pyarrow("export")
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    return bytes(memoryview(sink.getvalue()))
 
 
 def _agents_in(path: Path, agent: str | None) -> int:
     if agent is not None:
         return int(not is_warm_up(first_prompt(path)))
-
     return len(inline_roots(LogGraph(path).graph))
 
 
@@ -122,75 +134,28 @@ def _session_of(path: Path) -> str | None:
 
 def lake_job(data: str | None) -> Run:
     """A job of ``system.pool``: the rows of some logs. ``data``: recollect's directory, where texts are wanted."""
-    texts = None if data is None else _Texts(data)
+    redactor = None if data is None else Redactor(Path(data))
 
     def run(tasks: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-        yield [tuple(read(LakeTask(*task), texts)) for task in tasks]
+        yield [tuple(read(LakeTask(*task), redactor)) for task in tasks]
 
     return run
 
 
-class PlacedLog(Protocol):
-    """What rows say of the log they were read from."""
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def agent(self) -> str | None: ...
-
-
-class RowsBuilder:
-    """Rows as Arrow batches: a tenth of the memory that Python objects take."""
-
-    def __init__(self, table: LakeTable, *, with_text: bool) -> None:
-        self._schema = schema_of(table, with_text=with_text)
-        self._names = [one.name for one in table.columns]
-        self._batches: list[Any] = []
-
-    def add(self, rows: Iterator[tuple[object, ...]]) -> None:
-        arrow = pyarrow("export")
-        columns = dict(zip(self._names, zip(*rows, strict=True), strict=False))
-        if not columns:
-            return
-        arrays = []
-        for one in self._schema:
-            if arrow.types.is_decimal(one.type):
-                arrays.append(_dollars(columns["pico_usd"], one.type))
-            elif arrow.types.is_timestamp(one.type):
-                arrays.append(arrow_array(columns[one.name], arrow.int64()).cast(one.type))
-            else:
-                arrays.append(arrow_array(columns[one.name], one.type))
-        self._batches.append(arrow.RecordBatch.from_arrays(arrays, schema=self._schema))
-
-    def table(self) -> Any:
-        return pyarrow("export").Table.from_batches(self._batches, schema=self._schema)
-
-
-def _dollars(pico_usd: Sequence[object], type_: Any) -> Any:
-    """Pico-dollars as decimals with twelve places, all at once and exact."""
-    arrow = pyarrow("export")
-    whole = arrow_array(pico_usd, arrow.int64()).cast(arrow.decimal128(19, 0))
-    return arrow.compute.multiply(whole, arrow.scalar(usd(1), arrow.decimal128(12, 12))).cast(type_)
-
-
-def message_rows(placed: Sequence[tuple[PlacedLog, LogRows]]) -> Iterator[tuple[object, ...]]:
-    for log, found in placed:
-        session, agent, path = found.session, log.agent, log.path
-        for place, one in enumerate(found.messages):
-            uuid, parent, role, at, model, blocks, is_meta, is_summary, inline, text = one
-            yield (
-                uuid, parent, session, agent or inline, role, at, model, text, blocks, is_meta, is_summary,
-                path, place,
-            )  # fmt: skip
-
-
-def call_rows(placed: Sequence[tuple[PlacedLog, LogRows]]) -> Iterator[tuple[object, ...]]:
-    for log, found in placed:
-        session, agent, path = found.session, log.agent, log.path
-        for place, one in enumerate(found.calls):
-            name, tool, status, called, answered, elapsed, in_background, given, result = one
-            yield (
-                name, tool, session, agent, status, called, answered, elapsed, in_background, given, result,
-                path, place,
-            )  # fmt: skip
+def rows_table(table: LakeTable, rows: Sequence[tuple[object, ...]], *, with_text: bool) -> Any:
+    """Rows in the order of a table's columns. Times are microseconds since 1970; dollars are those of ``pico_usd``."""
+    arrow, schema = pyarrow("export"), schema_of(table, with_text=with_text)
+    if not rows:
+        return schema.empty_table()
+    columns = dict(zip((one.name for one in table.columns), zip(*rows, strict=True), strict=False))
+    arrays = []
+    for one in schema:
+        if arrow.types.is_decimal(one.type):
+            whole = arrow_array(columns["pico_usd"], arrow.int64()).cast(arrow.decimal128(19, 0))
+            pico = arrow.scalar(usd(1), arrow.decimal128(12, 12))
+            arrays.append(arrow.compute.multiply(whole, pico).cast(one.type))
+        elif arrow.types.is_timestamp(one.type):
+            arrays.append(arrow_array(columns[one.name], arrow.int64()).cast(one.type))
+        else:
+            arrays.append(arrow_array(columns[one.name], one.type))
+    return arrow.Table.from_arrays(arrays, schema=schema)
