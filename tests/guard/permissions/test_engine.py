@@ -14,7 +14,7 @@ from recollect.guard.permissions.engine import (
     rules_from,
 )
 from recollect.guard.policy.engine import Mode, call_of
-from recollect.guard.policy.rules import WarningKind, rule_warnings
+from recollect.guard.policy.rules import rule_warnings
 from recollect.model.settings.decision import Verdict
 from tests.permission_home import NO_MANAGED, Place, place, rules
 from tests.store.test_git_index import git
@@ -176,9 +176,7 @@ def test_rules_for_tools_that_do_not_exist_are_pointed_out(place: Place) -> None
 
     warnings = rule_warnings(here(place).rules.rules)
 
-    assert {"Raed", "Bahs"} == {
-        one.rule.partition("(")[0] for one in warnings if one.kind is WarningKind.UNKNOWN_TOOL
-    }
+    assert {"Raed", "Bahs"} == {one.rule.partition("(")[0] for one in warnings if one.kind == "unknown tool"}
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from recollect.guard.permissions.engine import ProjectEngine, answer, answer_hoo
 from recollect.guard.permissions.replay import CallExample, PastCall, Replay, Replayer, past_calls, replay
 from recollect.guard.permissions.suggest import RuleAdvice, suggest
 from recollect.guard.policy.engine import RuleNote, RuleSet, call_of
-from recollect.guard.policy.rules import WarningKind, rule_warnings
+from recollect.guard.policy.rules import rule_warnings
 from recollect.model.lines.ids import command_name, short_id
 from recollect.model.settings.decision import Decision, RuleSource, Verdict
 from recollect.store.home import ClaudeHome
@@ -136,7 +136,7 @@ def _tell_problems(here: ProjectEngine, *, with_warnings: bool) -> None:
         output.note(visible(str(problem)))
     warnings = rule_warnings(here.rules.rules)
     for note in (*here.rules.problems, *warnings):
-        if with_warnings or note.kind in (UNSET, WarningKind.UNKNOWN_TOOL):
+        if with_warnings or note.kind in (UNSET, "unknown tool"):
             output.note(visible(f"{note.source}: {note}"))
 
 

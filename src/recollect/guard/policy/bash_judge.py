@@ -231,7 +231,7 @@ class BashJudge:
             if globbed or cwd is None:
                 rule = self._paths.forbids_glob(verdict, path, cwd, kinds)
             else:
-                rule = self._paths.forbids(verdict, self._paths.forms(path, cwd), kinds)
+                rule = self._paths.forbids(verdict, self._paths.file(path, cwd).forms, kinds)
             if rule:
                 return rule
         return None
@@ -360,7 +360,7 @@ class BashJudge:
 
     def _accepted_edit(self, command: Command) -> PolicyFinding | None:
         """The places were checked before: all are in the working directories, or an Edit rule names them."""
-        if not self._mode.file_commands_run or command.assignments or not accepted_edit(command):
+        if self._mode is not Mode.ACCEPT_EDITS or command.assignments or not accepted_edit(command):
             return None
         return PolicyFinding(Verdict.ALLOW, "the mode accepts file commands in the working directories")
 
@@ -421,7 +421,7 @@ class BashJudge:
 
     def _files(self, reading: _CommandReading, directories: Directories) -> list[str]:
         paths = dict.fromkeys(path for operands in reading.operands for _, path in operands)
-        return [self._paths.written(path, cwd or "/") for path in paths for cwd in directories.possible]
+        return [self._paths.file(path, cwd or "/").written for path in paths for cwd in directories.possible]
 
 
 def removes_everything_somewhere(analysis: Analysis) -> bool:

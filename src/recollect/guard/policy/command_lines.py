@@ -19,12 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from recollect.guard.policy.terms import Word
-
-
-def names(text: str) -> frozenset[str]:
-    """The blank-separated names of a text, for tables that are long."""
-    return frozenset(text.split())
+from recollect.guard.policy.terms import Word, fits_stars, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +78,6 @@ def wrappers(key: str) -> dict[str, tuple[Options, int]]:
         name: (_described({**entry, "interspersed": False}), entry.get("operands", 0))
         for name, entry in _KNOWN[key].items()
     }
-
-
-def sentences(key: str) -> dict[str, tuple[str, str]]:
-    return {name: (first, second) for name, (first, second) in _KNOWN[key].items()}
 
 
 def _described(entry: dict[str, Any]) -> Options:
@@ -262,7 +253,8 @@ class CommandPattern:
     @cached_property
     def covers_program_only(self) -> bool:
         """True for ``rm``, ``rm *`` and ``rm*``: the pattern covers the bare program or any use of it."""
-        return bool(self.literal_start.strip()) and " " not in self._core.strip()
+        core = "".join("*" if is_star else text for is_star, text in self._split[0])
+        return bool(self.literal_start.strip()) and " " not in core.strip()
 
     def matches(self, command: str) -> bool:
         """Whether the pattern covers the whole of one simple command."""
@@ -270,7 +262,7 @@ class CommandPattern:
 
     def names_program(self, word: str) -> bool:
         """Whether the pattern covers a command whose name is this word."""
-        return self._program.fullmatch(word) is not None
+        return re.fullmatch(self._body, word, re.DOTALL) is not None
 
     def occurs_in(self, text: str) -> bool:
         """Whether a matching command could begin at some word of the text."""
@@ -319,20 +311,12 @@ class CommandPattern:
         return pieces, tail
 
     @cached_property
-    def _core(self) -> str:
-        return "".join("*" if is_star else text for is_star, text in self._split[0])
-
-    @cached_property
     def _body(self) -> str:
         return "".join(".*" if is_star else re.escape(text) for is_star, text in self._split[0])
 
     @cached_property
     def _whole(self) -> re.Pattern[str]:
         return re.compile(self._body + (r"(?:\s.*)?" if self._split[1] else ""), re.DOTALL)
-
-    @cached_property
-    def _program(self) -> re.Pattern[str]:
-        return re.compile(self._body, re.DOTALL)
 
     @cached_property
     def _anywhere(self) -> re.Pattern[str]:
@@ -344,9 +328,7 @@ def _is_option(word: str) -> bool:
 
 
 def _fits(token: str, word: str) -> bool:
-    if _STAR not in token:
-        return token == word
-    return re.fullmatch(".*".join(map(re.escape, token.split(_STAR))), word, re.DOTALL) is not None
+    return fits_stars(token.split(_STAR), word) if _STAR in token else token == word
 
 
 def _past_options(places: set[int], words: Sequence[str]) -> set[int]:
@@ -387,12 +369,5 @@ def _given(option: str, words: Sequence[str], program: str) -> bool:
 
 INTERPRETERS = listed("interpreters")
 """Programs that exist to run a text, a file or another program."""
-
-HOW_IT_RUNS = sentences("how_it_runs")
+HOW_IT_RUNS: dict[str, list[str]] = _KNOWN["how_it_runs"]
 """The program: how it runs others, and a narrower rule (``{}`` is the program)."""
-
-
-def more_than_it_seems(program: str) -> tuple[str, str] | None:
-    """How the program runs others and a narrower rule, or None for a program that does not."""
-    found = HOW_IT_RUNS.get(program)
-    return (found[0], found[1].replace("{}", program)) if found else None

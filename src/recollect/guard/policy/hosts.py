@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import unquote, urlsplit
@@ -19,7 +20,8 @@ from recollect.guard.policy.command_lines import listed
 _PLAIN_URL = re.compile(r"(https?)://([^/?#\\@\s%\[\]]+?)(?::(\d{1,5}))?(?:[/?#][^\\\s]*)?", re.IGNORECASE)
 _HOSTLIKE = re.compile(r"[^\s/\\?#@:,;&=<>\"'\[\]()|]+")
 _LABELS = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
-_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE)
+_NUMBERS = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)(?:\.(?:0x[0-9a-f]*|[0-9]+)){0,3}", re.IGNORECASE)
+_EMPTY_HEX = re.compile(r"0x(?![0-9a-f])", re.IGNORECASE)
 _DOTS = re.compile("[\u3002\uff0e\uff61]")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
 """IPv4 addresses in the form that no public host has any more: ``::127.0.0.1``."""
@@ -113,30 +115,12 @@ def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
         except ValueError:
             return None
         return six.ipv4_mapped or six
-    parts = bare.split(".")
-    if not 1 <= len(parts) <= 4 or not all(_NUMBER.fullmatch(part) for part in parts):
+    if not _NUMBERS.fullmatch(bare):
         return None
     try:
-        numbers = [_number(part) for part in parts]
-    except ValueError:
+        return ipaddress.IPv4Address(socket.inet_aton(_EMPTY_HEX.sub("0", bare)))
+    except OSError:
         return None
-    return _assembled(numbers)
-
-
-def _number(text: str) -> int:
-    if text.lower().startswith("0x"):
-        return int(text[2:] or "0", 16)
-    return int(text, 8) if text.startswith("0") and len(text) > 1 else int(text)
-
-
-def _assembled(numbers: list[int]) -> ipaddress.IPv4Address | None:
-    *leading, last = numbers
-    if any(number > 255 for number in leading) or last >= 256 ** (5 - len(numbers)):
-        return None
-    value = last
-    for position, number in enumerate(leading):
-        value |= number << (24 - 8 * position)
-    return ipaddress.IPv4Address(value)
 
 
 def is_private_address(address: str) -> bool:

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from recollect.guard.policy.command_lines import listed, lists, names
-from recollect.guard.policy.terms import Command, Word
+from recollect.guard.policy.command_lines import listed, lists
+from recollect.guard.policy.terms import Command, Word, names
 
 Use = tuple[str, str]
 

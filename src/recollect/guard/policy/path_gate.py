@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from recollect.guard.policy.command_lines import listed, lists, names
+from recollect.guard.policy.command_lines import listed, lists
 from recollect.guard.policy.doubts import Directories
 from recollect.guard.policy.operands import Copy, copy_of, possible_values, restored, unpacks
 from recollect.guard.policy.path_judge import PathJudge
@@ -21,7 +21,7 @@ from recollect.guard.policy.paths import protected_name
 from recollect.guard.policy.programs import prints_lines
 from recollect.guard.policy.rules import PolicyFinding, by_nature
 from recollect.guard.policy.shell_quoting import tokens
-from recollect.guard.policy.terms import Command, Redirect, Word
+from recollect.guard.policy.terms import Command, Redirect, Word, names
 from recollect.model.settings.decision import Verdict
 
 _READING = listed("checked_reading")

@@ -18,7 +18,6 @@ from recollect.guard.policy.paths import (
     folded,
     inside,
     named_file,
-    path_forms,
     protected_name,
     relative_to,
 )
@@ -75,16 +74,8 @@ class PathJudge:
             found = self._files[path, cwd] = named_file(path, self._place(cwd), self._world)
         return found
 
-    def forms(self, path: str, cwd: str | None = None) -> tuple[str, ...]:
-        """The different paths of that file, without a look at its type."""
-        found = self._files.get((path, cwd))
-        return found.forms if found else path_forms(path, self._place(cwd), self._world)
-
     def _place(self, cwd: str | None) -> Workspace:
         return self.place if cwd is None else replace(self.place, cwd=cwd)
-
-    def written(self, path: str, cwd: str) -> str:
-        return collapsed(absolute(path, replace(self.place, cwd=cwd)))
 
     def in_workspace(self, file: NamedFile) -> bool:
         return all(any(inside(form, root) for root in self._roots) for form in file.forms)
@@ -94,17 +85,14 @@ class PathJudge:
         return any(inside(file.written, root) for root in self._roots) and not self.in_workspace(file)
 
     def exists(self, path: str, cwd: str) -> bool:
-        return self._world.identity(self._full(path, cwd)) is not None
+        return self._world.identity(absolute(path, self._place(cwd))) is not None
 
     def is_directory(self, path: str, cwd: str) -> bool:
-        return self._world.is_directory(self._full(path, cwd))
+        return self._world.is_directory(absolute(path, self._place(cwd)))
 
     def names_in(self, path: str, cwd: str) -> frozenset[str] | None:
         """The relative paths below a directory, or None when it cannot be listed."""
-        return self._world.names_in(self._full(path, cwd))
-
-    def _full(self, path: str, cwd: str) -> str:
-        return absolute(path, self._place(cwd))
+        return self._world.names_in(absolute(path, self._place(cwd)))
 
     def is_root(self, path: str) -> bool:
         return all(form in self._roots for form in self.file(path).forms)
@@ -127,14 +115,14 @@ class PathJudge:
         names = [folded(form) for form in forms]
         components = {part for name in names for part in name.split("/")}
         for kind in kinds:
-            for _, rule, pattern in self._about(verdict, kind, components):
+            for _, rule, pattern in self._indexes[verdict].tails[kind].about(components):
                 if any(pattern.may_mean(below) for below in self._below(rule, pattern, names, generous=True)):
                     return rule
         return None
 
     def forbids_name(self, verdict: Verdict, word: str, kinds: tuple[str, ...]) -> Rule | None:
         """The same for a word that may name a file in the working directory or an unknown one."""
-        forms, word = self.forms(word), re.sub(r"([\\*?\[\]])", r"\\\1", word)
+        forms, word = self.file(word).forms, re.sub(r"([\\*?\[\]])", r"\\\1", word)
         return self.forbids(verdict, forms, kinds) or self.forbids_glob(verdict, word, None, kinds)
 
     def forbids_glob(self, verdict: Verdict, path: str, cwd: str | None, kinds: Iterable[str]) -> Rule | None:
@@ -156,34 +144,27 @@ class PathJudge:
             path = ("/**" if cwd is None else escaped(cwd)) + "/" + path
         return folded(collapsed(path)), known
 
-    def _about(self, verdict: Verdict, kind: str, components: set[str]) -> Iterable[PathRule]:
-        """The rules that could match a path of these components, in order."""
-        return self._indexes[verdict].tails[kind].about(components)
-
     def _about_glob(self, verdict: Verdict, kind: str, glob: str, *, known: bool) -> Iterable[PathRule]:
         """The rules that could match a path of this glob; its directory may not be ``known``."""
         components = glob.split("/")
-        if not _is_wild(glob):
-            return self._about(verdict, kind, set(components))
+        # Wild is what has more wildcards than the ``**`` of an unknown directory.
+        if not _WILD.search(glob.replace("/**/", "/")):
+            return self._indexes[verdict].tails[kind].about(set(components))
         if known and "**" in components:
             return self._indexes[verdict].paths[kind]
         return self._indexes[verdict].tails[kind].meeting(components if known else components[-1:])
 
     def permits(self, file: NamedFile, kind: str) -> Rule | None:
         """An allow rule for the file; every name it has needs one (R15)."""
-        found: Rule | None = None
+        found = []
         for form in file.forms:
-            rule = self._permits_form(form, self._indexes[Verdict.ALLOW].paths[kind])
-            if rule is None:
-                return None
-            found = found or rule
-        return found
+            rules = self._indexes[Verdict.ALLOW].paths[kind]
+            allowing = (rule for _, rule, pattern in rules if self._allows(rule, pattern, form))
+            found.append(next(allowing, None))
+        return found[0] if all(found) else None
 
-    def _permits_form(self, form: str, rules: list[PathRule]) -> Rule | None:
-        for _, rule, pattern in rules:
-            if any(pattern.matches(below) for below in self._below(rule, pattern, [form], generous=False)):
-                return rule
-        return None
+    def _allows(self, rule: Rule, pattern: PathPattern, form: str) -> bool:
+        return any(pattern.matches(below) for below in self._below(rule, pattern, [form], generous=False))
 
     def readable(self, file: NamedFile) -> PolicyFinding | None:
         """Why the file may be read, or None when a person must be asked."""
@@ -259,11 +240,6 @@ class PathJudge:
 
     def _real(self, path: str) -> str:
         return collapsed(self._world.resolved(path))
-
-
-def _is_wild(glob: str) -> bool:
-    """Whether it has more wildcards than the ``**`` of an unknown directory."""
-    return _WILD.search(glob.replace("/**/", "/")) is not None
 
 
 _folded = lru_cache(maxsize=256)(folded)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -81,31 +81,19 @@ def absolute(path: str, place: Workspace) -> str:
 
 def named_file(path: str, place: Workspace, world: World) -> NamedFile:
     """The file a tool would open for this argument."""
-    full, forms = _forms(path, place, world)
-    special = None
+    full = _without_detours(absolute(path, place), place)
+    written = collapsed(full)
     if _UNPRINTABLE.search(full):
-        special = "its name holds control characters"
-    elif any(_DESCRIPTOR.match(form) for form in forms):
+        return NamedFile(path, (written,), "its name holds control characters")
+    # The kernel follows a link before its "..", many programs remove the ".." first: both may happen.
+    led = [world.resolved(full)] if full == written else [world.resolved(full), world.resolved(written)]
+    forms = tuple(dict.fromkeys((written, *map(collapsed, led))))
+    special = None
+    if any(_DESCRIPTOR.match(form) for form in forms):
         special = "it is a device or a part of /proc, not a file"
     elif not world.is_regular_or_missing(full):
         special = "it is not a regular file"
     return NamedFile(path, forms, special)
-
-
-def path_forms(path: str, place: Workspace, world: World) -> tuple[str, ...]:
-    """The different paths of the file, for a rule that does not depend on its type."""
-    return _forms(path, place, world)[1]
-
-
-def _forms(path: str, place: Workspace, world: World) -> tuple[str, tuple[str, ...]]:
-    """The argument from the root, and every path it may lead to."""
-    full = _without_detours(absolute(path, place), place)
-    written = collapsed(full)
-    if _UNPRINTABLE.search(full):
-        return full, (written,)
-    # The kernel follows a link before its "..", many programs remove the ".." first: both may happen.
-    led = [world.resolved(full)] if full == written else [world.resolved(full), world.resolved(written)]
-    return full, tuple(dict.fromkeys((written, *map(collapsed, led))))
 
 
 def _without_detours(path: str, place: Workspace) -> str:
@@ -150,35 +138,27 @@ _STAR, _ONE = "\0star", "\0one"
 
 
 def globs_meet(left: str, right: str) -> bool:
-    first, second = left.split("/"), right.split("/")
-    reached = {(0, 0)}
-    seen = set(reached)
-    while reached:
-        i, j = reached.pop()
-        if i == len(first) and j == len(second):
+    return _may_be_equal(left.split("/"), right.split("/"), _DEEP, parts_meet)
+
+
+def _may_be_equal(first: list[str], second: list[str], star: str, same: Callable[[str, str], bool]) -> bool:
+    """Whether two sequences can become the same, where a star stands for any number of elements."""
+    waiting = [(0, 0)]
+    seen = set(waiting)
+    while waiting:
+        i, j = waiting.pop()
+        a, b = first[i : i + 1], second[j : j + 1]
+        if not a and not b:
             return True
-        for pair in _next(first, second, i, j):
-            if pair not in seen:
-                seen.add(pair)
-                reached.add(pair)
+        steps = []
+        if a == [star] or b == [star]:
+            steps += [(i + 1, j)] if a else []
+            steps += [(i, j + 1)] if b else []
+        elif a and b and same(a[0], b[0]):
+            steps.append((i + 1, j + 1))
+        waiting += [step for step in steps if step not in seen]
+        seen.update(steps)
     return False
-
-
-def _next(first: list[str], second: list[str], i: int, j: int) -> list[tuple[int, int]]:
-    a = first[i] if i < len(first) else None
-    b = second[j] if j < len(second) else None
-    steps = []
-    if a == _DEEP:
-        steps.append((i + 1, j))
-        if b is not None:
-            steps.append((i, j + 1))
-    if b == _DEEP:
-        steps.append((i, j + 1))
-        if a is not None:
-            steps.append((i + 1, j))
-    if a not in (None, _DEEP) and b not in (None, _DEEP) and parts_meet(str(a), str(b)):
-        steps.append((i + 1, j + 1))
-    return steps
 
 
 def parts_meet(left: str, right: str) -> bool:
@@ -211,35 +191,7 @@ def agree(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _wild_parts_meet(left: str, right: str) -> bool:
-    first, second = letters(left), letters(right)
-    row = _over_stars(first, second, {(0, 0)})
-    while row:
-        if (len(first), len(second)) in row:
-            return True
-        row = _over_stars(first, second, {pair for i, j in row for pair in _letter(first, second, i, j)})
-    return False
-
-
-def _over_stars(first: list[str], second: list[str], pairs: set[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Add the pairs reached when a star matches nothing."""
-    todo, seen = list(pairs), set(pairs)
-    while todo:
-        i, j = todo.pop()
-        for pair, star in (((i + 1, j), first[i : i + 1]), ((i, j + 1), second[j : j + 1])):
-            if star == [_STAR] and pair not in seen:
-                seen.add(pair)
-                todo.append(pair)
-    return seen
-
-
-def _letter(first: list[str], second: list[str], i: int, j: int) -> list[tuple[int, int]]:
-    """The pairs after one shared letter; of two open stars ``_over_stars`` has already left one."""
-    if i == len(first) or j == len(second):
-        return []
-    a, b = first[i], second[j]
-    if (a == _STAR and b == _STAR) or not (a == b or {a, b} & {_STAR, _ONE}):
-        return []
-    return [(i if a == _STAR else i + 1, j if b == _STAR else j + 1)]
+    return _may_be_equal(letters(left), letters(right), _STAR, lambda a, b: a == b or _ONE in (a, b))
 
 
 @lru_cache(maxsize=4096)

@@ -26,12 +26,11 @@ from recollect.guard.policy.command_lines import (
     lines,
     listed,
     lists,
-    names,
     options_by_program,
     table,
     take_apart,
 )
-from recollect.guard.policy.terms import Command, Redirect, Word
+from recollect.guard.policy.terms import Command, Redirect, Word, names
 
 _FORMATS = ("--format", "--pretty")
 _FORMAT = re.compile(r"[A-Za-z%].*", re.DOTALL)

@@ -6,18 +6,16 @@ can be read in two ways means both. A warning changes nothing: the rule stays in
 
 from __future__ import annotations
 
-import enum
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import itemgetter
 from typing import Self
 
 from msgspec import UNSET, Struct, UnsetType
 
-from recollect.guard.policy.command_lines import CommandPattern, in_order, more_than_it_seems
+from recollect.guard.policy.command_lines import HOW_IT_RUNS, CommandPattern, in_order
 from recollect.guard.policy.hosts import DomainPattern, canonical_host, host_of
 from recollect.guard.policy.paths import Anchor, PathPattern, escaped, parts_meet, path_pattern
 from recollect.guard.policy.terms import (
@@ -29,6 +27,7 @@ from recollect.guard.policy.terms import (
     SAME_TOOL,
     Mode,
     covers,
+    fits_stars,
     is_mcp,
 )
 from recollect.model.files.reports import EDITING_TOOLS
@@ -51,11 +50,7 @@ class ParameterPattern:
     def matches(self, arguments: Mapping[str, object]) -> bool:
         """Whether one of the named arguments is a plain value that the pattern covers."""
         values = (_literal(arguments[name]) for name in self.names if name in arguments)
-        return any(value is not None and self._pattern.fullmatch(value) for value in values)
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(".*".join(map(re.escape, self.value.split("*"))), re.DOTALL)
+        return any(value is not None and fits_stars(self.value.split("*"), value) for value in values)
 
 
 def _literal(value: object) -> str | None:
@@ -121,11 +116,9 @@ def parse_rule(text: str, verdict: Verdict, source: RuleSource) -> Rule | RulePr
     why = _bad_name(tool, verdict)
     if why:
         return RuleProblem(text, verdict, source, why)
-    if inner is None or inner.strip() == "*":
-        return Rule(text, verdict, source, tool)
-    if not inner.strip():
-        if verdict is Verdict.ALLOW:
-            return RuleProblem(text, verdict, source, "the brackets are empty")
+    if inner is not None and not inner.strip() and verdict is Verdict.ALLOW:
+        return RuleProblem(text, verdict, source, "the brackets are empty")
+    if inner is None or inner.strip() in ("", "*"):
         return Rule(text, verdict, source, tool)
     found = _specifiers(tool, inner, verdict)
     if isinstance(found, str):
@@ -299,7 +292,10 @@ def approval_rules(decision: Decision, tool: str, arguments: Mapping[str, object
         texts = dict.fromkeys(part.text for part in held)
         return tuple(f"Bash({exact_command(text)})" for text in texts) if len(texts) <= MOST_RULES else ()
     if tool in READING_TOOLS | EDITING_TOOLS:
-        return _path_rule(tool, arguments)
+        path = next((arguments[name] for name in PATH_ARGUMENTS if arguments.get(name)), None)
+        if not isinstance(path, str) or not path.startswith("/"):
+            return ()
+        return (f"{'Edit' if tool in EDITING_TOOLS else 'Read'}(/{escaped(path)})",)
     if tool == "WebFetch":
         host = host_of(str(arguments.get("url")))
         return (f"WebFetch(domain:{host})",) if host else ()
@@ -309,13 +305,6 @@ def approval_rules(decision: Decision, tool: str, arguments: Mapping[str, object
 def exact_command(text: str) -> str:
     """The command as a pattern that matches only itself."""
     return re.sub(r"([\\*])", r"\\\1", text.strip())
-
-
-def _path_rule(tool: str, arguments: Mapping[str, object]) -> tuple[str, ...]:
-    path = next((arguments[name] for name in PATH_ARGUMENTS if arguments.get(name)), None)
-    if not isinstance(path, str) or not path.startswith("/"):
-        return ()
-    return (f"{'Edit' if tool in EDITING_TOOLS else 'Read'}(/{escaped(path)})",)
 
 
 BUILT_IN = "built-in: "
@@ -361,17 +350,6 @@ _DEAD_DROPS = in_order("dead_drops")
 _LOOKS_ABSOLUTE = re.compile(r"(?:home|users|etc|var|usr|opt|tmp|root|mnt|private|srv)(?:/|$)", re.IGNORECASE)
 
 
-class WarningKind(enum.StrEnum):
-    """What is unusual about a rule."""
-
-    UNKNOWN_TOOL = "unknown tool"
-    SHADOWED = "shadowed"
-    DUPLICATE = "duplicate"
-    NOT_ABSOLUTE = "not absolute"
-    NEVER_COVERS = "never covers"
-    TOO_WIDE = "too wide"
-
-
 def rule_warnings(rules: Iterable[Rule]) -> tuple[RuleNote, ...]:
     every = tuple(rules)
     held = [rule for rule in every if rule.verdict is not Verdict.ALLOW]
@@ -380,21 +358,14 @@ def rule_warnings(rules: Iterable[Rule]) -> tuple[RuleNote, ...]:
     for rule in every:
         earlier = seen.setdefault((rule.text.strip(), rule.verdict), rule)
         if earlier is not rule:
-            found.append(
-                RuleNote.about(rule, "the same rule is also listed elsewhere", kind=WarningKind.DUPLICATE)
-            )
-        found.extend(_of_one(rule))
-        found.extend(_shadows(rule, held))
+            found.append(RuleNote.about(rule, "the same rule is also listed elsewhere", kind="duplicate"))
+        found += [RuleNote.about(rule, why, kind=kind) for kind, why in _surprises(rule)]
+        stricter = (one for one in held if one.verdict.strictness > rule.verdict.strictness)
+        over = next((one for one in stricter if contains(one, rule)), None)
+        if over is not None:
+            why = f"{over.verdict.value} {over.text} comes first and covers all of it"
+            found.append(RuleNote.about(rule, why, kind="shadowed"))
     return tuple(found)
-
-
-def _shadows(rule: Rule, held: list[Rule]) -> Iterable[RuleNote]:
-    for other in held:
-        stricter = other.verdict.strictness > rule.verdict.strictness
-        if stricter and contains(other, rule):
-            why = f"{other.verdict.value} {other.text} comes first and covers all of it"
-            yield RuleNote.about(rule, why, kind=WarningKind.SHADOWED)
-            return
 
 
 def contains(wide: Rule, narrow: Rule) -> bool:
@@ -421,47 +392,35 @@ def contains(wide: Rule, narrow: Rule) -> bool:
     return False
 
 
-def _of_one(rule: Rule) -> Iterable[RuleNote]:
+def _surprises(rule: Rule) -> Iterator[tuple[str, str]]:
+    """Kind and reason of each thing that one rule does other than it seems."""
+    allows = rule.verdict is Verdict.ALLOW
     if rule.tool == "Agent" and rule.specifiers and rule.verdict is Verdict.ASK:
-        why = "the client asks about all agents or none; write deny, or ask without brackets"
-        yield RuleNote.about(rule, why, kind=WarningKind.NEVER_COVERS)
-    named = rule.tool in KNOWN_TOOLS or "_" in rule.tool or "*" in rule.tool
-    if not named and rule.verdict is not Verdict.ALLOW:
-        yield RuleNote.about(rule, f"no tool is called {rule.tool}", kind=WarningKind.UNKNOWN_TOOL)
-    for specifier in rule.specifiers:
-        if isinstance(specifier, PathPattern):
-            yield from _of_path(rule, specifier)
-        elif isinstance(specifier, CommandPattern) and rule.verdict is Verdict.ALLOW:
-            yield from _of_command(rule, specifier)
-        elif isinstance(specifier, DomainPattern) and rule.verdict is Verdict.ALLOW:
-            yield from _of_domain(rule, specifier)
-    if rule.tool == "Bash" and not rule.specifiers and rule.verdict is Verdict.ALLOW:
-        yield RuleNote.about(rule, "every command is allowed", kind=WarningKind.TOO_WIDE)
+        yield "never covers", "the client asks about all agents or none; write deny, or ask without brackets"
+    if not allows and rule.tool not in KNOWN_TOOLS and "_" not in rule.tool and "*" not in rule.tool:
+        yield "unknown tool", f"no tool is called {rule.tool}"
+    for pattern in rule.specifiers:
+        if isinstance(pattern, PathPattern):
+            if pattern.anchor is Anchor.SOURCE and _LOOKS_ABSOLUTE.match(pattern.body):
+                start = f"/{pattern.body} starts at the directory of the settings"
+                yield "not absolute", f"{start}; write //{pattern.body} for the root"
+        elif isinstance(pattern, CommandPattern) and allows and pattern.exact is None:
+            yield from _surprises_of_command(pattern)
+        elif isinstance(pattern, DomainPattern) and allows:
+            host = pattern.text.lower().removeprefix("*.")
+            if host == "*" or any(host == name or host.endswith("." + name) for name in _DEAD_DROPS):
+                yield "too wide", "anyone can store and fetch data on such a host"
+    if rule.tool == "Bash" and not rule.specifiers and allows:
+        yield "too wide", "every command is allowed"
 
 
-def _of_path(rule: Rule, pattern: PathPattern) -> Iterable[RuleNote]:
-    if pattern.anchor is Anchor.SOURCE and _LOOKS_ABSOLUTE.match(pattern.body):
-        why = f"/{pattern.body} starts at the directory of the settings; write //{pattern.body} for the root"
-        yield RuleNote.about(rule, why, kind=WarningKind.NOT_ABSOLUTE)
-
-
-def _of_command(rule: Rule, pattern: CommandPattern) -> Iterable[RuleNote]:
-    if pattern.first_word in _NEVER_BY_PREFIX and pattern.exact is None:
-        why = f"{pattern.first_word} runs another command; only a rule for one exact command covers it"
-        yield RuleNote.about(rule, why, kind=WarningKind.NEVER_COVERS)
-    if pattern.exact is not None:
-        return
-    if pattern.first_word is None:
-        yield RuleNote.about(rule, "it lets any program run", kind=WarningKind.TOO_WIDE)
-    elif pattern.covers_program_only and (found := more_than_it_seems(pattern.first_word)):
-        how, narrower = found
-        why = f"{pattern.first_word} allows more than it seems: {how}; narrower: {narrower}"
-        yield RuleNote.about(rule, why, kind=WarningKind.TOO_WIDE)
-
-
-def _of_domain(rule: Rule, pattern: DomainPattern) -> Iterable[RuleNote]:
-    host = pattern.text.lower().removeprefix("*.")
-    if host == "*" or any(host == name or host.endswith("." + name) for name in _DEAD_DROPS):
-        yield RuleNote.about(
-            rule, "anyone can store and fetch data on such a host", kind=WarningKind.TOO_WIDE
-        )
+def _surprises_of_command(pattern: CommandPattern) -> Iterator[tuple[str, str]]:
+    program = pattern.first_word
+    if program in _NEVER_BY_PREFIX:
+        yield "never covers", f"{program} runs another command; only a rule for one exact command covers it"
+    if program is None:
+        yield "too wide", "it lets any program run"
+    elif pattern.covers_program_only and program in HOW_IT_RUNS:
+        how, narrower = HOW_IT_RUNS[program]
+        narrower = narrower.replace("{}", program)
+        yield "too wide", f"{program} allows more than it seems: {how}; narrower: {narrower}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Protocol
 
 from recollect.model.files.reports import EDITING_TOOLS
@@ -120,34 +120,20 @@ class Mode(enum.StrEnum):
         """Whether edits inside the working directories run without asking."""
         return self in (Mode.ACCEPT_EDITS, Mode.AUTO)
 
-    @property
-    def file_commands_run(self) -> bool:
-        """Whether commands such as ``mkdir`` run without asking inside the working directories."""
-        return self is Mode.ACCEPT_EDITS
-
     def final(self, verdict: Verdict) -> Verdict:
         """What an ask becomes in a mode that does not ask."""
         return Verdict.DENY if self is Mode.DONT_ASK and verdict is Verdict.ASK else verdict
 
 
-READING_TOOLS = frozenset({"Read", "NotebookRead", "Grep", "Glob", "LS"})
-HARMLESS_TOOLS = frozenset(
-    [
-        "Agent",
-        "BashOutput",
-        "EnterPlanMode",
-        "KillBash",
-        "KillShell",
-        "TaskCreate",
-        "TaskGet",
-        "TaskList",
-        "TaskOutput",
-        "TaskStop",
-        "TaskUpdate",
-        "TodoRead",
-        "TodoWrite",
-        "ToolSearch",
-    ]
+def names(text: str) -> frozenset[str]:
+    """The blank-separated names of a text, for tables that are long."""
+    return frozenset(text.split())
+
+
+READING_TOOLS = names("Read NotebookRead Grep Glob LS")
+HARMLESS_TOOLS = names(
+    "Agent BashOutput EnterPlanMode KillBash KillShell TaskCreate TaskGet TaskList TaskOutput TaskStop TaskUpdate"
+    " TodoRead TodoWrite ToolSearch"
 )
 """They touch nothing outside the session, or only start calls that are decided separately."""
 
@@ -157,9 +143,7 @@ SAME_TOOL = {"Task": "Agent"}
 INTERACTIVE_TOOLS = frozenset({"AskUserQuestion", "ExitPlanMode"})
 """They need a person at the terminal; a run without one does not have them."""
 
-_OTHER_TOOLS = frozenset(
-    ["Bash", "PowerShell", "WebFetch", "WebSearch", "Skill", "SlashCommand", "Task", "Monitor", "LSP"]
-)
+_OTHER_TOOLS = names("Bash PowerShell WebFetch WebSearch Skill SlashCommand Task Monitor LSP")
 KNOWN_TOOLS = READING_TOOLS | EDITING_TOOLS | HARMLESS_TOOLS | INTERACTIVE_TOOLS | _OTHER_TOOLS
 
 PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
@@ -182,10 +166,10 @@ def covers(rule_name: str, tool: str) -> bool:
     if rule_name == tool:
         return True
     if "*" in rule_name:
-        return _glob(rule_name).fullmatch(tool) is not None
+        return fits_stars(rule_name.split("*"), tool)
     return is_mcp(rule_name) and tool.startswith(rule_name + "__")
 
 
-@lru_cache(maxsize=1024)
-def _glob(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+def fits_stars(pieces: Iterable[str], text: str) -> bool:
+    """Whether the text is these pieces with anything between them."""
+    return re.fullmatch(".*".join(map(re.escape, pieces)), text, re.DOTALL) is not None
