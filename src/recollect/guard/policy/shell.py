@@ -17,17 +17,10 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 
-from recollect.guard.policy.command_lines import CommandLine, listed, take_apart, wrappers
+from recollect.guard.policy.command_lines import listed, take_apart, wrappers
 from recollect.guard.policy.programs import builtin_doubts, doubtful_names, reads_its_program, texts_run_by
 from recollect.guard.policy.shell_quoting import character_doubts, pieces, tokens
-from recollect.guard.policy.shell_reader import (
-    NOT_SHOWN,
-    Borders,
-    LocatedCommand,
-    ShellReader,
-    TreeSpan,
-    borders,
-)
+from recollect.guard.policy.shell_reader import NOT_SHOWN, Borders, ShellReader, Span, borders
 from recollect.guard.policy.shell_words import Unclear
 from recollect.guard.policy.terms import Analysis, Command, Word
 
@@ -55,9 +48,9 @@ def _read(text: str) -> tuple[tuple[Command, ...], tuple[str, ...], tuple[str, .
     try:
         reader.read()
     except Unclear as unclear:
-        return (*_commands(reader), *pieces(text)), (str(unclear), *reader.doubts), ()
+        return (*reader.seen, *pieces(text)), (str(unclear), *reader.doubts), ()
 
-    commands = _commands(reader)
+    commands = tuple(reader.seen)
     for reason in doubtful_names(reader.assigned_names):
         reader.doubt(reason)
     for command in commands:
@@ -67,29 +60,24 @@ def _read(text: str) -> tuple[tuple[Command, ...], tuple[str, ...], tuple[str, .
             reader.doubt(inside)
     if reader.doubts:
         return commands, tuple(reader.doubts), ()
-    if borders(text) != _borders(text, reader.seen):
+    if borders(text) != _borders(reader):
         return (*commands, *pieces(text)), ("two parsers read it differently",), ()
     return commands, (), tuple(reader.wary)
 
 
-def _commands(reader: ShellReader) -> tuple[Command, ...]:
-    return tuple(seen.command for seen in reader.seen)
-
-
-def _borders(text: str, seen: list[LocatedCommand]) -> Borders:
+def _borders(reader: ShellReader) -> Borders:
     """Our commands and arguments in tree-sitter's terms: byte offsets."""
     starts: list[int] = []
-    spans: list[TreeSpan] = []
-    for one in seen:
-        if one.spans:
-            starts.append(one.spans[0][0])
-            if one.command.words[0].raw not in NOT_SHOWN:
-                spans.extend(one.spans[1:])
-    if not text.isascii():
-        place = [0, *accumulate(len(letter.encode()) for letter in text)]
-        starts = [place[start] for start in starts]
-        spans = [(place[start], place[end]) for start, end in spans]
-    return Borders(frozenset(starts), frozenset(spans))
+    arguments: list[Span] = []
+    for command, spans in zip(reader.seen, reader.spans, strict=True):
+        if spans:
+            starts.append(spans[0][0])
+            if command.words[0].raw not in NOT_SHOWN:
+                arguments.extend(spans[1:])
+    place = [0, *accumulate(len(letter.encode()) for letter in reader.text)]
+    return frozenset(place[start] for start in starts), frozenset(
+        (place[start], place[end]) for start, end in arguments
+    )
 
 
 def _started(commands: tuple[Command, ...]) -> frozenset[str]:
@@ -136,11 +124,6 @@ _INPUT = re.compile(r"-s|-[a-z]*s|/dev/stdin|/dev/fd/\d+|/proc/(?:self|thread-se
 """Words that make a shell read its commands from a descriptor."""
 _DEEPEST_TEXT = 6
 """Levels of ``sh -c`` parsed as shell text; below them only words are searched."""
-
-
-def _name(command: Command) -> str | None:
-    text = command.words[0].text if command.words else None
-    return text.rsplit("/", 1)[-1] if text else None
 
 
 def _beginning_at(command: Command, position: int) -> Command:
@@ -199,7 +182,7 @@ def allow_view(command: Command) -> Command | None:
             for word in view.words[1:]
             if word.text is None or word.text.startswith("-")
         )
-        if _name(view) in _ALWAYS_ASK or (_name(view) == "find" and any(changing)):
+        if view.name in _ALWAYS_ASK or (view.name == "find" and any(changing)):
             return None
         inner = _stripped(view, name)
         if inner is None:
@@ -244,8 +227,8 @@ def hidden(command: Command) -> str | None:
     """Why the inner command cannot be known: ``env $X``, ``find -exec $X``, ``sh -c "$X"``."""
     view, filled = command, ""
     for _ in range(_MOST_WRAPPERS):
-        name = _name(view)
-        if name is None or name in _SHELLS or not (name in _STRIPPED or name in _SEEN_THROUGH):
+        name = view.name
+        if name in _SHELLS or not (name in _STRIPPED or name in _SEEN_THROUGH):
             return _hidden_in(view, name, filled)
         known, before = _STRIPPED.get(name) or _SEEN_THROUGH[name]
         line = take_apart(view.words[1:], known)
@@ -253,7 +236,10 @@ def hidden(command: Command) -> str | None:
             return None if name in _ANY_LATER else f"{name} with options that are not understood"
         if len(line.operands) <= before:
             return f"{name} takes its command from its input" if filled else None
-        filled = _filled_in(line) if name == "xargs" else filled
+        if name == "xargs":
+            # What it replaces by its input; a blank when it only adds words at the end.
+            default = "{}" if line.has("-i", "--replace") else " "
+            filled = next(iter(line.values("-I", "-i", "--replace")), default)
         view = _behind_assignments(view, 1 + line.rest + before)
         if view.words[0].text is None or view.words[0].globs:
             return f"variable in command position behind {name}"
@@ -262,20 +248,16 @@ def hidden(command: Command) -> str | None:
     return "wrappers around wrappers"
 
 
-def _filled_in(line: CommandLine) -> str:
-    """What ``xargs`` replaces by its input; a blank when it only adds words at the end."""
-    default = "{}" if line.has("-i", "--replace") else " "
-    return next(iter(line.values("-I", "-i", "--replace")), default)
-
-
-def _hidden_in(view: Command, name: str | None, filled: str) -> str | None:
+def _hidden_in(view: Command, name: str, filled: str) -> str | None:
     """The same for a command that is no plain wrapper."""
-    if name is None:
-        return None
     if name in _SHELLS:
         return _hidden_text(view, name, filled)
     if name == "find":
-        return _hidden_in_find(view)
+        runs = any(
+            word.text is None and (word.raw.startswith(("$", "`")) or before.text in _FIND_RUNS)
+            for before, word in pairwise(view.words)
+        )
+        return "find with words that are not known" if runs else None
     if reads_its_program(view, name):
         return f"{name} takes its commands from its input"
     if starts_any(name) and any(word.text is None for word in view.words):
@@ -283,16 +265,8 @@ def _hidden_in(view: Command, name: str | None, filled: str) -> str | None:
     return None
 
 
-def _hidden_in_find(view: Command) -> str | None:
-    for before, word in pairwise(view.words):
-        if word.text is None and (word.raw.startswith(("$", "`")) or before.text in _FIND_RUNS):
-            return "find with words that are not known"
-    return None
-
-
 def _hidden_text(view: Command, name: str, filled: str) -> str | None:
-
-    texts = _behind_c([word.text if word.text is not None else word.raw for word in view.words[1:]])
+    texts = _behind_c([word.seen for word in view.words[1:]])
     if not texts and any(_INPUT.fullmatch(word.text or "") for word in view.words[1:]):
         return f"{name} takes its commands from its input"
     if filled.strip() and any(filled in text for text in texts):
@@ -330,28 +304,23 @@ def _views(command: Command) -> Iterator[Command]:
         yield view
         if len(met) == _MOST_VIEWS or len(command.words) > _MOST_WORDS:
             # From here on words instead of whole lines: linear, and every word is still checked.
-            yield from _every_word(command)
+            yield from _later(command, 1)
+            for word in command.words:
+                if _TEXTUAL.search(word.raw):
+                    yield from pieces(word.raw)
             return
         for guess in _guessed(view):
             waiting.append((guess, depth))
-        name = _name(view)
-        if name is None:
-            continue
         # `/bin/RM` is rm where file names ignore case.
-        if (name := name.lower()) != view.words[0].text:
+        if not (name := view.name.lower()):
+            continue
+        if name != view.words[0].text:
             bare = replace(view.words[0], raw=name, text=name)
             words = (bare, *view.words[1:])
             waiting.append((replace(view, words=words, raw=" ".join(word.raw for word in words)), depth))
             continue
         waiting.extend((inner, depth) for inner in _inside(view, name))
         waiting.extend((inner, depth + 1) for inner in _texts_inside(view, name, depth))
-
-
-def _every_word(command: Command) -> Iterator[Command]:
-    yield from _later(command, 1)
-    for word in command.words:
-        if _looks_like_text(word.raw):
-            yield from pieces(word.raw)
 
 
 def _guessed(view: Command) -> Iterator[Command]:
@@ -405,7 +374,12 @@ def _inside(view: Command, name: str) -> Iterator[Command]:
     ):
         yield from _later(view, 1)
     elif name in _STRIPPED or name in _SEEN_THROUGH:
-        yield from _under_wrapper(view, name)
+        known, before = _STRIPPED.get(name) or _SEEN_THROUGH[name]
+        line = take_apart(view.words[1:], known)
+        if line is None:
+            yield from _later(view, 1)
+        elif len(line.operands) > before and not (name == "command" and line.has("-v", "-V")):
+            yield _behind_assignments(view, 1 + line.rest + before)
 
 
 def starts_any(name: str) -> bool:
@@ -413,24 +387,11 @@ def starts_any(name: str) -> bool:
     return name in _STARTERS or _LOADER.fullmatch(name) is not None
 
 
-def _under_wrapper(view: Command, name: str) -> Iterator[Command]:
-    known, before = _STRIPPED.get(name) or _SEEN_THROUGH[name]
-    line = take_apart(view.words[1:], known)
-    if line is None:
-        yield from _later(view, 1)
-    elif len(line.operands) > before and not (name == "command" and line.has("-v", "-V")):
-        yield _behind_assignments(view, 1 + line.rest + before)
-
-
 def _behind_assignments(view: Command, position: int) -> Command:
     """``sudo X=1 rm``: the command begins after the words with an equals sign."""
-    while position + 1 < len(view.words) and _assigns(view.words[position]):
+    while position + 1 < len(view.words) and "=" in view.words[position].seen:
         position += 1
     return _beginning_at(view, position)
-
-
-def _assigns(word: Word) -> bool:
-    return "=" in (word.text if word.text is not None else word.raw)
 
 
 def _under_env(view: Command) -> Iterator[Command]:
@@ -461,21 +422,18 @@ def _later(view: Command, first: int) -> Iterator[Command]:
 def _texts_inside(view: Command, name: str, depth: int) -> Iterator[Command]:
     """Commands in arguments that a shell will parse as text."""
     texts: list[str] = []
-    words = [word.text if word.text is not None else word.raw for word in view.words[1:]]
+    words = [word.seen for word in view.words[1:]]
     if name in _SHELLS or name in {"su", "runuser", "script", "watch", "flock", "sg", "busybox"}:
-        texts = [word for word in words if _looks_like_text(word)] + _behind_c(words)
+        texts = [word for word in words if _TEXTUAL.search(word)] + _behind_c(words)
     elif name in _TEXT_COMMANDS:
         texts = [" ".join(words), *(word.partition("=")[2] or word for word in words)]
     elif name in {"ssh", "mosh", "parallel", "xargs", "env", "sudo", "doas"}:
-        texts = [word for word in words if _looks_like_text(word)]
+        texts = [word for word in words if _TEXTUAL.search(word)]
         texts += [" ".join(words[1:])] if name in {"ssh", "mosh"} else []
     texts += texts_run_by(view, name)
-    for text in dict.fromkeys(texts):
-        yield from _commands_of(text, depth)
-
-
-def _looks_like_text(word: str) -> bool:
-    return _TEXTUAL.search(word) is not None
+    for text in dict.fromkeys(texts) if depth <= _DEEPEST_TEXT else ():
+        found = commands_in(text)[0] if depth < _DEEPEST_TEXT else pieces(text)
+        yield from (replace(command, nested=True) for command in found)
 
 
 def _behind_c(words: list[str]) -> list[str]:
@@ -485,10 +443,3 @@ def _behind_c(words: list[str]) -> list[str]:
         for before, after in pairwise(words)
         if before.startswith("-") and before.endswith(("c", "--command"))
     ] + [word.partition("=")[2] for word in words if word.startswith(("--command=", "--session-command="))]
-
-
-def _commands_of(text: str, depth: int) -> tuple[Command, ...]:
-    if depth > _DEEPEST_TEXT:
-        return ()
-    found = commands_in(text)[0] if depth < _DEEPEST_TEXT else pieces(text)
-    return tuple(replace(command, nested=True) for command in found)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from recollect.guard.policy.shell_words import DEEPEST, ENDS_WORD, META, NAME, Unclear, WordReader
 from recollect.guard.policy.terms import Command, Redirect, Word
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Query
 
 
-@dataclass(slots=True)
-class LocatedCommand:
-    """A simple command with the positions of its words, for comparison with the second parser."""
-
-    command: Command
-    spans: tuple[tuple[int, int], ...]
+Span = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -36,7 +31,7 @@ class _CommandBuilder:
     """A simple command under construction."""
 
     words: list[Word] = field(default_factory=list)
-    spans: list[tuple[int, int]] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
     assignments: list[tuple[str, Word]] = field(default_factory=list)
     redirects: list[Redirect] = field(default_factory=list)
 
@@ -54,7 +49,9 @@ class ShellReader(WordReader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.seen: list[LocatedCommand] = []
+        self.seen: list[Command] = []
+        self.spans: list[tuple[Span, ...]] = []
+        """Where the words of each command stand, for comparison with the second parser."""
 
     def read(self) -> None:
         self._list()
@@ -124,7 +121,7 @@ class ShellReader(WordReader):
         self.piped = outer
         if several and self.depth:
             self.beware("a pipe inside a loop or a condition")
-        if several and any(not one.command.words for one in self.seen[first:]):
+        if several and any(not command.words for command in self.seen[first:]):
             self.beware("an assignment in a pipe")
 
     # -- commands ------------------------------------------------------------------------------
@@ -269,9 +266,7 @@ class ShellReader(WordReader):
                 break
         if parts.redirects:
             raw = self.text[start : self.at].strip()
-            self.seen.append(
-                LocatedCommand(Command(raw, (), (), tuple(parts.redirects), self.piped, self.nested), ())
-            )
+            self._add(raw, parts)
         if not ENDS_WORD.match(self.text, self.at, self.end) or self.text.startswith("(", self.at):
             raise Unclear("word after a compound command")
 
@@ -352,10 +347,12 @@ class ShellReader(WordReader):
             raise Unclear("[[ with operators")
         if len(parts.redirects) > 1 and any(one.operator in {"<<", "<<-"} for one in parts.redirects):
             self.beware("a heredoc beside another redirect")
-        command = Command(
-            raw, tuple(parts.words), tuple(parts.assignments), tuple(parts.redirects), self.piped, self.nested
-        )
-        self.seen.append(LocatedCommand(command, tuple(parts.spans)))
+        self._add(raw, parts)
+
+    def _add(self, raw: str, parts: _CommandBuilder) -> None:
+        read = (tuple(parts.words), tuple(parts.assignments), tuple(parts.redirects))
+        self.seen.append(Command(raw, *read, self.piped, self.nested))
+        self.spans.append(tuple(parts.spans))
 
     # -- redirects -----------------------------------------------------------------------------
 
@@ -410,15 +407,8 @@ class ShellReader(WordReader):
     }
 
 
-TreeSpan = tuple[int, int]
-
-
-class Borders(NamedTuple):
-    """Where commands begin, and the arguments of those that are read word by word."""
-
-    starts: frozenset[int]
-    arguments: frozenset[TreeSpan]
-
+Borders = tuple[frozenset[int], frozenset[Span]]
+"""Where commands begin, and the arguments of those that are read word by word."""
 
 NOT_SHOWN = frozenset({"[", "[[", "export", "declare", "typeset", "local", "readonly", "unset", "unsetenv"})
 """Commands whose words are not arguments in the tree; only their beginning is compared."""
@@ -449,7 +439,7 @@ def borders(text: str) -> Borders | None:
         # The grammar assigns every word after `>file` to the redirect; the shell gives them to the command.
         targets = redirect.children_by_field_name("destination")
         arguments.update((node.start_byte, node.end_byte) for node in targets[1:])
-    return Borders(frozenset(node.start_byte for node in seen.get("start", ())), frozenset(arguments))
+    return frozenset(node.start_byte for node in seen.get("start", ())), frozenset(arguments)
 
 
 @cache

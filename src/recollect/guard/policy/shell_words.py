@@ -7,7 +7,6 @@ nothing is read twice or copied. What is not understood raises ``Unclear``; what
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
 from recollect.guard.policy.shell_quoting import WordBuilder, ansi_value
@@ -19,15 +18,6 @@ DEEPEST = 30
 
 class Unclear(Exception):
     """The text's structure is not understood; the message is the reason."""
-
-
-@dataclass(slots=True)
-class Heredoc:
-    """A heredoc whose body begins after the next newline."""
-
-    delimiter: str
-    literal: bool
-    strip_tabs: bool
 
 
 _BLANKS = re.compile(r"[ \t]+")
@@ -52,7 +42,8 @@ class Cursor:
         self.doubts: list[str] = []
         self.wary: dict[str, None] = {}
         """What the client asks about although its meaning is clear."""
-        self.heredocs: list[Heredoc] = []
+        self.heredocs: list[tuple[str, bool, bool]] = []
+        """Those whose bodies begin after the next newline: delimiter, literal, without leading tabs."""
         self.assigned_names: list[str] = []
         """Variables that loops assign; commands carry their own."""
         self.values: dict[str, list[str]] = {"HOME": ["~"]}
@@ -204,19 +195,16 @@ class WordReader(Cursor):
                 self.at += 1
                 return
             if letter == "\\":
-                self._escape_in_quotes(word)
+                following = self.text[self.at + 1 : min(self.at + 2, self.end)]
+                if following and following in '$`"\\':
+                    word.quoted(following)
+                elif following != "\n":
+                    word.quoted("\\" + following)
+                self.at += 1 + len(following)
             elif letter == "$":
                 self._dollar(word, quoted=True)
             else:
                 self._backquotes(word, quoted=True)
-
-    def _escape_in_quotes(self, word: WordBuilder) -> None:
-        following = self.text[self.at + 1 : min(self.at + 2, self.end)]
-        if following and following in '$`"\\':
-            word.quoted(following)
-        elif following != "\n":
-            word.quoted("\\" + following)
-        self.at += 1 + len(following)
 
     def _dollar(self, word: WordBuilder, *, quoted: bool = False) -> None:
         following = self.text[self.at + 1 : min(self.at + 2, self.end)]
@@ -292,8 +280,13 @@ class WordReader(Cursor):
 
     def _substituted(self) -> None:
         """Read ``( list )`` of a substitution; ``at`` is on its parenthesis."""
+        self._inner_list()
+        self._expect(")")
+
+    def _inner_list(self) -> None:
+        """Read the list behind the letter at ``at``, in which heredocs begin and end."""
         self.beware("a command inside a word")
-        nested, piped, heredocs = self.nested, self.piped, self.heredocs
+        outer = self.nested, self.piped, self.heredocs
         self.depth += 1
         if self.depth > DEEPEST:
             raise Unclear("nested too deeply")
@@ -302,29 +295,19 @@ class WordReader(Cursor):
         self._list()
         if self.heredocs:
             raise Unclear("heredoc without a body")
-        self._expect(")")
         self.depth -= 1
-        self.nested, self.piped, self.heredocs = nested, piped, heredocs
+        self.nested, self.piped, self.heredocs = outer
 
     def _backquotes(self, word: WordBuilder, *, quoted: bool = False) -> None:
         close = self.text.find("`", self.at + 1, self.end)
         body = self.text[self.at + 1 : close]
         if close < 0 or "\\" in body or (quoted and '"' in body) or "<<" in body or "#" in body:
             raise Unclear("backquotes")
-        self.beware("a command inside a word")
-        end, heredocs = self.end, self.heredocs
-        nested, piped = self.nested, self.piped
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise Unclear("nested too deeply")
-        self.at, self.end = self.at + 1, close
-        self.nested, self.piped, self.heredocs = True, False, []
-        self._list()
+        end, self.end = self.end, close
+        self._inner_list()
         if self.at != close:
             raise Unclear("backquotes")
-        self.depth -= 1
-        self.at, self.end, self.heredocs = close + 1, end, heredocs
-        self.nested, self.piped = nested, piped
+        self.at, self.end = close + 1, end
         word.unknown()
 
     # -- heredocs ------------------------------------------------------------------------------
@@ -347,14 +330,14 @@ class WordReader(Cursor):
             raise Unclear("heredoc delimiter")
         self.at = found.end()
         delimiter = next(group for group in found.groups() if group)
-        self.heredocs.append(Heredoc(delimiter, found.group(1) is None, operator == "<<-"))
+        self.heredocs.append((delimiter, found.group(1) is None, operator == "<<-"))
         if found.group(1) is not None:
             self.beware("a heredoc that the shell expands")
 
     def _bodies(self) -> None:
         """Read the heredocs whose operators were in the line just ended; ``at`` is after its newline."""
         waiting, self.heredocs = self.heredocs, []
-        for heredoc in waiting:
+        for delimiter, literal, strip_tabs in waiting:
             start = self.at
             while True:
                 if self.at >= self.end:
@@ -362,14 +345,14 @@ class WordReader(Cursor):
                 stop = self.text.find("\n", self.at, self.end)
                 stop = self.end if stop < 0 else stop
                 line = self.text[self.at : stop]
-                if heredoc.strip_tabs:
+                if strip_tabs:
                     line = line.lstrip("\t")
-                if line == heredoc.delimiter:
+                if line == delimiter:
                     break
-                if not heredoc.literal and line.endswith("\\"):
+                if not literal and line.endswith("\\"):
                     raise Unclear("line continued inside a heredoc")
                 self.at = min(stop + 1, self.end)
-            if not heredoc.literal:
+            if not literal:
                 self._expansions(start, self.at)
             self.at = min(stop + 1, self.end)
 

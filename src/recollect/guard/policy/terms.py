@@ -27,6 +27,11 @@ class Word:
     likely: tuple[str, ...] = ()
     """When ``text`` is None: possible values, from assignments in the same text. Used for denies only."""
 
+    @property
+    def seen(self) -> str:
+        """Its value, or as it is written."""
+        return self.raw if self.text is None else self.text
+
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
