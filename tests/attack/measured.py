@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recollect.guard.permissions.engine import FileWorld
-from recollect.guard.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
+from recollect.guard.policy.engine import PolicyEngine, RuleSet
+from recollect.guard.policy.paths import Workspace
 from recollect.guard.policy.rules import Rule, parse_rule
+from recollect.guard.policy.terms import Mode
 from recollect.model.settings.decision import RuleSource, Scope, Verdict
 from tests.attack.generated import Attack, attacks
 from tests.attack.jail import CANARY, Jail, Outcome

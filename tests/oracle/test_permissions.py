@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 
 from recollect.guard.permissions.engine import FileWorld
-from recollect.guard.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
+from recollect.guard.policy.engine import PolicyEngine, RuleSet
+from recollect.guard.policy.paths import Workspace
 from recollect.guard.policy.rules import Rule, parse_rule
+from recollect.guard.policy.terms import Mode
 from recollect.model.settings.decision import RuleSource, Scope, Verdict
 from tests.oracle.client_runner import Client
 from tests.oracle.conftest import command_of

@@ -21,20 +21,18 @@ from pathlib import Path
 from recollect.errors import UsageError
 from recollect.guard.permissions.engine import FileWorld, hooks_of, permit
 from recollect.guard.policy.command_lines import CommandPattern
-from recollect.guard.policy.engine import (
-    Explanation,
-    Mode,
-    PolicyEngine,
-    RuleNote,
-    RuleSet,
-    Workspace,
-    approval_rules,
-    call_of,
-    combine_hook,
-)
+from recollect.guard.policy.engine import PolicyEngine, RuleSet, call_of, combine_hook
 from recollect.guard.policy.hosts import DomainPattern
-from recollect.guard.policy.paths import Anchor, PathPattern
-from recollect.guard.policy.rules import ParameterPattern, Rule, RuleProblem, parse_rule
+from recollect.guard.policy.paths import Anchor, PathPattern, Workspace
+from recollect.guard.policy.rules import (
+    ParameterPattern,
+    Rule,
+    RuleNote,
+    RuleProblem,
+    approval_rules,
+    parse_rule,
+)
+from recollect.guard.policy.terms import Mode
 from recollect.model.settings.decision import Decision, DecisionPart, RuleSource, Scope, Verdict
 from recollect.store.home import ClaudeHome
 from recollect.system.locations import claude_homes, home_at
@@ -46,7 +44,6 @@ __all__ = [
     "DecisionPart",
     "DomainPattern",
     "Engine",
-    "Explanation",
     "Mode",
     "ParameterPattern",
     "PathPattern",
@@ -124,8 +121,8 @@ class Engine:
         """Whether the call may run without confirmation."""
         return self.decide(tool, arguments).verdict is Verdict.ALLOW
 
-    def explain(self, tool: str, arguments: Mapping[str, object]) -> Explanation:
-        """The decision, and the result of every rule."""
+    def explain(self, tool: str, arguments: Mapping[str, object]) -> tuple[RuleNote, ...]:
+        """Whether each rule matches the call on its own."""
         return self._engine.explain(tool, arguments)
 
     def still_holds(self, decision: Decision, tool: str, arguments: Mapping[str, object]) -> bool:

@@ -22,7 +22,8 @@ from recollect.guard.agent import Agent, AgentSession, SubAgents, ToolRunner, ne
 from recollect.guard.agent.calls import AnsweredCall, Ask, PermissionGate
 from recollect.guard.agent.model import ApiClient, ApiFailed, McpTools, ModelResponse, tool_list
 from recollect.guard.permissions.engine import ProjectEngine, permit
-from recollect.guard.policy.engine import Mode, RuleSet
+from recollect.guard.policy.engine import RuleSet
+from recollect.guard.policy.terms import Mode
 from recollect.guard.sandbox import Confinement
 from recollect.model.lines.blocks import Usage
 from recollect.model.lines.damage import Damage

@@ -13,8 +13,9 @@ from recollect.guard.permissions.engine import (
     permit,
     rules_from,
 )
-from recollect.guard.policy.engine import Mode, call_of
+from recollect.guard.policy.engine import call_of
 from recollect.guard.policy.rules import rule_warnings
+from recollect.guard.policy.terms import Mode
 from recollect.model.settings.decision import Verdict
 from tests.permission_home import NO_MANAGED, Place, place, rules
 from tests.store.test_git_index import git

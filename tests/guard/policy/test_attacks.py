@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from recollect.guard.permissions.engine import FileWorld
-from recollect.guard.policy.engine import Mode, PolicyEngine, RuleSet, Workspace, combine_hook
+from recollect.guard.policy.engine import PolicyEngine, RuleSet, combine_hook
+from recollect.guard.policy.paths import Workspace
 from recollect.guard.policy.rules import Rule, parse_rule
+from recollect.guard.policy.terms import Mode
 from recollect.model.settings.decision import RuleSource, Scope, Verdict
 
 DATA = Path(__file__).parents[2] / "attack"

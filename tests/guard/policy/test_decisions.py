@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recollect.guard.policy.engine import Mode
+from recollect.guard.policy.terms import Mode
 from recollect.model.settings.decision import Scope
 from tests.guard.policy.worlds import TableWorld, engine, verdict
 

@@ -10,7 +10,7 @@ import os
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.guard.policy.engine import Mode
+from recollect.guard.policy.terms import Mode
 from recollect.model.settings.decision import Verdict
 from tests.guard.policy.worlds import CWD, TableWorld, engine
 

@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from recollect.guard.policy.command_lines import CommandPattern
-from recollect.guard.policy.engine import Mode, PolicyEngine, RuleSet, Workspace, approval_rules, combine_hook
-from recollect.guard.policy.paths import globs_meet
-from recollect.guard.policy.rules import Rule, RuleProblem, parse_rule, rule_warnings
+from recollect.guard.policy.engine import PolicyEngine, RuleSet, combine_hook
+from recollect.guard.policy.paths import Workspace, globs_meet
+from recollect.guard.policy.rules import Rule, RuleProblem, approval_rules, parse_rule, rule_warnings
+from recollect.guard.policy.terms import Mode
 from recollect.model.settings.decision import RuleSource, Scope, Verdict
 from tests.guard.policy.worlds import CWD, HOME, TableWorld, engine, rule, rule_set, verdict
 
@@ -272,14 +273,14 @@ def test_r21_a_saved_approval_lets_nothing_else_through(other: str) -> None:
 def test_r22_a_decision_made_before_trust_says_why() -> None:
     """Explaining names the rule that is waiting."""
     made = engine(["Bash(npm:*)"], scope=Scope.PROJECT, trusted=False)
-    (look,) = made.explain("Bash", {"command": "npm i"}).looks
+    (look,) = made.explain("Bash", {"command": "npm i"})
     assert (False, "a project's allow rules wait for the workspace to be trusted") == (look.matched, look.why)
 
 
 def test_explaining_looks_at_every_rule() -> None:
     """Each rule is listed with what it said to the call when asked alone."""
     made = engine(["Bash(npm:*)", "Bash(make)"], deny=["Read(x)", "Bash(npm i)"])
-    looks = made.explain("Bash", {"command": "npm i"}).looks
+    looks = made.explain("Bash", {"command": "npm i"})
     assert [("Bash(npm:*)", True), ("Bash(make)", False), ("Read(x)", False), ("Bash(npm i)", True)] == [
         (look.rule, look.matched) for look in looks
     ]

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from recollect.guard.permissions.engine import FileWorld
-from recollect.guard.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
+from recollect.guard.policy.engine import PolicyEngine, RuleSet
+from recollect.guard.policy.paths import Workspace
 from recollect.guard.policy.rules import Rule, RuleProblem, parse_rule
+from recollect.guard.policy.terms import Mode
 from recollect.model.settings.decision import RuleSource, Scope, Verdict
 
 CWD, HOME = "/w/repo", "/home/me"

@@ -22,8 +22,8 @@ from recollect.errors import UsageError
 from recollect.guard.permissions.engine import ProjectEngine, answer, answer_hook, permit, rules_from
 from recollect.guard.permissions.replay import CallExample, PastCall, Replay, Replayer, past_calls, replay
 from recollect.guard.permissions.suggest import RuleAdvice, suggest
-from recollect.guard.policy.engine import RuleNote, RuleSet, call_of
-from recollect.guard.policy.rules import rule_warnings
+from recollect.guard.policy.engine import RuleSet, call_of
+from recollect.guard.policy.rules import RuleNote, rule_warnings
 from recollect.model.lines.ids import command_name, short_id
 from recollect.model.settings.decision import Decision, RuleSource, Verdict
 from recollect.store.home import ClaudeHome
@@ -89,7 +89,7 @@ def _check(options: Namespace) -> int:
     )
     decision = here.decide(tool, arguments)
     explains = options.action == "explain"
-    looks = here.explain(tool, arguments).looks if explains else ()
+    looks = here.explain(tool, arguments) if explains else ()
     if options.json:
         output.print_json(
             CheckDocument(

@@ -19,10 +19,10 @@ from msgspec import structs
 
 from recollect.change.settings.settings import How, LoadedSettings, loaded
 from recollect.errors import UsageError
-from recollect.guard.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
-from recollect.guard.policy.paths import hooks_directory
+from recollect.guard.policy.engine import PolicyEngine, RuleSet
+from recollect.guard.policy.paths import Workspace, hooks_directory
 from recollect.guard.policy.rules import Rule, RuleProblem, parse_rule
-from recollect.guard.policy.terms import INTERACTIVE_TOOLS, World
+from recollect.guard.policy.terms import INTERACTIVE_TOOLS, Mode, World
 from recollect.model.lines.json_edit import BadJson, located
 from recollect.model.settings.decision import Decision, RuleSource, Scope, Verdict
 from recollect.model.settings.decision import Scope as RuleScope

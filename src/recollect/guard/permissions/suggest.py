@@ -20,10 +20,11 @@ from msgspec import Struct
 
 from recollect.guard.permissions.engine import FileWorld
 from recollect.guard.permissions.replay import CallGroup, PastCall, Replayer, arguments_of
-from recollect.guard.policy.engine import Mode, PolicyEngine, RuleSet, Workspace
+from recollect.guard.policy.engine import PolicyEngine, RuleSet
+from recollect.guard.policy.paths import Workspace
 from recollect.guard.policy.rules import Rule, RuleNote, approval_rules, contains, exact_command, parse_rule
 from recollect.guard.policy.shell import allow_view, analyse, deny_views
-from recollect.guard.policy.terms import is_mcp
+from recollect.guard.policy.terms import Mode, is_mcp
 from recollect.model.secrets.redaction import redacted
 from recollect.model.settings.decision import Decision, DecisionPart, RuleSource, Scope, Verdict
 

@@ -54,6 +54,8 @@ _STREAMS = frozenset({"/dev/null", "/dev/stdin"})
 _ENVIRONMENT = re.compile(r"LANG|LC_\w+|GIT_\w+|PYTHON\w*|NODE_\w+|PERL\w*|RUBY\w*|JAVA\w*|npm_\w+")
 """Variables that other programs act on, beside those that the shell acts on."""
 _KINDS = {"read": ("Read",), "write": ("Edit", "Read")}
+_ROOT_OR_HOME = re.compile(r"[\s\"'=(](?:/|~|/\*|~/\*?)(?=[\s\"');&|]|$)|[$`]")
+"""Words in a text that is not understood which could be the root or home."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +116,10 @@ class BashJudge:
         if (directories.outside if lifted else directories.left) and runs_git(views):
             why = "git would run with the settings and hooks of another directory"
             parts.append((text, by_nature(Verdict.ASK, "cd elsewhere, then git", why)))
-        return Judgement(
-            tuple(parts), analysis.unanalysable + _unknown(analysis), tuple(dict.fromkeys(files))
-        )
+        unanalysable = analysis.unanalysable
+        if not unanalysable and any(one.argv is None for one in map(with_known_heredocs, analysis.commands)):
+            unanalysable = ("a word that only the shell knows",)
+        return Judgement(tuple(parts), unanalysable, tuple(dict.fromkeys(files)))
 
     def _unseen(self, analysis: Analysis, views: list[Command]) -> PolicyFinding | None:
         """Beside a broad allow, a command that may be a denied one under a name that is not in the text (B14)."""
@@ -157,12 +160,8 @@ class BashJudge:
         for verdict in (Verdict.DENY, Verdict.ASK):
             rule = self._matching_rule(verdict, reading.views) or self._touches(verdict, reading, directories)
             if rule:
-                return by_rule(
-                    rule,
-                    "the command matches"
-                    if rule.tool == "Bash"
-                    else "it touches a file that the rule covers",
-                )
+                touches = "it touches a file that the rule covers"
+                return by_rule(rule, "the command matches" if rule.tool == "Bash" else touches)
         floor = self._floor(reading, directories)
         if floor:
             return floor
@@ -172,23 +171,16 @@ class BashJudge:
             held = (self._gate.leads_out if covered else self._gate.finding)(view, directories)
         if held:
             return held
-        beyond = self._beyond_denies(reading)
+        # An interpreter could run what a rule denies.
+        interprets = any(view.name in INTERPRETERS for view in reading.views)
+        beyond = f"; {SANDBOX}" if interprets and self._indexes[Verdict.DENY].any_command else ""
         if covered:
             return by_rule(covered, "every use of Bash is allowed" + beyond)
         found = self._allowed(reading, directories)
-        opaque = next(
-            (one for one in (self._copies.opaque(view, directories) for view in reading.views) if one), None
-        )
+        opaque = next(filter(None, (self._copies.opaque(view, directories) for view in reading.views)), None)
         if found and opaque and found.rule != f"Bash({reading.command.raw})":
             return opaque
         return found or unspoken(self._mode, beyond)
-
-    def _beyond_denies(self, reading: _CommandReading) -> str:
-        """What an answer adds when an interpreter could run what a rule denies."""
-        broad = self._indexes[Verdict.DENY].any_command and any(
-            view.name in INTERPRETERS for view in reading.views
-        )
-        return f"; {SANDBOX}" if broad else ""
 
     def _matching_rule(self, verdict: Verdict, views: tuple[Command, ...]) -> Rule | None:
         index = self._indexes[verdict]
@@ -197,7 +189,7 @@ class BashJudge:
         found: CommandRule | None = None
         for view in views:
             texts = _spellings(view)
-            values = [word.raw if word.text is None else word.text for word in view.words]
+            values = [word.seen for word in view.words]
             names = {
                 name for text in texts for name in _names(text.split(None, 1)[0] if text.strip() else "")
             }
@@ -249,21 +241,15 @@ class BashJudge:
                 if rule:
                     why = f"it reads whole directories, and {rule.text} denies something in them"
                     return by_nature(Verdict.ASK, "denied files below", why)
-            found = None if self._mode is Mode.BYPASS else self._guarded(view, operands, directories)
-            if found:
+            if self._mode is Mode.BYPASS:
+                continue
+            # A protected name that the command writes, by its own words or by the name of a source.
+            written = [path for kind, path in operands if kind == "write"]
+            files = (self._paths.file(path, cwd or "/") for path in written for cwd in directories.possible)
+            found = next(filter(None, map(self._paths.guarded, files)), None)
+            if found or (found := self._copies.finding(view, directories)):
                 return found
         return None
-
-    def _guarded(
-        self, view: Command, operands: tuple[tuple[str, str], ...], directories: Directories
-    ) -> PolicyFinding | None:
-        """A protected name that the command writes, by its own words or by the name of a source."""
-        for kind, path in operands:
-            for cwd in directories.possible if kind == "write" else ():
-                guarded = self._paths.guarded(self._paths.file(path, cwd or "/"))
-                if guarded:
-                    return guarded
-        return self._copies.finding(view, directories)
 
     def _swept(self, path: str, directories: Directories) -> Rule | None:
         if not self._indexes[Verdict.DENY].paths["Read"]:
@@ -290,16 +276,19 @@ class BashJudge:
         rule = self._allow_rule(command)
         if rule:
             return by_rule(rule, "the command matches")
-        return self._harmless(reading, directories) or self._accepted_edit(command)
+        if harmless := self._harmless(reading, directories):
+            return harmless
+        # The places were checked before: all are in the working directories, or an Edit rule names them.
+        if self._mode is not Mode.ACCEPT_EDITS or command.assignments or not accepted_edit(command):
+            return None
+        return PolicyFinding(Verdict.ALLOW, "the mode accepts file commands in the working directories")
 
     def _allow_rule(self, command: Command) -> Rule | None:
         view = allow_view(command)
         index = self._indexes[Verdict.ALLOW]
         if view is None or not view.words:
-            for _, rule, pattern in index.for_programs(_names(_first(command.raw))):
-                if pattern.exact == command.raw.strip():
-                    return rule
-            return None
+            exact = index.for_programs(_names(_first(command.raw)))
+            return next((rule for _, rule, pattern in exact if pattern.exact == command.raw.strip()), None)
         prefix = "".join(f"{name}={word.raw} " for name, word in command.assignments)
         prefixes = ("", prefix) if harmless_environment(command.assignments) else (prefix,)
         spelled = dict.fromkeys((*_faithful_spellings(view), *_faithful_spellings(command)))
@@ -342,27 +331,16 @@ class BashJudge:
             return True
         if target.text is None or target.globs:
             return False
-        if not redirect.writes:
-            return target.text in _STREAMS or self._readable(target.text, directories)
-        edits_run = self._mode.edits_run
-        return all(
-            (cwd is not None or target.text.startswith("/"))
-            and self._paths.writable(self._paths.file(target.text, cwd or "/"), edits_run=edits_run)
-            is not None
-            for cwd in directories.possible
-        )
-
-    def _readable(self, path: str, directories: Directories) -> bool:
-        return all(
-            cwd is not None and self._paths.readable(self._paths.file(path, cwd)) is not None
-            for cwd in directories.possible
-        )
-
-    def _accepted_edit(self, command: Command) -> PolicyFinding | None:
-        """The places were checked before: all are in the working directories, or an Edit rule names them."""
-        if self._mode is not Mode.ACCEPT_EDITS or command.assignments or not accepted_edit(command):
-            return None
-        return PolicyFinding(Verdict.ALLOW, "the mode accepts file commands in the working directories")
+        if not redirect.writes and target.text in _STREAMS:
+            return True
+        for cwd in directories.possible:
+            if cwd is None and not (redirect.writes and target.text.startswith("/")):
+                return False
+            file = self._paths.file(target.text, cwd or "/")
+            writable = self._paths.writable(file, edits_run=self._mode.edits_run)
+            if (writable if redirect.writes else self._paths.readable(file)) is None:
+                return False
+        return True
 
     # The text as a whole
 
@@ -371,7 +349,8 @@ class BashJudge:
         if found:
             return found
         reasons = "; ".join(analysis.unanalysable) or "there is no command in it"
-        if removes_everything_somewhere(analysis):
+        removes = analysis.unanalysable and any(word.rsplit("/", 1)[-1] == "rm" for word in analysis.suspects)
+        if removes and _ROOT_OR_HOME.search(analysis.text):
             return by_nature(Verdict.ASK, "removing everything", "it could remove the whole disk or home")
         if covered:
             return by_rule(covered, "every use of Bash is allowed")
@@ -396,45 +375,21 @@ class BashJudge:
                 if any(map(pattern.occurs_in, readings)):
                     yield by_rule(rule, "these words are in a text that is not fully understood")
                     return
-            if readings:
-                rule_found = self._named_in(verdict, words)
-                if rule_found:
-                    yield by_rule(
-                        rule_found, "a text that is not fully understood names a file that the rule covers"
-                    )
-                    return
+            if readings and (about := self._named_in(verdict, words)):
+                why = "a text that is not fully understood names a file that the rule covers"
+                yield by_rule(about, why)
+                return
 
     def _named_in(self, verdict: Verdict, words: Iterable[str]) -> Rule | None:
         index = self._indexes[verdict]
         if not index.paths["Read"] and not index.paths["Edit"]:
             return None
-        for word in words:
-            if not word or word in (".", "/", "*", "**"):
-                continue
-            if any(char in word for char in "*?["):
-                rule = self._paths.forbids_glob(verdict, word, None, ("Read", "Edit"))
-            else:
-                rule = self._paths.forbids_name(verdict, word, ("Read", "Edit"))
-            if rule:
-                return rule
-        return None
+        named = (word for word in words if word not in ("", ".", "/", "*", "**"))
+        return next(filter(None, (self._paths.forbids_word(verdict, word) for word in named)), None)
 
     def _files(self, reading: _CommandReading, directories: Directories) -> list[str]:
         paths = dict.fromkeys(path for operands in reading.operands for _, path in operands)
         return [self._paths.file(path, cwd or "/").written for path in paths for cwd in directories.possible]
-
-
-def removes_everything_somewhere(analysis: Analysis) -> bool:
-    """Whether a text that is not understood has a removal and a word that could be the root or home."""
-    if not analysis.unanalysable or not any(word.rsplit("/", 1)[-1] == "rm" for word in analysis.suspects):
-        return False
-    return re.search(r"[\s\"'=(](?:/|~|/\*|~/\*?)(?=[\s\"');&|]|$)|[$`]", analysis.text) is not None
-
-
-def _unknown(analysis: Analysis) -> tuple[str, ...]:
-    """The remaining doubt when all commands are known but not all of their words."""
-    unknown = any(command.argv is None for command in map(with_known_heredocs, analysis.commands))
-    return ("a word that only the shell knows",) if unknown and not analysis.unanalysable else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,16 +407,13 @@ def _reading(command: Command, *, named: bool) -> _CommandReading:
     command = with_known_heredocs(command)
     views = deny_views(command)
     views = views if command in views else (command, *views)
-    return _CommandReading(command, views, tuple(map(_operands, views)), named)
-
-
-def _operands(view: Command) -> tuple[tuple[str, str], ...]:
-    return (*file_operands(view), *(("read", path) for path in shown_files(view)))
+    operands = ((*file_operands(view), *(("read", path) for path in shown_files(view))) for view in views)
+    return _CommandReading(command, views, tuple(operands), named)
 
 
 def _spellings(view: Command) -> list[str]:
     """The texts a deny pattern is compared with: as written, as the program sees it, and by bare name."""
-    values = [word.raw if word.text is None else word.text for word in view.words]
+    values = [word.seen for word in view.words]
     texts = [" ".join(values), " ".join(word.raw for word in view.words), " ".join(view.raw.split())]
     if values:
         bare = values[0].rsplit("/", 1)[-1]

@@ -36,7 +36,6 @@ from recollect.guard.policy.rules import (
     RuleIndex,
     RuleNote,
     RuleProblem,
-    approval_rules,
     by_nature,
     by_rule,
     strictest,
@@ -218,33 +217,13 @@ def _searched(tool: str, arguments: Mapping[str, object]) -> list[str]:
 def seal(tool: str, arguments: Mapping[str, object], cwd: str, files: Iterable[str], world: World) -> str:
     """The hash of everything outside the rules that a decision depends on."""
     named = sorted({cwd, *files})
-    facts = [
-        tool,
-        _canonical(arguments),
-        cwd,
-        [[path, world.resolved(path), world.identity(path)] for path in named],
-    ]
-    text = json.dumps(facts, ensure_ascii=True, sort_keys=True, default=repr)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _canonical(arguments: Mapping[str, object]) -> str:
     try:
-        return json.dumps(dict(arguments), ensure_ascii=True, sort_keys=True, default=repr)
+        canonical = json.dumps(dict(arguments), sort_keys=True, default=repr)
     except (TypeError, ValueError, RecursionError):
-        return f"not JSON: {type(arguments).__name__}"  # such calls are denied anyway
-
-
-__all__ = [
-    "Explanation",
-    "Mode",
-    "PolicyEngine",
-    "RuleNote",
-    "RuleSet",
-    "Workspace",
-    "approval_rules",
-    "combine_hook",
-]
+        canonical = f"not JSON: {type(arguments).__name__}"  # such calls are denied anyway
+    states = [[path, world.resolved(path), world.identity(path)] for path in named]
+    text = json.dumps([tool, canonical, cwd, states], default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -270,14 +249,6 @@ def _indexes(rules: tuple[Rule, ...]) -> dict[Verdict, RuleIndex]:
 
 def needs_trust(rule: Rule) -> bool:
     return rule.verdict is Verdict.ALLOW and rule.source.scope is Scope.PROJECT
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The decision, and the result of every rule for the same call."""
-
-    decision: Decision
-    looks: tuple[RuleNote, ...]
 
 
 class PolicyEngine:
@@ -308,10 +279,9 @@ class PolicyEngine:
             judged = Judgement(((str(tool), by_nature(Verdict.DENY, "not judged", why)),))
         return self._decision(str(tool), arguments, judged, world)
 
-    def explain(self, tool: str, arguments: Mapping[str, object]) -> Explanation:
-        """The decision, and whether each rule matches the call on its own."""
-        looks = tuple(self._look(rule, tool, arguments) for rule in self.rules.rules)
-        return Explanation(self.decide(tool, arguments), looks)
+    def explain(self, tool: str, arguments: Mapping[str, object]) -> tuple[RuleNote, ...]:
+        """Whether each rule matches the call on its own."""
+        return tuple(self._look(rule, tool, arguments) for rule in self.rules.rules)
 
     def still_holds(self, decision: Decision, tool: str, arguments: Mapping[str, object]) -> bool:
         """Whether the decision was made for this call and the named files are unchanged."""

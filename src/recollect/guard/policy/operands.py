@@ -41,7 +41,9 @@ def file_operands(command: Command) -> tuple[Use, ...]:
     name = command.name
     rest = command.words[1:]
     if name == "dd":
-        found.extend(_of_dd(rest))
+        for text in (text for word in rest for text in possible_values(word)):
+            found += [("read", text[3:])] if text.startswith("if=") else []
+            found += [("write", text[3:])] if text.startswith("of=") else []
     elif name in _READERS or name in _WRITERS or name in _LAST_IS_WRITTEN:
         found.extend(_of_program(name, rest))
     return tuple(dict.fromkeys(found))
@@ -60,15 +62,6 @@ def _redirected(command: Command) -> Iterator[Use]:
 
 def possible_values(word: Word) -> tuple[str, ...]:
     return (word.text,) if word.text is not None else word.likely
-
-
-def _of_dd(rest: Sequence[Word]) -> Iterator[Use]:
-    for word in rest:
-        for text in possible_values(word):
-            if text.startswith("if="):
-                yield "read", text[3:]
-            if text.startswith("of="):
-                yield "write", text[3:]
 
 
 def _of_program(name: str, rest: Sequence[Word]) -> Iterator[Use]:
@@ -90,8 +83,7 @@ def _of_program(name: str, rest: Sequence[Word]) -> Iterator[Use]:
                 yield "read", path
             if name in _WRITERS or in_place or (name in _LAST_IS_WRITTEN and last):
                 yield "write", path
-    for use, path in written:
-        yield use, path
+    yield from written
 
 
 def _split(name: str, rest: Sequence[Word]) -> tuple[list[Word], list[Use], bool]:
@@ -210,7 +202,7 @@ def _taken_apart(name: str, words: Sequence[Word]) -> tuple[list[str], list[Word
     target: Word | None = None
     waiting, only_operands = "", False
     for word in words:
-        text = word.text if word.text is not None else word.raw
+        text = word.seen
         if waiting:
             target = word if waiting == "target" else target
             waiting = ""
@@ -360,7 +352,8 @@ def names_unknown_file(command: Command) -> bool:
     """Whether a known file program has a word of unknown value."""
     if not command.words or command.argv is not None:
         return False
-    return any(UNKNOWN in path for _, path in file_operands(_marked(command)))
+    marked = (Word(word.raw, UNKNOWN, word.globs) if word.text is None else word for word in command.words)
+    return any(UNKNOWN in path for _, path in file_operands(replace(command, words=tuple(marked))))
 
 
 def with_known_heredocs(command: Command) -> Command:
@@ -382,10 +375,3 @@ def _known(word: Word) -> Word:
     if (indent and not dash) or any(line.rstrip() == delimiter for line in lines):
         return word
     return Word(word.raw, "\n".join(lines).rstrip("\n"))
-
-
-def _marked(command: Command) -> Command:
-    words = tuple(
-        Word(word.raw, UNKNOWN, word.globs) if word.text is None else word for word in command.words
-    )
-    return replace(command, words=words)

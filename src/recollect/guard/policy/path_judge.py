@@ -120,8 +120,11 @@ class PathJudge:
                     return rule
         return None
 
-    def forbids_name(self, verdict: Verdict, word: str, kinds: tuple[str, ...]) -> Rule | None:
-        """The same for a word that may name a file in the working directory or an unknown one."""
+    def forbids_word(self, verdict: Verdict, word: str) -> Rule | None:
+        """The same for a word that may name a file in the working directory or an unknown one, or several."""
+        kinds = ("Read", "Edit")
+        if any(letter in word for letter in "*?["):
+            return self.forbids_glob(verdict, word, None, kinds)
         forms, word = self.file(word).forms, re.sub(r"([\\*?\[\]])", r"\\\1", word)
         return self.forbids(verdict, forms, kinds) or self.forbids_glob(verdict, word, None, kinds)
 

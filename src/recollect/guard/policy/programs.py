@@ -113,10 +113,13 @@ def read_only(command: Command) -> bool:
         return not rest
     if command.argv in EXACT:
         return True
-    special = _SPECIAL.get(name)
-    if special is not None:
-        return special(rest)
-    return name in TABLES and _listed(name, rest)
+    if name in ("grep", "egrep", "fgrep"):
+        # No option of grep writes or runs, so a word that becomes one does no harm.
+        return take_apart(rest, TABLES["grep"], unknown_words=True) is not None
+    if name == "find":
+        return not any(word.globs or (word.text or "-exec").startswith(FIND_CHANGES) for word in rest)
+    special = {"git": looks_only, "sed": _replaces_or_prints}.get(name)
+    return special(rest) if special else name in TABLES and _listed(name, rest)
 
 
 def _harmless_redirect(redirect: Redirect) -> bool:
@@ -142,15 +145,6 @@ def _listed(name: str, rest: Sequence[Word]) -> bool:
     return len(texts) <= OPERANDS.get(name, len(texts))
 
 
-def _grep(rest: Sequence[Word]) -> bool:
-    """No option of grep writes or runs, so a word that becomes one does no harm."""
-    return take_apart(rest, TABLES["grep"], unknown_words=True) is not None
-
-
-def _find(rest: Sequence[Word]) -> bool:
-    return not any(word.globs or (word.text or "-exec").startswith(FIND_CHANGES) for word in rest)
-
-
 def prints_lines(rest: Sequence[Word]) -> bool:
     """Whether the words after ``sed`` only print lines by their numbers: other commands write, run and read."""
     line = take_apart(rest, _SED)
@@ -159,15 +153,11 @@ def prints_lines(rest: Sequence[Word]) -> bool:
     return _SED_PRINTS.fullmatch(line.operands[0].text or "") is not None
 
 
-def _sed(rest: Sequence[Word]) -> bool:
+def _replaces_or_prints(rest: Sequence[Word]) -> bool:
     line = take_apart(rest, table("-E"))
-    replaces = line is not None and len(line.operands) == 1
-    return prints_lines(rest) or (
-        replaces and line is not None and _SED_REPLACES.fullmatch(line.operands[0].text or "") is not None
-    )
-
-
-_SPECIAL = {"git": looks_only, "find": _find, "sed": _sed, "grep": _grep, "egrep": _grep, "fgrep": _grep}
+    if prints_lines(rest) or line is None or len(line.operands) != 1:
+        return prints_lines(rest)
+    return _SED_REPLACES.fullmatch(line.operands[0].text or "") is not None
 
 
 _NAMES = listed("harmless_variables")
@@ -176,13 +166,12 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+", re.ASCII)
 
 
 def harmless_environment(assignments: Iterable[tuple[str, Word]]) -> bool:
-    return all(_harmless(name, word.raw) for name, word in assignments)
-
-
-def _harmless(name: str, value: str) -> bool:
-    if name not in _NAMES or not _PLAIN.fullmatch(value):
-        return False
-    return value in _LOCALES or not (name == "LANG" or name.startswith("LC_"))
+    return all(
+        name in _NAMES
+        and _PLAIN.fullmatch(word.raw)
+        and (word.raw in _LOCALES or not (name == "LANG" or name.startswith("LC_")))
+        for name, word in assignments
+    )
 
 
 _EVERY_WORD = listed("every_word")
@@ -208,7 +197,7 @@ _PIECES = re.compile(r"[/,|;{}\n\"]")
 
 def texts_run_by(command: Command, name: str) -> Iterator[str]:
     """Texts that the program, or one that the environment names, may run."""
-    words = [word.text if word.text is not None else word.raw for word in command.words[1:]]
+    words = [word.seen for word in command.words[1:]]
     yield from _of_environment(command, words)
     if name in _EVERY_WORD or (name in _RUNNERS and _RUNNER_VERBS.intersection(words)):
         yield from (text for word in words for text in _values(word))
@@ -274,18 +263,13 @@ def _is_one_of(word: str, known: tuple[str, ...]) -> bool:
 def _of_environment(command: Command, words: Sequence[str]) -> Iterator[str]:
     """Values of variables that programs run: before the command, or in the words of ``env`` and ``export``."""
     for name, value in command.assignments:
-        text = value.text if value.text is not None else value.raw
-        if _EXECUTED_NAME.fullmatch(name) or text.startswith("!"):
-            yield from _executed(text)
+        if _EXECUTED_NAME.fullmatch(name) or value.seen.startswith("!"):
+            yield from (text.lstrip("!") for text in _values(value.seen))
     if command.words and command.words[0].text in ("env", "export", "declare", "typeset", "sudo"):
         for word in words:
             name, equals, text = word.partition("=")
             if equals and _EXECUTED_NAME.fullmatch(name):
-                yield from _executed(text)
-
-
-def _executed(value: str) -> Iterator[str]:
-    yield from (text.lstrip("!") for text in _values(value))
+                yield from (text.lstrip("!") for text in _values(text))
 
 
 def reads_its_program(command: Command, name: str) -> bool:
@@ -309,16 +293,12 @@ def runs_unknown_text(command: Command, name: str) -> bool:
     if not unknown:
         return False
     if name in _SCRIPTS or name in ("tmux", "screen", "npx") or (name == "ssh" and len(command.words) > 2):
-        return name not in _SCRIPTS or _script_unknown(command.words[1:])
+        first = next((word for word in command.words[1:] if not (word.text or "").startswith("-")), None)
+        return name not in _SCRIPTS or (first is not None and first.text is None)
     return any(
         after.text is None and (_is_one_of(_plain(after), known) or _is_one_of(_plain(before), known))
         for before, after in pairwise(command.words)
     )
-
-
-def _script_unknown(words: Sequence[Word]) -> bool:
-    first = next((word for word in words if not (word.text or "").startswith("-")), None)
-    return first is not None and first.text is None
 
 
 def _plain(word: Word) -> str:
@@ -385,9 +365,10 @@ def _of_builtin(name: str, command: Command) -> str | None:
     if name in _DECLARES:
         harmless = all(_harmless_declaration(word.raw) for word in arguments)
         return None if harmless else f"{name} with options, subscripts or special names"
-    if name == "set":
-        return None if _harmless_set(command) else "set changes how the text is read"
     texts = [word.text for word in arguments]
+    if name == "set":
+        harmless = all(text and (_SET_HARMLESS.fullmatch(text) or text in _SET_OPTIONS) for text in texts)
+        return None if harmless and texts else "set changes how the text is read"
     if name in _ASSIGNS_BY_NAME:
         return None if _harmless_names(name, texts) else f"{name} with subscripts or special names"
     if (
@@ -404,8 +385,8 @@ def _of_builtin(name: str, command: Command) -> str | None:
 def _of_test(command: Command) -> str | None:
     """``-v 'a[$(…)]'`` evaluates its operand, and an unknown word could be that ``-v``."""
     words = command.words[1:]
-    for position, word in enumerate(words):
-        following = words[position + 1].text if position + 1 < len(words) else "]"
+    for word, after in pairwise((*words, Word("]", "]"))):
+        following = after.text
         unquoted = word.text is None and not word.raw.startswith('"')
         if word.text in {"-v", "-R"} or unquoted or (word.text is None and following not in _BEHIND_OPERAND):
             return "test that may evaluate a name"
@@ -417,13 +398,6 @@ def _harmless_declaration(raw: str) -> bool:
     if name is None or _SPECIAL_NAME.fullmatch(name.group()):
         return False
     return raw[name.end() : name.end() + 1] in {"", "="}
-
-
-def _harmless_set(command: Command) -> bool:
-    texts = [word.text for word in command.words[1:]]
-    return bool(texts) and all(
-        text is not None and (_SET_HARMLESS.fullmatch(text) or text in _SET_OPTIONS) for text in texts
-    )
 
 
 def _harmless_names(name: str, texts: list[str | None]) -> bool:
