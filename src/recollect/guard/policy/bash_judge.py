@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from recollect.guard.policy.command_lines import INTERPRETERS
-from recollect.guard.policy.doubts import (
+from recollect.guard.policy.cautions import (
     SANDBOX,
+    CopyGate,
     Directories,
+    PathGate,
     accepted_edit,
+    changes_files,
     readings_of,
     removes_everything,
     runs_git,
@@ -25,6 +27,7 @@ from recollect.guard.policy.doubts import (
     unseen,
     words_in,
 )
+from recollect.guard.policy.command_lines import INTERPRETERS
 from recollect.guard.policy.operands import (
     fed_with_names,
     file_operands,
@@ -33,7 +36,6 @@ from recollect.guard.policy.operands import (
     swept,
     with_known_heredocs,
 )
-from recollect.guard.policy.path_gate import CopyGate, PathGate, changes_files
 from recollect.guard.policy.path_judge import PathJudge
 from recollect.guard.policy.programs import harmless_environment, read_only
 from recollect.guard.policy.rules import (

@@ -1,28 +1,198 @@
-"""The places that file commands name, checked although a rule allows the command (R24), and protected names (C11).
+"""What is asked about in a shell text although a rule allows it.
 
-A rule such as ``Bash(cat:*)`` allows a program, not a place. For a fixed list of programs the client asks when a path
-leads out of the working directories, climbs with ``..`` behind a directory, or is a pattern that a writing command would
-fill in. Only a rule for the whole tool lifts that; a Read or Edit rule lifts it for its own paths. A copy writes the
-names of its sources; what an archive, a patch or a commit holds is asked about unless all of Bash is allowed.
+- What a deny cannot see (B14): names made at run time, words behind an unknown program. Asked only where something broad
+  allows the command and some commands are denied; what is decoded or assembled is the sandbox's to hold.
+- The places that file commands name (R24), because ``Bash(cat:*)`` allows a program, not a place: a path that leads out
+  of the working directories, that climbs with ``..`` behind a directory, a pattern that a writing command would fill in.
+  Only a rule for the whole tool lifts that; a Read or Edit rule lifts it for its own paths.
+- Protected names (C11): a copy writes the names of its sources; what an archive, a patch or a commit holds is asked
+  about unless all of Bash is allowed.
+- In which directories the shell may be, and removals of everything (R18).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from recollect.guard.policy.command_lines import listed, lists
-from recollect.guard.policy.doubts import Directories
+from recollect.guard.policy.command_lines import CommandPattern, listed, lists
 from recollect.guard.policy.operands import Copy, copy_of, possible_values, restored, unpacks
 from recollect.guard.policy.path_judge import PathJudge
-from recollect.guard.policy.paths import protected_name
-from recollect.guard.policy.programs import prints_lines
+from recollect.guard.policy.paths import Workspace, absolute, collapsed, protected_name
+from recollect.guard.policy.programs import prints_lines, runs_unknown_text
 from recollect.guard.policy.rules import PolicyFinding, by_nature
-from recollect.guard.policy.shell_quoting import tokens
-from recollect.guard.policy.terms import Command, Redirect, Word, names
+from recollect.guard.policy.shell_quoting import plain, tokens
+from recollect.guard.policy.terms import Analysis, Command, Redirect, Word, names
 from recollect.model.settings.decision import Verdict
+
+SANDBOX = "what is decoded or assembled at run time only the sandbox can hold"
+_KNOWN_TEXT = re.compile(
+    r"(?:set|shopt|trap|exec|let|enable|complete|bind|source|\.) changes |assignment to |printf that|test that"
+    r"|(?:export|declare|typeset|local|readonly|unset|read|mapfile|readarray|getopts|wait) with "
+)
+"""Doubts that leave every command name readable."""
+_STRUCTURE = re.compile(
+    r"parenthesis after|two parsers|time before|word after|quote without|redirect|\S+ missing|unexpected"
+)
+_MAKES_NAMES = re.compile(
+    r"\$(?!HOME\b)|[`*?\[\\]|\{[^\s{}]*(?:,|\.\.)|(?:^|[\s;|&(])(?:\.|eval|source|alias|hash|trap|exec|enable|xargs|parallel|\S*sh|fish|su"
+    r"|sudo|busybox)(?=[\s;|&)]|$)"
+)
+"""Without any of these in it, a text names every command in plain letters."""
+_DESCRIPTOR = re.compile(r"/dev/(?:stdin|fd/)|/proc/")
+_DATA = listed("data_programs")
+"""Programs whose words are data, sub-commands of their own, or were compared with the denies already."""
+_WORDS = re.compile(r"[^\w./=+-]+")
+
+
+def unreadable_name(analysis: Analysis) -> str | None:
+    """Why a command's name in a text that is not understood cannot be read from it; None when all can."""
+    for reason in analysis.unanalysable:
+        plain_text = _STRUCTURE.match(reason) and not _MAKES_NAMES.search(analysis.text)
+        if not plain_text and not _KNOWN_TEXT.match(reason):
+            return reason
+    for command in analysis.commands:
+        name = command.words[0].text if command.words else None
+        if name not in ("source", ".", "trap", "exec"):
+            continue
+        if any(word.text is None or _DESCRIPTOR.match(word.text) for word in command.words[1:]):
+            return f"{name} with a text that is not known"
+    return None
+
+
+def unseen(
+    views: Iterable[Command], denied: Callable[[Iterable[str]], Iterable[CommandPattern]]
+) -> str | None:
+    """Why a denied command may run inside one that is understood; ``denied`` gives the denies about some names."""
+    for view in views:
+        name = view.name
+        if view.words and runs_unknown_text(view, name):
+            return f"{name} would run a text that is not known"
+        if not name or name in _DATA or len(view.words) < 2:
+            continue
+        rest = " ".join(_WORDS.split(plain(" ".join(word.text or word.raw for word in view.words[1:]))))
+        programs = {word.rsplit("/", 1)[-1] for word in rest.split()}
+        if any(pattern.literal_start and pattern.occurs_in(rest) for pattern in denied(programs)):
+            return f"{name} may run the words behind it"
+    return None
+
+
+_BORDER = re.compile(r"[\s;|&()<>{}`$,=\"']+")
+_EXPANSION = re.compile(r"\$\([^()]*\)|\$\{[^{}]*\}|`[^`]*`|\$\w+|\$[@*#?!-]")
+_INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\x00-\x08\x0b-\x1f\x7f]")
+
+
+def readings_of(text: str) -> tuple[str, ...]:
+    """The text as written, with quoting removed, and with expansions removed; words are one space apart."""
+    joined = text.replace("\\\n", "")
+    unquoted = re.sub(r"[\"'\\]", "", joined)
+    visible = _INVISIBLE.sub("", unquoted)
+    bare = re.sub(r"[\"'\\]", "", _EXPANSION.sub(" ", joined))
+    spaced = re.sub(r"\$\{?IFS\}?", " ", unquoted)
+    texts = (" ".join(_BORDER.split(each)).strip() for each in (text, unquoted, visible, bare, spaced))
+    return tuple(dict.fromkeys(texts))
+
+
+def words_in(readings: Iterable[str]) -> set[str]:
+    return {word for text in readings for word in text.split(" ") if word}
+
+
+_CHANGERS = frozenset({"cd", "chdir", "pushd", "popd"})
+_MOST = 32
+
+
+class Directories:
+    """All directories the shell may be in; None stands for an unknown one."""
+
+    def __init__(self, paths: PathJudge) -> None:
+        self._paths = paths
+        self.possible: list[str | None] = [paths.place.cwd]
+        self.left = self.outside = False
+        """A command may have left the working directories' own roots; the working directories altogether."""
+
+    def changes(self, command: Command) -> bool:
+        return bool(command.words) and command.words[0].text == "cd"
+
+    def stays(self, command: Command) -> bool:
+        return all(target == self._paths.place.cwd for target in self._targets(command))
+
+    def after(self, command: Command, views: Iterable[Command]) -> None:
+        """Record a command that may have run, under any wrapper."""
+        if not any(map(_moves, views)):
+            return
+        for target in self._targets(command):
+            if target is None or not self._paths.is_root(target):
+                self.left = True
+            if target is None or not self._paths.in_workspace(self._paths.file(target)):
+                self.outside = True
+            place = target if len(self.possible) < _MOST else None
+            if place not in self.possible:
+                self.possible.append(place)
+
+    def _targets(self, command: Command) -> list[str | None]:
+        if not command.words or command.words[0].text not in ("cd", "pushd", "chdir"):
+            return [None]
+        operands = [word for word in command.words[1:] if word.text not in ("-P", "-L", "-e", "--")]
+        if not operands:
+            return [self._paths.place.home]
+        text = operands[0].text
+        if len(operands) > 1 or text is None or operands[0].globs or text.startswith(("-", "+")):
+            return [None]
+        if text.startswith("/"):
+            return [self._paths.file(text).written]
+        return [None if cwd is None else self._paths.file(text, cwd).written for cwd in self.possible]
+
+
+def _moves(command: Command) -> bool:
+    return bool(command.words) and command.words[0].text in _CHANGERS
+
+
+def runs_git(views: Iterable[Command]) -> bool:
+    return any(view.name == "git" for view in views)
+
+
+_ACCEPTED = frozenset({"mkdir", "touch", "cp", "mv", "rm", "rmdir", "sed"})
+_SED_OPTIONS = frozenset({"-i", "--in-place", "-E"})
+_SED_EDIT = re.compile(r"s/[^/\\\n]+/[^/\\\n]*/[gi0-9]?")
+
+
+def accepted_edit(command: Command) -> bool:
+    """Whether ``acceptEdits`` runs the command. Its files are checked by ``PathGate``."""
+    argv = command.argv
+    if not argv or argv[0] not in _ACCEPTED or command.words[0].raw != argv[0] or "--" in argv:
+        return False
+    flags = [word for word in argv[1:] if word.startswith("-")]
+    if argv[0] == "touch":
+        return not flags
+    if argv[0] != "sed":
+        return True
+    operands = [word for word in argv[1:] if not word.startswith("-")]
+    return len(operands) > 1 and set(flags) <= _SED_OPTIONS and _SED_EDIT.fullmatch(operands[0]) is not None
+
+
+def removes_everything(command: Command, place: Workspace) -> bool:
+    """Whether it is ``rm -r`` of the root, home, a directory just below the root, or an unknown path
+    (R18)."""
+    if command.name != "rm":
+        return False
+    rest = command.words[1:]
+    if not any(
+        word.text is None or (re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--r\w*", word.text) is not None)
+        for word in rest
+    ):
+        return False
+    for word in rest:
+        if word.text is None:
+            return True
+        full = collapsed(absolute(re.sub(r"/\*+$", "/", word.text), place))
+        above_home = place.home == full or place.home.startswith(full.rstrip("/") + "/")
+        if not word.text.startswith("-") and (
+            above_home or (full.count("/") == 1 and word.text.startswith("/"))
+        ):
+            return True
+    return False
+
 
 _READING = listed("checked_reading")
 _WRITING = names("touch mkdir rm rmdir cp mv tee sed")
@@ -42,13 +212,8 @@ _EXPANDS = re.compile(r"[$`%]|^=|[{}]")
 OUTSIDE = "path outside the working directories"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedPath:
-    """A path that a checked program, or a redirect, names."""
-
-    path: str
-    writes: bool
-    globs: bool = False
+CheckedPath = tuple[str, bool, bool]
+"""A path that a checked program, or a redirect, names; whether it writes there; whether the shell expands it."""
 
 
 class PathGate:
@@ -67,50 +232,40 @@ class PathGate:
             )
         if name == "awk" and any(flag and flag.startswith(("-f", "-i", "-E", "--")) for flag in flags):
             return _asked("awk with a program file", "an option of awk names a program to run")
-        for checked in (*checked_paths(command), *_redirected(command.redirects)):
-            found = self._path(checked, directories)
-            if found:
-                return found
-        return None
+        checked = (*checked_paths(command), *_redirected(command.redirects))
+        return next(filter(None, (self._path(*path, directories) for path in checked)), None)
 
     def leads_out(self, command: Command, directories: Directories) -> PolicyFinding | None:
         """The checks that no rule lifts: protected names, and links that lead a write out of a working directory."""
-        for checked in (*checked_paths(command), *_redirected(command.redirects)):
-            for cwd in directories.possible if checked.writes and checked.path not in _STREAMS else ():
-                file = self._paths.file(checked.path, cwd or "/")
+        for path, writes, _ in (*checked_paths(command), *_redirected(command.redirects)):
+            for cwd in directories.possible if writes and path not in _STREAMS else ():
+                file = self._paths.file(path, cwd or "/")
                 if guarded := self._paths.guarded(file):
                     return guarded
                 if self._paths.leads_out(file) and not self._paths.writable(file, edits_run=True):
-                    return _asked(
-                        "link out of the working directories", f"{checked.path} leads to {file.forms[-1]}"
-                    )
+                    return _asked("link out of the working directories", f"{path} leads to {file.forms[-1]}")
         return None
 
-    def _path(self, checked: CheckedPath, directories: Directories) -> PolicyFinding | None:
-        path = checked.path
-        if path == "-" or (checked.writes and path in _STREAMS):
+    def _path(self, path: str, writes: bool, globs: bool, directories: Directories) -> PolicyFinding | None:
+        if path == "-" or (writes and path in _STREAMS):
             return None
         if path.startswith("~") and path[1:2] not in ("", "/"):
             return _asked("tilde of another user", f"{path} is another user's place")
-        if checked.writes and (checked.globs or _GLOB.search(path) or _EXPANDS.search(path)):
+        if writes and (globs or _GLOB.search(path) or _EXPANDS.search(path)):
             return _asked("pattern in a write", f"{path} is not one exact path")
         if _CLIMBS.search(path):
             return _asked("path that climbs", f"{path} may follow a link before its ..")
+        fixed = _GLOB.split(path, maxsplit=1)[0]
+        # The directory that a pattern is filled in from.
+        start = (fixed.rpartition("/")[0] + "/" if "/" in fixed else ".") if globs else path
         for cwd in directories.possible:
-            if cwd is None or not self._reachable(
-                _before_glob(path) if checked.globs else path, cwd, checked.writes
-            ):
-                verb = "written" if checked.writes else "read"
-                return _asked(
-                    OUTSIDE, f"{path} is outside the working directories and no rule lets it be {verb}"
-                )
+            if cwd is not None:
+                file = self._paths.file(start, cwd)
+                if self._paths.writable(file, edits_run=True) if writes else self._paths.readable(file):
+                    continue
+            verb = "written" if writes else "read"
+            return _asked(OUTSIDE, f"{path} is outside the working directories and no rule lets it be {verb}")
         return None
-
-    def _reachable(self, path: str, cwd: str, writes: bool) -> bool:
-        file = self._paths.file(path, cwd)
-        if not writes:
-            return self._paths.readable(file) is not None
-        return self._paths.writable(file, edits_run=True) is not None
 
 
 def checked_paths(command: Command) -> Iterator[CheckedPath]:
@@ -121,22 +276,22 @@ def checked_paths(command: Command) -> Iterator[CheckedPath]:
     writes = name in _WRITING and not (name == "sed" and prints_lines(command.words[1:]))
     for word in _operands(name, command.words[1:]):
         if "$(" in word.raw:
-            yield CheckedPath(word.raw, writes=True, globs=True)
+            yield word.raw, True, True
         for path in possible_values(word):
             # `strings @FILE` takes its words from the file.
-            yield CheckedPath(path.removeprefix("@") if name == "strings" else path, writes, word.globs)
+            yield path.removeprefix("@") if name == "strings" else path, writes, word.globs
 
 
 def changes_files(command: Command) -> bool:
     """Whether a program of the list, or a redirect, writes a file."""
-    return any(one.writes for one in (*checked_paths(command), *_redirected(command.redirects)))
+    return any(writes for _, writes, _ in (*checked_paths(command), *_redirected(command.redirects)))
 
 
 def _redirected(redirects: Sequence[Redirect]) -> Iterator[CheckedPath]:
     for redirect in redirects:
         if redirect.writes and redirect.target is not None and redirect.target.text != "/dev/null":
             for path in possible_values(redirect.target):
-                yield CheckedPath(path, True, redirect.target.globs or path.startswith("~"))
+                yield path, True, redirect.target.globs or path.startswith("~")
 
 
 def _name(command: Command) -> str:
@@ -147,21 +302,17 @@ def _operands(name: str, words: Sequence[Word]) -> Iterator[Word]:
     if name == "cd":
         yield from [word for word in words if word.text not in ("-P", "-L", "-e", "--")] or [Word("~", "~")]
     elif name == "find":
-        yield from _of_find(words)
+        # The starting points, and every later word that leads away.
+        starts = True
+        for word in words:
+            text = word.text or ""
+            starts = starts and (text in ("-H", "-L", "-P") or not text.startswith(("-", "(", "!")))
+            if (starts and not text.startswith("-")) or text.startswith(("/", "~", "..")):
+                yield word
     elif name == "git":
         yield from _of_git(words)
     else:
         yield from _of_program(name, words)
-
-
-def _of_find(words: Sequence[Word]) -> Iterator[Word]:
-    """The starting points, and every later word that leads away."""
-    starts = True
-    for word in words:
-        text = word.text or ""
-        starts = starts and (text in ("-H", "-L", "-P") or not text.startswith(("-", "(", "!")))
-        if (starts and not text.startswith("-")) or text.startswith(("/", "~", "..")):
-            yield word
 
 
 def _of_git(words: Sequence[Word]) -> Iterator[Word]:
@@ -205,17 +356,8 @@ def _gives_pattern(name: str, text: str) -> bool:
     return text.partition("=")[0] in _PATTERN_OPTIONS or (text.startswith("-e") and not text.startswith("--"))
 
 
-def _before_glob(path: str) -> str:
-    """The directory that a pattern is filled in from."""
-    fixed = _GLOB.split(path, maxsplit=1)[0]
-    return fixed.rpartition("/")[0] + "/" if "/" in fixed else "."
-
-
 def _asked(name: str, why: str) -> PolicyFinding:
     return by_nature(Verdict.ASK, name, why)
-
-
-_GLOB_LETTERS = "*?["
 
 
 class CopyGate:
@@ -314,7 +456,7 @@ class CopyGate:
     def _matches(self, pattern: str, cwd: str) -> list[str]:
         """The names that a pattern stands for; all of them when a directory is a pattern too."""
         directory, _, last = pattern.rstrip("/").rpartition("/")
-        if any(letter in directory for letter in _GLOB_LETTERS):
+        if _GLOB.search(directory):
             return [last.replace("*", "")]
         found = (
             self._paths.names_in(directory or ("/" if pattern.startswith("/") else "."), cwd) or frozenset()
