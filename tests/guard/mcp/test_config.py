@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recollect.guard.mcp.config import (
+from recollect.guard.mcp.servers import (
     ServerConfig,
     ServerOrigin,
     ServerTransport,
@@ -18,15 +18,15 @@ from recollect.guard.mcp.config import (
 
 def read(entry: object, name: str = "one") -> ServerConfig:
     """The one server of a document."""
-    (server,) = servers_in({"mcpServers": {name: entry}}, ServerOrigin.PROJECT).servers
+    ((server,), _) = servers_in({"mcpServers": {name: entry}}, ServerOrigin.PROJECT)
     return server
 
 
 def refusal(entry: object, name: str = "one") -> str:
     """Why the one entry of a document is not used."""
-    found = servers_in({"mcpServers": {name: entry}}, ServerOrigin.PROJECT)
-    assert found.servers == ()
-    return found.problems[0].why
+    servers, problems = servers_in({"mcpServers": {name: entry}}, ServerOrigin.PROJECT)
+    assert servers == []
+    return problems[0][1]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_name_that_could_be_mistaken_is_refused(name: str) -> None:
 )
 def test_a_document_of_another_shape_has_no_servers(document: object) -> None:
     """And says why."""
-    found = servers_in(document, ServerOrigin.USER)
+    servers, problems = servers_in(document, ServerOrigin.USER)
 
-    assert ((), 1) == (found.servers, len(found.problems))
+    assert ([], 1) == (servers, len(problems))
 
 
 @pytest.mark.parametrize(

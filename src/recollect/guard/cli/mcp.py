@@ -22,8 +22,7 @@ from recollect.cli.terminal.text import counted, padded, shortened, visible, vis
 from recollect.errors import MissingExtra, UsageError
 from recollect.guard.mcp import Host, ToolListing
 from recollect.guard.mcp import servers as mcp_servers
-from recollect.guard.mcp.config import ServerTransport
-from recollect.guard.mcp.servers import KnownServer, ProjectServers, ServerState
+from recollect.guard.mcp.servers import KnownServer, ProjectServers, ServerState, ServerTransport
 from recollect.model.secrets.redaction import redacted
 from recollect.model.settings.decision import Decision
 from recollect.share.mcp.protocol import McpService, serve
@@ -84,9 +83,7 @@ def _servers(options: Namespace) -> ProjectServers:
 def _list(options: Namespace) -> int:
     project = _servers(options)
     if options.json:
-        problems = [
-            {"file": path, "name": problem.name, "why": problem.why} for path, problem in project.problems
-        ]
+        problems = [{"file": path, "name": name, "why": why} for path, name, why in project.problems]
         servers = [_row(one, one.grants) for one in project.servers]
         return output.print_json({"project": project.project, "servers": servers, "problems": problems})
     for one in project.servers:
@@ -99,8 +96,8 @@ def _list(options: Namespace) -> int:
             output.note(visible(f"  {one.name}: {one.why}"))
     if not project.servers:
         output.note("No MCP servers: there is no .mcp.json here, and none in your own configuration.")
-    for path, problem in project.problems:
-        output.note(visible(f"not used: {problem.name or path.name} in {path}: {problem.why}"))
+    for path, name, why in project.problems:
+        output.note(visible(f"not used: {name or path.name} in {path}: {why}"))
     untrusted = [one.name for one in project.servers if one.state in _NOT_TRUSTED]
     if untrusted:
         output.note(f"Review one and trust it: {command(options, 'mcp', 'trust', untrusted[0])}")

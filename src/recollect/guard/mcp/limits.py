@@ -25,7 +25,7 @@ import anyio
 from msgspec import UNSET, Struct, UnsetType
 
 from recollect.errors import RecollectError
-from recollect.guard.mcp.config import SEPARATOR
+from recollect.guard.mcp.servers import SEPARATOR
 from recollect.guard.policy.hosts import is_private_address
 from recollect.model.text.snippet import plain
 

@@ -27,7 +27,6 @@ from pydantic import ValidationError
 
 from recollect.errors import RecollectError, ServerFailed
 from recollect.guard import sandbox as execution
-from recollect.guard.mcp.config import ServerOrigin, ServerTransport
 from recollect.guard.mcp.limits import (
     AddressRefused,
     BrokenFrame,
@@ -37,7 +36,7 @@ from recollect.guard.mcp.limits import (
     call_result,
     full_name,
 )
-from recollect.guard.mcp.servers import KnownServer
+from recollect.guard.mcp.servers import KnownServer, ServerOrigin, ServerTransport
 from recollect.guard.mcp.transport import limit_messages, pipe_streams, web_streams
 from recollect.guard.sandbox import RunningProcess
 from recollect.model.text.snippet import plain

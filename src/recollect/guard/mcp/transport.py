@@ -24,7 +24,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from recollect.guard.mcp.config import ServerConfig, ServerTransport
 from recollect.guard.mcp.limits import (
     AddressRefused,
     BrokenFrame,
@@ -37,6 +36,7 @@ from recollect.guard.mcp.limits import (
     require_small,
     usable_address,
 )
+from recollect.guard.mcp.servers import ServerConfig, ServerTransport
 
 _CHUNK = 65_536
 # Bounded: a server that does not read would make messages pile up here.
