@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from recollect.errors import RecollectError
-from recollect.guard.mcp.limits import AddressRefused, UrlOrigin, usable_address
+from recollect.guard.mcp.limits import AddressRefused, usable_address
 from recollect.guard.mcp.transport import origin_of
 from tests.guard.mcp.project import LIMITS, Project, hostile
 from tests.guard.mcp.test_host import echoed
@@ -152,7 +152,7 @@ def resolved(scheme: str, host: str, monkeypatch: pytest.MonkeyPatch, *, private
 
     monkeypatch.setattr(anyio, "getaddrinfo", getaddrinfo)
     try:
-        return anyio.run(lambda: usable_address(UrlOrigin(scheme, host, 443), private_allowed=private))
+        return anyio.run(lambda: usable_address((scheme, host, 443), private_allowed=private))
     except AddressRefused as refused:
         return str(refused)
 

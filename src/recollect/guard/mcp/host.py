@@ -118,9 +118,10 @@ class Host:
             for server in known:
                 tasks.start_soon(ask, server)
         order = [server.name for server in known]
+        listings = [found[name] for name in order if name in found]
         return ToolListing(
-            tuple(tool for name in order if name in found for tool in found[name].tools),
-            tuple(one for name in order if name in found for one in found[name].refused),
+            tuple(tool for listing in listings for tool in listing.tools),
+            tuple(one for listing in listings for one in listing.refused),
             tuple(problems[name] for name in order if name in problems),
         )
 
@@ -128,7 +129,12 @@ class Host:
         self, name: str, arguments: Mapping[str, object], *, seconds: float | None = None
     ) -> CallResult:
         """Call ``mcp__server__tool`` after a permission decision, with a timeout in seconds."""
-        server_name, tool_name = self._split(name)
+        parts = split_name(name)
+        if parts is None:
+            raise UsageError(
+                f"{ascii(name)[:120]} is not the name of an MCP tool", hint="write mcp__SERVER__TOOL"
+            )
+        server_name, tool_name = parts
         known = self.project.named(server_name)
         require_ready(known)
         self._require_small(name, arguments)
@@ -173,13 +179,12 @@ class Host:
         return check_tools(known.name, await server.list_tools(), self.limits)
 
     def _server(self, known: KnownServer) -> McpServer:
-        from recollect.guard.mcp.server import McpServer, ProgramSpec, start
+        from recollect.guard.mcp.server import McpServer
 
         if self._tasks is None:
             raise UsageError("the MCP host is not open", hint="use it inside `async with Host(...) as host:`")
         if known.name not in self._servers:
-            order = ProgramSpec(known, self.project.project, self.limits)
-            server = McpServer(order, self._launch or start)
+            server = McpServer(known, self.project.project, self.limits, self._launch)
             self._servers[known.name] = server
             self._tasks.start_soon(server.keep)
         return self._servers[known.name]
@@ -188,8 +193,8 @@ class Host:
         decision = self._engine.decide(name, arguments)
         if decision.verdict is Verdict.ALLOW:
             return
-        approvable = decision.verdict is Verdict.ASK and self._approve is not None
-        if approvable and self._approve is not None and await self._approve(name, arguments, decision):
+        approve = self._approve if decision.verdict is Verdict.ASK else None
+        if approve is not None and await approve(name, arguments, decision):
             return
         rule = f" by {decision.rule}" if decision.rule else ""
         verb = "denied" if decision.verdict is Verdict.DENY else "not allowed without approval"
@@ -207,14 +212,6 @@ class Host:
             raise UsageError(
                 f"{name}: the arguments have {size:,} bytes", hint=f"at most {self.limits.argument_bytes:,}"
             )
-
-    def _split(self, name: str) -> tuple[str, str]:
-        parts = split_name(name)
-        if parts is None:
-            raise UsageError(
-                f"{ascii(name)[:120]} is not the name of an MCP tool", hint="write mcp__SERVER__TOOL"
-            )
-        return parts
 
 
 def _pins(listing: ToolListing) -> dict[str, str]:

@@ -19,7 +19,7 @@ import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import anyio
 from msgspec import UNSET, Struct, UnsetType
@@ -67,9 +67,8 @@ class McpLimits:
 
     def backoff(self, failures: int) -> float:
         """Seconds to wait after this many consecutive failures: doubled each time, with an upper bound."""
-        if failures <= 0:
-            return 0.0
-        return min(self.backoff_seconds * 2.0 ** min(failures - 1, 30), self.backoff_most_seconds)
+        doubled = self.backoff_seconds * 2.0 ** min(failures - 1, 30)
+        return min(doubled, self.backoff_most_seconds) if failures > 0 else 0.0
 
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
@@ -175,39 +174,30 @@ class AddressRefused(Exception):
     """The address may not be used; the message is ours, not the server's."""
 
 
-class UrlOrigin(NamedTuple):
-    """Scheme, host and port; requests stay within it."""
-
-    scheme: str
-    host: str
-    port: int
+UrlOrigin = tuple[str, str, int]
+"""Scheme, host and port; requests stay within it."""
 
 
 async def usable_address(origin: UrlOrigin, *, private_allowed: bool) -> str:
     """An address of the host that may be used; plain http is never used for a public address."""
-    addresses = await _resolved(origin)
+    scheme, host, port = origin
+    try:
+        addresses = [str(ipaddress.ip_address(host))]
+    except ValueError:
+        try:
+            found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as cause:
+            raise AddressRefused("its host name cannot be resolved") from cause
+        addresses = [str(entry[4][0]) for entry in found]
     for address in addresses:
         private = is_private_address(address)
         if private and not private_allowed:
             raise AddressRefused("it is at a private address, which was not allowed for this server")
-        if not private and origin.scheme != "https":
+        if not private and scheme != "https":
             raise AddressRefused("plain http to a public address; use https")
-    return addresses[0]
-
-
-async def _resolved(origin: UrlOrigin) -> list[str]:
-    try:
-        return [str(ipaddress.ip_address(origin.host))]
-    except ValueError:
-        pass
-    try:
-        found = await anyio.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as cause:
-        raise AddressRefused("its host name cannot be resolved") from cause
-    addresses = [str(entry[4][0]) for entry in found]
     if not addresses:
         raise AddressRefused("its host name has no address")
-    return addresses
+    return addresses[0]
 
 
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
@@ -308,15 +298,10 @@ def _fault(one: mcp_types.Tool, times: int, limits: McpLimits) -> str | None:
 
 def _tool(server: str, one: mcp_types.Tool, limits: McpLimits) -> Tool:
     description = plain(one.description or one.title or "", limits.description_chars)
-    return Tool(
-        full_name(server, one.name), server, one.name, description, one.input_schema, _fingerprint(one)
-    )
-
-
-def _fingerprint(one: mcp_types.Tool) -> str:
     hints = one.annotations.model_dump(mode="json", exclude_none=True) if one.annotations else {}
     shown = [one.name, one.title or "", one.description or "", one.input_schema, hints]
-    return hashlib.sha256(_canonical(shown)).hexdigest()
+    fingerprint = hashlib.sha256(_canonical(shown)).hexdigest()
+    return Tool(full_name(server, one.name), server, one.name, description, one.input_schema, fingerprint)
 
 
 def _canonical(value: object) -> bytes:
@@ -347,13 +332,12 @@ def call_result(
     left = limits.result_chars
     content: list[dict[str, object]] = []
     for block in blocks:
-        text = block.get("text")
-        is_text = block.get("type") == "text" and isinstance(text, str)
-        bounded = _bounded({**block, "text": ""} if is_text else block, limits.result_chars)
-        if is_text and isinstance(text, str):
-            shown = plain(text, left)
-            bounded["text"] = shown
+        text = block.get("text") if block.get("type") == "text" else None
+        if isinstance(text, str):
+            bounded = _bounded({**block, "text": ""}, limits.result_chars) | {"text": plain(text, left)}
             left = max(left - len(text), 0)
+        else:
+            bounded = _bounded(block, limits.result_chars)
         content.append(bounded)
     return CallResult(name, tuple(content), is_error, _plain_value(structured, limits.result_chars))
 

@@ -175,7 +175,7 @@ def origin_of(url: str) -> UrlOrigin:
     port = parsed.port or _PORTS[parsed.scheme]
     if not 0 < port < 65_536:
         raise AddressRefused("its port is invalid")
-    return UrlOrigin(parsed.scheme, parsed.host, port)
+    return parsed.scheme, parsed.host, port
 
 
 @asynccontextmanager
@@ -229,7 +229,7 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
             address = await usable_address(self._origin, private_allowed=self._private_allowed)
         except AddressRefused as refused:
             raise httpx2.ConnectError(str(refused), request=request) from refused
-        extensions: dict[str, Any] = {**request.extensions, "sni_hostname": self._origin.host}
+        extensions: dict[str, Any] = {**request.extensions, "sni_hostname": self._origin[1]}
         pinned = httpx2.Request(
             request.method,
             request.url.copy_with(host=address),
@@ -279,7 +279,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
         waiting = b""
         async for chunk in self._pieces():
             waiting += chunk
-            if self._is_events and (end := _end_of_events(waiting)):
+            # Where the last complete event ends; 0 when none is complete.
+            blanks = (b"\n\n", b"\r\n\r\n")
+            end = max(waiting.rfind(blank) + len(blank) if blank in waiting else 0 for blank in blanks)
+            if self._is_events and end:
                 require_small(waiting[:end], self._limits)
                 yield waiting[:end]
                 waiting = waiting[end:]
@@ -300,9 +303,3 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._response.aclose()
-
-
-def _end_of_events(waiting: bytes) -> int:
-    """Where the last complete event ends; 0 when none is complete."""
-    ends = [waiting.rfind(blank) + len(blank) for blank in (b"\n\n", b"\r\n\r\n") if blank in waiting]
-    return max(ends, default=0)
