@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import socket
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import unquote, urlsplit
@@ -21,7 +20,6 @@ _PLAIN_URL = re.compile(r"(https?)://([^/?#\\@\s%\[\]]+?)(?::(\d{1,5}))?(?:[/?#]
 _HOSTLIKE = re.compile(r"[^\s/\\?#@:,;&=<>\"'\[\]()|]+")
 _LABELS = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
 _NUMBERS = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)(?:\.(?:0x[0-9a-f]*|[0-9]+)){0,3}", re.IGNORECASE)
-_EMPTY_HEX = re.compile(r"0x(?![0-9a-f])", re.IGNORECASE)
 _DOTS = re.compile("[\u3002\uff0e\uff61]")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
 """IPv4 addresses in the form that no public host has any more: ``::127.0.0.1``."""
@@ -118,9 +116,16 @@ def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
     if not _NUMBERS.fullmatch(bare):
         return None
     try:
-        return ipaddress.IPv4Address(socket.inet_aton(_EMPTY_HEX.sub("0", bare)))
-    except OSError:
+        *leading, last = map(_number, bare.split("."))
+        return ipaddress.IPv4Address(bytes(leading) + last.to_bytes(4 - len(leading), "big"))
+    except (ValueError, OverflowError):
         return None
+
+
+def _number(text: str) -> int:
+    if text.lower().startswith("0x"):
+        return int(text[2:] or "0", 16)
+    return int(text, 8) if text.startswith("0") and len(text) > 1 else int(text)
 
 
 def is_private_address(address: str) -> bool:
