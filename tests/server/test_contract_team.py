@@ -339,7 +339,7 @@ async def test_the_team_total_is_the_local_total(made: World, capsys: pytest.Cap
         answer = await made.put(parts[0], path.read_bytes(), START, key="/".join(parts[1:]))
         assert answer.status_code in (200, 400), answer.text
     total = (await cost(made))["total"]
-    assert (total["responses"], total["usd"]) == (local["totals"]["messages"], local["totals"]["cost_usd"])
+    assert (total["responses"], total["usd"]) == (local["totals"]["responses"], local["totals"]["cost_usd"])
 
 
 @in_a_world()
@@ -373,8 +373,8 @@ def _local(home: Path, lines: dict[str, bytes], capsys: pytest.CaptureFixture[st
         (home / f"projects/p/{session}.jsonl").write_bytes(data)
     assert main(["--home", str(home), "cost", "--json", "--no-index", "--by", "model"]) == 0
     report = json.loads(capsys.readouterr().out)
-    found = {row["model"]: (row["messages"], row["cost_usd"]) for row in report["rows"]}
-    return {**found, "": (report["totals"]["messages"], report["totals"]["cost_usd"])}
+    found = {row["model"]: (row["responses"], row["cost_usd"]) for row in report["rows"]}
+    return {**found, "": (report["totals"]["responses"], report["totals"]["cost_usd"])}
 
 
 def _summed(report: dict[str, Any]) -> dict[str, object]:
@@ -430,8 +430,8 @@ async def test_a_price_with_a_gap_is_told_apart_as_locally(
     more = [word for name, time in span.items() for word in (f"--{name}", time)]
     assert main(["--home", str(home), "cost", "--json", "--no-index", "--by", "model", *more]) == 0
     report = json.loads(capsys.readouterr().out)
-    local = {row["model"]: (row["messages"], row["cost_usd"] or "0") for row in report["rows"]}
-    total = {"": (report["totals"]["messages"], report["totals"]["cost_usd"])}
+    local = {row["model"]: (row["responses"], row["cost_usd"] or "0") for row in report["rows"]}
+    total = {"": (report["totals"]["responses"], report["totals"]["cost_usd"])}
     unpriced = sorted(row["model"] for row in report["rows"] if row["unpriced_responses"])
     found: list[Any] = [*map(_summed, reports), models, reports[1]["total"]["unpriced"]]
     *told, models, all_unpriced = found
