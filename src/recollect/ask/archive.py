@@ -21,7 +21,7 @@ from recollect.ask.sessions.home_guard import planned_removal, refuse_agent_home
 from recollect.ask.sessions.session import Session
 from recollect.errors import NotFound, RecollectError, StorageError, UsageError
 from recollect.model.lines.ids import EntryId
-from recollect.store.archive.archive import Archive, ArchiveDescription, ArchiveResult
+from recollect.store.archive.archive import Archive, ArchiveResult
 from recollect.store.archive.manifest import Manifest, time_text
 from recollect.store.changes.journal import Change
 from recollect.store.home import ClaudeHome
@@ -63,19 +63,21 @@ def archive_at(data: Path) -> Archive:
 def add(archive: Archive, session: Session, now: dt.datetime) -> ArchiveResult:
     """Archive one session as it is; the caller must hold ``archive.adding()``."""
     seen = session.glance
-    described = ArchiveDescription(
+    described = Manifest(
         session.id,
         session.path.parent.name,
-        session.home.root,
+        str(session.home.root),
         session.cwd,
         session.title,
         time_text(seen.first_at),
         time_text(seen.last_at),
+        now.isoformat(),
+        (),
     )
     prompts = prompts_of(session)
     pastes = [session.home.paste_file(EntryId(name)) for name in prompts.pastes if _HASH.fullmatch(name)]
     files = [*session_files(session), *(path for path in pastes if path.is_file() and not path.is_symlink())]
-    return archive.add(described, files, now.isoformat(), prompts.lines)
+    return archive.add(described, files, prompts.lines)
 
 
 def prompts_of(session: Session) -> SessionPrompts:

@@ -187,22 +187,6 @@ class LatestSession(msgspec.Struct, frozen=True):
         return self.content is not LogContent.CONVERSATION
 
 
-class _NotingReader:
-    """Reads directories for the rules of ``home_walk``, by name, and notes what could not be read."""
-
-    def __init__(self, problems: ReadProblems) -> None:
-        self._problems = problems
-
-    def entries(self, directory: str) -> list[os.DirEntry[str]]:
-        return list_directory(Path(directory), self._problems)
-
-    def is_directory(self, entry: os.DirEntry[str], *, follow: bool = True) -> bool:
-        return is_directory(entry, self._problems, follow=follow)
-
-    def note(self, path: str, reason: str) -> None:
-        self._problems.note(Path(path), reason)
-
-
 class ClaudeHome:
     """A read-only view of one Claude configuration root."""
 
@@ -210,7 +194,6 @@ class ClaudeHome:
         self.root = root
         self.config_file = config_file
         self._problems = ReadProblems()
-        self._reader = _NotingReader(self._problems)
 
     def __repr__(self) -> str:
         return f"<ClaudeHome {self.root}>"
@@ -307,7 +290,7 @@ class ClaudeHome:
 
     def projects(self) -> Iterator[ProjectDir]:
         """Every project directory once: real ones first, then links to other places."""
-        for entry, is_repeated in project_directories(self._reader, os.fspath(self.projects_dir)):
+        for entry, is_repeated in project_directories(self._problems, self.projects_dir):
             if not is_repeated:
                 yield _project(Path(entry.path), is_link(entry))
 
@@ -337,7 +320,7 @@ class ClaudeHome:
         entries = self._entries(project.path)
         yield from self._agents(entries, "flat", None)
         for entry in entries:
-            if may_be_side_directory(self._reader, entry):
+            if may_be_side_directory(self._problems, entry):
                 session = _id_or_none(SessionId, entry.name)
                 yield from self._nested_agents(Path(entry.path), session)
 
@@ -443,7 +426,7 @@ class ClaudeHome:
         return self._agents(self._entries(directory), "flat", None)
 
     def _nested_agents(self, side_dir: Path, session: SessionId | None) -> Iterator[AgentFile]:
-        for entries in agent_directories(self._reader, self._entries(side_dir)):
+        for entries in agent_directories(self._problems, self._entries(side_dir)):
             yield from self._agents(entries, "nested", session)
 
     def _agents(

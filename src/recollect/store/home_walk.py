@@ -9,29 +9,17 @@ changed. Names are taken as they are; readers open them with the tolerant reader
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
+
+from recollect.system.peek import ReadProblems, is_directory, list_directory, regular_file
 
 Role = Literal["session", "agent", "tool-output"]
 LOG, AGENT = ".jsonl", "agent-"
 _SUBAGENTS, _RESULTS = "subagents", "tool-results"
 # Longer than any clock of a file system takes from one tick to the next.
 _SETTLED_NS = 3_000_000_000
-
-
-class DirectoryReader(Protocol):
-    """How directories are read. What could not be read is noted by the reader."""
-
-    def entries(self, directory: str) -> list[os.DirEntry[str]]:
-        """The entries of a directory; none where it cannot be listed."""
-
-    def is_directory(self, entry: os.DirEntry[str], *, follow: bool = True) -> bool:
-        """Whether an entry is a directory; with ``follow``, also a link to one."""
-
-    def note(self, path: str, reason: str) -> None:
-        """Remember why something is missing from the answer."""
 
 
 def role_of(name: str) -> Role | None:
@@ -41,32 +29,34 @@ def role_of(name: str) -> Role | None:
     return "agent" if name.startswith(AGENT) else "session"
 
 
-def project_directories(reader: DirectoryReader, projects: str) -> Iterator[tuple[os.DirEntry[str], bool]]:
+def project_directories(problems: ReadProblems, projects: Path) -> Iterator[tuple[os.DirEntry[str], bool]]:
     """Every project directory: real ones first, then links; and whether another name led to it before.
 
     A link to a directory that holds the listing itself is noted and left out.
     """
     base = os.path.realpath(projects)
     reached: set[str] = set()
-    for entry in sorted(reader.entries(projects), key=lambda entry: (entry.is_symlink(), entry.name)):
-        if not reader.is_directory(entry):
+    for entry in sorted(
+        list_directory(projects, problems), key=lambda entry: (entry.is_symlink(), entry.name)
+    ):
+        if not is_directory(entry, problems):
             continue
         target = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(base, entry.name)  # noqa: PTH118 - no Path for thousands of names
         if base == target or base.startswith(target.rstrip(os.sep) + os.sep):
-            reader.note(entry.path, "link to a directory above it")
+            problems.note(Path(entry.path), "link to a directory above it")
         else:
             yield entry, target in reached
             reached.add(target)
 
 
-def may_be_side_directory(reader: DirectoryReader, entry: os.DirEntry[str]) -> bool:
+def may_be_side_directory(problems: ReadProblems, entry: os.DirEntry[str]) -> bool:
     """Whether an entry of a project directory may hold the side files of a session; it may be a link."""
     # Logs are by far the most entries; checking the name first saves a system call.
-    return not entry.name.endswith(LOG) and reader.is_directory(entry)
+    return not entry.name.endswith(LOG) and is_directory(entry, problems)
 
 
 def agent_directories(
-    reader: DirectoryReader, side_files: Iterable[os.DirEntry[str]]
+    problems: ReadProblems, side_files: Iterable[os.DirEntry[str]]
 ) -> Iterator[list[os.DirEntry[str]]]:
     """The directories with logs of a session's sub-agents, each as its entries, of the entries of its side directory.
 
@@ -75,17 +65,17 @@ def agent_directories(
     for entry in side_files:
         if entry.name != _SUBAGENTS:
             continue
-        if not reader.is_directory(entry, follow=False):
-            reader.note(entry.path, "a link or a file in the place of a directory")
+        if not is_directory(entry, problems, follow=False):
+            problems.note(Path(entry.path), "a link or a file in the place of a directory")
             continue
         waiting = [entry.path]
         while waiting:
-            entries = reader.entries(waiting.pop())
+            entries = list_directory(Path(waiting.pop()), problems)
             yield entries
             waiting += [
                 one.path
                 for one in reversed(entries)
-                if not one.name.endswith(LOG) and reader.is_directory(one, follow=False)
+                if not one.name.endswith(LOG) and is_directory(one, problems, follow=False)
             ]
 
 
@@ -113,8 +103,10 @@ class SeenDirectory(NamedTuple):
 
 def scan_logs(root: Path, problems: list[tuple[str, str]] | None = None) -> list[FoundLog]:
     """All logs below ``projects/`` of a home; what cannot be read is told in ``problems``."""
-    scan = _LogScanner([] if problems is None else problems)
+    scan = _LogScanner()
     scan.home(root)
+    if problems is not None:
+        problems += [(str(one.path), one.reason) for one in scan.problems]
     return scan.found
 
 
@@ -135,47 +127,47 @@ class _LogScanner:
     Sessions come before sub-agents, and those before results of tools: a link can make one file all of them.
     """
 
-    def __init__(self, problems: list[tuple[str, str]]) -> None:
+    def __init__(self) -> None:
         self.found: list[FoundLog] = []
-        self._problems = problems
+        self.problems = ReadProblems()
         self._seen: set[tuple[int, int]] = set()
         self._session_directories: list[tuple[str, str]] = []
         self._results: list[tuple[str, str]] = []
 
     def home(self, root: Path) -> None:
-        for entry, is_repeated in project_directories(self, os.fspath(root / "projects")):
+        for entry, is_repeated in project_directories(self.problems, root / "projects"):
             if not is_repeated:
                 self._project(entry.path)
         for directory, session in self._session_directories:
             self._side_files(directory, session)
         for directory, session in self._results:
-            for result in self.entries(directory):
+            for result in list_directory(Path(directory), self.problems):
                 self._file(result, "tool-output", session, None, follow=False)
 
     def _project(self, directory: str) -> None:
-        for entry in self.entries(directory):
+        for entry in list_directory(Path(directory), self.problems):
             name = entry.name
             role = role_of(name)
             if role == "agent":
                 self._file(entry, "agent", None, name[len(AGENT) : -len(LOG)])
             elif role == "session":
                 self._file(entry, "session", name[: -len(LOG)], None)
-            elif may_be_side_directory(self, entry):
+            elif may_be_side_directory(self.problems, entry):
                 self._session_directories.append((entry.path, name))
 
     def _side_files(self, directory: str, session: str) -> None:
-        side_files = self.entries(directory)
-        for entries in agent_directories(self, side_files):
+        side_files = list_directory(Path(directory), self.problems)
+        for entries in agent_directories(self.problems, side_files):
             for entry in entries:
                 if role_of(entry.name) == "agent":
                     self._file(entry, "agent", session, entry.name[len(AGENT) : -len(LOG)])
         for entry in side_files:
             if entry.name != _RESULTS:
                 continue
-            if self.is_directory(entry, follow=False):
+            if is_directory(entry, self.problems, follow=False):
                 self._results.append((entry.path, session))
             else:
-                self.note(entry.path, "a link or a file in the place of a directory")
+                self.problems.note(Path(entry.path), "a link or a file in the place of a directory")
 
     def _file(
         self,
@@ -186,14 +178,8 @@ class _LogScanner:
         *,
         follow: bool = True,
     ) -> None:
-        try:
-            found = entry.stat(follow_symlinks=follow)
-        except OSError as cause:
-            if not isinstance(cause, FileNotFoundError) or entry.is_symlink():
-                self._problems.append((entry.path, cause.strerror or "cannot be read"))
-            return
-        if not stat.S_ISREG(found.st_mode):
-            self._problems.append((entry.path, "not a regular file"))
+        found = regular_file(entry, self.problems, follow=follow)
+        if found is None:
             return
         device, inode = identity = found.st_dev, found.st_ino
         if inode and identity in self._seen:
@@ -202,26 +188,3 @@ class _LogScanner:
         self.found.append(
             FoundLog(entry.path, role, session, agent, device, inode, found.st_size, found.st_mtime_ns)
         )
-
-    def note(self, path: str, reason: str) -> None:
-        """Remember why something is missing."""
-        self._problems.append((path, reason))
-
-    def entries(self, directory: str) -> list[os.DirEntry[str]]:
-        """As they are at this moment."""
-        try:
-            with os.scandir(directory) as entries:
-                return list(entries)
-        except FileNotFoundError:
-            return []
-        except OSError as cause:
-            self._problems.append((directory, cause.strerror or "cannot be read"))
-            return []
-
-    def is_directory(self, entry: os.DirEntry[str], *, follow: bool = True) -> bool:
-        """Whether it is one."""
-        try:
-            return entry.is_dir(follow_symlinks=follow)
-        except OSError as cause:
-            self._problems.append((entry.path, cause.strerror or "cannot be read"))
-            return False

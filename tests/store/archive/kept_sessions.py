@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from recollect.store.archive.archive import Archive, ArchiveDescription, ArchiveResult
+from recollect.store.archive.archive import Archive, ArchiveResult
+from recollect.store.archive.manifest import Manifest
 
 SESSION = "3f2a9c1e-0000-4000-8000-000000000001"
 KEY = "-srv-app"
@@ -37,12 +38,12 @@ def small_session(home: Path, *, log: bytes | None = None) -> list[Path]:
     return list(files)
 
 
-def described(home: Path) -> ArchiveDescription:
+def described(home: Path, at: str = AT) -> Manifest:
     """What the archive is told of it."""
-    return ArchiveDescription(SESSION, KEY, home, "/srv/app", "Basket totals")
+    return Manifest(SESSION, KEY, str(home), "/srv/app", "Basket totals", None, None, at, ())
 
 
 def added(archive: Archive, home: Path, files: list[Path], at: str = AT) -> ArchiveResult:
     """Archive it."""
     with archive.adding():
-        return archive.add(described(home), files, at)
+        return archive.add(described(home, at), files)

@@ -12,15 +12,22 @@ import zstandard
 from msgspec import structs
 
 from recollect.errors import DamagedData, RecollectError, UsageError
+from recollect.store.archive import bundle as bundle_module
 from recollect.store.archive.archive import Archive
-from recollect.store.archive.bundle import BundleLimits, export_bundle, import_bundle
+from recollect.store.archive.bundle import export_bundle, import_bundle
 from recollect.store.archive.manifest import Manifest, encoded
 from recollect.store.archive.objects import FrameSize, seek_table
 from tests.store.archive.kept_sessions import KEY, SESSION, added, lines, small_session
 from tests.store.archive.test_archive import tree
 
 Member = tuple[tarfile.TarInfo, bytes]
-SMALL = BundleLimits(total_bytes=4 << 20, member_bytes=2 << 20, members=50)
+
+
+@pytest.fixture(autouse=True)
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a hostile bundle may hold."""
+    for name, most in (("_TOTAL_BYTES", 4 << 20), ("_MEMBER_BYTES", 2 << 20), ("_MEMBERS", 50)):
+        monkeypatch.setattr(bundle_module, name, most)
 
 
 @pytest.fixture
@@ -55,7 +62,7 @@ def written(path: Path, members: list[Member]) -> Path:
 
 def taken_in(archive: Archive, bundle: Path) -> list[Manifest]:
     with archive.adding():
-        return import_bundle(archive, bundle, SMALL)
+        return import_bundle(archive, bundle)
 
 
 def test_a_bundle_carries_sessions_to_another_archive(tmp_path: Path, archive: Archive) -> None:
@@ -223,7 +230,8 @@ def test_a_real_bomb_is_stopped_by_its_ratio(
     bundle = tmp_path / "bomb.tar"
     export_bundle(source, source.manifests(), bundle)
     other = Archive(tmp_path / "other")
-    limits = BundleLimits(member_bytes=64 << 20)
+    monkeypatch.setattr(bundle_module, "_MEMBER_BYTES", 64 << 20)
+    monkeypatch.setattr(bundle_module, "_TOTAL_BYTES", 64 << 20)
     with pytest.raises(DamagedData, match="times its size"), other.adding():
-        import_bundle(other, bundle, limits)
+        import_bundle(other, bundle)
     assert [] == list(other.objects.names())

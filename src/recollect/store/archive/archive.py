@@ -26,7 +26,6 @@ from recollect.model.lines.ids import ProjectKey, SessionId, short_id
 from recollect.store.archive.manifest import (
     SHARED_PLACES,
     ArchivedFile,
-    EarlierVersion,
     Manifest,
     decoded,
     encoded,
@@ -44,18 +43,6 @@ from recollect.system.pool import ProgressCallback
 from recollect.system.whole_files import write_new
 
 _OF_HOME = "@"  # no id of a session has it
-
-
-class ArchiveDescription(Struct, frozen=True):
-    """What is recorded about a session besides its files."""
-
-    session: str
-    project_key: str
-    home: Path
-    cwd: str = ""
-    title: str = ""
-    first_at: str | None = None
-    last_at: str | None = None
 
 
 class ArchiveResult(Struct, frozen=True):
@@ -183,14 +170,13 @@ class Archive:
         finally:
             lock.close()
 
-    def add(
-        self, described: ArchiveDescription, files: Sequence[Path], at: str, prompts: bytes = b""
-    ) -> ArchiveResult:
-        """Archive a session as it is now; ``prompts`` are its lines of the home's ``history.jsonl``.
+    def add(self, described: Manifest, files: Sequence[Path], prompts: bytes = b"") -> ArchiveResult:
+        """Archive a session as it is now: ``described`` without files, ``prompts`` its lines of the home's ``history.jsonl``.
 
         The caller must hold ``adding``; unchanged files are not read again.
         """
-        log = described.home.joinpath(*log_parts(described.project_key, described.session))
+        root = Path(described.home)
+        log = root.joinpath(*log_parts(described.project_key, described.session))
         if not files or files[0] != log:
             raise UsageError(
                 f"session {described.session}: its log is a link or is missing",
@@ -201,7 +187,7 @@ class Archive:
         kept: list[ArchivedFile] = []
         grown, new_bytes = [], 0
         for path in files:
-            name = path.relative_to(described.home).as_posix()
+            name = path.relative_to(root).as_posix()
             file = self._archived(path, name, known.get(name))
             kept.append(file)
             if name not in known or known[name].stored.sha256 != file.stored.sha256:
@@ -209,19 +195,12 @@ class Archive:
                 grown.append(name)
         earlier = self._earlier(before, kept)
         # A home may be reached by several paths; the first is the one that its manifest is named after.
-        is_same = before is not None and _is_of(before, [described.home])
-        home = before.home if before and is_same else str(described.home)
-        manifest = Manifest(
-            described.session,
-            described.project_key,
-            home,
-            described.cwd,
-            described.title,
-            described.first_at,
-            described.last_at,
-            at,
-            tuple(kept),
-            earlier,
+        is_same = before is not None and _is_of(before, [root])
+        manifest = structs.replace(
+            described,
+            home=before.home if before and is_same else described.home,
+            files=tuple(kept),
+            earlier=earlier,
             is_own=True,
             prompts=self._prompts(before, prompts),
         )
@@ -233,15 +212,18 @@ class Archive:
             != (before.home, before.files, before.prompts)
         )
         if changed:
-            self.publish(manifest, self._free_place(manifest) if before is None else self._place_of(before))
+            place = self._place_of(before or manifest)
+            if before is None and self.at(place) is not None:  # it was archived from other homes
+                place = self._place_in_home(manifest)
+            self.publish(manifest, place)
             self._discard_superseded(before, manifest)
         return ArchiveResult(
             manifest if changed or before is None else before, new_bytes, before is None, changed
         )
 
-    def _before(self, described: ArchiveDescription, log: Path) -> Manifest | None:
+    def _before(self, described: Manifest, log: Path) -> Manifest | None:
         """What an addition goes on from. A home that was moved has what it had where it was before."""
-        found = self.known(described.project_key, described.session, described.home)
+        found = self.known(described.project_key, described.session, Path(described.home))
         if found is not None:
             return found
         first = self.at(self._first_place(described.project_key, described.session))
@@ -256,21 +238,11 @@ class Archive:
             lines = lines if lines.startswith(old) else old + _missing_lines(old, lines)
             if lines == old:
                 return known
-        if not lines:
-            return None
-        temporary = self.root / ".prompts.tmp"
-        try:
-            fsops.replace_file(temporary, lines)
-            return self.objects.store(temporary)
-        except OSError as cause:
-            raise StorageError("archive", temporary, cause, hint=_unchanged(cause)) from cause
-        finally:
-            with contextlib.suppress(OSError):
-                fsops.unlink(temporary)
+        return self._stored([lines]) if lines else None
 
     def _whole(self, stored: StoredObject) -> bytes:
         with self.objects.reading(stored.sha256) as reader:
-            return b"".join(reader.frame(number) for number in range(len(reader.frames)))
+            return b"".join(reader.raw())
 
     def _archived(self, path: Path, name: str, known: ArchivedFile | None) -> ArchivedFile:
         try:
@@ -285,13 +257,13 @@ class Archive:
             name, stored, found.st_mode & 0o7777, found.st_mtime_ns, found.st_ino, found.st_dev
         )
 
-    def _earlier(self, before: Manifest | None, now: list[ArchivedFile]) -> tuple[EarlierVersion, ...]:
+    def _earlier(self, before: Manifest | None, now: list[ArchivedFile]) -> tuple[ArchivedFile, ...]:
         """States that would otherwise be lost: of files that were rewritten, or are no longer in the home."""
         if before is None:
             return ()
         present = {file.path: file for file in now}
         lost = [
-            EarlierVersion(file.path, file.stored, before.archived_at)
+            _earlier_version(file, before)
             for file in before.files
             if file.path not in present or not self._is_continued(file.stored, present[file.path].stored)
         ]
@@ -359,8 +331,11 @@ class Archive:
     def _stored(self, content: Iterable[bytes]) -> StoredObject:
         temporary = self.objects.root / f".{os.urandom(8).hex()}.tmp"
         try:
+            fsops.make_directories(self.objects.root)
             write_new(temporary, content)
             return self.objects.store(temporary)
+        except OSError as cause:
+            raise StorageError("archive", temporary, cause, hint=_unchanged(cause)) from cause
         finally:
             with contextlib.suppress(OSError):
                 fsops.unlink(temporary)
@@ -436,8 +411,7 @@ class Archive:
         """Whether a file in a home begins with the archived bytes."""
         try:
             with open_regular(target) as there, self.objects.reading(file.stored.sha256) as reader:
-                frames = (reader.frame(number) for number in range(len(reader.frames)))
-                return all(there.read(len(frame)) == frame for frame in frames)
+                return all(there.read(len(frame)) == frame for frame in reader.raw())
         except OSError:  # a link, a directory, or not ours to read
             return False
 
@@ -493,8 +467,7 @@ class Archive:
         """The bytes of a file, frame by frame; the last comes only if all of them are correct."""
         digest, held = hashlib.sha256(), b""
         with self.objects.reading(file.stored.sha256) as reader:
-            for number in range(len(reader.frames)):
-                data = reader.frame(number)
+            for data in reader.raw():
                 digest.update(data)
                 yield held
                 held = data
@@ -525,14 +498,8 @@ class Archive:
     def _place_in_home(self, manifest: Manifest) -> Path:
         return self._place(manifest.project_key, name_in_home(manifest))
 
-    def _free_place(self, manifest: Manifest) -> Path:
-        """Beside what was archived of the session from other homes."""
-        first = self._first_place(manifest.project_key, manifest.session)
-        return first if self.at(first) is None else self._place_in_home(manifest)
-
     def _place_of(self, manifest: Manifest) -> Path:
-        own = self._place_in_home(manifest)
-        return own if own.exists() else self._first_place(manifest.project_key, manifest.session)
+        return self.place_named(manifest, SessionId(manifest.session))
 
     def _by_session(self) -> dict[tuple[str, str], list[Path]]:
         found: dict[tuple[str, str], list[Path]] = {}
@@ -599,14 +566,14 @@ def _missing_lines(there: bytes, lines: bytes) -> bytes:
     return b"".join(line + b"\n" for line in lines.splitlines() if line not in known)
 
 
+def _earlier_version(file: ArchivedFile, manifest: Manifest) -> ArchivedFile:
+    return ArchivedFile(file.path, file.stored, archived_at=manifest.archived_at)
+
+
 def _merged(newer: Manifest, older: Manifest) -> Manifest:
     """Two manifests of one session: the newer plus what only the older has."""
     present = {file.stored.sha256 for file in newer.files}
-    more = tuple(
-        EarlierVersion(file.path, file.stored, older.archived_at)
-        for file in older.files
-        if file.stored.sha256 not in present
-    )
+    more = tuple(_earlier_version(file, older) for file in older.files if file.stored.sha256 not in present)
     return structs.replace(
         newer, earlier=(*newer.earlier, *older.earlier, *more), prompts=newer.prompts or older.prompts
     )

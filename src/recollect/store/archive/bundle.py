@@ -22,12 +22,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from recollect.errors import DamagedData, StorageError, UsageError
 from recollect.model.views.links import line_links
 from recollect.store.archive.archive import Archive, is_named
-from recollect.store.archive.manifest import ArchivedFile, EarlierVersion, Manifest, decoded, encoded
+from recollect.store.archive.manifest import Manifest, decoded, encoded
 from recollect.store.archive.objects import SeekableReader, StoredObject
 from recollect.store.home_walk import LOG
 from recollect.store.session_files import META, is_flat_agent_log, is_flat_agent_note
@@ -39,19 +39,9 @@ _MANIFEST = re.compile(
     r"sessions/([A-Za-z0-9._-]{1,255})/([A-Za-z0-9._-]{1,200}(?:@[0-9a-f]{16})?)\.json", re.ASCII
 )
 _CHUNK = 1 << 20
-
-
-class BundleLimits(Struct, frozen=True):
-    """Limits of a bundle, checked while it is read, before anything counts."""
-
-    total_bytes: int = 10 << 30
-    member_bytes: int = 1 << 30
-    members: int = 100_000
-    ratio: int = 200
-    manifest_bytes: int = 64 << 20
-
-
-LIMITS = BundleLimits()
+# Limits of a bundle, checked while it is read, before anything counts.
+_TOTAL_BYTES, _MEMBER_BYTES, _MANIFEST_BYTES = 10 << 30, 1 << 30, 64 << 20
+_MEMBERS, _RATIO = 100_000, 200
 
 
 def export_bundle(archive: Archive, manifests: Sequence[Manifest], target: Path) -> int:
@@ -112,9 +102,9 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
     tar.addfile(info, io.BytesIO(data))
 
 
-def import_bundle(archive: Archive, source: Path, limits: BundleLimits = LIMITS) -> list[Manifest]:
+def import_bundle(archive: Archive, source: Path) -> list[Manifest]:
     """Import a bundle; the caller must hold ``Archive.adding``. Imports all of its sessions, or none."""
-    taken = _BundleContents(archive, limits)
+    taken = _BundleContents(archive)
     try:
         with os.fdopen(fsops.open_nofollow(source), "rb") as stream:
             taken.read(stream)
@@ -132,8 +122,8 @@ def import_bundle(archive: Archive, source: Path, limits: BundleLimits = LIMITS)
 class _BundleContents:
     """The parts of a bundle read so far, none of which counts yet."""
 
-    def __init__(self, archive: Archive, limits: BundleLimits) -> None:
-        self._archive, self._limits = archive, limits
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
         self._waiting: dict[str, Path] = {}
         self._manifests: dict[Path, Manifest] = {}
         self._names: set[str] = set()
@@ -178,7 +168,7 @@ class _BundleContents:
         if found := _OBJECT.fullmatch(member.name):
             self._take_object(found[2], member.size, body)
         elif found := _MANIFEST.fullmatch(member.name):
-            if member.size > self._limits.manifest_bytes:
+            if member.size > _MANIFEST_BYTES:
                 raise self._refused(f"{member.name!a} is too large for a manifest")
             manifest = decoded(body.read(member.size), found[2])
             if not is_named(manifest, found[1], found[2]):
@@ -193,10 +183,9 @@ class _BundleContents:
             raise self._refused(f"{member.name!a} comes twice")
         self._names.add(folded)
         self._total += max(member.size, 0)
-        limits = self._limits
-        if len(self._names) > limits.members:
-            raise self._refused(f"more than {limits.members} files")
-        if member.size > limits.member_bytes or self._total > limits.total_bytes or member.size < 0:
+        if len(self._names) > _MEMBERS:
+            raise self._refused(f"more than {_MEMBERS} files")
+        if member.size > _MEMBER_BYTES or self._total > _TOTAL_BYTES or member.size < 0:
             raise self._refused(f"{member.name!a}: too large")
 
     def _take_object(self, name: str, size: int, body: IO[bytes]) -> None:
@@ -215,21 +204,19 @@ class _BundleContents:
             raise self._refused(f"object {name[:12]}… is missing")
         with fsops.reading(temporary) as fd:
             reader, raw = SeekableReader(fd, temporary), hashlib.sha256()
-            if reader.size != stored.size or reader.size > self._limits.member_bytes:
+            if reader.size != stored.size or reader.size > _MEMBER_BYTES:
                 raise self._refused(f"object {name[:12]}… has a wrong length")
-            if reader.size > _CHUNK and reader.size > stored.stored_bytes * self._limits.ratio:
-                raise self._refused(
-                    f"object {name[:12]}… unpacks to more than {self._limits.ratio} times its size"
-                )
-            for number in range(len(reader.frames)):
-                raw.update(reader.frame(number))
+            if reader.size > _CHUNK and reader.size > stored.stored_bytes * _RATIO:
+                raise self._refused(f"object {name[:12]}… unpacks to more than {_RATIO} times its size")
+            for frame in reader.raw():
+                raw.update(frame)
             packed = digest(fd, os.fstat(fd).st_size)
         if (raw.hexdigest(), packed) != (name, stored.stored_sha256):
             raise self._refused(f"object {name[:12]}… is not what its name says")
 
     def _check_agents(self, manifest: Manifest) -> None:
         """An agent's log beside the session's belongs to the session that its lines name."""
-        every: tuple[ArchivedFile | EarlierVersion, ...] = (*manifest.files, *manifest.earlier)
+        every = (*manifest.files, *manifest.earlier)
         logs = {file.path: file for file in every if is_flat_agent_log(file.path.split("/"))}
         notes = [file.path for file in every if is_flat_agent_note(file.path.split("/"))]
         for path in logs | dict.fromkeys(path.removesuffix(META) + LOG for path in notes):

@@ -31,23 +31,19 @@ _DAY = dt.timedelta(days=1)
 SHARED_PLACES = ("plans/", "paste-cache/")
 
 
-class ArchivedFile(Struct, frozen=True):
-    """One file. ``path`` is relative to the home; device, inode and time show later whether it changed."""
+class ArchivedFile(Struct, frozen=True, omit_defaults=True):
+    """One file. ``path`` is relative to the home; device, inode and time show later whether it changed.
+
+    Of an earlier state, which the present one does not begin with because the file was rewritten, only ``archived_at`` is known.
+    """
 
     path: str
     stored: StoredObject
-    mode: int
-    mtime_ns: int
+    mode: int = 0
+    mtime_ns: int = 0
     inode: int = 0
     device: int = 0
-
-
-class EarlierVersion(Struct, frozen=True):
-    """A state of a file that the present one does not begin with: it was rewritten, and both are kept."""
-
-    path: str
-    stored: StoredObject
-    archived_at: str
+    archived_at: str = ""
 
 
 class Manifest(Struct, frozen=True):
@@ -65,7 +61,7 @@ class Manifest(Struct, frozen=True):
     last_at: str | None
     archived_at: str
     files: tuple[ArchivedFile, ...]
-    earlier: tuple[EarlierVersion, ...] = ()
+    earlier: tuple[ArchivedFile, ...] = ()
     version: int = FORMAT
     is_own: bool = False
     prompts: StoredObject | None = None
@@ -84,8 +80,9 @@ class Manifest(Struct, frozen=True):
         return sum(file.stored.stored_bytes for file in self.files)
 
     def objects(self) -> dict[str, StoredObject]:
-        every: tuple[ArchivedFile | EarlierVersion, ...] = (*self.files, *self.earlier)
-        stored = [one.stored for one in every] + ([] if self.prompts is None else [self.prompts])
+        stored = [one.stored for one in (*self.files, *self.earlier)] + (
+            [] if self.prompts is None else [self.prompts]
+        )
         return {one.sha256: one for one in stored}
 
     def restorable(self) -> tuple[ArchivedFile, ...]:
@@ -126,8 +123,7 @@ def decoded(data: bytes, name: str) -> Manifest:
     for time in (*times, *(one.archived_at for one in manifest.earlier)):
         if time is not None and not _is_time(time):
             raise _damaged(name, f"{time[:40]!a} is not a time")
-    every: tuple[ArchivedFile | EarlierVersion, ...] = (*manifest.files, *manifest.earlier)
-    for one in every:
+    for one in (*manifest.files, *manifest.earlier):
         _check_file(manifest, one)
     if manifest.prompts is not None and not NAME.fullmatch(manifest.prompts.sha256):
         raise _damaged(name, "it names an impossible object")
@@ -136,7 +132,7 @@ def decoded(data: bytes, name: str) -> Manifest:
     return manifest
 
 
-def _check_file(manifest: Manifest, file: ArchivedFile | EarlierVersion) -> None:
+def _check_file(manifest: Manifest, file: ArchivedFile) -> None:
     name, stored = manifest.session, file.stored
     try:
         parts = components(file.path)
@@ -146,9 +142,7 @@ def _check_file(manifest: Manifest, file: ArchivedFile | EarlierVersion) -> None
         raise _damaged(name, f"{file.path[:200]!a} is not a file of its session")
     if not NAME.fullmatch(stored.sha256):
         raise _damaged(name, "it names an impossible object")
-    numbers = [stored.size, stored.stored_bytes]
-    if isinstance(file, ArchivedFile):
-        numbers += [file.mode, file.mtime_ns, file.inode, file.device]
+    numbers = [stored.size, stored.stored_bytes, file.mode, file.mtime_ns, file.inode, file.device]
     if any(not 0 <= number < _MOST for number in numbers):
         raise _damaged(name, f"{file.path[:200]!a} has an impossible size, time or mode")
 

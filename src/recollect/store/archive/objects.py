@@ -135,6 +135,10 @@ class SeekableReader:
         start = offset - self._raw_starts[number]
         return self.frame(number)[start : start + size]
 
+    def raw(self) -> Iterator[bytes]:
+        """All frames, unpacked, one after the other."""
+        return (self.frame(number) for number in range(len(self.frames)))
+
     def frame(self, number: int) -> bytes:
         """One frame, unpacked."""
         known = self._kept.get(number)
@@ -268,8 +272,8 @@ class ObjectStore:
                 return [f"{path.name}: its bytes are not those that were stored"]
             raw = hashlib.sha256()
             with self.reading(stored.sha256) as reader:
-                for number in range(len(reader.frames)):
-                    raw.update(reader.frame(number))
+                for frame in reader.raw():
+                    raw.update(frame)
                 if (raw.hexdigest(), reader.size) != (stored.sha256, stored.size):
                     return [f"{path.name}: it does not unpack to what was archived"]
         except (DamagedData, StorageError, OSError) as problem:
