@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from recollect.errors import InvalidId, LogLocked, StorageError, UsageError
 from recollect.model.lines.damage import Limits
 from recollect.sdk import SessionKey, SessionStore, SessionStoreEntry
-from recollect.store import sdk_entries
+from recollect.store import sdk_store
 from recollect.store.store import Store
 from recollect.system.lock import FileLock
 
@@ -203,7 +203,7 @@ def test_of_a_repeat_that_another_program_wrote_the_first_is_loaded(tmp_path: Pa
 
 def test_a_line_no_reader_would_take_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stored, it could not be loaded again."""
-    monkeypatch.setattr(sdk_entries, "DEFAULT_LIMITS", Limits(line_bytes=100))
+    monkeypatch.setattr(sdk_store, "DEFAULT_LIMITS", Limits(line_bytes=100))
     store = SessionStore(tmp_path)
     with pytest.raises(UsageError, match="the limit is 100"):
         append(store, said(pad="x" * 100))
@@ -367,11 +367,11 @@ def test_any_text_is_a_name_of_its_own(tmp_path_factory: pytest.TempPathFactory,
 @given(st.sets(names, min_size=2, max_size=8))
 def test_projects_are_kept_apart(ids: set[str]) -> None:
     """Different keys, different directories, all plain names; case counts only in keys that are paths."""
-    made = {name: sdk_entries.project_name(name) for name in ids}
+    made = {name: sdk_store.project_name(name) for name in ids}
 
     assert len(ids) == len(set(made.values()))
     assert all(not set(name) & set("/\\\0:.") for name in made.values())
-    encoded = [name for name in made.values() if not sdk_entries._PATH_KEY.fullmatch(name)]
+    encoded = [name for name in made.values() if not sdk_store._PATH_KEY.fullmatch(name)]
     assert encoded == [name.lower() for name in encoded]
 
 

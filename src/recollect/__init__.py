@@ -94,7 +94,7 @@ _ROOMS = {
     ),
     "recollect.store.logs.aio_log": "AsyncLog",
     "recollect.store.logs.batch": "AppendJob AppendResult",
-    "recollect.store.logs.conversation_cache": "CacheEviction CacheStatistics ConversationCache LogGraph",
+    "recollect.store.logs.conversation_cache": "CacheStatistics ConversationCache LogGraph",
     "recollect.store.logs.follow": "Reset follow",
     "recollect.store.logs.log": "Log",
     "recollect.store.logs.reader": "LogReader",

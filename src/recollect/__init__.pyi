@@ -177,12 +177,7 @@ from recollect.store.home import (
 )
 from recollect.store.logs.aio_log import AsyncLog
 from recollect.store.logs.batch import AppendJob, AppendResult
-from recollect.store.logs.conversation_cache import (
-    CacheEviction,
-    CacheStatistics,
-    ConversationCache,
-    LogGraph,
-)
+from recollect.store.logs.conversation_cache import CacheStatistics, ConversationCache, LogGraph
 from recollect.store.logs.follow import Reset, follow
 from recollect.store.logs.log import Log
 from recollect.store.logs.reader import LogReader
@@ -226,7 +221,6 @@ __all__ = [
     "BridgeSession",
     "Busy",
     "CacheCreation",
-    "CacheEviction",
     "CacheSavingsDocument",
     "CacheStatistics",
     "ChainBody",

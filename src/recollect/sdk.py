@@ -31,14 +31,15 @@ from typing import cast
 from recollect.aio import KeyedExecutor, in_thread
 from recollect.errors import MissingExtra, UsageError
 from recollect.model.lines.damage import Damage
-from recollect.store.sdk_entries import (
+from recollect.store.sdk_store import (
+    FoldCall,
     SessionKey,
     SessionListSubkeysKey,
     SessionStoreEntry,
     SessionStoreListEntry,
     SessionSummaryEntry,
+    Transcripts,
 )
-from recollect.store.sdk_store import FoldCall, Transcripts
 from recollect.system.locations import data_dir
 
 __all__ = [

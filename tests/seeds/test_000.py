@@ -501,14 +501,16 @@ def test_memory_management(root: Path) -> None:
     names = (ONE, TWO, third)
     for name in names:
         put(root, name, TALK)
-    told: list[recollect.CacheEviction] = []
-    cache = recollect.ConversationCache(budget_bytes=2 * 700 * (1 + len(TALK)), on_evict=told.append)
+    told: list[tuple[str, int]] = []
+    cache = recollect.ConversationCache(
+        budget_bytes=2 * 700 * (1 + len(TALK)), on_evict=lambda path, size: told.append((path.stem, size))
+    )
     home = recollect.Home(root, cache=cache)
 
     for name in (ONE, TWO, ONE, third):
         assert 4 == len(home.session(name).conversation().messages)
 
-    assert [(TWO, 700 * (1 + len(TALK)))] == [(one.path.stem, one.bytes) for one in told]
+    assert [(TWO, 700 * (1 + len(TALK)))] == told
     seen = cache.statistics
     assert (1, 3, 1, 2) == (seen.hits, seen.misses, seen.evictions, seen.logs)
     assert [True, False, True] == [home.session(name).path in cache for name in names]

@@ -653,7 +653,7 @@ def test_why_separate_todos(root: Path) -> None:
     files = TodoFiles(ClaudeHome(root))
     todos = files.read(SessionId(SESSION))
 
-    files.move(todos, 0, TodoStatus.COMPLETED)
+    files.write(SessionId(SESSION), todos.moved(0, TodoStatus.COMPLETED))
 
     assert (before, "completed") == (
         session.path.read_bytes(),
@@ -752,9 +752,9 @@ def test_consistency_orphans(root: Path) -> None:
     (root / "todos").mkdir()
     (root / "todos" / f"{SESSION}-agent-{AGENT}.json").write_text("[]")
 
-    (orphan,) = TodoFiles(ClaudeHome(root)).orphans()
+    (found,) = Home(root).todos()
 
-    assert SESSION == orphan.session
+    assert (SESSION, True) == (found.session, found.orphan)
 
 
 def test_migration_format_version(tmp_path: Path) -> None:

@@ -13,11 +13,9 @@ import pytest
 
 from recollect.errors import (
     DamagedData,
-    IllegalTransition,
     InvalidId,
     LogLocked,
     StorageError,
-    UsageError,
 )
 from recollect.model.lines.ids import AgentId, SessionId
 from recollect.model.todo import Task, TodoItem, TodoStatus, encode_task
@@ -68,31 +66,9 @@ def test_a_step_is_written_and_nothing_else_changes(transcripts: Path, tmp_path:
     before = files.read(SessionId(name))
     text = before.path.read_bytes()
 
-    files.move(before, 1, COMPLETED)
+    files.write(SessionId(name), before.moved(1, COMPLETED))
 
     assert text.replace(b"in_progress", b"completed") == before.path.read_bytes()
-
-
-def test_a_step_that_does_not_exist_changes_nothing(files: TodoFiles) -> None:
-    """Pending items cannot be completed at once."""
-    todos = files.write(S, [TodoItem("A")])
-    before = snapshot(files.home.root)
-
-    with pytest.raises(IllegalTransition):
-        files.move(todos, 0, COMPLETED)
-
-    assert before == snapshot(files.home.root)
-
-
-def test_a_list_that_somebody_changed_is_not_overwritten(files: TodoFiles) -> None:
-    """The client wrote between our reading and our writing."""
-    todos = files.write(S, [TodoItem("A")])
-    files.write(S, [TodoItem("B")])
-
-    with pytest.raises(UsageError, match="changed since"):
-        files.move(todos, 0, IN_PROGRESS)
-
-    assert ["B"] == [item.content for item in files.read(S).items]
 
 
 def test_a_damaged_list_hides_no_other(files: TodoFiles) -> None:
@@ -253,6 +229,3 @@ def test_our_lock_is_seen_by_a_client_while_we_hold_it(tmp_path: Path) -> None:
 
     assert [".lock.lock", "3.json.lock"] == seen
     assert [".lock"] == [path.name for path in tmp_path.iterdir()]
-
-
-# ---- orphans ---------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Mapping
 
-import msgspec
 from msgspec import Struct
 
 from recollect.errors import NotFound
@@ -49,17 +48,6 @@ class Prompt(Struct, frozen=True):
     offset: int
 
     __repr__ = brief_repr
-
-
-class _PromptLine(Struct, rename="camel"):
-    display: str
-    timestamp: float | int | str | None = None
-    project: str | None = None
-    session_id: str | None = None
-    pasted_contents: dict[str, object] | None = None
-
-
-_decoder = msgspec.json.Decoder(_PromptLine)
 
 
 def prompts(home: ClaudeHome, *, newest_first: bool = False) -> Iterator[Prompt]:
@@ -117,37 +105,17 @@ def _prompts_of(home: ClaudeHome, lines: Iterator[Line | Damage]) -> Iterator[Pr
 
 
 def _prompt(line: Line) -> Prompt | None:
+    """A damaged or differently shaped line still counts if it holds the typed text."""
     if deeper_than(line.data, DEFAULT_LIMITS.depth):
         return None
-    try:
-        return _from_fields(_decoder.decode(line.data), line.offset)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _leniently(line)
-
-
-def _leniently(line: Line) -> Prompt | None:
-    """A damaged or differently shaped line still counts if it holds the typed text."""
     fields = loose_object(line.data)
-    display, pasted = fields.get("display"), fields.get("pastedContents")
-    if not isinstance(display, str):
+    display, pasted = _text(fields, "display"), fields.get("pastedContents")
+    if display is None:
         return None
-    time = fields.get("timestamp")
-    read = _PromptLine(
-        display,
-        time if isinstance(time, float | int | str) else None,
-        _text(fields, "project"),
-        _text(fields, "sessionId"),
-        pasted if isinstance(pasted, dict) else None,
-    )
-    return _from_fields(read, line.offset)
-
-
-def _from_fields(read: _PromptLine, offset: int) -> Prompt:
-    pasted = (read.pasted_contents or {}).items()
-    pastes = tuple(
-        _paste(number, paste_fields) for number, paste_fields in pasted if isinstance(paste_fields, dict)
-    )
-    return Prompt(read.display, _time(read.timestamp), read.project, read.session_id, pastes, offset)
+    found = pasted.items() if isinstance(pasted, dict) else ()
+    pastes = tuple(_paste(number, paste) for number, paste in found if isinstance(paste, dict))
+    project, session = _text(fields, "project"), _text(fields, "sessionId")
+    return Prompt(display, _time(fields.get("timestamp")), project, session, pastes, line.offset)
 
 
 def _paste(number: str, paste_fields: Mapping[str, object]) -> Paste:
@@ -164,6 +132,8 @@ def _text(fields: Mapping[str, object], name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _time(value: float | str | None) -> dt.datetime | None:
+def _time(value: object) -> dt.datetime | None:
     """Milliseconds since 1970, as clients write them; text as other writers may."""
-    return parsed_time(value) if isinstance(value, str) else moment_of(value)
+    if isinstance(value, str):
+        return parsed_time(value)
+    return moment_of(value) if isinstance(value, float | int) else None

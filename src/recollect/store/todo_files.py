@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -132,15 +131,6 @@ class TodoList(msgspec.Struct, frozen=True):
         return (*self.items[:index], self.items[index].moved(status), *self.items[index + 1 :])
 
 
-class OrphanTodoList(msgspec.Struct, frozen=True):
-    """A list whose session has no log."""
-
-    kind: Literal["todos", "tasks"]
-    session: SessionId
-    path: Path
-    empty: bool
-
-
 class TodoFiles:
     """The todos and tasks below one root."""
 
@@ -167,18 +157,6 @@ class TodoFiles:
         kept = tuple(items)
         self._replace(path, encode_todos(kept))
         return TodoList(path, SessionId(session), owner, kept)
-
-    def move(self, todos: TodoList, index: int, status: TodoStatus) -> TodoList:
-        """Move one item a step further; ``IllegalTransition`` where that is not allowed.
-
-        The file must still equal ``todos``: changes of other programs are never undone.
-        """
-        items = todos.moved(index, status)
-        data = _bytes_or_none(todos.path)
-        if data is None or _todos(todos.path, data) != todos.items:
-            raise UsageError(f"{todos.path.name}: changed since it was read", hint="read it again, then move")
-        self._replace(todos.path, encode_todos(items))
-        return msgspec.structs.replace(todos, items=items)
 
     def _todo_path(self, session: SessionId, agent: AgentId | None) -> Path:
         session, owner = SessionId(session), AgentId(agent or session)
@@ -229,23 +207,6 @@ class TodoFiles:
                 f"task {ascii(task_id)[:40]}: is not a number", hint="list the tasks of the session"
             )
         return openat.require_no_link(self.home.root / "tasks", (SessionId(session), f"{task_id}.json"))
-
-    # --- both ---------------------------------------------------------------------------------
-
-    def orphans(self) -> list[OrphanTodoList]:
-        """Lists of sessions that have no log in this home, todos first."""
-        alive = {session.id for session in self.home.sessions() if session.id is not None}
-        found = [
-            OrphanTodoList("todos", todos.session, todos.path, todos.empty)
-            for todos in self.lists()
-            if todos.session is not None and todos.session not in alive
-        ]
-        found += [
-            OrphanTodoList("tasks", session, self.home.tasks_dir(session), not self.home.tasks(session))
-            for session in self.home.task_lists()
-            if session not in alive
-        ]
-        return found
 
     def _replace(self, path: Path, data: bytes) -> None:
         # The home's own directories may be links (``HomeBorder``); what is in them may not.

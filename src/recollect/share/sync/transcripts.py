@@ -33,7 +33,8 @@ from recollect.share.sync.wire import (
     lines_of,
     names_of,
 )
-from recollect.store.sdk_entries import (
+from recollect.store.sdk_store import (
+    FoldCall,
     SessionKey,
     SessionStoreEntry,
     SessionStoreListEntry,
@@ -44,7 +45,6 @@ from recollect.store.sdk_entries import (
     stored_uuid,
     uuid_of,
 )
-from recollect.store.sdk_store import FoldCall
 
 _PREFIX = "sdk-"
 _HASH_DIGITS = 16

@@ -27,9 +27,10 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from recollect.errors import NotFound
 from recollect.model.conversation.conversation import Conversation, Story, story_of
@@ -173,53 +174,31 @@ class CacheStatistics(Struct, frozen=True):
     logs: int = 0
 
 
-class CacheEviction(Struct, frozen=True):
-    """A log that was dropped to make room: ``bytes`` is the room it gave back."""
-
-    path: Path
-    bytes: int
-
-
 class _CachedLog(Struct, frozen=True):
     """A graph, and the state of its log before it was read."""
 
     log: LogGraph
-    file: tuple[int, int]
-    size: int
-    modified: int
+    status: os.stat_result
     cost: int
-
-    def is_unchanged(self, now: os.stat_result) -> bool:
-        return (self.file, self.size, self.modified) == (_file(now), now.st_size, now.st_mtime_ns)
-
-    def has_grown(self, now: os.stat_result) -> bool:
-        return self.file == _file(now) and now.st_size > self.size
-
-
-class _PathLock:
-    """A lock that exists while a thread holds it or waits for it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
 
 
 class ConversationCache:
     """Graphs of logs; the least recently used is dropped first. ``statistics`` has its counters.
 
-    ``on_evict`` is called for each log that is dropped to make room, in the thread that needed it, after the
-    new graph is in place. What it raises reaches the caller of ``get``.
+    ``on_evict`` is called for each log that is dropped to make room, with its path and the room it gave back, in the
+    thread that needed it, after the new graph is in place. What it raises reaches the caller of ``get``.
     """
 
     def __init__(
         self,
         budget_bytes: int = DEFAULT_BUDGET,
         *,
-        on_evict: Callable[[CacheEviction], None] | None = None,
+        on_evict: Callable[[Path, int], None] | None = None,
     ) -> None:
         self.budget_bytes, self._on_evict = budget_bytes, on_evict
         self._lock = threading.Lock()
         self._kept: OrderedDict[Path, _CachedLog] = OrderedDict()
-        self._reading: weakref.WeakValueDictionary[Path, _PathLock] = weakref.WeakValueDictionary()
+        self._reading: weakref.WeakValueDictionary[Path, threading.Lock] = weakref.WeakValueDictionary()
         self._bytes = self._hits = self._misses = self._extended = self._evictions = 0
 
     def __repr__(self) -> str:
@@ -233,13 +212,15 @@ class ConversationCache:
     def get(self, path: Path) -> LogGraph:
         """The current graph of a log. Raises as ``LogReader`` does where the log cannot be read."""
         with self._lock:
-            turn = self._reading.setdefault(path, _PathLock())
-        with turn.lock:
+            turn = self._reading.setdefault(path, threading.Lock())
+        with turn:
             with self._lock:
                 kept = self._kept.get(path)
             now = self._stat(path)
-            if kept is None or not kept.is_unchanged(now):
-                return self._read(path, kept if kept is not None and kept.has_grown(now) else None)
+            if kept is None or _state(kept.status) != _state(now):
+                if kept is not None and not _is_grown(kept.status, now):
+                    kept = None
+                return self._read(path, kept)
             with self._lock:
                 self._hits += 1
                 if path in self._kept:
@@ -250,12 +231,6 @@ class ConversationCache:
         """Drop one log, if it is cached."""
         with self._lock:
             self._drop(path)
-
-    def clear(self) -> None:
-        """Drop all logs; the counters stay."""
-        with self._lock:
-            self._kept.clear()
-            self._bytes = 0
 
     @property
     def statistics(self) -> CacheStatistics:
@@ -273,7 +248,8 @@ class ConversationCache:
                 return log.stat()
 
     def _read(self, path: Path, grown: _CachedLog | None) -> LogGraph:
-        known = None if grown is None else _copy(grown.log.points)
+        # A copy, because the graph made of the earlier points may still be in use.
+        known = None if grown is None else LogPoints(*map(copy, structs.astuple(grown.log.points)))
         log = LogGraph(path, known)
         try:
             status = log.read_on()
@@ -282,32 +258,26 @@ class ConversationCache:
             raise
         # The bytes before the last position differed, so the log was read from its start.
         is_extended = known is not None and log.points is known
-        fresh = _CachedLog(
-            log,
-            _file(status),
-            status.st_size,
-            status.st_mtime_ns,
-            POINT_BYTES * (1 + len(log.points.points)),
-        )
+        fresh = _CachedLog(log, status, POINT_BYTES * (1 + len(log.points.points)))
         with self._lock:
             self._extended += is_extended
             self._misses += not is_extended
             evicted = self._keep(path, fresh)
         if self._on_evict is not None:
-            for one in evicted:
-                self._on_evict(one)
+            for dropped, room in evicted:
+                self._on_evict(dropped, room)
         return log
 
-    def _keep(self, path: Path, fresh: _CachedLog) -> list[CacheEviction]:
+    def _keep(self, path: Path, fresh: _CachedLog) -> list[tuple[Path, int]]:
         self._drop(path)
-        evicted: list[CacheEviction] = []
+        evicted: list[tuple[Path, int]] = []
         if fresh.cost > self.budget_bytes:
             return evicted
         self._kept[path] = fresh
         self._bytes += fresh.cost
         while self._bytes > self.budget_bytes:
             oldest = next(iter(self._kept))
-            evicted.append(CacheEviction(oldest, self._drop(oldest)))
+            evicted.append((oldest, self._drop(oldest)))
         self._evictions += len(evicted)
         return evicted
 
@@ -318,18 +288,9 @@ class ConversationCache:
         return cost
 
 
-def _copy(points: LogPoints) -> LogPoints:
-    """A copy, because the graph made of the earlier points may still be in use."""
-    return LogPoints(
-        list(points.points),
-        set(points.meta),
-        set(points.commands),
-        set(points.mixed),
-        dict(points.calls),
-        points.end,
-        points.before_end,
-    )
+def _is_grown(before: os.stat_result, now: os.stat_result) -> bool:
+    return os.path.samestat(before, now) and now.st_size > before.st_size
 
 
-def _file(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
+def _state(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
