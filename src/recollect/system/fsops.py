@@ -368,7 +368,7 @@ def _kernel() -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
 
 
-def replace_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Give ``path`` new content: a crash leaves the old or the new, never a mixture.
 
     For small files that are read as a whole. Never for a log: a writer with the old file open would
@@ -378,8 +378,6 @@ def replace_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
     fd = _create(temporary, os.O_WRONLY)
     try:
         try:
-            if mode != FILE_MODE and hasattr(os, "fchmod"):
-                os.fchmod(fd, mode)
             write_all(fd, data)
             sync_file(fd)
         finally:

@@ -12,11 +12,9 @@ can read here, with each component checked by name; writing is refused there.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import stat
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +24,9 @@ from recollect.system import fsops
 CAN_WALK = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY") and hasattr(os, "O_NOFOLLOW")
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+# A directory on the way need not be readable.
+_PASSED = _DIRECTORY | _NO_LINK | getattr(os, "O_PATH", 0)
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | _NO_LINK
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | _NO_LINK
 _CANNOT_LINK = frozenset([errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS])
 _HINT = "nothing was written; name a plain path below the directory"
@@ -182,76 +183,34 @@ def _refused(path: Path, cause: OSError) -> StorageError:
     return StorageError("open", path, cause, hint="check the path and its permissions")
 
 
-_OPENAT2 = 437
-_NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
-_ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_ONLY_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
-_FALL_BACK = frozenset(
-    [errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP]
-)  # EPERM: some containers do not know the call
-
-
-class _OpenHow(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
-
-def open_beneath(root: Path, relative: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-    """A descriptor of a regular file (or, with ``O_DIRECTORY``, a directory) below ``root``.
-
-    ``root`` itself may be reached through links. ``O_TRUNC`` is refused: a file must be checked before
-    it is emptied.
-    """
-    if flags & os.O_TRUNC:
-        raise UsageError(f"open {relative!a}: truncate through the descriptor", hint="leave O_TRUNC out")
+def open_beneath(root: Path, relative: str) -> int:
+    """A descriptor of a regular file below ``root``, for reading; ``root`` itself may be reached through links."""
     parts = components(relative)
     path = root.joinpath(*parts)
     try:
-        top = os.open(root, os.O_RDONLY | _ONLY_DIRECTORY | getattr(os, "O_CLOEXEC", 0))
+        top = os.open(root, _DIRECTORY)
         try:
-            opened = descend(top, parts, flags | _ALWAYS, mode)
+            opened = descend(top, parts, _READ)
         finally:
             os.close(top)
-        return _looked_at(opened, directory=bool(flags & _ONLY_DIRECTORY))
     except FileNotFoundError as cause:
         raise NotFound(f"no file at {path}", hint="it may have been cleaned up") from cause
     except OSError as cause:
         raise _refused(path, cause) from cause
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise _refused(path, OSError(errno.EINVAL, "not a regular file"))
+    return opened
 
 
-def descend(top: int, parts: tuple[str, ...], flags: int, mode: int = 0) -> int:
+def descend(top: int, parts: tuple[str, ...], flags: int) -> int:
     """Open ``parts`` below an open directory without links; raises ``OSError`` as ``os.open`` does."""
-    opened = _by_kernel(top, "/".join(parts), flags, mode) if sys.platform == "linux" else None
-    return _by_steps(top, parts, flags, mode) if opened is None else opened
-
-
-def _by_kernel(top: int, relative: str, flags: int, mode: int) -> int | None:
-    how = _OpenHow(flags, mode if flags & os.O_CREAT else 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
-    libc = ctypes.CDLL(None, use_errno=True)
-    name = os.fsencode(relative)
-    opened: int = libc.syscall(_OPENAT2, top, name, ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how)))
-    if opened >= 0:
-        return opened
-    number = ctypes.get_errno()
-    if number in _FALL_BACK:
-        return None
-    raise OSError(number, os.strerror(number), relative)
-
-
-def _by_steps(top: int, parts: tuple[str, ...], flags: int, mode: int) -> int:
     above = os.dup(top)
     try:
         for part in parts[:-1]:
-            inner = os.open(part, os.O_RDONLY | _ONLY_DIRECTORY | _ALWAYS, dir_fd=above)
+            inner = os.open(part, _PASSED, dir_fd=above)
             os.close(above)
             above = inner
-        return os.open(parts[-1], flags | getattr(os, "O_NOFOLLOW", 0), mode, dir_fd=above)
+        return os.open(parts[-1], flags | _NO_LINK, dir_fd=above)
     finally:
         os.close(above)
-
-
-def _looked_at(opened: int, *, directory: bool) -> int:
-    mode = os.fstat(opened).st_mode
-    if stat.S_ISDIR(mode) if directory else stat.S_ISREG(mode):
-        return opened
-    os.close(opened)
-    raise OSError(errno.EINVAL, "not a regular file")

@@ -85,24 +85,22 @@ def copy_verified(
     return sha
 
 
-def tree_digest(directory: Path) -> str:
-    """A hash of names, sizes and times of everything in a directory; file contents are not read."""
+def tree_digest(path: Path) -> str:
+    """A hash of names, sizes and times of a file, or of everything in a directory; file contents are not read."""
     sha = hashlib.sha256()
-    for line in _described(directory, ""):
-        sha.update(line)
+    for name, _, found in _everything(path):
+        known = () if stat.S_ISDIR(found.st_mode) else (found.st_size, found.st_mtime_ns)
+        sha.update(b"%s\0%r\0%r\n" % (os.fsencode(name), stat.S_IFMT(found.st_mode), known))
     return sha.hexdigest()
 
 
-def _described(directory: Path, prefix: str) -> Iterator[bytes]:
-    with os.scandir(directory) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
-    for entry in entries:
-        name, status = prefix + entry.name, entry.stat(follow_symlinks=False)
-        is_directory = stat.S_ISDIR(status.st_mode)
-        known = () if is_directory else (status.st_size, status.st_mtime_ns)
-        yield b"%s\0%r\0%r\n" % (os.fsencode(name), stat.S_IFMT(status.st_mode), known)
-        if is_directory:
-            yield from _described(Path(entry.path), f"{name}/")
+def _everything(path: Path, name: str = "") -> Iterator[tuple[str, Path, os.stat_result]]:
+    """A file, or a directory with all that is in it, by name; links are not followed."""
+    found = path.lstat()
+    yield name, path, found
+    if stat.S_ISDIR(found.st_mode):
+        for inner in sorted(path.iterdir()):
+            yield from _everything(inner, f"{name}/{inner.name}")
 
 
 def _large(data: Iterable[bytes]) -> Iterator[bytes]:
@@ -150,25 +148,15 @@ def _copy_times(found: os.stat_result, target: Path) -> None:
 
 def is_same_tree(one: Path, other: Path) -> bool:
     """Whether both hold the same names and bytes; modes and times, which some file systems round, do not count."""
-    return list(_contents(one, "")) == list(_contents(other, ""))
+    return list(map(_contents, _everything(one))) == list(map(_contents, _everything(other)))
 
 
-def _contents(path: Path, name: str) -> Iterator[tuple[str, str]]:
-    found = path.lstat()
-    if stat.S_ISLNK(found.st_mode):
-        yield name, f"link {path.readlink()}"
-    elif stat.S_ISDIR(found.st_mode):
-        yield name, "directory"
-        for inner in sorted(path.iterdir()):
-            yield from _contents(inner, f"{name}/{inner.name}")
-    else:
-        yield name, f"file {found.st_size} {digest_at(path, found.st_size)}"
-
-
-def seal_of(path: Path) -> str:
-    """A text that changes when anything is written below a path: names, sizes and times, not contents."""
-    found = path.lstat()
-    return tree_digest(path) if stat.S_ISDIR(found.st_mode) else f"{found.st_size} {found.st_mtime_ns}"
+def _contents(entry: tuple[str, Path, os.stat_result]) -> tuple[str, str]:
+    name, path, found = entry
+    if stat.S_ISDIR(found.st_mode):
+        return name, "directory"
+    is_link = stat.S_ISLNK(found.st_mode)
+    return name, f"link {path.readlink()}" if is_link else f"file {digest_at(path, found.st_size)}"
 
 
 def discard_tree(path: Path) -> None:

@@ -33,7 +33,6 @@ from recollect.system.whole_files import (
     digest_at,
     discard_tree,
     is_same_tree,
-    seal_of,
     tree_digest,
     write_new,
 )
@@ -90,7 +89,7 @@ class ChangeSteps(ChangeFiles):
 
     def _stage_copy(self, number: int) -> None:
         """Copy what will move to another file system, and compare."""
-        source, copy, seal = self.path(number), self._staged_copy(number), seal_of(self.path(number))
+        source, copy, seal = self.path(number), self._staged_copy(number), tree_digest(self.path(number))
         copy_tree(source, copy)
         if not is_same_tree(source, copy):
             raise Busy(f"{source}: it changed while it was copied; nothing was changed", hint="try again")
@@ -206,7 +205,7 @@ class ChangeSteps(ChangeFiles):
     def _is_as_copied(self, number: int) -> bool:
         """Whether the original of a copy, under its hidden name, is still what was copied."""
         hidden = self._hidden(number)
-        return is_there(hidden) and seal_of(hidden) == self.record.steps[number].seal
+        return is_there(hidden) and tree_digest(hidden) == self.record.steps[number].seal
 
     def dissolve(self) -> None:
         """Delete the originals of completed copies, then the record. An original that was written to since it was
