@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recollect.ask.search.recall import recall
-from recollect.ask.sessions.projects import directory_name
 from recollect.index.access import OpenIndex, open_index
+from recollect.model.text.titles import directory_name
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 _SHOWN = 10

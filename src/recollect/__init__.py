@@ -62,6 +62,7 @@ _ROOMS = {
     "recollect.model.lifecycle": "SessionState",
     "recollect.model.project_key": "project_key",
     "recollect.model.repair.draft": "RepairAction",
+    "recollect.model.session": "SessionSummary",
     "recollect.model.text.snippet": "Snippet",
     "recollect.change.actions": ("ArchiveReport Home archive check repair scan"),
     "recollect.change.keeping": "CleanupDocument",
@@ -80,7 +81,6 @@ _ROOMS = {
         "StatSessionDocument StatToolDocument StatsDocument TopSessionsDocument "
         "UncertaintyDocument"
     ),
-    "recollect.ask.list": "ListedSession",
     "recollect.ask.search.recall": "RecallResult",
     "recollect.change.rewind": "RewindReport RewoundFile",
     "recollect.ask.search.search": "SearchHit SearchResult SessionHits",

@@ -14,7 +14,6 @@ from recollect.ask.blame.log import (
 from recollect.ask.cost.price import Performance, performance, price
 from recollect.ask.doctor.check import CheckReport, CheckSummary, SessionCheck
 from recollect.ask.history import CommandHistory, EnvironmentFile, PlanDocument, TypedCommand
-from recollect.ask.list import ListedSession
 from recollect.ask.report.documents import (
     CacheSavingsDocument,
     PeriodDocument,
@@ -163,6 +162,7 @@ from recollect.model.lines.entry import (
 from recollect.model.lines.ids import AgentId, EntryId, ProjectKey, SessionId
 from recollect.model.project_key import project_key
 from recollect.model.repair.draft import RepairAction
+from recollect.model.session import SessionSummary
 from recollect.model.text.snippet import Snippet
 from recollect.store.archive.archive import ArchiveResult
 from recollect.store.home import (
@@ -275,7 +275,6 @@ __all__ = [
     "LeafMark",
     "Limits",
     "Line",
-    "ListedSession",
     "Log",
     "LogContent",
     "LogContext",
@@ -341,6 +340,7 @@ __all__ = [
     "SessionMigration",
     "SessionRepair",
     "SessionState",
+    "SessionSummary",
     "SessionTodo",
     "SessionTodoList",
     "Severity",

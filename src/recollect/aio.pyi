@@ -9,7 +9,6 @@ from recollect.ask.blame.blame import Blame
 from recollect.ask.blame.log import FileLogDocument
 from recollect.ask.doctor.check import CheckReport, SessionCheck
 from recollect.ask.history import CommandHistory
-from recollect.ask.list import ListedSession
 from recollect.ask.report.documents import StatsDocument
 from recollect.ask.search.recall import RecallResult
 from recollect.ask.search.search import SearchResult
@@ -32,6 +31,7 @@ from recollect.model.lines.damage import Damage, Limits, PendingTail
 from recollect.model.lines.draft import Draft
 from recollect.model.lines.entry import Entry
 from recollect.model.lines.ids import SessionId
+from recollect.model.session import SessionSummary
 from recollect.store.home import AgentFile, ClaudeHome, SessionFile
 from recollect.store.logs.aio_log import AsyncLog as AsyncLog
 from recollect.store.logs.aio_log import async_follow as async_follow
@@ -120,9 +120,9 @@ class Home:
     @property
     def has_index(self) -> bool:
         """Whether an index may be read and written."""
-    async def listed(self) -> list[ListedSession]:
+    async def listed(self) -> list[SessionSummary]:
         """See ``Home.listed``."""
-    async def at(self, listed: ListedSession) -> Session:
+    async def at(self, listed: SessionSummary) -> Session:
         """See ``Home.at``."""
     def messages(
         self,

@@ -16,11 +16,11 @@ from msgspec import UNSET, Struct, UnsetType
 from recollect.ask.conversation.documents import MessageDocument, TreeDocument
 from recollect.ask.doctor.check import CheckReport
 from recollect.ask.library import Home
+from recollect.ask.list import SessionList
 from recollect.ask.overview import OverviewDocument
 from recollect.ask.search.search import SearchDocument
 from recollect.ask.session_documents import (
     FilesDocument,
-    ListDocument,
     ResumeDocument,
     TodosDocument,
 )
@@ -53,8 +53,8 @@ def _printed(capfd: pytest.CaptureFixture[str], data: Path, *words: str) -> Any:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (ListDocument, "list"),
-        (ListDocument, "list --by repo"),
+        (SessionList, "list"),
+        (SessionList, "list --by repo"),
         (OverviewDocument, "overview"),
         (CheckReport, "check"),
         (SearchDocument, "search the"),

@@ -14,8 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from recollect.ask.library import Home
-from recollect.ask.list import ListedSession, ListQuery, SessionListResult, listed
+from recollect.ask.list import ListQuery, SessionList, list_sessions
 from recollect.index.access import open_index
+from recollect.model.session import SessionSummary
 from recollect.store.logs import summary
 from recollect.system.locations import home_at
 from tests.memory import memory
@@ -28,9 +29,9 @@ Fields = dict[str, Any]
 
 def from_index(
     home: Path, cache: Path, query: ListQuery | None = None, *, is_temporary: bool = False
-) -> SessionListResult:
+) -> SessionList:
     with open_index([home], cache=cache, is_temporary=is_temporary) as opened:
-        return listed([home_at(home)], opened, query)
+        return list_sessions([home_at(home)], opened, query)
 
 
 def log_of(home: Path, session: str = ONE) -> Path:
@@ -51,7 +52,7 @@ def cache(tmp_path: Path) -> Path:
 TALK = [user("u1", None, 0, "first"), assistant("a1", "u1", 1, "yes"), user("u2", "a1", 2, "second")]
 
 
-def only(found: SessionListResult) -> ListedSession:
+def only(found: SessionList) -> SessionSummary:
     (session,) = found.sessions
     return session
 
@@ -253,7 +254,7 @@ def test_a_count_that_cannot_be_kept_is_given_all_the_same(
     with log.open("ab") as end:
         end.write(encoded([user("u3", "u1", 5, "another way")]))
     with open_index([home], cache=cache) as opened, contextlib.closing(opened.lock(0.0)) as lock, lock:
-        assert 2 == only(listed([home_at(home)], opened)).messages
+        assert 2 == only(list_sessions([home_at(home)], opened)).messages
         assert opened.database.value("SELECT messages FROM catalogue") is None
 
 
@@ -267,7 +268,7 @@ def test_a_file_without_a_conversation_does_not_stand_first(home: Path, cache: P
     os.utime(spoken, (1, 1))
 
     found = from_index(home, cache).sessions
-    assert [(ONE, True), (TWO, False)] == [(one.id, one.has_conversation) for one in found]
+    assert [(ONE, True), (TWO, False)] == [(one.id, one.last_at is not None) for one in found]
     assert empty.stat().st_mtime > spoken.stat().st_mtime
 
 
@@ -284,7 +285,7 @@ def test_what_only_the_archive_has_is_listed_and_marked(home: Path, cache: Path)
     log.unlink()
 
     one = only(from_index(home, cache))
-    assert (ONE, True, "first", 3, 3) == (one.id, one.is_archived, one.title, one.messages, one.lines)
+    assert (ONE, True, "first", 3, 3) == (one.id, one.is_archive_only, one.title, one.messages, one.lines)
 
 
 def test_a_limit_leaves_the_total_as_it_is(home: Path, cache: Path) -> None:
@@ -306,6 +307,6 @@ def test_sub_agents_are_counted_in_the_home_of_their_session(tmp_path: Path) -> 
             log_at(log.with_suffix("") / "subagents" / f"agent-{name}.jsonl", [user("v", None, 0, "do")])
     roots, cache = [home_at(home) for home in homes], tmp_path / "data" / "cache"
     with open_index(homes, cache=cache) as opened:
-        found = listed(roots, opened).sessions
+        found = list_sessions(roots, opened).sessions
 
     assert {str(homes[0]): 1, str(homes[1]): 2} == {one.home: one.agents for one in found}

@@ -37,7 +37,7 @@ def test_it_gives_every_key_others_rely_on(own_home: Path, capsys: pytest.Captur
     document = listed(capsys)
     first = next(one for one in document["sessions"] if one["id"] == SESSION)
 
-    assert {
+    expected = {
         "id": SESSION,
         "agent": "claude",
         "project": "app",
@@ -58,7 +58,12 @@ def test_it_gives_every_key_others_rely_on(own_home: Path, capsys: pytest.Captur
         "known_cost_usd": "6",
         "unpriced": [],
         "is_archive_only": False,
-    } == first
+        "models": ["claude-sonnet-4-5"],
+        "input_tokens": 2_000_000,
+        "copied_from": None,
+        "path": str(home / "projects/-srv-app" / f"{SESSION}.jsonl"),
+    }
+    assert expected == {name: first[name] for name in expected}
     assert 2 == document["total"]
 
 

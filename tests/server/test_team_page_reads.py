@@ -31,7 +31,7 @@ from tests.web.pages import Browser, served
 Result = TypeVar("Result")
 MEMBERS = ("Ada", "Bea", "Cid")
 # What is about the machine on which a session is shown.
-_OF_A_MACHINE = ("path", "home", "live", "expires_at", "is_archived", "commands", "person")
+_OF_A_MACHINE = ("path", "home", "modified_at", "live", "expires_at", "is_archived", "commands", "person")
 
 
 class CountingServer(PageServer):

@@ -12,7 +12,7 @@ from recollect.ask.library import Home
 from recollect.cli.main import main
 from recollect.web.desk import PageBackend
 from recollect.web.health import SecretJob, health_document
-from recollect.web.sessions import SessionList
+from recollect.web.sessions import PageSessions
 from tests.agents import tiny_homes
 from tests.small_home import ONE, prompt, put, reply, said, state
 from tests.surfaces.case import Case
@@ -93,7 +93,7 @@ def test_a_clean_up_is_offered_for_sessions_that_it_would_remove(tmp_path: Path)
     put(claude, ONE, [prompt(1, None, "Q", **LONG_AGO), reply(2, 1, said("A")) | LONG_AGO])
     desk = PageBackend(Home(claude, codex, data=data), data=data, cache=data / "cache")
     assert len(desk.sessions()) == 2
-    assert health_document(desk, SessionList(desk), SecretJob(desk)).old.total == 1
+    assert health_document(desk, PageSessions(desk), SecretJob(desk)).old.total == 1
 
 
 def test_a_session_of_claude_can_be_forked_and_repaired(tmp_path: Path) -> None:

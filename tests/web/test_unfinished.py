@@ -22,7 +22,7 @@ from recollect.web import app
 from recollect.web import app as web_app
 from recollect.web.answers import OneLineFormatter
 from recollect.web.app import ROUTES, PageServer, bound
-from recollect.web.sessions import SessionList
+from recollect.web.sessions import PageSessions
 from tests.small_home import ONE
 from tests.web.pages import PORT, Browser, served, two_sessions
 
@@ -156,7 +156,7 @@ def test_an_error_inside_is_one_line_in_the_log(
     logger = logging.getLogger("uvicorn.error")
     monkeypatch.setattr(logger, "handlers", [handler])
     monkeypatch.setattr(logger, "propagate", False)
-    monkeypatch.setattr(SessionList, "document", broken)
+    monkeypatch.setattr(PageSessions, "document", broken)
     page, listening = served(home, data), bound()
     server = PageServer(page)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -13,7 +13,7 @@ from recollect.agents.homes import home_of, machine_homes
 from recollect.agents.mirror_files import own_name
 from recollect.ask import tables
 from recollect.ask.cost.report import costs, responses, zone_of
-from recollect.ask.list import ListedSession, ListQuery, listed
+from recollect.ask.list import ListQuery, list_sessions
 from recollect.ask.sessions.home_guard import in_short, missing_session, refuse_agent_home
 from recollect.ask.sessions.messages import session_tool_calls
 from recollect.ask.sessions.projects import ProjectFilter
@@ -33,6 +33,7 @@ from recollect.model.conversation.tool_calls import ToolCall
 from recollect.model.cost.money import PricedResponse, Spending
 from recollect.model.cost.report import MAIN_AGENT, CostReport
 from recollect.model.lines.ids import SessionId
+from recollect.model.session import SessionSummary
 from recollect.model.text import timespan
 from recollect.store.archive.archive import Archive
 from recollect.store.home import ClaudeHome, SessionFile
@@ -94,7 +95,7 @@ class Homes:
             if wanted is None or wanted.fits(_cwd(session)):
                 yield session
 
-    def session(self, name: str, *, _among: Sequence[ListedSession] | None = None) -> Session:
+    def session(self, name: str, *, _among: Sequence[SessionSummary] | None = None) -> Session:
         """One session: by id, unique start of an id, path, title, or ``@last`` for the newest.
 
         ``_among`` is the list of sessions, where it is at hand.
@@ -106,7 +107,7 @@ class Homes:
                 hint="name one with --home DIR, or try the built-in sample with --home :sample",
             )
         if name == "@last":
-            newest = next((one for one in _among or self.listed() if not one.is_archived), None)
+            newest = next((one for one in _among or self.listed() if not one.is_archive_only), None)
             if newest is None:
                 raise NotFound("@last: there is no session", hint="name another home with --home DIR")
             return self.at(newest)
@@ -191,7 +192,7 @@ class Homes:
 
     def listed(
         self, _opened: OpenIndex | None = None, _query: ListQuery | None = None
-    ) -> list[ListedSession]:
+    ) -> list[SessionSummary]:
         """Every session as a list shows it, last spoken in first, with what only the archive has.
 
         What they cost is not looked up. The index is brought up to date first.
@@ -199,11 +200,11 @@ class Homes:
         query = _query or ListQuery(with_usage=False)
         with contextlib.ExitStack() as held:
             index = _opened or held.enter_context(self._index())
-            return listed(self.roots, index, query).sessions
+            return list_sessions(self.roots, index, query).sessions
 
-    def at(self, listed: ListedSession) -> Session:
+    def at(self, listed: SessionSummary) -> Session:
         """A session of the list, as it is now."""
-        if listed.is_archived:
+        if listed.is_archive_only:
             kept = self._archived_by_id(listed.id)
             return next((one for one in kept if str(one.path) == listed.path), kept[0])
         path = Path(listed.path)
@@ -336,14 +337,14 @@ class Homes:
         log = SessionFile(path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=None)
         return Session(ClaudeHome(path.parent), log, cache=self.cache)
 
-    def _by_id(self, name: str, among: Sequence[ListedSession] | None) -> list[Session]:
+    def _by_id(self, name: str, among: Sequence[SessionSummary] | None) -> list[Session]:
         if not name:
             return []
         name = self._own_name(name)
         if among is None:
             found = [session for session in self.sessions() if session.id.startswith(name)]
         else:
-            found = [self.at(one) for one in among if one.id.startswith(name) and not one.is_archived]
+            found = [self.at(one) for one in among if one.id.startswith(name) and not one.is_archive_only]
         return [session for session in found if session.id == name] or found
 
     def _own_name(self, name: str) -> str:
@@ -378,7 +379,7 @@ class Homes:
         except NotFound:
             return []
 
-    def _by_title(self, name: str, among: Sequence[ListedSession] | None) -> list[Session]:
+    def _by_title(self, name: str, among: Sequence[SessionSummary] | None) -> list[Session]:
         wanted = name.strip().casefold()
         if not wanted:
             return []

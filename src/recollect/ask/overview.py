@@ -20,9 +20,8 @@ from recollect.agents.homes import deletion_warnings
 from recollect.agents.mirror_files import problems_of_mirror
 from recollect.ask.cost.report import RecentCosts
 from recollect.ask.doctor.home_checks import WITHIN_DAYS, quick_findings
-from recollect.ask.list import ListedSession, ListQuery, listed
+from recollect.ask.list import ListQuery, list_sessions
 from recollect.ask.protection import ExpirySummary, Protection, expiring, read_protection
-from recollect.ask.session_documents import ListedSessionDocument, listed_session
 from recollect.errors import InvalidId
 from recollect.index import catalogue
 from recollect.index.access import OpenIndex
@@ -32,6 +31,7 @@ from recollect.index.refresh import unread_logs
 from recollect.index.schema import SESSION
 from recollect.model.checks.rules import CODES, Finding, Severity
 from recollect.model.lines.ids import AgentId, SessionId, hint_name
+from recollect.model.session import SessionSummary
 from recollect.store.home import AgentFile, ClaudeHome, ProjectDir, SessionFile
 from recollect.system.locations import HomeRoot, data_dir
 from recollect.system.paths import CLAUDE
@@ -95,7 +95,7 @@ class MachineSummary(Struct, frozen=True, kw_only=True):
 class Overview(MachineSummary, frozen=True, kw_only=True):
     """The answer to "what is here?"."""
 
-    newest: tuple[ListedSession, ...]
+    newest: tuple[SessionSummary, ...]
 
 
 class OverviewDocument(MachineSummary, frozen=True, kw_only=True):
@@ -103,12 +103,11 @@ class OverviewDocument(MachineSummary, frozen=True, kw_only=True):
 
     sample: bool
     cost: RecentCosts
-    newest: list[ListedSessionDocument]
+    newest: tuple[SessionSummary, ...]
 
 
 def overview_document(answer: Overview, spent: RecentCosts, *, is_sample: bool) -> OverviewDocument:
-    newest = [listed_session(one) for one in answer.newest]
-    return OverviewDocument(**structs.asdict(answer) | {"sample": is_sample, "cost": spent, "newest": newest})
+    return OverviewDocument(**structs.asdict(answer) | {"sample": is_sample, "cost": spent})
 
 
 class _HomeScan(Struct):
@@ -143,7 +142,7 @@ def overview(
     looked_after = [one.home for one in found if (_is_own(one.summary) and one.summary.agent == CLAUDE)]
     at_large = list(quick_findings(looked_after, ours, moment)) if looked_after else []
     damage = _known_damage(opened, logs)
-    shown = listed(homes, opened, ListQuery(limit=newest, with_usage=False))
+    shown = list_sessions(homes, opened, ListQuery(limit=newest, with_usage=False))
     return Overview(
         homes=tuple(one.summary for one in found),
         projects=sum(one.summary.projects for one in found),

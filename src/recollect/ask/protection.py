@@ -185,6 +185,12 @@ def retention_days(home: ClaudeHome) -> float:
     return found if found is not None and found > 0 else DEFAULT_DAYS
 
 
+def expiry_of(home: ClaudeHome) -> dt.timedelta | None:
+    """How long after its last change the client deletes a session; None if never."""
+    days = retention_days(home)
+    return dt.timedelta(days=days) if days < _FOR_EVER_DAYS else None
+
+
 def renewed_before(home: ClaudeHome) -> int:
     """Files older than this (in nanoseconds) would be deleted within a week of being put back: they get a new time."""
     seconds = max(retention_days(home) - RENEWED_DAYS, 0) * 86_400

@@ -26,7 +26,6 @@ from recollect.agents.homes import agent_of_log
 from recollect.agents.mirror import native_file, warning_of
 from recollect.agents.mirror_files import facts_of_mirror, native_name
 from recollect.ask.homes import Homes
-from recollect.ask.list import ListedSession
 from recollect.ask.sessions.home_guard import in_short
 from recollect.ask.sessions.originals import refused_fork
 from recollect.ask.sessions.session import Session
@@ -37,6 +36,7 @@ from recollect.model.lines.codec import decode
 from recollect.model.lines.damage import Damage, Line
 from recollect.model.lines.ids import command_name
 from recollect.model.project_key import project_key, same_long_prefix
+from recollect.model.session import SessionSummary
 from recollect.model.text.titles import typed_texts
 from recollect.model.views.links import line_links
 from recollect.store.logs.reader import read_lines
@@ -82,7 +82,7 @@ def found_session(
     ``progress`` is told (done, total) in bytes while an index is brought up to date, or logs are read.
     """
     words = [word.casefold() for word in query.split()]
-    found: list[ListedSession] = []
+    found: list[SessionSummary] = []
     with open_index(
         [one.root for one in home.homes],
         cache=home.index_cache,
@@ -110,11 +110,11 @@ def found_session(
 
 
 def _fitting(
-    sessions: Sequence[ListedSession],
+    sessions: Sequence[SessionSummary],
     words: Sequence[str],
     opened: OpenIndex,
     progress: ProgressCallback | None,
-) -> Iterator[ListedSession]:
+) -> Iterator[SessionSummary]:
     """Sessions in which each word, in lower case, occurs in the title or in something the user typed.
 
     The index knows prompts by words of three letters; shorter ones are looked for in the logs.

@@ -26,7 +26,6 @@ from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from recollect.ask.library import Home
-from recollect.ask.list import ListedSession
 from recollect.ask.resume import resumption
 from recollect.ask.sessions.messages import whole_story
 from recollect.ask.sessions.session import Session
@@ -39,6 +38,7 @@ from recollect.model.conversation.conversation import Message, model_name
 from recollect.model.lines.blocks import TextBlock
 from recollect.model.lines.entry import Assistant, Entry, User
 from recollect.model.lines.ids import short_id
+from recollect.model.session import SessionSummary
 from recollect.model.text import timespan
 from recollect.store.logs.reader import LogReader
 
@@ -49,9 +49,9 @@ _PAUSE_SECONDS = 0.25
 _PERIODS = re.compile(r"today|yesterday|(this|last)-(week|month|year)|\d+[dwm]")
 
 
-def name_of(listed: ListedSession) -> str:
+def name_of(listed: SessionSummary) -> str:
     """A name that leads to this session only; what only the archive has is known by its id."""
-    return listed.id if listed.is_archived else listed.path
+    return listed.id if listed.is_archive_only else listed.path
 
 
 class SessionFilter(Struct, frozen=True):
@@ -80,20 +80,20 @@ class SessionFilter(Struct, frozen=True):
                 words.append(word)
         return cls(tuple(words), tuple(agents), tuple(places), since, until)
 
-    def frames(self, listed: ListedSession) -> bool:
+    def frames(self, listed: SessionSummary) -> bool:
         """Whether agent, place and time fit, whatever the words are."""
         at = listed.shown_at
         return (
-            all(listed.agent.startswith(agent) for agent in self.agents)
-            and all(place in listed.cwd.casefold() for place in self.places)
+            all((listed.agent or "").startswith(agent) for agent in self.agents)
+            and all(place in (listed.cwd or "").casefold() for place in self.places)
             and (self.since is None or at >= self.since)
             and (self.until is None or at < self.until)
         )
 
-    def names(self, listed: ListedSession) -> bool:
+    def names(self, listed: SessionSummary) -> bool:
         """Whether every word occurs in what names the session."""
         parts = (
-            listed.title, listed.first_prompt or "", listed.cwd, listed.branch or "", listed.tag or "", listed.id,
+            listed.title, listed.first_prompt or "", listed.cwd or "", listed.branch or "", listed.tag or "", listed.id,
         )  # fmt: skip
         text = "\n".join(parts).casefold()
         return all(word in text for word in self.words)
@@ -125,8 +125,8 @@ class SessionBrowser(App[str]):
     def __init__(self, home: Home, is_reader: bool, first: Session | None = None) -> None:
         super().__init__(ansi_color=True)
         self._home, self._is_reader, self._first = home, is_reader, first
-        self._sessions: list[ListedSession] = []
-        self._fitting: list[ListedSession] = []
+        self._sessions: list[SessionSummary] = []
+        self._fitting: list[SessionSummary] = []
         self._filter = SessionFilter()
         self._in_text: set[str] = set()  # paths of sessions in whose text the words stand
         self._is_loading = True
@@ -156,14 +156,14 @@ class SessionBrowser(App[str]):
         for sessions in self._listings():
             self.call_from_thread(self._take, sessions)
 
-    def _listings(self) -> Iterator[list[ListedSession]]:
+    def _listings(self) -> Iterator[list[SessionSummary]]:
         """What is known at once, and what is there now. What cannot be read now is said by the command that reads it."""
         try:
             yield self._home.listed()
         except (RecollectError, OSError) as problem:
             self.call_from_thread(self.notify, visible(str(problem)), severity="error")
 
-    def _take(self, sessions: list[ListedSession]) -> None:
+    def _take(self, sessions: list[SessionSummary]) -> None:
         self._sessions, self._is_loading = sessions, False
         self._show()
 
@@ -217,7 +217,7 @@ class SessionBrowser(App[str]):
         self._count.update(text)
         self._preview()
 
-    def _chosen(self) -> ListedSession | None:
+    def _chosen(self) -> SessionSummary | None:
         place = self._rows.highlighted
         return None if place is None or place >= len(self._fitting) else self._fitting[place]
 
@@ -226,7 +226,11 @@ class SessionBrowser(App[str]):
 
     def _preview(self) -> None:
         chosen = self._chosen()
-        place = "  ".join(filter(None, (visible(chosen.cwd), visible(chosen.branch or "")))) if chosen else ""
+        place = (
+            "  ".join(filter(None, (visible(chosen.cwd or ""), visible(chosen.branch or ""))))
+            if chosen
+            else ""
+        )
         self._place.update(f"── {place or (visible(chosen.id) if chosen else '')}")
         lines = last_messages(Path(chosen.path)) if chosen else []
         room = self._last_said.size.height or 8

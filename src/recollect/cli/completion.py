@@ -10,7 +10,7 @@ import argcomplete
 from argcomplete.completers import DirectoriesCompleter, FilesCompleter, SuppressCompleter
 from argcomplete.shell_integration import shellcode
 
-from recollect.ask.list import ListQuery, listed
+from recollect.ask.list import ListQuery, list_sessions
 from recollect.cli.main import ALIASES, COMMANDS, command_functions
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.options import own_cache
@@ -115,7 +115,7 @@ def _known(typed: Namespace) -> Iterator[tuple[str, str]]:
     homes = [root.path for root in roots if root.exists]
     with open_index(homes, cache=cache, is_refreshed=False, need=FirstNeed(seconds=0.3)) as opened:
         query = ListQuery(with_usage=False)
-        found = listed(roots, opened, query).sessions
+        found = list_sessions(roots, opened, query).sessions
     for session in found:
         title = shortened(visible(session.title), _TITLE_COLUMNS).removesuffix("…")
         yield visible(command_name(short_id(session.id), session.path)), title

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from msgspec.structs import replace
-
-from recollect.ask import session_documents as documents
-from recollect.ask.list import (
-    ListedSession,
-    ListQuery,
-    RepositoryGroup,
-    SessionListResult,
-    by_repository,
-    listed,
-)
-from recollect.ask.session_documents import ListDocument
+from recollect.ask.list import ListQuery, Repository, SessionList, by_repository, list_sessions
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import asked_index, chosen_homes
@@ -33,6 +22,7 @@ from recollect.cli.terminal.rows import print_csv, session_rows, wants_csv
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import UsageError
 from recollect.index.refresh import FirstNeed
+from recollect.model.session import SessionSummary
 from recollect.system.locations import HomeRoot
 
 _SHOWN = 30
@@ -55,19 +45,21 @@ def run(options: Namespace) -> int:
     is_short = query.limit is not None and not query.is_filtered
     need = FirstNeed(query.since) if is_short or (query.since and not query.in_project) else None
     with asked_index(options, [root.path for root in roots if root.exists], need) as opened:
-        found = listed(roots, opened, query)
-    groups = by_repository(found.sessions) if options.by == "repo" else None
+        answer = list_sessions(roots, opened, query)
+    if options.by == "repo":
+        answer = by_repository(answer)
     if wants_csv(options):
-        print_csv(_document(found, groups).sessions)
+        print_csv(answer.sessions)
     elif options.json:
-        output.print_json(_document(found, groups))
-    elif groups is None:
-        _say(found.sessions, now)
+        output.print_json(answer)
     else:
-        for group in groups:
-            output.say(_heading(group))
-            _say(group.sessions, now)
-    _remark(roots, found, query.is_filtered, is_told=not options.json and not options.csv)
+        repositories = answer.repositories or ()
+        if not repositories:
+            _say(answer.sessions, now)
+        for repository in repositories:
+            output.say(_heading(repository))
+            _say((one for one in answer.sessions if one.repo == repository.repo), now)
+        _remark(roots, answer, query.is_filtered)
     return 0
 
 
@@ -85,36 +77,20 @@ def _limit(options: Namespace) -> int | None:
     return options.limit or _SHOWN
 
 
-def _document(found: SessionListResult, groups: list[RepositoryGroup] | None) -> ListDocument:
-    """With ``--by repo`` also the repository of each session, and all repositories."""
-    rows = [documents.listed_session(one) for one in found.sessions]
-    if groups is None:
-        return documents.ListDocument(rows, found.total)
-    repo_of = {id(session): group.repo for group in groups for session in group.sessions}
-    pairs = zip(found.sessions, rows, strict=True)
-    rows = [replace(row, repo=repo_of[id(session)]) for session, row in pairs]
-    repositories = [
-        documents.RepositoryDocument(group.repo, len(group.sessions), group.directories) for group in groups
-    ]
-    return documents.ListDocument(rows, found.total, repositories)
-
-
-def _heading(group: RepositoryGroup) -> str:
+def _heading(group: Repository) -> str:
     name = visible(group.repo) or "(unknown directory)"
-    parts = [counted(len(group.sessions), "session")]
+    parts = [counted(group.sessions, "session")]
     parts += [f"{len(group.directories):,} directories"] if len(group.directories) > 1 else []
     return f"{output.styled(name, 'bold')}  ({', '.join(parts)})"
 
 
-def _say(sessions: list[ListedSession], now: dt.datetime) -> None:
-    for row in session_rows(sessions, now):
+def _say(sessions: Iterable[SessionSummary], now: dt.datetime) -> None:
+    for row in session_rows([*sessions], now):
         output.say(row)
 
 
-def _remark(roots: Sequence[HomeRoot], found: SessionListResult, is_filtered: bool, *, is_told: bool) -> None:
-    shown, total = len(found.sessions), found.total
-    if not is_told:
-        return
+def _remark(roots: Sequence[HomeRoot], answer: SessionList, is_filtered: bool) -> None:
+    shown, total = len(answer.sessions), answer.total
     if total > shown:
         output.note(f"{shown:,} of {total:,} sessions; --all shows the others")
     elif not total and is_filtered:

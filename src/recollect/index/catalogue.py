@@ -8,14 +8,19 @@ those logs again, on demand.
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from recollect.errors import NotFound, StorageError
 from recollect.index.schema import AGENT, SESSION, same_uuid
 from recollect.model.conversation.agents import MessageCount
-from recollect.model.text.titles import title_of
+from recollect.model.lines.ids import moment_of, written_at
+from recollect.model.session import SessionSummary
+from recollect.model.text.titles import project_name, title_of
 from recollect.store.logs.summary import log_counts
+from recollect.system.locations import agent_of
+from recollect.system.paths import CLAUDE
 
 if TYPE_CHECKING:
     from recollect.index.access import OpenIndex
@@ -24,23 +29,19 @@ if TYPE_CHECKING:
 
 
 # Read but not listed: deleted logs, and logs that were never read.
-_ROWS = f"""
-SELECT files.id, path, home, session, size, mtime, inode = 0, files.first_at, last_at, place.text, names.text,
-  custom_title, ai_title, last_prompt, first_prompt, tag, continued_in, catalogue.lines, catalogue.messages, has_conversation,
-  damaged, files.messages
+_SESSIONS = f"""
+SELECT session, path, home, place.text, names.text, custom_title, ai_title, last_prompt, first_prompt, tag, continued_in,
+  copied_from, lost_beginning, client, files.first_at, last_at, catalogue.messages, catalogue.lines, size, damaged, mtime,
+  inode = 0, coalesce(inline_agents, 0) + (
+    SELECT count(*) FROM files AS own
+    WHERE own.session = files.session AND own.home = files.home AND own.role = {AGENT} AND NOT own.gone
+      AND NOT coalesce(own.is_warm_up, 0)
+  )
 FROM files LEFT JOIN catalogue ON catalogue.file = files.id
   LEFT JOIN names AS place ON place.id = files.cwd LEFT JOIN names ON names.id = files.branch
 WHERE role = {SESSION} AND NOT gone
-"""  # noqa: S608 - a number of the schema
+"""  # noqa: S608 - numbers of the schema
 _NEWEST = " ORDER BY last_at DESC NULLS LAST, mtime DESC, session DESC, path DESC LIMIT ?"
-_AGENTS = f"""
-SELECT home, session, sum(agents) FROM (
-  SELECT home, session, 1 AS agents FROM files WHERE role = {AGENT} AND NOT gone AND NOT coalesce(is_warm_up, 0)
-  UNION ALL
-  SELECT home, session, inline_agents FROM files JOIN catalogue ON catalogue.file = files.id
-  WHERE role = {SESSION} AND NOT gone AND inline_agents
-) GROUP BY home, session
-"""  # noqa: S608 - a number of the schema
 _LOGS = f"""
 SELECT path, role, session, agent, size, mtime, inode, device, names.text FROM files
   LEFT JOIN names ON names.id = files.cwd
@@ -62,38 +63,6 @@ SELECT path FROM files WHERE id IN (
 SHORTEST_WORD = 3
 
 
-class CatalogueRow(NamedTuple):
-    """A session in the index. Times are milliseconds; a text is '' if it was removed."""
-
-    file: int
-    path: str
-    home: str
-    session: str | None
-    size: int
-    mtime_ns: int
-    is_archived: bool
-    first_at: int | None
-    last_at: int | None
-    cwd: str | None
-    branch: str | None
-    custom_title: str | None
-    ai_title: str | None
-    last_prompt: str | None
-    first_prompt: str | None
-    tag: str | None
-    continued_in: str | None
-    lines: int | None
-    messages: int | None
-    has_conversation: bool | None
-    damaged: int
-    entries: int  # lines with an id
-
-    @property
-    def title(self) -> str:
-        """What a list calls it; "" where nothing names it."""
-        return title_of(self.custom_title, self.ai_title, self.last_prompt, self.first_prompt)
-
-
 class CataloguedLog(NamedTuple):
     """A log of a session or of an agent in a home."""
 
@@ -108,22 +77,48 @@ class CataloguedLog(NamedTuple):
     cwd: str | None
 
 
-def rows(database: IndexDatabase, limit: int | None = None) -> list[CatalogueRow]:
-    """Sessions by time of their last message, newest first; those without any time last."""
-    found = database.connection.execute(_ROWS + _NEWEST, (-1 if limit is None else limit,))
-    return [*map(CatalogueRow._make, found)]
+def sessions(database: IndexDatabase, limit: int | None = None) -> list[SessionSummary]:
+    """Sessions by time of their last message, newest first; those without any time last. ``lines`` is None where none was
+    read yet, ``messages`` also where ``recounted`` has to count them. What they cost is not looked up."""
+    return [_session(*row) for row in database.connection.execute(_SESSIONS + _NEWEST, (limit or -1,))]
 
 
-def newest_of(database: IndexDatabase, session: str) -> CatalogueRow | None:
+def newest_of(database: IndexDatabase, session: str) -> SessionSummary | None:
     """One session, of several logs with its id the one that was last spoken in."""
-    found = database.connection.execute(f"{_ROWS} AND session = ?{_NEWEST}", (session, 1))
-    return next(map(CatalogueRow._make, found), None)
+    rows = database.connection.execute(f"{_SESSIONS} AND session = ?{_NEWEST}", (session, 1))
+    return next((_session(*row) for row in rows), None)
 
 
-def by_path(database: IndexDatabase) -> dict[str, CatalogueRow]:
-    """The same by their logs, in no order: sorting ten thousand takes longer than reading them."""
-    found = map(CatalogueRow._make, database.connection.execute(_ROWS))
-    return {row.path: row for row in found}
+def _session(
+    session: str | None, path: str, home: str, cwd: str | None, branch: str | None, *rest: Any
+) -> SessionSummary:
+    titles, (tag, continued_in, copied_from, lost_beginning, client), rest = rest[:4], rest[4:9], rest[9:]
+    first_at, last_at, messages, lines, size, damaged, mtime_ns, is_archived, agents = rest
+    agent = agent_of(home)
+    return SessionSummary(
+        id=session or "",
+        agent=agent if agent != CLAUDE else client or CLAUDE,
+        project=project_name(cwd or "", os.path.basename(os.path.dirname(path))),  # noqa: PTH119, PTH120 - thousands of rows
+        cwd=cwd or None,
+        title=title_of(*titles),
+        tag=tag or None,
+        branch=branch or None,
+        first_prompt=titles[-1],
+        first_at=moment_of(first_at),
+        last_at=moment_of(last_at),
+        modified_at=written_at(mtime_ns),
+        messages=messages,
+        lines=lines,
+        bytes=size,
+        agents=agents,
+        damaged=damaged,
+        is_archive_only=bool(is_archived),
+        continued_in=continued_in or None,
+        copied_from=copied_from,
+        lost_beginning=lost_beginning,
+        home=home,
+        path=path,
+    )
 
 
 def sizes(database: IndexDatabase) -> tuple[int, int]:
@@ -132,12 +127,6 @@ def sizes(database: IndexDatabase) -> tuple[int, int]:
         f"SELECT count(*), count(*) FILTER (WHERE NOT inode) FROM files WHERE role = {SESSION} AND NOT gone"  # noqa: S608 - a number of the schema
     )
     return cast("tuple[int, int]", tuple(database.rows(asked)[0]))
-
-
-def agents(database: IndexDatabase) -> dict[tuple[str, str], int]:
-    """How many sub-agents there are, by home and session: those with a log, and those in the session's own."""
-    found = cast("list[tuple[str, str | None, int]]", database.rows(_AGENTS))
-    return {(home, session or ""): count for home, session, count in found}
 
 
 def logs(database: IndexDatabase, home: str) -> list[CataloguedLog]:
@@ -161,12 +150,14 @@ def typed(database: IndexDatabase, word: str) -> set[str]:
 
 _UNKNOWN = MessageCount()
 _ADD = """
-INSERT INTO catalogue VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15) ON CONFLICT DO UPDATE SET
+INSERT INTO catalogue VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18) ON CONFLICT DO UPDATE SET
   lines = lines + excluded.lines, begins_aside = coalesce(begins_aside, excluded.begins_aside),
   custom_title = coalesce(excluded.custom_title, custom_title), ai_title = coalesce(excluded.ai_title, ai_title),
   last_prompt = coalesce(excluded.last_prompt, last_prompt),
   first_prompt = coalesce(first_prompt, excluded.first_prompt), tag = coalesce(excluded.tag, tag),
   continued_in = coalesce(excluded.continued_in, continued_in),
+  copied_from = coalesce(copied_from, excluded.copied_from),
+  lost_beginning = coalesce(lost_beginning, excluded.lost_beginning), client = coalesce(client, excluded.client),
   messages = excluded.messages, has_conversation = excluded.has_conversation,
   leaf = excluded.leaf, bridge = excluded.bridge, answer = excluded.answer,
   inline_agents = excluded.inline_agents
@@ -195,6 +186,9 @@ def add(database: IndexDatabase, file: int, frame: Frame) -> None:
             frame.first_prompt,
             frame.tag,
             frame.continued_in,
+            frame.copied_from,
+            frame.lost_beginning,
+            frame.client,
             *count,
         ),
     )
@@ -228,16 +222,15 @@ def known(database: IndexDatabase, file: int) -> tuple[bool, bool | None, Messag
     return bool(has_prompt), None if begins_aside is None else bool(begins_aside), count
 
 
-def recounted(opened: OpenIndex) -> dict[int, MessageCount]:
-    """The counts of all sessions that had none, by number of their log."""
-    database = opened.database
-    waiting = cast("list[tuple[int, str, int]]", database.rows(_UNCOUNTED))
-    counts: dict[int, MessageCount] = {}
-    for file, path, consumed in waiting:
+def recounted(opened: OpenIndex) -> dict[str, MessageCount]:
+    """The counts of all sessions that had none, by their logs."""
+    waiting = cast("list[tuple[int, str, int]]", opened.database.rows(_UNCOUNTED))
+    counts: dict[str, MessageCount] = {}
+    for _, path, consumed in waiting:
         with contextlib.suppress(NotFound, StorageError):
-            counts[file] = log_counts(Path(path), consumed).messages
+            counts[path] = log_counts(Path(path), consumed).messages
     if counts:
-        rows = [(*counts[file], file, consumed) for file, _, consumed in waiting if file in counts]
+        rows = [(*counts[path], file, consumed) for file, path, consumed in waiting if path in counts]
         # Only if the log was not read further meanwhile; else the next query counts again.
         opened.write_if_free(lambda run: run.executemany(_STORE_COUNT, rows))
     return counts

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from recollect.agents.homes import agent_named_in
 from recollect.errors import DamagedData, NotFound, StorageError
 from recollect.index.frame import (
     CALLS_A_LINE,
@@ -42,9 +43,10 @@ from recollect.model.text.terms import indexed_bytes
 from recollect.model.text.titles import FIRST_PROMPT, STATED_BY, said_of_session, typed_texts
 from recollect.model.views.damage import RecordGenerations, code_of, damage_of, generation_of
 from recollect.model.views.facts import PROSE, TITLE, TOOL_RESULT, LineFacts, RecordedTotal, facts_of
-from recollect.model.views.links import WORKTREE, origin_of
+from recollect.model.views.links import WORKTREE, goes_on_from, origin_of
 from recollect.model.views.tool_calls import call_events, lists_changes
 from recollect.store.logs.reader import OpenLog
+from recollect.store.logs.summary import FORK_ORIGIN
 
 _FRAME_BYTES = 1 << 20
 _FRAME_LINES = 2_000
@@ -136,7 +138,7 @@ def _log_frames(log: OpenLog, job: ExtractionJob) -> Iterator[Frame]:
             collected = _FrameBuilder(log, line.end, earlier, listing)
     last = collected.frame()
     if listing is not None and last.end > job.start:
-        listing.count(last)  # this needs every line
+        listing.finish(last)  # this needs every line
         yield last
     elif last.end > last.start:
         yield last
@@ -465,8 +467,14 @@ class SessionListing:
             self._points.append(point)
         if facts is None:
             return
+        if self._begins_aside is None and b"history_base" in line.data:
+            entry = _entry(line)
+            frame.lost_beginning = frame.lost_beginning or (None if entry is None else goes_on_from(entry))
         if facts.is_link and self._begins_aside is None:
             self._begins_aside = frame.begins_aside = facts.is_sidechain
+        if facts.is_forked and frame.copied_from is None:
+            origin = FORK_ORIGIN.search(line.data)
+            frame.copied_from = None if origin is None else origin[1].decode()
         if self._has_prompt and facts.type not in STATED_BY:
             return
         said = said_of_session(
@@ -477,13 +485,14 @@ class SessionListing:
             setattr(frame, part, text)
             self._has_prompt = self._has_prompt or part == FIRST_PROMPT
 
-    def count(self, frame: Frame) -> None:
-        """Add the count at the end of the log to its last frame."""
+    def finish(self, frame: Frame) -> None:
+        """Add to the last frame what is known at the end of the log: its count, and which agent it names."""
         if self._job.start:
             frame.message_count = continued(self._job.message_count or MessageCount(), self._points)
             frame.is_continued = True
         else:
             frame.message_count = counted(self._points, self._load)
+            frame.client = agent_named_in(self._job.path)
 
     def _load(self, node: Node) -> Entry | None:
         data = self._log.read_all(node.length, node.offset)

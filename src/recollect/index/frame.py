@@ -114,6 +114,9 @@ class Frame(Struct):
     lines: int = 0
     begins_aside: bool | None = None
     first_prompt: str | None = None
+    copied_from: str | None = None
+    lost_beginning: str | None = None
+    client: str | None = None
     # The last of each kind; "" if it was removed, None if it did not occur.
     custom_title: str | None = None
     ai_title: str | None = None

@@ -21,7 +21,7 @@ import os
 import zlib
 from collections.abc import Iterable
 
-VERSION = 10
+VERSION = 11
 
 # What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
@@ -61,6 +61,9 @@ CREATE TABLE catalogue(
   begins_aside INTEGER, -- whether its first link is of a side chain
   custom_title TEXT, ai_title TEXT, last_prompt TEXT, first_prompt TEXT, tag TEXT, -- '' where it was taken away
   continued_in TEXT, -- the session that took over
+  copied_from TEXT, -- the session that the lines of a fork name
+  lost_beginning TEXT, -- the session that a log goes on from, if it begins in the middle
+  client TEXT, -- the agent that the log names itself, if not Claude
   -- See model/conversation/agents.py; messages is NULL where the log has to be read to know.
   messages INTEGER, has_conversation INTEGER NOT NULL DEFAULT 0, leaf TEXT, bridge TEXT, answer TEXT,
   inline_agents INTEGER NOT NULL DEFAULT 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -18,8 +19,9 @@ from recollect.change.undo import RecentChangeDocument, RequestDocument
 from recollect.errors import RecollectError
 from recollect.model.checks.rules import Finding
 from recollect.model.lines.ids import command_name
+from recollect.model.session import SessionSummary
 from recollect.web.desk import PageBackend
-from recollect.web.sessions import SessionList, SessionRow
+from recollect.web.sessions import PageSessions
 
 _MOST = 200
 OLD_DAYS = 90
@@ -190,12 +192,12 @@ def _by_kind(scanned: SecretScan) -> list[SecretKindDocument]:
     return found
 
 
-def health_document(desk: PageBackend, listed: SessionList, secrets: SecretJob) -> HealthDocument:
-    rows = [row for row in listed.rows() if not row.session.is_archived]
-    kept = {row.id: listed.is_archived(row.session) for row in rows}
+def health_document(desk: PageBackend, listed: PageSessions, secrets: SecretJob) -> HealthDocument:
+    rows = [row for row in listed.rows() if not row.is_archive_only]
+    kept = {row.id: listed.is_archived(listed.session_of(row)) for row in rows}
     return HealthDocument(
         expiring=_expiring(desk, rows, kept),
-        not_archived=_not_archived(desk, rows, kept),
+        not_archived=_not_archived(desk, listed, rows, kept),
         damaged=_damaged(desk, rows),
         old=_old(desk, rows),
         homes=HomeFindingsDocument(_home_findings(desk)),
@@ -204,20 +206,18 @@ def health_document(desk: PageBackend, listed: SessionList, secrets: SecretJob) 
     )
 
 
-def _expiring(desk: PageBackend, rows: Sequence[SessionRow], kept: dict[str, bool]) -> ExpiringDocument:
+def _expiring(desk: PageBackend, rows: Sequence[SessionSummary], kept: dict[str, bool]) -> ExpiringDocument:
     end = dt.datetime.now(dt.UTC) + dt.timedelta(days=WITHIN_DAYS)
-    dated = [(row.shown.expires_at, row) for row in rows if row.shown.expires_at is not None]
+    dated = [(row.expires_at, row) for row in rows if row.expires_at is not None]
     soon = sorted((pair for pair in dated if pair[0] <= end), key=lambda pair: pair[0])
     missing = [row for _, row in soon if not kept[row.id]]
     return ExpiringDocument(
         within_days=WITHIN_DAYS,
-        sessions=[
-            ExpiringSessionDocument(row.id, row.shown.title, at, kept[row.id]) for at, row in soon[:_MOST]
-        ],
+        sessions=[ExpiringSessionDocument(row.id, row.title, at, kept[row.id]) for at, row in soon[:_MOST]],
         total=len(soon),
         not_archived=len(missing),
         command=desk.command(
-            "archive", "add", *(command_name(row.session.id, row.session.path) for row in missing[:20])
+            "archive", "add", *(command_name(row.id, Path(row.path)) for row in missing[:20])
         )
         if missing
         else None,
@@ -226,40 +226,36 @@ def _expiring(desk: PageBackend, rows: Sequence[SessionRow], kept: dict[str, boo
 
 
 def _not_archived(
-    desk: PageBackend, rows: Sequence[SessionRow], kept: dict[str, bool]
+    desk: PageBackend, listed: PageSessions, rows: Sequence[SessionSummary], kept: dict[str, bool]
 ) -> NotArchivedDocument:
-    missing = [row for row in rows if not kept[row.id] and row.session.session_id is not None]
+    missing = [row for row in rows if not kept[row.id] and listed.session_of(row).session_id is not None]
     return NotArchivedDocument(
         total=len(missing),
-        bytes=sum(row.shown.bytes for row in missing),
+        bytes=sum(row.bytes for row in missing),
         command=desk.command("archive", "add", "--all"),
         action=RequestDocument("/api/archive", {"which": "all"}) if missing else None,
     )
 
 
-def _damaged(desk: PageBackend, rows: Sequence[SessionRow]) -> DamagedDocument:
-    hurt = sorted((row.shown for row in rows if row.shown.damaged), key=lambda one: -(one.damaged or 0))
+def _damaged(desk: PageBackend, rows: Sequence[SessionSummary]) -> DamagedDocument:
+    hurt = sorted((row for row in rows if row.damaged), key=lambda one: -(one.damaged or 0))
     return DamagedDocument(
         sessions=[DamagedSessionDocument(one.id, one.title, one.damaged or 0) for one in hurt[:_MOST]],
         total=len(hurt),
-        is_complete=all(row.shown.damaged is not None for row in rows),
+        is_complete=all(row.damaged is not None for row in rows),
         command=desk.command("check"),
         action=None,
     )
 
 
-def _old(desk: PageBackend, rows: Sequence[SessionRow]) -> OldSessionsDocument:
+def _old(desk: PageBackend, rows: Sequence[SessionSummary]) -> OldSessionsDocument:
     before = dt.datetime.now(dt.UTC) - dt.timedelta(days=OLD_DAYS)
     mirrors = {one.root for one in desk.home.homes if is_mirror(one)}  # a clean-up leaves them out
-    old = [
-        row
-        for row in rows
-        if row.shown_at < before and not row.shown.live and row.session.home.root not in mirrors
-    ]
+    old = [row for row in rows if row.shown_at < before and not row.live and Path(row.home) not in mirrors]
     return OldSessionsDocument(
         before_days=OLD_DAYS,
         total=len(old),
-        bytes=sum(row.shown.bytes for row in old),
+        bytes=sum(row.bytes for row in old),
         note=f"sessions tagged {HOLD} are kept",
         command=desk.command("cleanup", "--days", str(OLD_DAYS)),
         action=RequestDocument("/api/cleanup", {"days": OLD_DAYS}) if old else None,

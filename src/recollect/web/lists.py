@@ -14,7 +14,6 @@ from recollect.ask.cost.report import costs, zone_of
 from recollect.ask.report.behind import Figure, sessions_behind
 from recollect.ask.report.documents import StatsDocument, StatSessionsDocument
 from recollect.ask.report.stats import stats as statistics
-from recollect.ask.session_documents import ProjectsDocument, SessionListDocument
 from recollect.errors import NotFound, UsageError
 from recollect.model.cost.report import CostReport
 from recollect.model.text import timespan
@@ -33,6 +32,7 @@ from recollect.web.parameters import (
     StatsQuery,
 )
 from recollect.web.search import check_ready
+from recollect.web.sessions import ProjectsDocument, SessionListDocument
 
 routes = Routes()
 _MOST_DIRECTORIES = 500

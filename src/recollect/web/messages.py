@@ -62,7 +62,7 @@ def message(page: Page, session: Name, index: Index, query: ViewQuery) -> docume
 def turn_costs(page: Page, session: Name, query: ViewQuery) -> documents.TurnCostsDocument:
     """The cost of each turn."""
     opened = page.backend.reading(session)
-    row = page.listed.row(opened).shown
+    row = page.listed.row(opened)
     whole = AmountDocument(row.cost_usd, row.unpriced, row.known_cost_usd)
     with page.backend.copies_known(opened) as database:
         return turns_document(opened, query.view(), whole, database)

@@ -31,12 +31,13 @@ from recollect.model.files.reports import EDITING_TOOLS, FileChange, LineTally, 
 from recollect.model.lines.blocks import ToolResultBlock, ToolUseBlock
 from recollect.model.lines.damage import Damage, Line
 from recollect.model.lines.entry import Assistant, Entry, User
+from recollect.model.text.titles import project_name
 from recollect.share.typed_http import Media, TypedRoute
 from recollect.store.logs.reader import LogReader, OpenLog, entry_in
 from recollect.web.desk import PageBackend
 from recollect.web.health import SecretJob
 from recollect.web.parameters import EditsQuery
-from recollect.web.sessions import SessionList, project_name
+from recollect.web.sessions import PageSessions
 
 _EDITS_KEPT = 20_000
 
@@ -134,7 +135,7 @@ def _document(log: UsageLog, place: CallPlace, edit: _Edit, tool: str, title: st
     return RecentEditDocument(
         session=log.session,
         title=title,
-        project=project_name(log.project, Path(log.path)),
+        project=project_name(log.project, Path(log.path).parent.name),
         cwd=log.project,
         agent=place.agent,
         path=edit.path,
@@ -219,7 +220,7 @@ class Page:
         self, backend: PageBackend, token: str, version: str, exports: Mapping[str, ExportFormat]
     ) -> None:
         self.backend, self.token, self.version, self.exports = backend, token, version, dict(exports)
-        self.listed = SessionList(backend)
+        self.listed = PageSessions(backend)
         self.secrets = SecretJob(backend)
         self.edits = RecentEdits(backend)
         self.is_remembered = False

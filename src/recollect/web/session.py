@@ -19,13 +19,15 @@ from recollect.ask.homes import Homes
 from recollect.ask.resume import resumption
 from recollect.ask.sessions.home_guard import is_only_read
 from recollect.ask.sessions.messages import SessionAgents, agent_count, agents_of, whole_branches
-from recollect.ask.sessions.session import Session
+from recollect.ask.sessions.session import Compaction, Session
 from recollect.ask.todos import to_do_lists
 from recollect.change.repair import SessionRepair, page_repair, planned_repair, repair_document
 from recollect.errors import NotFound, RecollectError, UsageError
 from recollect.model.checks.rules import Finding
+from recollect.model.conversation.conversation import Branch
 from recollect.model.files.history import FileVersion, diff
 from recollect.model.lines.ids import command_name, short_id
+from recollect.model.session import SessionSummary
 from recollect.store.file_backups import own_name, restorable, touched_files
 from recollect.system.locations import is_known_id
 from recollect.system.paths import CLAUDE
@@ -47,8 +49,29 @@ BlobNumber = Annotated[int, Meta(ge=0, le=99_999)]
 # ---- header ----------------------------------------------------------------------------------------------
 
 
+class SessionHead(SessionSummary, frozen=True, kw_only=True, gc=True):
+    """The header of a conversation. Costs are null while the index does not know them, or if no usage was recorded.
+
+    ``messages`` are those that a resume would load, as lists count them; the whole story has ``hidden`` more.
+
+    ``is_only_read``: it belongs to another agent, and `fork` and `repair` would refuse it.
+    """
+
+    agent: str
+    messages: int
+    custom_title: str | None
+    version: str | None
+    is_only_read: bool
+    hidden: int
+    active_leaf: str | None
+    problem: str | None
+    branches: list[Branch]
+    compactions: list[Compaction]
+    commands: dict[str, str]
+
+
 @routes.get(AT)
-def head(page: Page, session: Name) -> session_documents.SessionHeadDocument:
+def head(page: Page, session: Name) -> SessionHead:
     """The summary of a session."""
     desk, listed = page.backend, page.listed
     opened = desk.reading(session)
@@ -60,27 +83,24 @@ def head(page: Page, session: Name) -> session_documents.SessionHeadDocument:
         hidden = 0 if talk is None else len(talk_of(opened, ConversationView(whole=True))) - len(talk)
     if not listed.is_current(opened):
         desk.index.hurry()
-    return session_documents.SessionHeadDocument(
-        **structs.asdict(listed.row(opened).shown)
-        | listed.spending(opened)
-        | structs.asdict(glanced(seen))
+    row = structs.asdict(listed.row(opened)) | glanced(seen)
+    return SessionHead(
+        **row
         | {
             "agent": opened.agent,
-            "custom_title": seen.custom_title,
-            "path": str(opened.path),
-            "home": str(opened.home.root),
-            "version": seen.version,
             "messages": 0 if talk is None else len(talk),
-            "hidden": hidden,
-            "active_leaf": graph.active_leaf.uuid if graph.active_leaf is not None else None,
-            "problem": problem,
-            "branches": whole_branches(opened),
-            "compactions": compactions,
             "agents": agent_count(opened),
             "is_archived": listed.is_archived(opened),
-            "is_only_read": is_only_read(opened),
-            "commands": _commands(desk, opened),
-        }
+        },
+        custom_title=seen.custom_title,
+        version=seen.version,
+        hidden=hidden,
+        active_leaf=graph.active_leaf.uuid if graph.active_leaf is not None else None,
+        problem=problem,
+        branches=whole_branches(opened),
+        compactions=compactions,
+        is_only_read=is_only_read(opened),
+        commands=_commands(desk, opened),
     )
 
 

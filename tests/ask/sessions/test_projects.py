@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.ask.sessions.projects import ProjectFilter, directory_name, project_name
+from recollect.ask.sessions.projects import ProjectFilter
+from recollect.model.text.titles import directory_name, project_name
 
 
 @pytest.mark.parametrize(

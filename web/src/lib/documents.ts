@@ -831,7 +831,7 @@ export interface SessionChangesDocument {
 }
 
 /** The header of a conversation. Costs are null while the index does not know them, or if no usage was recorded. ``messages`` are those that a resume would load, as lists count them; the whole story has ``hidden`` more. ``is_only_read``: it belongs to another agent, and `fork` and `repair` would refuse it. */
-export interface SessionHeadDocument {
+export interface SessionHead {
   id: string
   agent: string
   project: string
@@ -839,8 +839,10 @@ export interface SessionHeadDocument {
   title: string
   tag: string | null
   branch: string | null
+  first_prompt: string | null
   first_at: string | null
   last_at: string | null
+  modified_at: string
   messages: number
   responses: number | null
   lines: number | null
@@ -850,16 +852,26 @@ export interface SessionHeadDocument {
   cost_usd: string | null
   known_cost_usd: string | null
   unpriced: string[]
-  live: boolean
-  is_archive_only: boolean
   models: string[]
+  input_tokens: number | null
+  output_tokens: number | null
+  cache_write_5m_tokens: number | null
+  cache_write_1h_tokens: number | null
+  cache_read_tokens: number | null
+  web_searches: number | null
+  live: boolean
   expires_at: string | null
+  is_archive_only: boolean
   is_archived: boolean
   is_indexed: boolean
-  person?: string | null
-  custom_title: string | null
-  path: string
+  continued_in: string | null
+  copied_from: string | null
+  lost_beginning: string | null
+  repo: string | null
+  person: string | null
   home: string
+  path: string
+  custom_title: string | null
   version: string | null
   is_only_read: boolean
   hidden: number
@@ -867,12 +879,6 @@ export interface SessionHeadDocument {
   problem: string | null
   branches: Branch[]
   compactions: Compaction[]
-  input_tokens: number | null
-  output_tokens: number | null
-  cache_write_5m_tokens: number | null
-  cache_write_1h_tokens: number | null
-  cache_read_tokens: number | null
-  web_searches: number | null
   commands: Record<string, string>
 }
 
@@ -890,7 +896,7 @@ export interface SessionHitsDocument {
 
 /** A part of the list; the first part has the facets. ``index`` is the state of the index. ``unlisted_cost_usd``: what ``cost`` counts beyond all listed sessions, those that were deleted; null with a filter. ``unrecorded``: sessions of other agents without any usage, whose cost is unknown and in no sum, which is null where these are all; on a team's page those without a counted response. */
 export interface SessionListDocument {
-  sessions: SessionRowDocument[]
+  sessions: SessionSummary[]
   from: number
   total: number
   total_cost_usd: string | null
@@ -926,8 +932,8 @@ export interface SessionRepair {
   undo_request: RequestDocument | null
 }
 
-/** One session of the page's list. On a team's page ``person`` is who sent it. */
-export interface SessionRowDocument {
+/** A session as every list shows it. Null means not known, never 0: counts where a log cannot be read or was not yet, money where it was not asked for; on a team's page also what only its transcript tells, as whose session it is (``agent``). ``cost_usd`` is null where a model has no price or no usage was recorded; ``known_cost_usd`` is the cost of the others. ``is_archive_only``: its log is no longer in a home, so it does not expire; ``is_archived``: the archive has its current state, which only the page looks up. ``continued_in``: the session that took over; ``copied_from``: the one it is a fork or a repaired copy of; ``lost_beginning``: the one that has the history it goes on from, and is not here. ``repo`` comes with ``--by repo``, ``person`` (who sent it) on a team's page. */
+export interface SessionSummary {
   id: string
   agent: string | null
   project: string
@@ -935,8 +941,10 @@ export interface SessionRowDocument {
   title: string
   tag: string | null
   branch: string | null
+  first_prompt: string | null
   first_at: string | null
   last_at: string | null
+  modified_at: string
   messages: number | null
   responses: number | null
   lines: number | null
@@ -946,13 +954,25 @@ export interface SessionRowDocument {
   cost_usd: string | null
   known_cost_usd: string | null
   unpriced: string[]
-  live: boolean
-  is_archive_only: boolean
   models: string[]
+  input_tokens: number | null
+  output_tokens: number | null
+  cache_write_5m_tokens: number | null
+  cache_write_1h_tokens: number | null
+  cache_read_tokens: number | null
+  web_searches: number | null
+  live: boolean
   expires_at: string | null
+  is_archive_only: boolean
   is_archived: boolean
   is_indexed: boolean
-  person?: string | null
+  continued_in: string | null
+  copied_from: string | null
+  lost_beginning: string | null
+  repo: string | null
+  person: string | null
+  home: string
+  path: string
 }
 
 /** One thing to do. ``id`` is a task's number; todos have one in the earliest clients only. */

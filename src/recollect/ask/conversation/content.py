@@ -253,7 +253,7 @@ def media_type_of(data: bytes) -> str:
 IndexState = Literal["ready", "building", "none"]
 _REST_SECONDS = 1.5
 _LONGEST_REST = 30.0
-_WAIT_SECONDS = 0.25
+WAIT_SECONDS = 0.25
 
 
 class IndexKeeper:
@@ -305,7 +305,7 @@ class IndexKeeper:
             thread.join(seconds)
 
     @contextlib.contextmanager
-    def opened(self, wait: float = _WAIT_SECONDS) -> Iterator[OpenIndex]:
+    def opened(self, wait: float = WAIT_SECONDS) -> Iterator[OpenIndex]:
         """The index, after waiting for a refresh at most ``wait`` seconds; an empty one until it was built."""
         self.refresh()
         self.wait(wait)

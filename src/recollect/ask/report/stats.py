@@ -25,7 +25,7 @@ from recollect.ask.report.usage import (
 )
 from recollect.index import catalogue
 from recollect.index.access import OpenIndex
-from recollect.index.catalogue import CatalogueRow, recounted
+from recollect.index.catalogue import recounted
 from recollect.index.stat_queries import session_titles
 from recollect.model.cost.calendar import UNKNOWN
 from recollect.model.cost.money import exact
@@ -43,9 +43,7 @@ class SessionNames:
 
     def __init__(self, opened: OpenIndex) -> None:
         database = opened.database
-        self.rows: dict[str, CatalogueRow] = {
-            row.session: row for row in catalogue.rows(database) if row.session
-        }
+        self.rows = {row.id: row for row in catalogue.sessions(database) if row.id}
         self._opened = opened
 
     @functools.cached_property
@@ -60,7 +58,7 @@ class SessionNames:
     def messages(self) -> dict[str, int]:
         """How many messages each session has, as `list` counts them."""
         missing = recounted(self._opened)
-        counted = ((session, row, missing.get(row.file)) for session, row in self.rows.items())
+        counted = ((session, row, missing.get(row.path)) for session, row in self.rows.items())
         return {
             session: row.messages or (0 if again is None else again.messages or 0)
             for session, row, again in counted

@@ -17,14 +17,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from recollect.agents.mirror import dialect_of
-from recollect.ask.sessions.projects import project_name
 from recollect.ask.sessions.session import Session
 from recollect.errors import Busy, NotFound, RecollectError, UsageError
 from recollect.index.access import index_path, is_built, open_index
 from recollect.index.cost_queries import gone_sessions
 from recollect.index.database import Failure
 from recollect.model.lines.ids import SessionId, command_name, short_id
-from recollect.model.text.titles import copy_note
+from recollect.model.text.titles import copy_note, project_name
 from recollect.store.home import ClaudeHome
 from recollect.store.live import live_sessions
 from recollect.store.logs.summary import fork_origin

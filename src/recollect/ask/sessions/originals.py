@@ -20,11 +20,11 @@ from recollect.agents.mirror import dialect_of
 from recollect.agents.mirror_files import ZST, alias_log, facts_of_mirror, lines_of_log, originals, sources_of
 from recollect.ask.sessions.session import Session
 from recollect.errors import DamagedData, UsageError
-from recollect.model.checks.lines import goes_on_from
 from recollect.model.conversation.chain import entries_of
 from recollect.model.lines.codec import decode
 from recollect.model.lines.damage import Line
 from recollect.model.lines.entry import Entry
+from recollect.model.views.links import goes_on_from
 from recollect.store.logs.reader import read_lines
 from recollect.system.locations import is_known_id
 from recollect.system.paths import AGENTS, CLAUDE
@@ -50,11 +50,6 @@ def lost_beginning(session: Session) -> LostBeginning | None:
     bases = (base for log in _history(session) for base in _bases(log, only_first=True))
     base = noted or next(bases, None)
     return None if base is None else LostBeginning(base, _log_of(session, base) is not None)
-
-
-def lost_in_log(log: Path) -> str | None:
-    """The session that has the beginning of a log, as the log itself tells it."""
-    return next(_bases(log, only_first=True), None) if log.is_file() else None
 
 
 def refused_fork(session: Session) -> str | None:

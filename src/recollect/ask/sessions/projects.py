@@ -16,6 +16,7 @@ from pathlib import Path
 
 from recollect.errors import RecollectError
 from recollect.model.lines.damage import Line
+from recollect.model.text.titles import directory_name
 from recollect.model.views.links import WORKTREE, origin_of
 from recollect.store.git import repository_of
 from recollect.store.logs.reader import read_lines
@@ -23,19 +24,6 @@ from recollect.system.fsops import is_directory
 from recollect.system.peek import open_regular
 
 TYPE_CHECKING = False  # see recollect/__init__.py
-
-
-def directory_name(cwd: str) -> str:
-    """The last part of a path; empty where it has none. Backslashes count where there are no slashes."""
-    separator = "\\" if "\\" in cwd and "/" not in cwd else "/"
-    parts = [part for part in cwd.split(separator) if part not in ("", ".")]
-    is_drive = separator == "\\" and len(parts) == 1 and parts[0].endswith(":")
-    return parts[-1] if parts and not is_drive else ""
-
-
-def project_name(cwd: str, log_directory: str) -> str:
-    """What a project is called: by the directory worked in, else by the directory of its logs."""
-    return directory_name(cwd) or cwd or log_directory
 
 
 def _windows_path(text: str) -> str:

@@ -38,12 +38,11 @@ from recollect.cli.terminal.text import (
 from recollect.errors import UsageError
 from recollect.model.checks.rules import Finding, Severity
 from recollect.model.lines.ids import short_id
+from recollect.model.session import SessionSummary
 from recollect.model.text.titles import copy_note
-from recollect.store.logs.summary import fork_origin
 from recollect.system.paths import CLAUDE
 
 if TYPE_CHECKING:
-    from recollect.ask.list import ListedSession
     from recollect.ask.protection import Protection
 
 _LONG_FIGURE = re.compile(r"(\$?)(\d{1,3}(?:,\d{3})+)(\.\d+)?")
@@ -180,7 +179,7 @@ _WITH_SIZE = 76  # columns from which on there is room for it
 _LEAST_PLACE = 12
 
 
-def session_rows(sessions: Sequence[ListedSession], now: dt.datetime, *, indent: str = "") -> Iterator[str]:
+def session_rows(sessions: Sequence[SessionSummary], now: dt.datetime, *, indent: str = "") -> Iterator[str]:
     """One row for each."""
     titles = [visible(one.title) or "(no title)" for one in sessions]
     ages = [ago(one.shown_at, now) for one in sessions]
@@ -198,14 +197,14 @@ def session_rows(sessions: Sequence[ListedSession], now: dt.datetime, *, indent:
         yield indent + "  ".join(cells)
 
 
-def _title_columns(left: int, titles: Sequence[str], sessions: Sequence[ListedSession]) -> int:
+def _title_columns(left: int, titles: Sequence[str], sessions: Sequence[SessionSummary]) -> int:
     """The title gets most of the room; what it does not need is for the directory."""
     wanted = min(max(map(width, titles), default=0), max(_TITLE, left // 2))
     tails = max((plain_width(_place_and_marks(one, None)) for one in sessions), default=0)
     return shares(left, [wanted, tails], [min(wanted, left * 3 // 5), _LEAST_PLACE])[0]
 
 
-def _place_and_marks(one: ListedSession, columns: int | None) -> str:
+def _place_and_marks(one: SessionSummary, columns: int | None) -> str:
     """A row ends with the directory and what is special about the session; both together fit."""
     place, marks = _place(one), _marks(one)
     if columns is not None:
@@ -215,17 +214,17 @@ def _place_and_marks(one: ListedSession, columns: int | None) -> str:
     return "  ".join([place, *marks])
 
 
-def _place(one: ListedSession) -> str:
-    return visible(one.cwd) or visible(Path(one.path).parent.name)
+def _place(one: SessionSummary) -> str:
+    return visible(one.cwd or "") or visible(Path(one.path).parent.name)
 
 
-def _marks(one: ListedSession) -> list[str]:
+def _marks(one: SessionSummary) -> list[str]:
     """The most important first."""
-    marks = [output.styled(one.agent, "yellow")] if one.agent != CLAUDE else []
-    marks += [output.styled("live", "green")] if one.is_live else []
+    marks = [output.styled(one.agent, "yellow")] if one.agent and one.agent != CLAUDE else []
+    marks += [output.styled("live", "green")] if one.live else []
     marks += [output.styled("beginning lost", "yellow")] if one.lost_beginning else []
-    marks += [output.styled("archived", "dim")] if one.is_archived else []
-    marks += [visible(copied)] if (copied := copy_note(one.title, fork_origin(Path(one.path)))) else []
+    marks += [output.styled("archived", "dim")] if one.is_archive_only else []
+    marks += [visible(copied)] if (copied := copy_note(one.title, one.copied_from)) else []
     marks += [counted(one.agents, "agent")] if one.agents else []
     marks += [f"#{shortened(visible(one.tag), 16)}"] if one.tag else []
     marks += [f"continued in {visible(short_id(one.continued_in))}"] if one.continued_in else []

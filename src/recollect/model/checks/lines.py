@@ -37,7 +37,6 @@ from recollect.model.lines.damage import (
 from recollect.model.lines.entry import (
     Assistant,
     Entry,
-    ForeignRecord,
     Kind,
     System,
     ToolCallBody,
@@ -46,7 +45,8 @@ from recollect.model.lines.entry import (
     UnknownShapeBody,
     User,
 )
-from recollect.model.lines.json_text import Json, loose_value
+from recollect.model.lines.json_text import Json
+from recollect.model.views.links import goes_on_from
 
 LineOf = Callable[[Node], Line]
 # Any line the client can hold is read: leaving one out would lose history.
@@ -309,20 +309,6 @@ def _size(text: str) -> int:
 
 
 LOST_BEGINNING = "lost-beginning"
-
-
-def goes_on_from(entry: Entry) -> str | None:
-    """The session of Codex whose history a fork without a copy goes on from, as the fork's first record names it."""
-    body = entry.body
-    if not isinstance(body, ForeignRecord) or body.record_type != "session_meta" or body.original is None:
-        return None
-    line = loose_value(body.original.encode("utf-8", "replace"))
-    meta = line.get("payload") if isinstance(line, dict) else None
-    base = meta.get("history_base") if isinstance(meta, dict) else None
-    if not isinstance(base, dict) or base.get("end_ordinal_exclusive") == 0:
-        return None
-    name = base.get("thread_id")
-    return name if isinstance(name, str) and name else None
 
 
 def beginning_fault(entry: Entry) -> Iterator[RuleViolation]:

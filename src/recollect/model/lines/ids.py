@@ -149,6 +149,11 @@ def derived_id(prefix: str, seed: str) -> str:
 EPOCH, MILLISECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(milliseconds=1)
 
 
+def written_at(mtime_ns: int) -> dt.datetime:
+    """When a file was last written."""
+    return dt.datetime.fromtimestamp(mtime_ns / 1e9, dt.UTC)
+
+
 def moment_of(milliseconds: float | None) -> dt.datetime | None:
     """None for a time that no calendar has: one made-up line must not end a walk."""
     try:

@@ -80,6 +80,19 @@ def said_of_session(
     return None if prompt is None else (FIRST_PROMPT, prompt)
 
 
+def directory_name(cwd: str) -> str:
+    """The last part of a path; empty where it has none. Backslashes count where there are no slashes."""
+    separator = "\\" if "\\" in cwd and "/" not in cwd else "/"
+    parts = [part for part in cwd.split(separator) if part not in ("", ".")]
+    is_drive = separator == "\\" and len(parts) == 1 and parts[0].endswith(":")
+    return parts[-1] if parts and not is_drive else ""
+
+
+def project_name(cwd: str, log_directory: str) -> str:
+    """What a project is called: by the directory worked in, else by the directory of its logs."""
+    return directory_name(cwd) or cwd or log_directory
+
+
 def copy_note(title: str, origin: str | None) -> str:
     """``fork of 6ada00ba`` or ``repaired copy of 6ada00ba``; "" for a session of its own."""
     if origin is None:

@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from recollect.model.lines.blocks import Usage
 from recollect.model.lines.codec import decode
 from recollect.model.lines.damage import Damage, Line
-from recollect.model.lines.entry import Entry
+from recollect.model.lines.entry import Entry, ForeignRecord
 from recollect.model.lines.json_text import loose_object, loose_value
 
 REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -236,3 +236,17 @@ def origin_of(data: bytes) -> str | None:
     if fields.get("type") != WORKTREE:
         return None
     return text_of(fields.get("worktreeSession"), "originalCwd") or None
+
+
+def goes_on_from(entry: Entry) -> str | None:
+    """The session of Codex whose history a fork without a copy goes on from, as the fork's first record names it."""
+    body = entry.body
+    if not isinstance(body, ForeignRecord) or body.record_type != "session_meta" or body.original is None:
+        return None
+    line = loose_value(body.original.encode("utf-8", "replace"))
+    meta = line.get("payload") if isinstance(line, dict) else None
+    base = meta.get("history_base") if isinstance(meta, dict) else None
+    if not isinstance(base, dict) or base.get("end_ordinal_exclusive") == 0:
+        return None
+    name = base.get("thread_id")
+    return name if isinstance(name, str) and name else None

@@ -9,28 +9,28 @@ order.
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recollect.ask import session_documents as documents
+from recollect.ask.list import with_cost
 from recollect.ask.sessions.session import Session
 from recollect.errors import NoAnswer, UsageError
-from recollect.index.catalogue import CatalogueRow
-from recollect.model.cost.money import Spending, members_of
+from recollect.model.cost.money import Spending
+from recollect.model.lines.ids import moment_of, written_at
+from recollect.model.session import SessionSummary
+from recollect.model.text.titles import project_name
 from recollect.server.page.mirror import has_place
 from recollect.share.sync.wire import RemoteSession
 from recollect.store.home import ClaudeHome
 from recollect.store.home_walk import FoundLog
 from recollect.web.desk import mark_of, session_file
 from recollect.web.parameters import SessionFilters, SessionQuery
-from recollect.web.sessions import IndexedSessions, SessionList, SessionRow, with_cost
+from recollect.web.sessions import IndexedSessions, PageSessions, SessionListDocument
 
 if TYPE_CHECKING:
     from recollect.server.page.access import MemberSource
@@ -172,7 +172,7 @@ def _listed(source: MemberSource) -> TeamList:
     return TeamList(sessions, used, costs.total.pico_usd, sealed, len(every) - sealed - len(sessions))
 
 
-class TeamSessionList(SessionList):
+class TeamSessions(PageSessions):
     """The sessions that one member may see."""
 
     _desk: MirrorBackend
@@ -181,7 +181,7 @@ class TeamSessionList(SessionList):
         super().__init__(desk)
         self._known: tuple[TeamList, IndexedSessions] | None = None
 
-    def document(self, query: SessionQuery) -> documents.SessionListDocument:
+    def document(self, query: SessionQuery) -> SessionListDocument:
         """A part of the list; a filter that needs transcripts is refused."""
         _require_known(query)
         return super().document(query)
@@ -191,47 +191,26 @@ class TeamSessionList(SessionList):
         _require_known(filters)
         return super().ids(filters)
 
-    def row(self, session: Session) -> SessionRow:
+    def row(self, session: Session) -> SessionSummary:
         """A session that was opened, with what the server says of it."""
         listed = self._desk.listed_session(session.id)
-        row = replace(self._made([listed or session], self._indexed(), set())[0], session=session)
-        if row.used is None or row.used.responses:
-            return row
+        row = self._made([listed or session], self._indexed(), set())[0]
         # Which copies count is known to the server; whether there is a call at all, to the log itself.
-        is_unknown = Session(session.home, session.file).spending().is_unknown
-        return with_cost(row, row.used, is_unrecorded=is_unknown)
+        if row.is_unrecorded and not Session(session.home, session.file).spending().is_unknown:
+            return replace(row, cost_usd="0", known_cost_usd="0")
+        return row
 
-    def spending(self, session: Session) -> dict[str, Any]:
-        """What a session cost, as members of its head: which copy of a response counts is known to the server alone."""
-        used = self.row(session).used
-        return {} if used is None else members_of(used.tokens)
-
-    def _indexed(self) -> IndexedSessions:
+    def _indexed(self, wait: float = 0) -> IndexedSessions:
+        """What the server says; all costs, those of deleted sessions and of others too, as in `recollect team cost`."""
         listed = self._desk.team.listed(any_age=True)
         if self._known is None or self._known[0] is not listed:
-            rows = (one.about for one in self._desk.listed_sessions())
-            self._known = listed, IndexedSessions({row.path: row for row in rows}, {}, listed.used)
+            rows = [one.summary(listed.used.get(one.id)) for one in self._desk.listed_sessions()]
+            self._known = listed, IndexedSessions({row.path: row for row in rows}, listed.pico_usd)
         return self._known[1]
 
-    def _spent(self) -> int:
-        """Deleted sessions and those of others too, as in `recollect team cost`."""
-        return self._desk.team.listed(any_age=True).pico_usd
-
-    def _row(
-        self,
-        session: Session,
-        indexed: IndexedSessions,
-        live: set[str],
-        kept: Mapping[Path, dt.timedelta],
-    ) -> SessionRow:
-        row = super()._row(session, indexed, live, kept)
-        person = session.remote.person if isinstance(session, TeamSession) else None
-        row = replace(row, shown=replace(row.shown, agents=None, damaged=None, person=person))
-        # Whether its client wrote down no usage, or has not answered yet, only its lines tell.
-        return row if row.used is None else with_cost(row, row.used, is_unrecorded=not row.used.responses)
-
-    def _document(self, row: SessionRow) -> documents.SessionRowDocument:
-        return replace(super()._document(row), agent=None)
+    def _document(self, row: SessionSummary) -> SessionSummary:
+        is_archived = self.is_archived(self.session_of(row))
+        return replace(row, is_archived=is_archived, home="", path="")  # of the server's copy
 
 
 class TeamSession(Session):
@@ -243,35 +222,29 @@ class TeamSession(Session):
         super().__init__(home, session_file(log))
         self.remote = remote
 
-    @functools.cached_property
-    def about(self) -> CatalogueRow:
-        """What an index would say of it."""
+    def summary(self, used: Spending | None) -> SessionSummary:
+        """What an index would say of it. Whether its client wrote down no usage, or has not answered yet, only its lines tell."""
         path, size, mtime_ns = mark_of(self)
-        one = self.remote
-        return CatalogueRow(
-            file=0,
-            path=path,
+        remote = self.remote
+        cwd = remote.cwd or remote.project
+        row = SessionSummary(
+            id=remote.id,
+            agent=None,
+            project=project_name(cwd or "", self.path.parent.name),
+            cwd=cwd,
+            title=remote.title or "",
+            branch=remote.branch,
+            first_at=moment_of(remote.first_at),
+            last_at=moment_of(remote.last_at),
+            modified_at=written_at(mtime_ns),
+            lines=remote.lines,
+            bytes=size,
+            person=remote.person,
             home="",
-            session=one.id,
-            size=size,
-            mtime_ns=mtime_ns,
-            is_archived=False,
-            first_at=one.first_at,
-            last_at=one.last_at,
-            cwd=one.cwd or one.project,
-            branch=one.branch,
-            custom_title=one.title,
-            ai_title=None,
-            last_prompt=None,
-            first_prompt=None,
-            tag=None,
-            continued_in=None,
-            lines=one.lines,
-            messages=None,
-            has_conversation=None,
-            damaged=0,
-            entries=0,
+            path=path,
         )
+        used = used or Spending()
+        return with_cost(row, replace(used, is_unknown=not used.responses))
 
 
 def _require_known(query: SessionFilters) -> None:

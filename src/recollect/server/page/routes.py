@@ -35,12 +35,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from recollect.ask.session_documents import PageResumeDocument, SessionHeadDocument
+from recollect.ask.session_documents import PageResumeDocument
 from recollect.errors import RecollectError, UsageError
 from recollect.model.cost.report import CostReport
 from recollect.model.lines.json_text import encode_json
 from recollect.server.page.access import PageDoor
-from recollect.server.page.listing import TeamSessionList
+from recollect.server.page.listing import TeamSessions
 from recollect.server.page.members import MirrorBackend, MirrorBackends, resume_command, resume_line
 from recollect.server.page.reports import cost_report, search_document
 from recollect.server.refusals import RequestRefused
@@ -77,6 +77,7 @@ from recollect.web.lists import IndexStateDocument, MeDocument, MemberDocument
 from recollect.web.page import ExportFormat, Page
 from recollect.web.parameters import Body, CostQuery, Name, SearchQuery
 from recollect.web.search import PageSearchDocument
+from recollect.web.session import SessionHead
 
 LOGOUT, DESCRIPTION, OFFER = "/api/logout", "/api/openapi.json", "/api/sign-in"
 # Outside of /api: a browser comes here by links and from the identity provider.
@@ -149,13 +150,13 @@ class MemberPage(Page):
     """The page of one member, without information about the server's machine."""
 
     backend: MirrorBackend
-    listed: TeamSessionList
+    listed: TeamSessions
 
     def __init__(
         self, backend: MirrorBackend, version: str, exports: Mapping[str, ExportFormat], origin: str
     ) -> None:
         super().__init__(backend, "", version, exports)
-        self.backend, self.listed = backend, TeamSessionList(backend)
+        self.backend, self.listed = backend, TeamSessions(backend)
         self.origin = origin
 
     def about(self, member: Caller, token: str, token_end: int | None) -> MeDocument:
@@ -192,7 +193,7 @@ def cost(page: MemberPage, query: CostQuery) -> CostReport:
     return cost_report(page.backend.team, query)
 
 
-def head(page: MemberPage, session: Name) -> SessionHeadDocument:
+def head(page: MemberPage, session: Name) -> SessionHead:
     """The summary of a session, with its owner; what it cost is what the server says."""
     listed = page.backend.team.listed()
     document = local_session.head(page, session)

@@ -16,17 +16,17 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from recollect.ask.homes import Homes
-from recollect.ask.list import ListedSession, ListQuery
+from recollect.ask.list import ListQuery
 from recollect.ask.report.documents import StatsDocument
 from recollect.ask.report.stats import stats
 from recollect.ask.secrets.redactor import Redactor
 from recollect.ask.sessions.projects import ProjectFilter
-from recollect.ask.sessions.session import Session
 from recollect.errors import NotFound, RecollectError, StorageError, UsageError
 from recollect.index.access import open_index
 from recollect.model.budget import PICO, fine_dollars
 from recollect.model.cost.money import Spending
 from recollect.model.lines.json_text import encode_json
+from recollect.model.session import SessionSummary
 from recollect.share.export import page
 from recollect.share.export.export import ExportDocument, ExportProblemDocument, fill, redacted
 from recollect.share.export.page import facts, money, page_title, plural, session_page, spent, text_html
@@ -40,9 +40,8 @@ _ODD = re.compile(r"[^A-Za-z0-9._-]")
 class _Row(Struct, frozen=True):
     """A session in the index, as every list shows it. ``problem`` says why it has no page."""
 
-    listed: ListedSession
+    listed: SessionSummary
     title: str = ""
-    spending: Spending = Spending()
     cost: str = ""
     problem: str = ""
 
@@ -84,7 +83,7 @@ def export_project(
         for number, listed in enumerate(sessions, 1):
             name = _file_name(listed.id, rows)
             try:
-                session = archived[listed.id, listed.path] if listed.is_archived else home.at(listed)
+                session = archived[listed.id, listed.path] if listed.is_archive_only else home.at(listed)
                 pieces = session_page(session, redactor, whole=whole, up="index.html")
                 size += fill(stage / f"{name}.html", pieces)
             except RecollectError as problem:
@@ -93,9 +92,9 @@ def export_project(
                 problems.append(ExportProblemDocument(listed.id, why))
                 rows[name] = _Row(listed, problem=why)
             else:
-                spending = _spending(listed, session)
-                cost = money(spending) if redactor is None else redactor.text(money(spending))
-                rows[name] = _Row(listed, page_title(session, redactor), spending, cost)
+                cost = money(listed.spending)
+                cost = cost if redactor is None else redactor.text(cost)
+                rows[name] = _Row(listed, page_title(session, redactor), cost)
             if progress is not None:
                 progress(number, len(sessions))
         index = page.in_chunks(_index(project, rows, figures, redactor))
@@ -123,13 +122,6 @@ def _figures(home: Homes, project: str) -> StatsDocument:
     roots = [one.root for one in home.homes]
     with open_index(roots, cache=home.index_cache) as opened:
         return stats(opened, project=project)
-
-
-def _spending(listed: ListedSession, session: Session) -> Spending:
-    used = listed.used
-    if used is None:  # what only the archive has is not summed up without an index
-        return session.spending()
-    return used
 
 
 def _file_name(session: str, taken: Mapping[str, object]) -> str:
@@ -162,7 +154,7 @@ def _index(
 ) -> Iterator[str]:
     name = project if redactor is None else redactor.text(project)
     written = [row for row in rows.values() if not row.problem]
-    total = sum((row.spending for row in written), Spending())
+    total = sum((row.listed.spending for row in written), Spending())
     yield page.head(f"Sessions of {name}")
     yield f"<h1>Sessions of {text_html(name)}</h1>\n"
     used = spent(total) if redactor is None else redactor.text(spent(total))
@@ -187,7 +179,7 @@ def _line(name: str, row: _Row) -> str:
         )
     listed = row.listed
     at = listed.last_at
-    mark = ' <span class="chip">archived</span>' if listed.is_archived else ""
+    mark = ' <span class="chip">archived</span>' if listed.is_archive_only else ""
     cells = [
         f'<td><a href="{quote(name)}.html">{text_html(row.title)}</a>{mark}</td>',
         f"<td>{f'{at.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC' if at else ''}</td>",

@@ -275,13 +275,13 @@ def _lines_backwards(log: OpenLog, block: LineBlock) -> Iterator[Line]:
 
 _ORIGIN_WINDOW = 64 << 10
 # Quotes inside JSON strings are escaped, so what a person wrote cannot look like a member.
-_ORIGIN = re.compile(rb'"forkedFrom"\s*:\s*\{[^{}]{0,200}?"sessionId"\s*:\s*"([0-9A-Za-z_-]{1,64})"')
+FORK_ORIGIN = re.compile(rb'"forkedFrom"\s*:\s*\{[^{}]{0,200}?"sessionId"\s*:\s*"([0-9A-Za-z_-]{1,64})"')
 
 
 def fork_origin(log: Path) -> str | None:
     """The session in the first 64 KiB that its lines name as their origin; None if there is none."""
     try:
-        found = _ORIGIN.search(_head(log))
+        found = FORK_ORIGIN.search(_head(log))
     except (OSError, RecollectError):
         return None
     return None if found is None else found[1].decode()
