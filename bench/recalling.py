@@ -66,12 +66,12 @@ def asked(questions: Sequence[Question], opened: OpenIndex, *, in_project: bool 
         began = time.process_time()
         found = recall(one.text, opened=opened, project=project, limit=_SHOWN)
         times.append((time.process_time() - began) * 1000)
-        names = [session.session or session.quotes[0].path for session in found.sessions]
+        names = [session.session or session.hits[0].path for session in found.sessions]
         place = next((number for number, name in enumerate(names) if name in one.sessions), None)
         places.append(place)
         if place != 0:
             best = found.sessions[0] if found.sessions else None
-            beaten = "nothing" if best is None else f"{best.title!r} ({best.quotes[0].snippet.text[:90]!r})"
+            beaten = "nothing" if best is None else f"{best.title!r} ({best.hits[0].snippet.text[:90]!r})"
             where = "not among ten" if place is None else f"place {place + 1}"
             failing.append(f"{one.name} {one.text!r}: {where}; first: {beaten}")
 

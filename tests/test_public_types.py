@@ -120,7 +120,7 @@ def public() -> PublicTypes:
 
 def test_every_type_a_public_call_knows_is_exported(public: PublicTypes) -> None:
     """A caller can import, annotate and look up whatever it is handed."""
-    assert {"recollect.model.cost.report.CostReport", "recollect.ask.search.search.SearchHit"} <= set(
+    assert {"recollect.model.cost.report.CostReport", "recollect.ask.search.hits.SearchHit"} <= set(
         public.classes
     )
     assert {} == public.hidden

@@ -83,7 +83,7 @@ _ROOMS = {
     ),
     "recollect.ask.search.recall": "RecallResult",
     "recollect.change.rewind": "RewindReport RewoundFile",
-    "recollect.ask.search.search": "SearchHit SearchResult SessionHits",
+    "recollect.ask.search.hits": "SearchHit SearchResult SessionHits",
     "recollect.ask.secrets.scan": "SecretFinding SecretScan",
     "recollect.ask.sessions.session": "ActiveBranch AgentCost Compaction Session SessionCounts",
     "recollect.ask.todos": "SessionTodo SessionTodoList TodoMove",

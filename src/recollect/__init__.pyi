@@ -29,8 +29,8 @@ from recollect.ask.report.documents import (
     TopSessionsDocument,
     UncertaintyDocument,
 )
+from recollect.ask.search.hits import SearchHit, SearchResult, SessionHits
 from recollect.ask.search.recall import RecallResult
-from recollect.ask.search.search import SearchHit, SearchResult, SessionHits
 from recollect.ask.secrets.scan import SecretFinding, SecretScan
 from recollect.ask.sessions.session import ActiveBranch, AgentCost, Compaction, Session, SessionCounts
 from recollect.ask.tables import Walk

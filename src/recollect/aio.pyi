@@ -10,8 +10,8 @@ from recollect.ask.blame.log import FileLogDocument
 from recollect.ask.doctor.check import CheckReport, SessionCheck
 from recollect.ask.history import CommandHistory
 from recollect.ask.report.documents import StatsDocument
+from recollect.ask.search.hits import SearchResult
 from recollect.ask.search.recall import RecallResult
-from recollect.ask.search.search import SearchResult
 from recollect.ask.secrets.scan import SecretScan
 from recollect.ask.sessions.session import ActiveBranch, AgentCost, Branches, Compaction, SessionCounts
 from recollect.ask.todos import SessionTodoList, TodoMove

@@ -18,7 +18,7 @@ from recollect.ask.doctor.check import CheckReport
 from recollect.ask.library import Home
 from recollect.ask.list import SessionList
 from recollect.ask.overview import OverviewDocument
-from recollect.ask.search.search import SearchDocument
+from recollect.ask.search.hits import SearchDocument
 from recollect.ask.session_documents import (
     FilesDocument,
     ResumeDocument,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from recollect.ask.cost.report import costs
-from recollect.ask.search.search import iso_time, search
+from recollect.ask.search.hits import iso_time
+from recollect.ask.search.search import search
 from recollect.errors import Busy
 from recollect.index import access, background, refresh
 from recollect.index.access import OpenIndex, _locked_after_first_build, index_path, open_index

@@ -16,7 +16,7 @@ from recollect.index.frame import KIND_CODES, Frame, MessageRow, ScannedLog
 from recollect.index.ingest import Ingest
 from recollect.index.messages import SAME_TEXT
 from recollect.index.schema import SESSION
-from recollect.index.session_texts import SessionTextQueries, SessionTextResult
+from recollect.index.session_texts import SessionTextQueries
 from recollect.index.text_queries import COUNTED, RANKED, TextFilter, TextQueries, TextQueryResult
 
 PROSE, TOOL_RESULT, TITLE = 0, 3, 4
@@ -180,7 +180,7 @@ def test_a_prefix_finds_all_words_that_begin_so(index: SmallIndex, words: list[s
 
 def asked(
     index: SmallIndex, sessions: int = 10, *, only: TextFilter | None = None, rank: bool = False
-) -> SessionTextResult:
+) -> TextQueryResult:
     rows = SessionTextQueries(index.database)
     return rows.by_session(
         '"word"',
@@ -208,9 +208,7 @@ def test_the_newest_sessions_are_exact_whatever_the_order_of_the_rows(index: Sma
     found = asked(index, 7)
     best = sorted(newest, key=lambda file: newest[file], reverse=True)[:7]
 
-    assert [(file, newest[file]) for file in best] == [
-        (one.texts[0].copies[0].file, one.texts[0].at) for one in found.sessions
-    ]
+    assert [(file, newest[file]) for file in best] == [(text.copies[0].file, text.at) for text in found.texts]
     assert (found.total >= COUNTED, found.total >= 2_400) == (True, found.is_exact)
 
 
@@ -226,8 +224,8 @@ def test_prose_is_preferred_and_counts_are_of_messages(index: SmallIndex) -> Non
     index.log(said("word", 5, 4, TOOL_RESULT), session="b")
     found = asked(index)
 
-    assert [(3, True), (1, True)] == [(one.messages, found.is_exact) for one in found.sessions]
-    assert (3, 4) == (found.sessions[0].texts[0].at, found.total)
+    assert [(3, True), (1, True)] == [(count, found.is_exact) for count in found.counts]
+    assert (3, 4) == (found.texts[0].at, found.total)
 
 
 def test_filters_apply_to_the_copies(index: SmallIndex) -> None:
@@ -236,4 +234,4 @@ def test_filters_apply_to_the_copies(index: SmallIndex) -> None:
     second = index.log(said("word", 1, 1), said("word more", 2, 2), session="b")
     found = asked(index, only=TextFilter(files=frozenset([second])))
 
-    assert [(2, second)] == [(one.messages, one.texts[0].copies[0].file) for one in found.sessions]
+    assert [(2, second)] == [(*found.counts, found.texts[0].copies[0].file)]

@@ -19,8 +19,9 @@ from recollect.ask.history import CommandHistory, command_history
 from recollect.ask.homes import Homes
 from recollect.ask.report.documents import StatsDocument
 from recollect.ask.report.stats import stats
+from recollect.ask.search.hits import SearchResult
 from recollect.ask.search.recall import RecallResult, recall
-from recollect.ask.search.search import SearchResult, search
+from recollect.ask.search.search import search
 from recollect.ask.secrets.scan import SecretScan, scan
 from recollect.ask.todos import SessionTodoList, TodoMove, lists_of, move_item, to_do_lists
 from recollect.ask.watch import Watcher, WatchSnapshot

@@ -8,7 +8,8 @@ from argparse import ArgumentParser, Namespace
 from msgspec import json
 from msgspec.structs import asdict, replace
 
-from recollect.ask.search.search import SearchDocument, SearchHit, SearchResult, search
+from recollect.ask.search.hits import SearchDocument, SearchHit, SearchResult
+from recollect.ask.search.search import search
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import asked_index, chosen_homes
 from recollect.cli.terminal.numbers import NumberedHit, remember
@@ -133,7 +134,7 @@ def run(options: Namespace) -> int:
     for remark in found.notes:
         output.note(visible(remark))
     if wants_csv(options):
-        rows = [{**asdict(one), "quotes": len(one.quotes), "best": one.best} for one in found.sessions]
+        rows = [{**asdict(one), "hits": len(one.hits), "best": one.best} for one in found.sessions]
         print_csv(found.hits if options.flat else rows)
     elif options.json:
         _print_json(query, found, options.max_bytes, with_sessions=not options.flat)
@@ -152,7 +153,7 @@ def _typed(found: SearchResult) -> SearchResult:
     def typed(hit: SearchHit) -> SearchHit:
         return hit if hit.resume is None else replace(hit, resume=output.typed(hit.resume))
 
-    sessions = [replace(one, quotes=[typed(hit) for hit in one.quotes]) for one in found.sessions]
+    sessions = [replace(one, hits=[typed(hit) for hit in one.hits]) for one in found.sessions]
     return replace(found, hits=[typed(hit) for hit in found.hits], sessions=sessions)
 
 

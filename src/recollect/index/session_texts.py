@@ -18,6 +18,7 @@ from recollect.index.text_queries import (
     TextFilter,
     TextMatch,
     TextQueries,
+    TextQueryResult,
     message_of,
     numbers,
 )
@@ -30,21 +31,6 @@ _REPEATED = "SELECT DISTINCT text FROM messages WHERE text IN (SELECT value FROM
 
 _BestCopyOf = Callable[[TextMatch], int]
 """The number of the log that a text with several copies is shown in."""
-
-
-class SessionTexts(Struct, frozen=True, gc=False):
-    """The matches of one session and its best text: prose if there is any, the newest, or the first by rank; ``messages`` says how many match."""
-
-    texts: list[TextMatch]
-    messages: int
-
-
-class SessionTextResult(Struct, frozen=True, gc=False):
-    """Sessions. ``total`` counts messages and is a lower bound if it is not exact."""
-
-    sessions: list[SessionTexts]
-    total: int
-    is_exact: bool
 
 
 class _WalkedText(Struct, frozen=True, gc=False):
@@ -60,8 +46,9 @@ class SessionTextQueries(TextQueries):
 
     def by_session(
         self, match: str, prose: str | None, only: TextFilter, sessions: int, best: _BestCopyOf, *, rank: bool
-    ) -> SessionTextResult:
-        """The sessions with the newest matches, or with the best. ``prose`` is the same query over what people read."""
+    ) -> TextQueryResult:
+        """The sessions with the newest matches, or with the best, each by its best text: prose if there is any, the newest, or the first by
+        rank. ``prose`` is the same query over what people read."""
         stream, is_all = self._ranked_rows(match, only) if rank else (self._rows(match, only), True)
         walked, is_exact = self._walk(stream, only, sessions, is_newest_first=not rank)
         is_exact = is_exact and is_all
@@ -78,14 +65,16 @@ class SessionTextQueries(TextQueries):
             for rows in chosen
         ]
         texts = {text.row: text for text in self.texts([one.row for one in best_rows], only)}
-        return SessionTextResult(
-            [
-                SessionTexts([texts[one.row]], len({row.message for row in rows}))
-                for one, rows in zip(best_rows, chosen, strict=True)
-                if one.row in texts
-            ],
+        chosen_texts = [
+            (texts[one.row], len({row.message for row in rows}))
+            for one, rows in zip(best_rows, chosen, strict=True)
+            if one.row in texts
+        ]
+        return TextQueryResult(
+            [text for text, _ in chosen_texts],
             len({one.message for one in walked}),
             is_exact,
+            counts=[count for _, count in chosen_texts],
         )
 
     def occurs(self, match: str) -> bool:

@@ -119,12 +119,13 @@ class TextMatch(Struct, frozen=True, gc=False):
 
 
 class TextQueryResult(Struct, frozen=True, gc=False):
-    """The matches. ``total`` is a lower bound if it is not exact."""
+    """The matches. ``total`` is a lower bound if it is not exact; ``counts``, by session: how many messages match."""
 
     texts: list[TextMatch]
     total: int
     is_exact: bool
     is_all_ranked: bool = True
+    counts: list[int] = []
 
 
 class TextLogRow(Struct, frozen=True, gc=False):

@@ -5,17 +5,16 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Sequence
 
-import msgspec
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import Struct, structs
 
 from recollect.ask.conversation.conversation import ViewMessages, talk_of
+from recollect.ask.search.hits import SearchHit, SearchResult, SessionHits, session_hits
 from recollect.ask.search.question import BEST
-from recollect.ask.search.search import SearchHit, SearchResult, search
+from recollect.ask.search.search import search
 from recollect.errors import Busy
 from recollect.index.access import OpenIndex
 from recollect.model.conversation.graph import Graph
 from recollect.model.text import timespan
-from recollect.model.text.snippet import Snippet
 from recollect.web.page import AT, Page, Routes
 from recollect.web.parameters import HitsQuery, Name, SearchQuery, kinds_of
 
@@ -31,39 +30,11 @@ _ORDER = ("title", "prose", "thinking", "tool_input", "tool_result", "other")
 _SHOWN = _ORDER[:-1]
 
 
-class PageHitDocument(Struct, frozen=True, kw_only=True):
-    """One matching message, with what the page needs to jump to it.
-
-    On a team's page that is its ``line`` of the log, counted from 1, and ``kind`` is the type of the line.
-    """
-
-    uuid: str | None
-    agent: str | None
-    kind: str
-    at: str | None
-    offset: int | None
-    snippet: Snippet
-    line: int | UnsetType = UNSET
-
-
-class SessionHitsDocument(Struct, frozen=True, kw_only=True):
-    """The hits of one session. ``count`` are all its matching messages, also those that are not listed."""
-
-    session: str | None
-    title: str | None
-    project: str | None
-    branch: str | None
-    resume: str | None
-    count: int
-    hits: list[PageHitDocument]
-    strength: float | None = None
-
-
 class PageSearchDocument(Struct, frozen=True, kw_only=True):
     """The hits of a search, by session. ``is_loose`` and ``is_weak`` are those of ``search --json``."""
 
     query: str
-    groups: list[SessionHitsDocument]
+    groups: list[SessionHits]
     total: int
     total_is_exact: bool
     is_loose: bool
@@ -153,19 +124,9 @@ def _kinds(query: SearchQuery | HitsQuery) -> Sequence[str] | None:
     return _SHOWN if kinds is None and query.how != BEST else kinds
 
 
-def _group(hits: Sequence[SearchHit], count: int | None, strength: float | None) -> SessionHitsDocument:
-    first = hits[0]
+def _group(hits: Sequence[SearchHit], count: int | None, strength: float | None) -> SessionHits:
     ordered = sorted(hits, key=lambda hit: _ORDER.index(hit.kind) if hit.kind in _ORDER else len(_ORDER))
-    return SessionHitsDocument(
-        session=first.session,
-        title=first.title,
-        project=first.project,
-        branch=first.branch,
-        resume=first.resume,
-        count=max(count or 0, len(hits)),
-        hits=[msgspec.convert(hit, PageHitDocument, from_attributes=True) for hit in ordered],
-        strength=strength,
-    )
+    return session_hits(ordered, max(count or 0, len(hits)), strength)
 
 
 @routes.get(f"{AT}/hits")

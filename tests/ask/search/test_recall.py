@@ -72,7 +72,7 @@ def test_a_question_is_answered_although_no_message_has_all_its_words(home: Path
     shop(home)
     found = ask(home, "how did we fix the wrong rounding of prices in the cart?")
     assert sessions(found)[0] == CART
-    assert "rounding" in found.sessions[0].quotes[0].snippet.text
+    assert "rounding" in found.sessions[0].hits[0].snippet.text
     assert found.missing == ["fix"]
     assert sessions(ask(home, "why did people get logged off during the night, token clock?"))[0] == LOGIN
 
@@ -107,7 +107,7 @@ def test_tool_output_is_asked_only_for_words_that_nobody_said(home: Path) -> Non
     put(home, OTHER, printed)
     found = ask(home, "what was ERR_QUOKKA_77")
     assert sessions(found)[0] == OTHER
-    assert found.sessions[0].quotes[0].kind == "tool_result"
+    assert found.sessions[0].hits[0].kind == "tool_result"
     assert OTHER not in sessions(ask(home, "module", limit=10))
 
 
@@ -188,7 +188,7 @@ def test_an_agents_words_belong_to_its_session(home: Path) -> None:
     agent.write_bytes(lines([{**entry, "sessionId": CART}]))
     found = ask(home, "walrus")
     assert sessions(found) == [CART]
-    assert found.sessions[0].quotes[0].agent == "a1b2c3"
+    assert found.sessions[0].hits[0].agent == "a1b2c3"
 
 
 def test_other_wordings_help(home: Path) -> None:
@@ -221,7 +221,7 @@ def test_answers_are_paged(home: Path) -> None:
 
 def test_quotes_of_a_session_are_different_messages(home: Path) -> None:
     put(home, CART, talk(("walrus one", "walrus two"), ("walrus one", "walrus three"), start=1))
-    quotes = ask(home, "walrus", quotes=3).sessions[0].quotes
+    quotes = ask(home, "walrus", quotes=3).sessions[0].hits
     assert sorted(hit.snippet.text for hit in quotes) == ["walrus one", "walrus three", "walrus two"]
 
 

@@ -14,7 +14,8 @@ import pytest
 from bench.recollect_corpus import Options, write_corpus
 from recollect.ask import archive as keep
 from recollect.ask.library import Home
-from recollect.ask.search.search import SearchResult, search
+from recollect.ask.search.hits import SearchResult
+from recollect.ask.search.search import search
 from recollect.errors import UsageError
 from recollect.index.access import open_index
 from recollect.system.locations import MIRROR_FACTS

@@ -58,8 +58,6 @@ def test_a_line_is_spotted_with_its_place_and_time(tmp_path: Path) -> None:
         task.size - first,
         uuid_of(2),
         1794736802000,
-        False,
-        "3f2a9c1e-0000-4000-8000-000000000001",
         in_prose=True,
     )
 

@@ -1,4 +1,4 @@
-"""A request, and the messages that match.
+"""The messages that match a request, with their quotes.
 
 Each once: not from a fork if there is another copy, and of several the one in the log whose last change is oldest,
 which was there first.
@@ -6,39 +6,38 @@ which was there first.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, structs
 
 from recollect.ask.search import text_scan
+from recollect.ask.search.hits import SearchResult, SessionHits, hit_of, place_of, session_hits
 from recollect.ask.search.question import (
     OUTPUT_WINDOW,
+    REGEX,
     AnyFinder,
-    MessagePlace,
+    Quote,
     QuoteReader,
     SearchQuery,
     narrowing,
 )
-from recollect.ask.search.text_scan import SpottedLine, TextScanTask
+from recollect.ask.search.text_scan import SpottedLine, TextScanTask, quoted_by_pattern
 from recollect.index.access import OpenIndex
-from recollect.index.schema import TOOL_OUTPUT, id_text
+from recollect.index.schema import TOOL_OUTPUT
 from recollect.index.session_texts import SessionTextQueries
-from recollect.index.text_queries import (
-    RANKED,
-    UNDATED,
-    MessageCopy,
-    TextFilter,
-    TextLogRow,
-    TextMatch,
-    TextQueryResult,
-)
+from recollect.index.text_queries import RANKED, UNDATED, MessageCopy, TextFilter, TextLogRow, TextMatch
 from recollect.model.lines.ids import is_uuid
 from recollect.model.text.query import WordQuery
 from recollect.model.views.facts import TEXT_KINDS
 from recollect.system.pool import ProgressCallback
 
-# How many messages of a session are read to find prose among them.
-_CANDIDATES = 4
+# How many messages of a session are read to find prose among them, and copies of a message for one that is not from a fork.
+_CANDIDATES, _COPIES = 4, 8
+# A search that used up its time may still quote what it found.
+_SECONDS_TO_QUOTE = 2.0
+
+FoundMessage = tuple[TextLogRow, MessageCopy]
 
 
 class SearchRequest(Struct, frozen=True):
@@ -51,41 +50,13 @@ class SearchRequest(Struct, frozen=True):
     rank: bool
     limit: int
     deadline: float
+    width: int
     sessions: int = 0  # how many sessions are asked for, besides the messages
     progress: ProgressCallback | None = None
     among: frozenset[str] | None = None  # the sessions to search; None: all
 
 
-class SearchMatch(Struct, frozen=True):
-    """A message to show."""
-
-    place: MessagePlace
-    at: int | None
-    log: TextLogRow
-
-
-class SessionMatches(Struct, frozen=True):
-    """A session that matches: messages to quote from, the preferred one first, and how many match."""
-
-    candidates: list[SearchMatch]
-    messages: int
-
-
-class SearchMatches(Struct, frozen=True):
-    """An answer without quotes; ``total`` is a lower bound if it is not complete.
-
-    ``is_cut_short``: not everything could be read in the time allowed.
-    """
-
-    shown: list[SearchMatch]
-    total: int
-    is_complete: bool
-    notes: list[str]
-    sessions: Sequence[SessionMatches] = ()
-    is_cut_short: bool = False
-
-
-def newest_of(found: Iterable[tuple[int, TextLogRow, SpottedLine]]) -> list[tuple[TextLogRow, SpottedLine]]:
+def _newest(found: Iterable[tuple[int, TextLogRow, SpottedLine]]) -> list[tuple[TextLogRow, SpottedLine]]:
     """The different messages of the spotted lines, newest first.
 
     The number says how many logs were changed later than this one.
@@ -93,46 +64,17 @@ def newest_of(found: Iterable[tuple[int, TextLogRow, SpottedLine]]) -> list[tupl
     best: dict[object, tuple[tuple[bool, int], TextLogRow, SpottedLine]] = {}
     for number, log, line in found:
         order = (line.is_forked, -number)
-        key = _message(number, line)
+        key: object = number, line.offset
+        if line.uuid is not None:  # ids that are not uuids repeat between logs
+            key = line.uuid if is_uuid(line.uuid) else (line.uuid, line.digest)
         if key not in best or order < best[key][0]:
             best[key] = order, log, line
-    newest = sorted(best.values(), key=_time_and_place, reverse=True)
-    return [(log, line) for _, log, line in newest]
 
+    def time_and_place(one: tuple[tuple[bool, int], TextLogRow, SpottedLine]) -> tuple[int, int, int]:
+        (_, place), _, line = one
+        return UNDATED if line.at is None else line.at, place, line.offset
 
-def by_session(
-    newest: Iterable[tuple[TextLogRow, SpottedLine]],
-    match: Callable[[TextLogRow, SpottedLine], SearchMatch | None],
-    sessions: int,
-) -> list[SessionMatches]:
-    """The sessions of messages that come newest first, each with a few to quote from: what people read before the rest."""
-    found: dict[str, list[tuple[TextLogRow, SpottedLine]]] = {}
-    for log, line in newest if sessions else ():
-        found.setdefault(log.session or log.path, []).append((log, line))
-    answer = []
-    for several in list(found.values())[:sessions]:
-        first = sorted(several, key=lambda one: not one[1].in_prose)[:_CANDIDATES]
-        candidates = [one for log, line in first if (one := match(log, line)) is not None]
-        if candidates:
-            answer.append(SessionMatches(candidates, len(several)))
-    return answer
-
-
-def _message(number: int, line: SpottedLine) -> object:
-    """The identity of a message. Ids that are not uuids repeat between logs."""
-    if line.uuid is None:
-        return number, line.offset
-
-    return line.uuid if is_uuid(line.uuid) else (line.uuid, line.digest)
-
-
-def _time_and_place(one: tuple[tuple[bool, int], TextLogRow, SpottedLine]) -> tuple[int, int, int]:
-    (_, place), _, line = one
-    return UNDATED if line.at is None else line.at, place, line.offset
-
-
-# Copies of a message that are checked for one that is not from a fork.
-_COPIES = 8
+    return [(log, line) for _, log, line in sorted(best.values(), key=time_and_place, reverse=True)]
 
 
 class IndexSearch:
@@ -147,39 +89,13 @@ class IndexSearch:
         self._columns = None if question.kinds == TEXT_KINDS else question.kinds
         self._logs: dict[int, TextLogRow] = {}
 
-    def answer(self) -> SearchMatches:
+    def answer(self) -> SearchResult:
         """The messages to show, and how many match."""
         finder = self._wanted.finder
         if isinstance(finder, WordQuery):
             return self._by_words(finder)
         may_fit = narrowing(self._wanted.question)
         return self._verified(None if may_fit is None else may_fit.fts(self._columns))
-
-    def _by_words(self, finder: WordQuery) -> SearchMatches:
-        request, match = self._wanted, finder.fts(self._columns)
-        answer = SearchMatches([], 0, True, [])
-        if request.limit:
-            ask = self._rows.ranked if request.rank else self._rows.newest
-            answer = self._shown(ask(match, self._only, request.limit))
-        if not request.sessions:
-            return answer
-        prose = finder.fts(("prose",)) if "prose" in request.question.kinds else None
-        found = self._rows.by_session(
-            match, prose, self._only, request.sessions, self._best_log, rank=request.rank
-        )
-        self._look_up(copy.file for one in found.sessions for text in one.texts for copy in text.copies)
-        sessions = [
-            SessionMatches(candidates, one.messages)
-            for one in found.sessions
-            if (candidates := [hit for text in one.texts if (hit := self._match(self._best(text)))])
-        ]
-        if not request.limit:
-            answer = SearchMatches([], found.total, found.is_exact, [])
-        return structs.replace(answer, sessions=sessions)
-
-    def _best_log(self, text: TextMatch) -> int:
-        self._look_up(copy.file for copy in text.copies)
-        return self._best(text).file
 
     def missing_words(self, finder: WordQuery) -> list[str]:
         """The words of a query that occur nowhere."""
@@ -198,14 +114,43 @@ class IndexSearch:
             file for file, cwd in self._rows.places() if (files is None or file in files) and is_wanted(cwd)
         )
 
-    def _shown(self, answer: TextQueryResult) -> SearchMatches:
-        notes = []
-        if not answer.is_all_ranked:
-            notes.append(f"too many messages match: only the newest {RANKED:,} were ranked")
-        self._look_up(copy.file for text in answer.texts for copy in text.copies)
-        best = [self._best(text) for text in answer.texts]
-        matches = [match for copy in best if (match := self._match(copy))]
-        return SearchMatches(matches, answer.total, answer.is_exact, notes)
+    # --- by words -------------------------------------------------------------------------------
+
+    def _by_words(self, finder: WordQuery) -> SearchResult:
+        request, match = self._wanted, finder.fts(self._columns)
+        shown: list[FoundMessage] = []
+        total, is_exact, notes = 0, True, list[str]()
+        if request.limit:
+            answer = (self._rows.ranked if request.rank else self._rows.newest)(
+                match, self._only, request.limit
+            )
+            total, is_exact = answer.total, answer.is_exact
+            if not answer.is_all_ranked:
+                notes.append(f"too many messages match: only the newest {RANKED:,} were ranked")
+            shown = self._placed(answer.texts)
+        sessions: list[tuple[list[FoundMessage], int]] = []
+        if request.sessions:
+            prose = finder.fts(("prose",)) if "prose" in request.question.kinds else None
+            found = self._rows.by_session(
+                match, prose, self._only, request.sessions, self._best_log, rank=request.rank
+            )
+            if not request.limit:
+                total, is_exact = found.total, found.is_exact
+            self._look_up(copy.file for text in found.texts for copy in text.copies)
+            sessions = [
+                (self._placed([text]), count) for text, count in zip(found.texts, found.counts, strict=True)
+            ]
+        return self._quoted_answer(shown, sessions, total, notes, is_exact=is_exact)
+
+    def _best_log(self, text: TextMatch) -> int:
+        self._look_up(copy.file for copy in text.copies)
+        return self._best(text).file
+
+    def _placed(self, texts: Sequence[TextMatch]) -> list[FoundMessage]:
+        """The copies to show, each with its log."""
+        self._look_up(copy.file for text in texts for copy in text.copies)
+        best = [self._best(text) for text in texts]
+        return [(self._logs[copy.file], copy) for copy in best if copy.file in self._logs]
 
     def _best(self, text: TextMatch) -> MessageCopy:
         """The copy to show: the first that is not from a fork, as far as the lines tell."""
@@ -217,13 +162,9 @@ class IndexSearch:
                     return copy
         return text.copies[0]
 
-    def _match(self, copy: MessageCopy) -> SearchMatch | None:
-        log = self._logs.get(copy.file)
-        return None if log is None else SearchMatch(place_of(log, copy), copy.at, log)
-
     # --- verified by reading --------------------------------------------------------------------
 
-    def _verified(self, match: str | None) -> SearchMatches:
+    def _verified(self, match: str | None) -> SearchResult:
         """Read the lines that may match, one copy of each: the others hold the same text. None: any line may."""
         request = self._wanted
         texts = {
@@ -232,21 +173,26 @@ class IndexSearch:
         }
         logs, tasks = self._every_log() if match is None else self._tasks(texts)
         scanned = text_scan.scan(tasks, request.question, request.deadline, request.progress)
-        newest = newest_of((number, logs[number], line) for number, line in scanned.lines)
+        newest = _newest((number, logs[number], line) for number, line in scanned.lines)
 
-        def match_of(log: TextLogRow, line: SpottedLine) -> SearchMatch | None:
+        def placed(log: TextLogRow, line: SpottedLine) -> list[FoundMessage]:
             text = texts.get((log.id, line.offset))
             if text is not None:
-                return self._match(self._best(text))
-            is_output = log.role == TOOL_OUTPUT
-            seen = (log.size, log.mtime)
-            place = MessagePlace(log.path, line.offset, line.length, line.uuid, is_output, seen)
-            return SearchMatch(place, line.at, log)
+                return self._placed([text])
+            return [(log, MessageCopy(0, log.id, line.offset, line.length, line.uuid, line.at, 0))]
 
-        matches = [one for log, line in newest[: request.limit] if (one := match_of(log, line))]
-        sessions = by_session(newest, match_of, request.sessions)
+        shown = [one for log, line in newest[: request.limit] for one in placed(log, line)]
+        by_session: dict[str, list[tuple[TextLogRow, SpottedLine]]] = {}
+        for log, line in newest if request.sessions else ():
+            by_session.setdefault(log.session or log.path, []).append((log, line))
+        sessions = []
+        for several in list(by_session.values())[: request.sessions]:
+            # What people read comes before the rest.
+            first = sorted(several, key=lambda one: not one[1].in_prose)[:_CANDIDATES]
+            sessions.append(([one for log, line in first for one in placed(log, line)], len(several)))
         problem = [scanned.problem] if scanned.problem else []
-        return SearchMatches(matches, len(newest), not problem, problem, sessions, bool(problem))
+        answer = self._quoted_answer(shown, sessions, len(newest), problem, is_exact=not problem)
+        return structs.replace(answer, is_cut_short=bool(problem))
 
     def _every_log(self) -> tuple[list[TextLogRow], list[TextScanTask]]:
         """The logs to search whole, newest first."""
@@ -271,12 +217,40 @@ class IndexSearch:
             for log in logs
         ]
 
-    # --- logs -----------------------------------------------------------------------------------
-
     def _look_up(self, files: Iterable[int]) -> None:
         self._logs |= self._rows.logs({file for file in files if file not in self._logs})
 
+    # --- quotes ---------------------------------------------------------------------------------
 
-def place_of(log: TextLogRow, copy: MessageCopy) -> MessagePlace:
-    uuid, is_output = id_text(copy.uuid), log.role == TOOL_OUTPUT
-    return MessagePlace(log.path, copy.offset, copy.length, uuid, is_output, (log.size, log.mtime))
+    def _quoted_answer(
+        self,
+        shown: Sequence[FoundMessage],
+        sessions: Sequence[tuple[list[FoundMessage], int]],
+        total: int,
+        notes: list[str],
+        *,
+        is_exact: bool,
+    ) -> SearchResult:
+        cut = self._cut(shown)
+        hits = [hit_of(log, copy, quote) for (log, copy), quote in zip(shown, cut, strict=True)]
+        if missing := cut.count(None):
+            lost = f"{missing} messages could not be quoted: their logs changed, or the time was up"
+            notes = [*notes, lost]
+        quotes = iter(self._cut([one for candidates, _ in sessions for one in candidates]))
+        grouped: list[SessionHits] = []
+        for candidates, count in sessions:
+            if candidates:
+                several = [hit_of(log, copy, next(quotes)) for log, copy in candidates]
+                best = min(several, key=lambda hit: (not hit.snippet.text, hit.kind != "prose"))
+                grouped.append(session_hits([best], count))
+        return SearchResult(hits, total, is_exact, 0.0, notes, grouped)
+
+    def _cut(self, found: Sequence[FoundMessage]) -> list[Quote | None]:
+        """The quotes; None if the match is gone, or a pattern took too long to find it again."""
+        request, question = self._wanted, self._wanted.question
+        places = [place_of(log, copy) for log, copy in found]
+        if question.how == REGEX and places:
+            deadline = max(request.deadline, time.monotonic() + _SECONDS_TO_QUOTE)
+            return quoted_by_pattern(places, question, request.width, deadline)
+        quote = self._quotes.quote
+        return [quote(place, request.finder, question.kinds, request.width) for place in places]

@@ -20,9 +20,9 @@ from typing import cast
 
 from msgspec import Struct
 
-from recollect.ask.search.matches import SearchMatch, place_of
+from recollect.ask.search.hits import SearchHit, SessionHits, hit_of, iso_time, place_of, session_hits
 from recollect.ask.search.question import QuoteReader, fields_of
-from recollect.ask.search.search import SearchHit, SessionHits, hit_of, iso_time, milliseconds
+from recollect.ask.search.search import milliseconds
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.index.access import OpenIndex
@@ -44,7 +44,7 @@ from recollect.model.recall import (
 )
 from recollect.model.text.query import WordPlace
 from recollect.model.views.facts import facts_of
-from recollect.store.logs.reader import PACKED, OpenLog
+from recollect.store.logs.reader import OpenLog
 
 PlaceTest = Callable[[str | None], bool]
 """Whether work in a directory is asked about."""
@@ -193,17 +193,7 @@ class _Answer:
                 break
         if not hits:
             return None
-        best = hits[0]
-        return SessionHits(
-            best.session,
-            best.title,
-            best.project,
-            best.branch,
-            len(rows),
-            hits,
-            best.path.endswith(PACKED),
-            one.strength,
-        )
+        return session_hits(hits, len(rows), one.strength)
 
     def _hit(self, row: int, reader: QuoteReader, width: int) -> SearchHit | None:
         text = self._text(row >> ROLE_BITS)
@@ -218,7 +208,7 @@ class _Answer:
         if quote is None and place.uuid is not None:
             # The index has another form of a word: quote the beginning.
             quote = reader.quote(place, _Anything(), kinds, width)
-        return None if quote is None else hit_of(SearchMatch(place, copy.at, log), quote)
+        return None if quote is None else hit_of(log, copy, quote)
 
     def _text(self, row: int) -> TextMatch | None:
         return next(iter(self._rows.texts([row], self._only)), None)

@@ -70,7 +70,7 @@ class TextScanTask(NamedTuple):
 
 
 class SpottedLine(NamedTuple):
-    """A matching line. ``session`` and ``agent`` are from the line; ``digest`` tells lines with irregular ids apart.
+    """A matching line. ``digest`` tells lines with irregular ids apart.
 
     ``in_prose``: what people read of it matches by itself.
     """
@@ -80,8 +80,6 @@ class SpottedLine(NamedTuple):
     uuid: str | None = None
     at: int | None = None
     is_forked: bool = False
-    session: str | None = None
-    agent: str | None = None
     digest: bytes | None = None
     in_prose: bool = False
 
@@ -200,8 +198,6 @@ def _fitting(line: Line, question: SearchQuery, finder: MessageFinder) -> Spotte
         facts.uuid,
         facts.at,
         facts.is_forked,
-        facts.session,
-        facts.agent,
         None if facts.uuid is None or is_uuid(facts.uuid) else _digest(facts),
         "prose" in fields and (len(fields) == 1 or finder.matches({"prose": fields["prose"]})),
     )

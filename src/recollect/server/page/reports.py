@@ -9,6 +9,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from recollect.ask.search.hits import SearchHit, SessionHits
 from recollect.ask.search.question import WORDS
 from recollect.ask.search.search import milliseconds
 from recollect.ask.sessions.projects import ProjectFilter
@@ -24,7 +25,7 @@ from recollect.server.database.records import LineSearch
 from recollect.server.page.listing import TeamList, TeamView, unknown_to_the_server
 from recollect.share.sync.wire import LineHit, LineHits, RemoteSession, TeamCostRow, names_of
 from recollect.web.parameters import CostQuery, SearchQuery
-from recollect.web.search import PageHitDocument, PageSearchDocument, SessionHitsDocument
+from recollect.web.search import PageSearchDocument
 
 _UTC = "UTC"
 # What the page calls a key of a report, and what the server does. Weeks and months are days put together.
@@ -104,11 +105,9 @@ def _matches(view: TeamView, wanted: LineSearch, among: frozenset[str] | None) -
     return LineHits(list(known.values())[:limit], found.more or len(known) > limit, searched_to)
 
 
-def _group(
-    name: str, hits: list[PageHitDocument], listed: TeamList, resume: str | None
-) -> SessionHitsDocument:
+def _group(name: str, hits: list[SearchHit], listed: TeamList, resume: str | None) -> SessionHits:
     remote = listed.sessions.get(name)
-    return SessionHitsDocument(
+    return SessionHits(
         session=name,
         title=None if remote is None else remote.title,
         project=None if remote is None else remote.cwd or remote.project,
@@ -119,13 +118,12 @@ def _group(
     )
 
 
-def _hit(line: LineHit, words: WordQuery, width: int) -> PageHitDocument:
-    return PageHitDocument(
-        uuid=None,
+def _hit(line: LineHit, words: WordQuery, width: int) -> SearchHit:
+    return SearchHit(
+        session=line.session,
         agent=_agent(line.key),
         kind=line.type,
         at=None if line.at is None else _moment(line.at),
-        offset=None,
         snippet=snippet(line.snippet, words, width),
         line=line.line,
     )

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from recollect.ask.conversation.content import IndexKeeper
+from recollect.ask.search.hits import SessionHits
 from recollect.ask.search.recall import (
     Passage,
     PassageMessage,
@@ -29,7 +30,6 @@ from recollect.ask.search.recall import (
     passage,
     recall,
 )
-from recollect.ask.search.search import SessionHits
 from recollect.ask.secrets.redactor import Redactor
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.errors import RecollectError, StorageError, UsageError
@@ -274,7 +274,7 @@ class RecallTools:
         if not _is_session_id(one.session):
             names.insert(0, ("session", one.session))
         lines = [f"{kind}: {in_one_line(self._clean(name), _NAME)}" for kind, name in names if name]
-        quotes = zip("ab", one.quotes, strict=False)
+        quotes = zip("ab", one.hits, strict=False)
         lines += (f"{letter}: {in_one_line(hit.snippet.text, _QUOTE + 20)}" for letter, hit in quotes)
         return "\n".join(lines)
 
@@ -354,8 +354,8 @@ def _about(one: SessionHits) -> str:
     strength = f"strength {one.strength or 0:.2f}{' (weak)' if one.is_weak else ''}"
     archived = " · archived" if one.is_archived else ""
     lines = [f"{strength} · {_source(one.session, None)}{archived}"]
-    for letter, hit in zip("ab", one.quotes, strict=False):
-        handle = handle_of(hit.path, hit.offset)
+    for letter, hit in zip("ab", one.hits, strict=False):
+        handle = None if hit.offset is None else handle_of(hit.path, hit.offset)
         when = hit.at[:16].replace("T", " ") if hit.at else "no time"
         lines.append(f"   {letter}: {when} · {hit.kind} · handle {handle or 'gone'}")
     return "\n".join(lines)
