@@ -12,7 +12,7 @@ from recollect.ask import library
 from recollect.ask.archive import ArchiveFailure, add_all, archive_at
 from recollect.change import migration, undo
 from recollect.change import repair as repairs
-from recollect.change.keeping import CleanupDocument, candidates, clean_up, cleanup_document
+from recollect.change.keeping import CleanupDocument, candidates, clean_up, cleanup_plan
 from recollect.change.migration import SessionMigration
 from recollect.change.migrations import plan_to
 from recollect.change.repair import SessionRepair
@@ -64,8 +64,7 @@ class Home(library.Home):
         """
         now = dt.datetime.now(dt.UTC)
         old = candidates(self.sessions(project), now - dt.timedelta(days=days))
-        done = clean_up(old, archive_at(self._data), self._data, now) if apply else None
-        return cleanup_document(old, done, undo=done.undo if done is not None and done.batches else None)
+        return clean_up(old, archive_at(self._data), self._data, now) if apply else cleanup_plan(old)
 
     def migrate(
         self, session: str, target: str, *, cwd: str | None = None, apply: bool = False

@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct, structs
 
 from recollect.ask import archive as archive_service
 from recollect.ask.archive import ArchiveFailure, add_all, archive_at
@@ -40,28 +40,35 @@ _LARGEST_BLANK = 4_096
 _DAY_SECONDS = 86_400.0
 
 
-class CleanupCandidate(Struct, frozen=True):
-    """A session and whether it is removed; ``kept_because`` says why not."""
+class OldSession(Struct, frozen=True, kw_only=True):
+    """An old session, and the reason if it stays."""
 
-    session: Session
-    last_at: dt.datetime | None
+    session: str
+    title: str = ""
+    last_at: dt.datetime | None = None
     bytes: int
     kept_because: str | None = None
 
 
-class CleanupResult(Struct, frozen=True):
-    """The result of a clean-up. A session that could not be removed is in ``failed``, with the reason.
+class CleanupDocument(ChangeDocument, frozen=True, kw_only=True):
+    """Old sessions that are archived and moved to the trash; ``emptied`` are directories that were removed too.
 
-    ``undo`` is the id that takes all of it back.
+    A session that could not be removed is in ``failed``, with the reason. ``undo`` is the id that takes all of it back.
     """
 
-    batches: tuple[TrashBatch, ...]
-    failed: tuple[archive_service.ArchiveFailure, ...]
-    emptied: tuple[Path, ...]
-    undo: str
+    sessions: Sequence[OldSession]
+    total: int
+    bytes: int
+    failed: Sequence[ArchiveFailure] = ()
+    batches: Sequence[str] = ()
+    emptied: Sequence[Path] = ()
 
 
-def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[CleanupCandidate]:
+# Old sessions, each with what happens to it.
+Candidates = Sequence[tuple[Session, OldSession]]
+
+
+def candidates(sessions: Iterable[Session], before: dt.datetime) -> Candidates:
     """The sessions whose last entry is older than ``before``, oldest first, each with what happens to it."""
     found = []
     live: dict[Path, set[str]] = {}
@@ -74,7 +81,8 @@ def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[Cleanup
         try:
             seen = session.glance
         except (NotFound, StorageError) as problem:
-            found.append(CleanupCandidate(session, None, session.file.size, problem.message))
+            old = OldSession(session=session.id, bytes=session.file.size, kept_because=problem.message)
+            found.append((session, old))
             continue
         last_at = seen.last_at or (
             dt.datetime.fromtimestamp(session.file.mtime_ns / 1000000000.0, dt.UTC)
@@ -84,9 +92,25 @@ def candidates(sessions: Iterable[Session], before: dt.datetime) -> list[Cleanup
         if last_at is not None and last_at >= before:
             continue
         reason = _reason_to_keep(session, last_at, seen.tag, live[root])
-        found.append(CleanupCandidate(session, last_at, session.file.size, reason))
+        title = session.title if last_at else ""
+        old = OldSession(
+            session=session.id, title=title, last_at=last_at, bytes=session.file.size, kept_because=reason
+        )
+        found.append((session, old))
     far_back = dt.datetime.min.replace(tzinfo=dt.UTC)
-    return sorted(found, key=lambda one: one.last_at or far_back)
+    return sorted(found, key=lambda pair: pair[1].last_at or far_back)
+
+
+def cleanup_plan(found: Candidates) -> CleanupDocument:
+    """What a clean-up would do."""
+    going = [old for _, old in found if old.kept_because is None]
+    return CleanupDocument(
+        sessions=[old for _, old in found],
+        total=len(going),
+        bytes=sum(old.bytes for old in going),
+        applied=False,
+        undo=None,
+    )
 
 
 def _is_empty(session: Session) -> bool:
@@ -118,24 +142,28 @@ def _reason_to_keep(
     return HomeBorder(session.home.root).reason_not_to_change(session.path)
 
 
-def clean_up(
-    chosen: Iterable[CleanupCandidate], archive: Archive, data: Path, now: dt.datetime
-) -> CleanupResult:
+def clean_up(found: Candidates, archive: Archive, data: Path, now: dt.datetime) -> CleanupDocument:
     """Archive and trash the chosen sessions; one that cannot be removed stays."""
     batches, failed = [], []
     projects: dict[Path, None] = {}
-    going = [one.session for one in chosen if one.kept_because is None]
+    going = [session for session, old in found if old.kept_because is None]
     with one_batch("cleanup") as batch:
         for session in going:
             try:
-                batches.append(_taken(session, archive, data, now))
+                batches.append(_taken(session, archive, data, now).batch)
                 projects[session.path.parent] = None
             except RecollectError as problem:
                 failed.append(archive_service.failure_of(session.id, problem))
             except OSError as problem:
-                failed.append(archive_service.ArchiveFailure(session.id, str(problem)))
-    emptied = tuple(path for path in projects if _removed_if_empty(path))
-    return CleanupResult(tuple(batches), tuple(failed), emptied, batch)
+                failed.append(ArchiveFailure(session.id, str(problem)))
+    return structs.replace(
+        cleanup_plan(found),
+        failed=failed,
+        batches=batches,
+        emptied=[path for path in projects if _removed_if_empty(path)],
+        applied=True,
+        undo=batch if batches else None,
+    )
 
 
 def _taken(session: Session, archive: Archive, data: Path, now: dt.datetime) -> TrashBatch:
@@ -255,56 +283,3 @@ class ArchivalDocument(ChangeDocument, frozen=True, kw_only=True):
     stored_bytes: int
     new_bytes: int
     failed: list[ArchiveFailure]
-
-
-class CleanupSessionDocument(Struct, frozen=True, kw_only=True):
-    """An old session, and the reason if it stays."""
-
-    session: str
-    title: str
-    last_at: dt.datetime | None
-    bytes: int
-    kept_because: str | None
-
-
-class CleanupDocument(ChangeDocument, frozen=True, kw_only=True):
-    """Old sessions that are archived and moved to the trash; ``emptied`` are directories that were removed too."""
-
-    sessions: list[CleanupSessionDocument]
-    total: int
-    bytes: int
-    failed: Sequence[ArchiveFailure]
-    batches: list[str]
-    emptied: Sequence[Path]
-
-
-def cleanup_document(
-    found: Sequence[CleanupCandidate],
-    done: CleanupResult | None,
-    *,
-    undo: str | None,
-    undo_request: RequestDocument | UnsetType | None = UNSET,
-    most: int | None = None,
-) -> CleanupDocument:
-    """The plan, or what was done; of each list ``most`` items."""
-    going = [one for one in found if one.kept_because is None]
-    return CleanupDocument(
-        sessions=[
-            CleanupSessionDocument(
-                session=one.session.id,
-                title=one.session.title if one.last_at else "",
-                last_at=one.last_at,
-                bytes=one.bytes,
-                kept_because=one.kept_because,
-            )
-            for one in found[:most]
-        ],
-        total=len(going),
-        bytes=sum(one.bytes for one in going),
-        failed=done.failed[:most] if done else (),
-        batches=[batch.batch for batch in done.batches[:most]] if done else [],
-        emptied=done.emptied[:most] if done else (),
-        applied=done is not None,
-        undo=undo,
-        undo_request=undo_request,
-    )

@@ -14,11 +14,10 @@ from recollect.ask.homes import Homes
 from recollect.ask.sessions.home_guard import RemovalPlan, kept_by_its_client, planned_removal
 from recollect.change import undo
 from recollect.change.keeping import (
-    CleanupCandidate,
-    CleanupResult,
+    CleanupDocument,
     candidates,
     clean_up,
-    cleanup_document,
+    cleanup_plan,
     remove,
 )
 from recollect.change.keeping import is_due as is_due_now
@@ -300,15 +299,20 @@ def run_cleanup(options: Namespace) -> int:
     home = open_home(options.homes)
     before = now - dt.timedelta(days=options.days)
     found = candidates(home.sessions(options.project), before) if is_due else []
-    done = clean_up(found, archive_service.archive_at(data), data, now) if options.apply else None
+    if options.apply:
+        done = clean_up(found, archive_service.archive_at(data), data, now)
+    else:
+        done = cleanup_plan(found)
+    undo_line = command(options, "undo", done.undo, "--apply") if done.undo else None
+    done = structs.replace(done, undo=undo_line)
     if options.json:
-        output.print_json(cleanup_document(found, done, undo=_undo(options, done) if done else None))
+        output.print_json(done)
     elif not is_due:
         output.say("Nothing to do: the last clean-up was less than a day ago")
     else:
-        _tell_cleanup(options, found, done, now)
+        _tell_cleanup(options, done, now)
         _tell_others(home)
-    return 1 if done is not None and done.failed else 0
+    return 1 if done.failed else 0
 
 
 def _tell_others(home: Homes) -> None:
@@ -351,20 +355,10 @@ def _schedule(options: Namespace) -> int:
     return 0
 
 
-def _undo(options: Namespace, done: CleanupResult) -> str | None:
-    return command(options, "undo", done.undo, "--apply") if done.batches else None
-
-
-def _tell_cleanup(
-    options: Namespace, found: list[CleanupCandidate], done: CleanupResult | None, now: dt.datetime
-) -> None:
-    going = [one for one in found if one.kept_because is None]
-    names = session_names(one.session.id for one in found)
-    for one, name in zip(found, names, strict=True):
-        title = padded(
-            shortened(visible(one.session.title) or "(no title)", _TITLE_COLUMNS),
-            _TITLE_COLUMNS,
-        )
+def _tell_cleanup(options: Namespace, done: CleanupDocument, now: dt.datetime) -> None:
+    names = session_names(one.session for one in done.sessions)
+    for one, name in zip(done.sessions, names, strict=True):
+        title = padded(shortened(visible(one.title) or "(no title)", _TITLE_COLUMNS), _TITLE_COLUMNS)
         when = ago(one.last_at, now) if one.last_at else "no time"
         fate = (
             ""
@@ -372,9 +366,9 @@ def _tell_cleanup(
             else output.styled(f"  stays: {visible(one.kept_because)}", "yellow")
         )
         output.say(f"{output.styled(name, 'cyan')}  {when:>10}  {size(one.bytes):>8}  {title}{fate}")
-    if done is None:
+    if not done.applied:
         output.say(
-            f"{counted(len(going), 'session')}, {size(sum(one.bytes for one in going))} would be archived and moved to the trash"
+            f"{counted(done.total, 'session')}, {size(done.bytes)} would be archived and moved to the trash"
         )
         more = option("--project", options.project) if options.project else []
         again = command(options, "cleanup", "--days", f"{options.days:g}", *more, "--apply")
@@ -383,5 +377,5 @@ def _tell_cleanup(
     output.say(f"{counted(len(done.batches), 'session')} archived and moved to the trash")
     for problem in done.failed:
         output.note(visible(f"not moved: {problem.session}: {problem.reason}"))
-    if (line := _undo(options, done)) is not None:
-        output.say(f"Undo with: {line}")
+    if done.undo:
+        output.say(f"Undo with: {done.undo}")

@@ -194,6 +194,18 @@ class ClaudeHome:
         self.root = root
         self.config_file = config_file
         self._problems = ReadProblems()
+        self.projects_dir = root / "projects"
+        # One marker for each running client. The ``.key`` files beside them are secrets and never read.
+        self.live_dir = root / "sessions"
+        self.todos_dir = root / "todos"  # up to client 2.1.30
+        self.plans_dir = root / "plans"
+        # Long pastes that ``history.jsonl`` refers to.
+        self.paste_cache_dir = root / "paste-cache"
+        self.statsig_dir = root / "statsig"
+        # Copies of the global config file (2.1.197 and later).
+        self.backups_dir = root / "backups"
+        self.settings_file = root / "settings.json"
+        self.history_file = root / "history.jsonl"
 
     def __repr__(self) -> str:
         return f"<ClaudeHome {self.root}>"
@@ -208,51 +220,6 @@ class ClaudeHome:
         self._problems.note(path, reason)
 
     # --- paths ------------------------------------------------------------------------------
-
-    @property
-    def projects_dir(self) -> Path:
-        """One directory per project key."""
-        return self.root / "projects"
-
-    @property
-    def live_dir(self) -> Path:
-        """One marker per running client. The ``.key`` files beside them are secrets and never read."""
-        return self.root / "sessions"
-
-    @property
-    def todos_dir(self) -> Path:
-        """Todo lists, up to client 2.1.30."""
-        return self.root / "todos"
-
-    @property
-    def plans_dir(self) -> Path:
-        """Plan mode documents, ``<three-word-slug>.md``."""
-        return self.root / "plans"
-
-    @property
-    def paste_cache_dir(self) -> Path:
-        """Long pastes that ``history.jsonl`` refers to, ``<hash>.txt``."""
-        return self.root / "paste-cache"
-
-    @property
-    def statsig_dir(self) -> Path:
-        """Cached feature evaluations."""
-        return self.root / "statsig"
-
-    @property
-    def backups_dir(self) -> Path:
-        """Copies of the global config file (2.1.197 and later)."""
-        return self.root / "backups"
-
-    @property
-    def settings_file(self) -> Path:
-        """User settings: permissions, hooks, environment, retention."""
-        return self.root / "settings.json"
-
-    @property
-    def history_file(self) -> Path:
-        """Prompt history of the interactive mode, all projects."""
-        return self.root / "history.jsonl"
 
     def project_dir(self, key: ProjectKey) -> Path:
         """The directory of one project key."""

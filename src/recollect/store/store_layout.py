@@ -68,8 +68,6 @@ class StoredLog(msgspec.Struct, frozen=True):
     path: Path
     size: int
     mtime_ns: int
-    inode: int
-    device: int
 
 
 class StorePaths:
@@ -149,8 +147,7 @@ class StorePaths:
                 session = self._session_of(entry.name)
                 found = regular_file(entry, self._problems, follow=False) if session else None
                 if session and found:
-                    status = (found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev)
-                    yield StoredLog(project, session, Path(entry.path), *status)
+                    yield StoredLog(project, session, Path(entry.path), found.st_size, found.st_mtime_ns)
 
     def agents(self, key: ProjectKey, session: SessionId) -> Iterator[AgentId]:
         """The sub-agents of one session that have a log."""

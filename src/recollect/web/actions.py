@@ -22,7 +22,7 @@ from recollect.ask.sessions.session import Session
 from recollect.change import fork, keeping, label, repair, rewind
 from recollect.change import undo as undo_service
 from recollect.change.fork import ForkDocument, LabelDocument, fork_document
-from recollect.change.keeping import ArchivalDocument, CleanupDocument, RemovalDocument, cleanup_document
+from recollect.change.keeping import ArchivalDocument, CleanupDocument, RemovalDocument
 from recollect.change.label import LabelPlan
 from recollect.change.repair import SessionRepair, page_repair, repair_document, with_slimming
 from recollect.change.rewind import FileRestorationDocument
@@ -232,16 +232,18 @@ def clean_up(page: Page, body: CleanupBody) -> CleanupDocument:
     desk, now = page.backend, dt.datetime.now(dt.UTC)
     desk.require_own()
     found = keeping.candidates(desk.home.sessions(body.project), now - dt.timedelta(days=body.days))
-    done = None
     if body.apply:
         done = keeping.clean_up(found, archive_service.archive_at(desk.data), desk.data, now)
-    is_undoable = done is not None and bool(done.batches)
-    return cleanup_document(
-        found,
+    else:
+        done = keeping.cleanup_plan(found)
+    return replace(
         done,
-        most=_MOST,
-        undo=desk.command("undo", done.undo, "--apply") if done is not None and is_undoable else None,
-        undo_request=_request("/api/undo", id=done.undo) if done is not None and is_undoable else None,
+        sessions=done.sessions[:_MOST],
+        failed=done.failed[:_MOST],
+        batches=done.batches[:_MOST],
+        emptied=done.emptied[:_MOST],
+        undo=desk.command("undo", done.undo, "--apply") if done.undo else None,
+        undo_request=_request("/api/undo", id=done.undo) if done.undo else None,
     )
 
 

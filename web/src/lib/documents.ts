@@ -121,26 +121,17 @@ export interface CheckSummary {
   kinds: Record<string, Record<string, number>>
 }
 
-/** Old sessions that are archived and moved to the trash; ``emptied`` are directories that were removed too. */
+/** Old sessions that are archived and moved to the trash; ``emptied`` are directories that were removed too. A session that could not be removed is in ``failed``, with the reason. ``undo`` is the id that takes all of it back. */
 export interface CleanupDocument {
   applied: boolean
   undo: string | null
   undo_request?: RequestDocument | null
-  sessions: CleanupSessionDocument[]
+  sessions: OldSession[]
   total: number
   bytes: number
   failed: ArchiveFailure[]
   batches: string[]
   emptied: string[]
-}
-
-/** An old session, and the reason if it stays. */
-export interface CleanupSessionDocument {
-  session: string
-  title: string
-  last_at: string | null
-  bytes: number
-  kept_because: string | null
 }
 
 /** A place where the client cut the conversation and went on with a summary. ``number`` counts from 1. */
@@ -547,6 +538,15 @@ export interface NotArchivedDocument {
   bytes: number
   command: string
   action: RequestDocument | null
+}
+
+/** An old session, and the reason if it stays. */
+export interface OldSession {
+  session: string
+  title: string
+  last_at: string | null
+  bytes: number
+  kept_because: string | null
 }
 
 /** Sessions without recent activity. */

@@ -240,17 +240,8 @@ def planned(
     path = tuple(key.split("."))
     if not all(path):
         raise UsageError(f"key {key!a}: not a key", hint="write it as permissions.deny or env.NAME")
-    seen = FileState.at(file) if file.exists() else None
-    data = client_settings.content(file) or b""
-    try:
-        changed = _edited(data, path, value, how)
-    except (ValueError, TypeError) as problem:
-        raise UsageError(f"{file}: {problem}", hint="nothing was changed; correct the file by hand") from None
-    _require_sound(file, data, changed)
-    before, after = (_value_at(text, path) for text in (data, changed))
-    return SettingChange(
-        file, key, before, after, _plan(file, key, seen, changed) if changed != data else None
-    )
+    before, after, plan = _planned(file, key, [SettingEdit(path, value, how)])
+    return SettingChange(file, key, _value_at(before, path), _value_at(after, path), plan)
 
 
 class SettingEdit(NamedTuple):
@@ -266,6 +257,13 @@ def planned_edits(
 ) -> tuple[Path, ChangePlan | None]:
     """Several edits of the user's settings as one change; no plan where the file already has them."""
     file = _file_of(home, Path(), "user")
+    return file, _planned(file, subject, edits)[2]
+
+
+def _planned(
+    file: Path, subject: str, edits: Sequence[SettingEdit]
+) -> tuple[bytes, bytes, ChangePlan | None]:
+    """The bytes of a file before and after, and the change; refused where the client would reject the file."""
     seen = FileState.at(file) if file.exists() else None
     data = before = client_settings.content(file) or b""
     try:
@@ -275,7 +273,7 @@ def planned_edits(
     except (ValueError, TypeError) as problem:
         raise UsageError(f"{file}: {problem}", hint="nothing was changed; correct the file by hand") from None
     _require_sound(file, before, data)
-    return file, _plan(file, subject, seen, data) if data != before else None
+    return before, data, _plan(file, subject, seen, data) if data != before else None
 
 
 def user_value(home: ClaudeHome, path: tuple[str, ...]) -> object:
