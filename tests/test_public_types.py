@@ -80,7 +80,11 @@ class PublicTypes:
     def _annotations(self, one: Any, where: str) -> None:
         if not one.__module__.startswith("recollect"):
             return
-        for name, hint in typing.get_type_hints(one, _namespace(one.__module__)).items():
+        names: dict[str, object] = {}
+        for base in getattr(one, "__mro__", (one,))[::-1]:
+            if base.__module__.startswith("recollect"):
+                names |= _namespace(base.__module__)
+        for name, hint in typing.get_type_hints(one, names).items():
             if not name.startswith("_"):
                 for part in _classes(hint):
                     self._walk(part, f"{where}: {name}")

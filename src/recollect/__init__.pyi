@@ -37,10 +37,11 @@ from recollect.ask.tables import Walk
 from recollect.ask.todos import SessionTodo, SessionTodoList, TodoMove
 from recollect.ask.watch import ActiveBlock, WatchedSession, WatchSnapshot
 from recollect.change.actions import ArchiveReport, Home, archive, check, repair, scan
-from recollect.change.keeping import CleanupDocument
-from recollect.change.migration import SessionMigration
-from recollect.change.repair import SessionRepair
+from recollect.change.keeping import CleanupDocument, OldSession
+from recollect.change.migration import SessionMigration, StepReport
+from recollect.change.repair import RepairBytes, SessionRepair
 from recollect.change.rewind import RewindReport, RewoundFile
+from recollect.change.undo import RequestDocument
 from recollect.errors import (
     Ambiguous,
     AppendFailed,
@@ -161,10 +162,14 @@ from recollect.model.lines.entry import (
 )
 from recollect.model.lines.ids import AgentId, EntryId, ProjectKey, SessionId
 from recollect.model.project_key import project_key
-from recollect.model.repair.draft import RepairAction
+from recollect.model.repair.draft import RepairAction, SetAsideBytes
+from recollect.model.repair.plan import RepairProof
 from recollect.model.session import SessionSummary
 from recollect.model.text.snippet import Snippet
 from recollect.store.archive.archive import ArchiveResult
+from recollect.store.archive.manifest import ArchivedFile, Manifest
+from recollect.store.archive.objects import StoredObject
+from recollect.store.changes.plan import Step
 from recollect.store.home import (
     AgentFile,
     ClaudeHome,
@@ -207,6 +212,7 @@ __all__ = [
     "ArchiveFailure",
     "ArchiveReport",
     "ArchiveResult",
+    "ArchivedFile",
     "Assistant",
     "AssistantDraft",
     "AsyncLog",
@@ -285,6 +291,7 @@ __all__ = [
     "LogUnusable",
     "Loss",
     "LossCode",
+    "Manifest",
     "McpToolResultBlock",
     "McpToolUseBlock",
     "Message",
@@ -297,6 +304,7 @@ __all__ = [
     "NotFound",
     "NotPermitted",
     "Notice",
+    "OldSession",
     "Outcome",
     "OutputDetails",
     "Paste",
@@ -318,6 +326,9 @@ __all__ = [
     "RecollectError",
     "RedactedThinkingBlock",
     "RepairAction",
+    "RepairBytes",
+    "RepairProof",
+    "RequestDocument",
     "Reset",
     "RewindReport",
     "RewoundFile",
@@ -343,6 +354,7 @@ __all__ = [
     "SessionSummary",
     "SessionTodo",
     "SessionTodoList",
+    "SetAsideBytes",
     "Severity",
     "Snippet",
     "Spending",
@@ -354,9 +366,12 @@ __all__ = [
     "StatSessionDocument",
     "StatToolDocument",
     "StatsDocument",
+    "Step",
+    "StepReport",
     "StorageError",
     "Store",
     "StoreLayout",
+    "StoredObject",
     "StoredSession",
     "Story",
     "Summary",

@@ -1,7 +1,7 @@
 """Which MCP servers the user trusts: hashes of their entries, their grants, and their tools' descriptions.
 
 One small file in our own data directory, ``mcp-trust.json``, mode 0600, replaced as a whole under a lock.
-Trust is given to a hash of content (``guard.mcp.config.content_hash``), never to a name. Beside it are the
+Trust is given to a hash of content (``guard.mcp.servers.content_hash``), never to a name. Beside it are the
 user's grants (hosts, directories) and the hashes of the tools' descriptions when they were first listed, so
 that a later change of a description is noticed.
 

@@ -68,10 +68,12 @@ class Manifest(Struct, frozen=True):
 
     @property
     def log(self) -> ArchivedFile:
+        """The session's own log."""
         return self.files[0]
 
     @property
     def raw_bytes(self) -> int:
+        """Its size in the home."""
         return sum(file.stored.size for file in self.files)
 
     @property
@@ -80,6 +82,7 @@ class Manifest(Struct, frozen=True):
         return sum(file.stored.stored_bytes for file in self.files)
 
     def objects(self) -> dict[str, StoredObject]:
+        """All that it names, by their hash."""
         stored = [one.stored for one in (*self.files, *self.earlier)] + (
             [] if self.prompts is None else [self.prompts]
         )
