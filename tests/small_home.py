@@ -33,7 +33,7 @@ def uuid_of(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012d}"
 
 
-def prompt(number: int, after: int | None, text: str, **fields: Any) -> dict[str, Any]:
+def prompt(number: int, after: int | None, text: str | list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
     return link(number, after, type="user", message={"role": "user", "content": text}, **fields)
 
 
