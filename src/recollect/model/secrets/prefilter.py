@@ -120,10 +120,16 @@ def _token() -> re.Pattern[bytes]:
 
 _DIGIT = re.compile(rb"[0-9]")
 _REST_OF_VALUE = re.compile(rb"(?:[0-9A-Za-z_~+/=.-]|\\n|\n *){0,400}")
+# A path in a line of its own; keys of the same letters are longer than its names.
+_PATH = re.compile(rb"(?:(?<=\n)|(?<=\\)n|(?<=\\n))/(?!(?:[0-9A-Za-z+/]|\\n|\n *){39})")
 
 
 def _has_digit(block: bytes, end: int) -> bool:
-    """Whether a value whose first letters end here has a digit: what is random has one, a name in a program seldom."""
+    """Whether a value whose first letters end here has a digit: what is random has one, a name in a program seldom.
+
+    Not in a path behind a name, as in what ``grep`` prints of programs."""
+    if _PATH.match(block, max(end - 16, 0)):
+        return False
     rest = _REST_OF_VALUE.match(block, end)
     return _DIGIT.search(block, max(end - 16, 0), end if rest is None else rest.end()) is not None
 
@@ -228,18 +234,19 @@ class Needle(NamedTuple):
 TOKEN, NAMED_VALUE, BREAK, BASE64, PERCENT, COLOUR = range(1, 7)
 _WORD = rb"[0-9A-Za-z_+/=.:$~-]"
 _VALUE = rb"[0-9A-Za-z_~+/=.-]"
-_BASE64_LETTER = rb"[0-9A-Za-z+/]"
+BASE64_RUN = Needle(rb"[0-9A-Za-z+/]{%d}" % SHORTEST_BASE64, kind=BASE64)
 _BREAK = rb"(?:\\n|\n) *"
 # No letter or digit, or one that can end an escape or a colour: \n, %3D, \u000a, [31m.
 _EDGE = rb"(?:^|[^G-JL-Zg-lo-qsuw-z])"
 _BESIDE = rb"[\\\"'` \]]"
-_GLUE = rb"(?:[\\\"'`\s\]:=>,]|\\[nrt]|value|%[23][0-9A-Fa-f])+"
+_BETWEEN_NAME_AND_VALUE = rb"(?:[\\\"'`\s\]:=>,]|\\[nrt]|value|%[23][0-9A-Fa-f])*"
+_GLUE = _BETWEEN_NAME_AND_VALUE + rb"(?:[:=,]|%(?:2[Cc]|3[AaDd]))" + _BETWEEN_NAME_AND_VALUE
 _SHORT, _NEAR = 4, 6
 _LONG_WORD = 14  # of 16 letters: the escape before it may have taken two
 
 
 def needles() -> list[Needle]:
-    """Those of the engine; the index of one is its number there."""
+    """Those of the engine but ``BASE64_RUN``; the index of one is its number there."""
     behind: dict[bytes, set[bytes]] = {}
     for start, rest in _token_starts().items():
         behind.setdefault(rest, set()).add(re.escape(start))
@@ -251,18 +258,16 @@ def needles() -> list[Needle]:
         for before, behind, may_be_indented in _broken_starts()
         for line_break in (rb"\\n", rb"\n", *([_BREAK] if may_be_indented else []))
     }
-    run = Needle(rb"(?:^|[^0-9A-Za-z+/])%s{%d}" % (_BASE64_LETTER, SHORTEST_BASE64), kind=BASE64)
-    return [*(Needle(one, kind=TOKEN) for one in tokens), *map(Needle, sorted(broken)), *_others(), run]
+    return [*(Needle(one, kind=TOKEN) for one in tokens), *map(Needle, sorted(broken)), *_others()]
 
 
 def python_needles() -> list[Needle]:
     """The same for ``re``, which tries expressions one by one."""
-    run = Needle(rb"%s{%d}" % (_BASE64_LETTER, SHORTEST_BASE64), kind=BASE64)
     return [
         Needle(token_expression()),
         Needle(_BREAK, kind=BREAK),
         *_others(rb"(?=(?:%s|%s){0,400}[0-9])" % (_VALUE, _BREAK)),
-        run,
+        BASE64_RUN,
     ]
 
 
@@ -302,7 +307,7 @@ def trie(words: Iterable[bytes]) -> bytes:
 
 def digest() -> str:
     """Changes whenever a pattern or an expression does."""
-    return hashlib.sha256(repr((TOKENS, NAMED, SHAPES, needles())).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((TOKENS, NAMED, SHAPES, needles(), BASE64_RUN)).encode()).hexdigest()[:16]
 
 
 def _token_starts() -> dict[bytes, bytes]:
@@ -383,6 +388,11 @@ def _search(block: bytes) -> Iterator[tuple[Needle, int, int]]:
     if engine is not None:
         for number, end in engine.scan(block):
             yield engine.needles[number], end - 1, end
+        end = 0
+        while (length := engine.first_run(memoryview(block)[end:])) is not None:
+            yield BASE64_RUN, end + length - 1, end + length
+            rest = _REST.match(block, end + length)
+            end = len(block) if rest is None else rest.end()
         return
     for needle, expression in _expressions():
         for match in expression.finditer(block):
@@ -401,29 +411,43 @@ def _expressions() -> list[tuple[Needle, re.Pattern[bytes]]]:
 
 
 class ScanEngine:
-    """The needles, compiled; shared by all threads, each of which has working memory of its own."""
+    """The needles, compiled; shared by all threads, each of which has working memory of its own.
+
+    Runs of base64 are looked for one by one: an expression that names all of them takes as long as all other needles.
+    """
 
     def __init__(self, library: Any) -> None:
         self.needles = needles()
-        self._library, self._database = library, library.Database()
-        self._database.compile(
-            expressions=[one.expression for one in self.needles],
-            ids=list(range(len(self.needles))),
-            flags=[library.HS_FLAG_SINGLEMATCH if one.kind == COLOUR else 0 for one in self.needles],
+        once = library.HS_FLAG_SINGLEMATCH
+        flags = [once if one.kind == COLOUR else 0 for one in self.needles]
+        self._library = library
+        self._needles, self._runs = library.Database(), library.Database()
+        self._needles.compile(
+            expressions=[one.expression for one in self.needles], ids=list(range(len(flags))), flags=flags
         )
-        # Working memory that no thread uses at the moment.
-        self._unused = list[Any]()
+        self._runs.compile(expressions=[BASE64_RUN.expression], ids=[0], flags=[once])
+        # Working memory that no thread uses at the moment, by database.
+        self._unused: dict[Any, list[Any]] = {self._needles: [], self._runs: []}
 
     def scan(self, block: bytes) -> list[tuple[int, int]]:
         """The number of each needle that matches, and where the match ends."""
+        return self._scan(self._needles, block)
+
+    def first_run(self, block: memoryview) -> int | None:
+        """Where the first run of base64 has its shortest length."""
+        found = self._scan(self._runs, block) if len(block) >= SHORTEST_BASE64 else None
+        return found[0][1] if found else None
+
+    def _scan(self, database: Any, block: bytes | memoryview) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
 
         def note(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
             found.append((number, end))
 
-        memory = self._unused.pop() if self._unused else self._library.Scratch(self._database)
-        self._database.scan(block, match_event_handler=note, scratch=memory)
-        self._unused.append(memory)
+        unused = self._unused[database]
+        memory = unused.pop() if unused else self._library.Scratch(database)
+        database.scan(block, match_event_handler=note, scratch=memory)
+        unused.append(memory)
         return found
 
 

@@ -25,9 +25,9 @@ TERMINAL_CODE = (
     r"|\[[0-9]{1,3}(?:[;:][0-9]{1,3}){0,8}m"
 )
 _ESCAPE = re.compile(
-    rf"{TERMINAL_CODE}"  # dropped
+    rf"(?=[\\\x1b^\[%])(?:{TERMINAL_CODE}"  # dropped
     r"|\\(?:u([0-9A-Fa-f]{4})|([\"'\\/`]|[bfnrtv0e]))"  # of JSON, shells and similar languages
-    r"|%([2-7][0-9A-Fa-f])"  # of addresses
+    r"|%([2-7][0-9A-Fa-f]))"  # of addresses
 )
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "e": "\x1b"}
 # What tools print before a line: indentation and line numbers; then marks of a patch or a quotation.
