@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -67,21 +67,23 @@ class ResumedLog(Struct, frozen=True):
     messages: Sequence[Json] = ()
 
 
-def resumed_log(graph: Graph, line_of: LineOf, *, is_bounded: bool = True) -> ResumedLog:
+def resumed_log(
+    graph: Graph, line_of: LineOf, *, is_bounded: bool = True, known: Mapping[int, Entry] | None = None
+) -> ResumedLog:
     """Build what would be resumed; empty where the client finds no conversation.
 
-    Without a bound every text is held, for any size of the conversation.
+    Without a bound every text is held, for any size of the conversation. ``known`` has entries by their offsets.
     """
     leaf = graph.active_leaf
     if leaf is None:
         return ResumedLog(None)
 
     def load(node: Node) -> Entry | None:
-        return entry_of(node, line_of(node))
+        return (known or {}).get(node.offset) or entry_of(node, line_of(node))
 
     chain = chain_to(graph, leaf, load)
     largest = LARGEST_CONVERSATION if is_bounded else sys.maxsize
-    entries = _entries(after_compaction(chain), line_of, largest)
+    entries = _entries(after_compaction(chain), line_of, largest, load)
     messages = api_messages(entries) if entries is not None else []
     return ResumedLog(leaf, tuple(_history(graph, chain, load)), entries, messages)
 
@@ -93,7 +95,9 @@ def entry_of(node: Node, line: Line) -> Entry | None:
     return entry if entry is not None and (entry.uuid == node.uuid or node.has_odd_key) else None
 
 
-def _entries(nodes: Sequence[Node], line_of: LineOf, largest: int) -> list[Entry] | None:
+def _entries(
+    nodes: Sequence[Node], line_of: LineOf, largest: int, load: Callable[[Node], Entry | None]
+) -> list[Entry] | None:
     """The resumed entries; those of a large conversation have shortened texts."""
     is_large = sum(node.length for node in nodes) > largest
     if sum(node.length for node in nodes if node.length <= LONG_LINE) > largest:
@@ -101,8 +105,7 @@ def _entries(nodes: Sequence[Node], line_of: LineOf, largest: int) -> list[Entry
     entries: list[Entry] = []
     size = 0
     for node in nodes:
-        line = line_of(node)
-        entry = entry_of(node, Line(shortened(line.data), line.offset) if is_large else line)
+        entry = entry_of(node, Line(shortened(line_of(node).data), node.offset)) if is_large else load(node)
         if entry is not None:
             entries.append(entry)
             size += len(entry.raw)

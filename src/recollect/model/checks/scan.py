@@ -51,6 +51,8 @@ from recollect.model.views.damage import RecordGenerations, code_of
 
 # At most this many violations of one rule are kept; the rest are only counted.
 MOST_KEPT = 10_000
+# The entries of a log up to this size are held until its conversation is built; of a larger one they are read again.
+_HELD = 4 << 20
 _LONGEST_LINE = DEFAULT_LIMITS.line_bytes
 # Damage that hides bytes from the client; other damage is only unusual, or too large for us.
 _PASSED_OVER = frozenset([DamageCode.INVALID_JSON, DamageCode.GLUED, DamageCode.NUL_RUN])
@@ -168,6 +170,7 @@ class _Scanner:
         self.starts, self.numbers = array("Q"), array("Q")
         self.resumed = ResumedLog(None)
         self._points: list[Node | LeafMark] = []
+        self._entries: dict[int, Entry] = {}
         self._tools = ToolTrace()
         self._is_foreign = False
         self._first: dict[str, Node] = {}
@@ -184,6 +187,8 @@ class _Scanner:
             self._begin(line)
             self.lines += line.text_lines
             item = codec.decode(line, LIMITS) if isinstance(line, Line) else line
+            if isinstance(item, Entry) and item.uuid and self._log.kind != "agent" and size <= _HELD:
+                self._entries[line.offset] = item
             yield from self._take(line, item)
         if tail is not None:
             yield from self._take_tail(tail)
@@ -322,7 +327,7 @@ class _Scanner:
 
     def _conversation(self, graph: Graph, walk: ChainWalk, size: int) -> Iterator[RuleViolation]:
         """Problems of the conversation that would be resumed."""
-        self.resumed = resumed = resumed_log(graph, self._line_of)
+        self.resumed = resumed = resumed_log(graph, self._line_of, known=self._entries)
         if resumed.leaf is not None and resumed.entries is None:
             what = f"even with shortened texts it has more than {LARGEST_CONVERSATION:,} bytes"
             yield RuleViolation("api-not-checked", what)
