@@ -130,7 +130,7 @@ def test_push_says_what_it_did(account: Account, capsys: pytest.CaptureFixture[s
     assert main(["sync", "push"]) == 0
     assert capsys.readouterr().out == "Nothing new to send.\n"
     assert main(["sync", "status", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["waiting"] == {}
+    assert json.loads(capsys.readouterr().out)["waiting"] == []
 
 
 def test_the_lists_of_the_config_hold_projects_back(

@@ -285,7 +285,7 @@ def _status(options: Namespace) -> int:
                 "redact": login.redact,
                 "encrypt": login.encrypt,
                 "token_expires": login.expires,
-                "waiting": waiting,
+                "waiting": [{"session": name, "bytes": count} for name, count in waiting.items()],
                 "sent_logs": len(state.logs),
                 "pulled_sessions": len(state.pulled),
                 "problems": push.done.problems,
