@@ -12,7 +12,6 @@ import httpx
 
 from recollect.cli.web import exports
 from recollect.server.app import make_app
-from recollect.server.page.access import PageDoor
 from recollect.server.page.members import MirrorBackends
 from recollect.server.page.routes import MembersApp, address_of
 from recollect.server.service import ServerLimits
@@ -43,10 +42,9 @@ class TeamPage:
 
     def __init__(self, made: World, place: Path, origin: str = ORIGIN, rest: float = 0) -> None:
         self.world, self.place = made, place
-        door = PageDoor(made.service)
         self.page = MembersApp(
-            door,
-            MirrorBackends(place, door, rest=rest),
+            made.service,
+            MirrorBackends(place, made.service, rest=rest),
             address_of(origin),
             version="0.0.0",
             exports=exports(),

@@ -25,20 +25,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recollect.errors import UsageError
-from recollect.server.database.records import BodyLost, BodyUnavailable, Unavailable
 from recollect.server.database.sql_base import now_ms
 from recollect.server.metrics import RequestLine, RequestSpans
 from recollect.server.refusals import (
+    PROBLEMS,
     RequestRefused,
-    body_lost,
-    busy,
-    forbidden,
     invalid,
     is_done,
     not_found,
-    object_store_down,
+    refusal_of,
     too_many,
-    unauthorized,
 )
 from recollect.server.routes import admin, team
 from recollect.server.routes import log as routes_log
@@ -216,21 +212,13 @@ async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) ->
             return await _run(endpoint, ask)  # a body and a reader have limits of their own
         async with asyncio.timeout(service.limits.request_seconds):
             return await _run(endpoint, ask)
-    except RequestRefused as refused:
-        target = f"{ask.scope['method'][:20]} {ask.scope['path']}"
-        await service.refused.note(refused, ask.attempt, f"{endpoint.method} {endpoint.path}", target)
-        return refused.response()
-    except TimeoutError:
-        return busy("the request took too long").response()
-    except BodyLost as lost:
-        _log.error("bodies", extra={"fields": {"problem": str(lost)}})
-        return body_lost(lost.name, lost.what).response()
-    except BodyUnavailable as problem:
-        _log.warning("bodies", extra={"fields": {"problem": str(problem)[:200]}})
-        return object_store_down().response()
-    except Unavailable as problem:
-        _log.warning("database", extra={"fields": {"problem": str(problem)[:200]}})
-        return busy("the database is not available", 2).response()
+    except PROBLEMS as problem:
+        refused = refusal_of(problem)
+    if refused.by is not None:
+        ask.scope[_TOKEN] = refused.by[1].token
+    target = f"{ask.scope['method'][:20]} {ask.scope['path']}"
+    await service.refused.note(refused, ask.attempt, f"{endpoint.method} {endpoint.path}", target)
+    return refused.response()
 
 
 async def _run(route: TypedRoute, ask: ServerRequest) -> Response:
@@ -253,55 +241,40 @@ async def _admit(service: Service, ask: ServerRequest, scope: str) -> Caller:
     """Authenticate by the header only, which no browser sends by itself."""
     address = (ask.scope.get("client") or ("",))[0]
     authorization = for_programs(ask.headers.get(b"authorization"))
-    caller = await _believed(service, authorization, address)
+    caller = await admitted(service, authorization, address, scope)
     ask.scope[_TOKEN] = caller.token.id
     named = ask.header(_ORGANIZATION)
     if named is not None and named.strip().lower() != caller.org.id:
         raise not_found().attributed(caller.org.id, caller.author)
-    return _allowed(caller, scope)
+    return caller
 
 
 async def admitted(service: Service, authorization: str, address: str, scope: str) -> Caller:
-    """The authenticated caller of a page."""
-    try:
-        return _allowed(await _believed(service, authorization, address), scope)
-    except RequestRefused as refused:
-        await service.refused.note(refused, None, "page", "page")
-        raise
-
-
-async def _believed(service: Service, authorization: str, address: str) -> Caller:
-    """The only way to a caller: the token is valid and does not exceed its rate. A valid token is never held up by refused
-    ones, whatever address they come from."""
+    """The only way to a caller: the token is valid, does not exceed its rate and has the scope. A valid token is never held up
+    by refused ones, whatever address they come from."""
     caller, is_admitted = await service.doorkeeper.caller(authorization)
     if caller is None or not is_admitted:
         service.metrics.count("refused_tokens")
         # The same answer for every bad token; one that was valid once is noted where it belongs.
         names = (address, f"{address} {token_prefix(authorization)}")
         wait = max(map(service.failures.wait, names))
-        refused = too_many(wait) if wait else unauthorized()
+        refused = too_many(wait) if wait else RequestRefused("unauthorized", "a valid token is needed")
         raise refused if caller is None else refused.attributed(caller.org.id, caller.author)
     wait = service.rates.wait(caller.token.id)
     if wait:
         raise too_many(wait)
-    return caller
-
-
-def _allowed(caller: Caller, scope: str) -> Caller:
     if not caller.may(scope):
-        refused = forbidden(f"the token lacks the scope {scope!a}, or the role does not allow it")
-        raise refused.attributed(caller.org.id, caller.author)
+        message = f"the token lacks the scope {scope!a}, or the role does not allow it"
+        raise RequestRefused("forbidden", message).attributed(caller.org.id, caller.author)
     return caller
 
 
 async def _http_problem(_: Request, problem: Exception) -> Response:
-    status = problem.status_code if isinstance(problem, HTTPException) else 500
-    headers = getattr(problem, "headers", None)
-    if status == 405:
-        return RequestRefused(
-            405, "method", "the route does not support this method", "see /openapi.json", headers=headers
-        ).response()
-    return not_found().response()
+    if getattr(problem, "status_code", 500) != 405:
+        return not_found().response()
+    refused = RequestRefused("method", "the route does not support this method")
+    refused.headers |= getattr(problem, "headers", None) or {}
+    return refused.response()
 
 
 async def _sweep_forever(service: Service, page: MembersApp | None) -> None:

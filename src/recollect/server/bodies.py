@@ -21,7 +21,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from recollect.server.database.records import Segment, Unavailable
-from recollect.server.refusals import RequestRefused, bad_encoding, busy, too_large
+from recollect.server.refusals import RequestRefused, busy, too_large
 from recollect.server.service import BudgetShare, ServerLimits, ServerRequest
 
 # A zstd block is at least four bytes and at most 128 KiB, so this much input gives at most 2 MiB at once.
@@ -61,7 +61,7 @@ def _unpacker(encoding: str | None) -> Callable[[bytes, int], bytes] | None:
     """What decompresses a body with this Content-Encoding; None where it is as it is."""
     name = (encoding or "").strip().lower() or "identity"
     if name not in ("identity", "gzip", "zstd"):
-        raise bad_encoding(f"Content-Encoding {name[:40]!a} is not supported")
+        raise RequestRefused("encoding", f"Content-Encoding {name[:40]!a} is not supported")
     return {"gzip": _gunzipped, "zstd": _unzstd}.get(name)
 
 
@@ -96,7 +96,7 @@ async def _raw_body(ask: ServerRequest, limits: ServerLimits, share: BudgetShare
                 clock.reschedule(start + min(earned, limits.body_seconds))
                 chunk, is_more = await ask.chunk()
     except TimeoutError:
-        raise RequestRefused(408, "slow", "the body came too slowly", "repeat the request") from None
+        raise RequestRefused("slow", "the body came too slowly") from None
 
 
 def _gunzipped(raw: bytes, most: int) -> bytes:
@@ -104,11 +104,11 @@ def _gunzipped(raw: bytes, most: int) -> bytes:
     try:
         data = machine.decompress(raw, most + 1)
     except zlib.error:
-        raise bad_encoding("the body is not gzip") from None
+        raise RequestRefused("encoding", "the body is not gzip") from None
     if len(data) > most:
         raise _BodyTooLarge
     if not machine.eof or machine.unused_data:
-        raise bad_encoding("the gzip body is cut off, or continues after its end")
+        raise RequestRefused("encoding", "the gzip body is cut off, or continues after its end")
     return data
 
 
@@ -118,14 +118,14 @@ def _unzstd(raw: bytes, most: int) -> bytes:
     try:
         for start in range(0, len(raw), _ZSTD_STEP):
             if machine.eof:
-                raise bad_encoding("the zstd body continues after its end")
+                raise RequestRefused("encoding", "the zstd body continues after its end")
             size += found.write(machine.decompress(raw[start : start + _ZSTD_STEP]))
             if size > most:
                 raise _BodyTooLarge
     except zstandard.ZstdError:
-        raise bad_encoding("the body is not zstd") from None
+        raise RequestRefused("encoding", "the body is not zstd") from None
     if not machine.eof or machine.unused_data:
-        raise bad_encoding("the zstd body is cut off, or continues after its end")
+        raise RequestRefused("encoding", "the zstd body is cut off, or continues after its end")
     return found.getvalue()
 
 

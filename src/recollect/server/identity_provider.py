@@ -37,14 +37,13 @@ Claims = Mapping[str, Any]
 
 def denied(message: str) -> RequestRefused:
     """A sign-in that is not believed; the text has no secrets."""
-    return RequestRefused(403, "forbidden", message, "start again from the page")
+    return RequestRefused("forbidden", message, "start again from the page")
 
 
 def provider_failed(problem: str) -> RequestRefused:
     """The provider did not answer, or not as it should."""
     hint = "try again in a moment; a token still works"
-    headers = {"Retry-After": "5"}
-    return RequestRefused(503, "busy", f"the identity provider: {problem}", hint, headers=headers)
+    return RequestRefused("busy", f"the identity provider: {problem}", hint, wait=5)
 
 
 def _refused(why: str) -> RequestRefused:
@@ -212,7 +211,7 @@ class CodeRefused(RequestRefused):
 
     def __init__(self, error: str) -> None:
         message = f"the provider does not accept the code: {error!a}"
-        super().__init__(403, "forbidden", message, "start again from the page")
+        super().__init__("forbidden", message, "start again from the page")
         self.error = error
 
 

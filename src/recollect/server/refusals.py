@@ -6,34 +6,71 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine
+from math import ceil
 from typing import Any, Self
 
-import msgspec
 from starlette.responses import Response
 
-from recollect.server.database.records import Author, Unavailable
+from recollect.server.database.records import (
+    Author,
+    BodyLost,
+    BodyUnavailable,
+    Forbidden,
+    Held,
+    Taken,
+    Unavailable,
+)
 from recollect.server.database.sql import Database
-from recollect.share.sync.wire import POSITION, Fault, Head, Problem, plain_text
+from recollect.share.sync.wire import (
+    LAST_UUID,
+    POSITION,
+    Fault,
+    Head,
+    PositionConflict,
+    Problem,
+    SessionGone,
+    SideFileChanged,
+    plain_text,
+)
+from recollect.share.typed_http import answer
+
+# The status of every code, and the next step unless a refusal has its own.
+_CODES = {
+    "invalid": (400, "see /openapi.json"),
+    "unauthorized": (401, "send Authorization: Bearer with a token that is neither revoked nor expired"),
+    "forbidden": (403, "ask an admin of your organisation for a token with that scope"),
+    "not_found": (404, "GET /v1/sessions lists what there is"),
+    "method": (405, "see /openapi.json"),
+    "format": (406, "ask for csv or json, or install pyarrow on the server"),
+    "slow": (408, "repeat the request"),
+    "changed": (409, "read it first, then name its ETag in If-Match"),
+    "exists": (409, "choose another name"),
+    "held": (409, "an admin can end the hold"),
+    "position": (409, "compare with your own chain: continue from the server's position, or branch off"),
+    "gone": (410, "use another id, or wait until it is purged"),
+    "too_deep": (413, "leave that line out; GET /v1/whoami shows the limits"),
+    "too_large": (413, "send less at once; GET /v1/whoami shows the limits"),
+    "encoding": (415, "send identity, gzip or zstd, and name it in Content-Encoding"),
+    "precondition": (428, f"send {POSITION} or {LAST_UUID}"),
+    "rate": (429, "wait as long as Retry-After says"),
+    "streams": (429, "end one of them, or use another token"),
+    "body_lost": (500, "tell the operator to restore it in the object store"),
+    "busy": (503, "repeat the same request"),
+    "object_store": (503, "repeat the request later; new lines are still accepted"),
+}
 
 
 class RequestRefused(Exception):
-    """A request that is refused."""
+    """A request that is refused. ``head``: where the log ends. ``wait``: seconds after which it may be repeated."""
 
     def __init__(
-        self,
-        status: int,
-        code: str,
-        message: str,
-        hint: str,
-        *,
-        head: Head | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, code: str, message: str, hint: str = "", *, head: Head | None = None, wait: float | None = None
     ) -> None:
         super().__init__(message)
-        self.status, self.code = status, code
-        self.message, self.hint, self._head = message, hint, head
-        self.headers = dict(headers or {})
+        self.status, usual = _CODES[code]
+        self.code, self.message, self.hint, self._head = code, message, hint or usual, head
+        self.headers = {} if wait is None else {"Retry-After": str(max(1, ceil(wait)))}
         # Organisation and author, where the token is known but was not admitted.
         self.by: tuple[str, Author] | None = None
 
@@ -48,108 +85,62 @@ class RequestRefused(Exception):
         headers = self.headers
         if self._head is not None:
             headers[POSITION] = str(self._head.position)
-        return Response(
-            msgspec.json.encode(problem), self.status, headers=headers, media_type="application/json"
-        )
+        if self.code == "unauthorized":
+            headers["WWW-Authenticate"] = "Bearer"
+        return answer(problem, self.status, headers)
 
 
-def invalid(message: str, hint: str = "see /openapi.json") -> RequestRefused:
-    return RequestRefused(400, "invalid", message, hint)
+# Problems of the database: the code, the message, and after how many seconds to ask again.
+_OF_DATABASE: dict[type[Exception], tuple[str, str, int | None]] = {
+    Held: ("held", "the session is under legal hold", None),
+    Forbidden: ("forbidden", "{}", None),
+    Taken: ("exists", "{}", None),
+    SideFileChanged: ("changed", "{}", None),
+    SessionGone: ("gone", "the session was deleted", None),
+    PositionConflict: ("position", "the log is at another position", None),
+    BodyLost: ("body_lost", "the object with these lines {0.what}", None),
+    BodyUnavailable: ("object_store", "these lines are in the object store, which does not answer", 5),
+    Unavailable: ("busy", "the database is not available", 2),
+    TimeoutError: ("busy", "the request took too long", 1),
+}
+PROBLEMS: tuple[type[Exception], ...] = (RequestRefused, *_OF_DATABASE)
+
+
+def refusal_of(problem: Exception) -> RequestRefused:
+    """What a client is told of one of ``PROBLEMS``."""
+    if isinstance(problem, RequestRefused):
+        return problem
+    if isinstance(problem, BodyLost | Unavailable):
+        _log.warning("database", extra={"fields": {"problem": str(problem)[:200]}})
+    code, message, wait = _OF_DATABASE[type(problem)]
+    head = problem.head if isinstance(problem, PositionConflict) else None
+    lost = (
+        f"tell the operator to restore {problem.name} in the object store"
+        if isinstance(problem, BodyLost)
+        else ""
+    )
+    return RequestRefused(code, message.format(problem), lost, head=head, wait=wait)
+
+
+def invalid(message: str, hint: str = "") -> RequestRefused:
+    return RequestRefused("invalid", message, hint)
 
 
 def not_found() -> RequestRefused:
     """Missing, or not visible to the caller: the two are not distinguished."""
-    return RequestRefused(404, "not_found", "not found", "GET /v1/sessions lists what there is")
-
-
-def gone() -> RequestRefused:
-    return RequestRefused(
-        410, "gone", "the session was deleted", "use another id, or wait until it is purged"
-    )
-
-
-def unauthorized() -> RequestRefused:
-    """No valid token; the reason is not revealed."""
-    return RequestRefused(
-        401,
-        "unauthorized",
-        "a valid token is needed",
-        "send Authorization: Bearer with a token that is neither revoked nor expired",
-        headers={"WWW-Authenticate": "Bearer"},
-    )
-
-
-def forbidden(what: str = "the token does not allow this") -> RequestRefused:
-    """A valid token without this permission."""
-    return RequestRefused(
-        403, "forbidden", what, "ask an admin of your organisation for a token with that scope"
-    )
+    return RequestRefused("not_found", "not found")
 
 
 def too_large(what: str, most: int) -> RequestRefused:
-    return RequestRefused(
-        413,
-        "too_large",
-        f"{what} over the limit of {most}",
-        "send less at once; GET /v1/whoami shows the limits",
-    )
-
-
-def too_deep(most: int) -> RequestRefused:
-    """A line too deep for readers to parse."""
-    return RequestRefused(
-        413,
-        "too_deep",
-        f"a line is nested more than {most} levels deep",
-        "leave that line out; GET /v1/whoami shows the limits",
-    )
-
-
-def bad_encoding(what: str) -> RequestRefused:
-    return RequestRefused(
-        415, "encoding", what, "send identity, gzip or zstd, and name it in Content-Encoding"
-    )
+    return RequestRefused("too_large", f"{what} over the limit of {most}")
 
 
 def busy(what: str, seconds: int = 1) -> RequestRefused:
-    return RequestRefused(503, "busy", what, "repeat the same request", headers={"Retry-After": str(seconds)})
-
-
-def object_store_down() -> RequestRefused:
-    return RequestRefused(
-        503,
-        "object_store",
-        "these lines are in the object store, which does not answer",
-        "repeat the request later; new lines are still accepted",
-        headers={"Retry-After": "5"},
-    )
-
-
-def body_lost(name: str, what: str) -> RequestRefused:
-    """Never other bytes in place of those that were stored."""
-    return RequestRefused(
-        500,
-        "body_lost",
-        f"the object with these lines {what}",
-        f"tell the operator to restore {name} in the object store",
-    )
-
-
-def too_many_streams(most: int) -> RequestRefused:
-    return RequestRefused(
-        429,
-        "streams",
-        f"this token already follows {most} logs",
-        "end one of them, or use another token",
-        headers={"Retry-After": "5"},
-    )
+    return RequestRefused("busy", what, wait=seconds)
 
 
 def too_many(seconds: float) -> RequestRefused:
-    wait = str(max(1, round(seconds + 0.5)))
-    return RequestRefused(
-        429, "rate", "too many requests", "wait as long as Retry-After says", headers={"Retry-After": wait}
-    )
+    return RequestRefused("rate", "too many requests", wait=seconds)
 
 
 _log = logging.getLogger("recollect.server")

@@ -26,6 +26,7 @@ from recollect.server.database.sql import Database
 from recollect.server.metrics import Metrics, RequestLog
 from recollect.server.refusals import RefusedAttempts, RequestRefused, invalid, not_found, too_large
 from recollect.server.tenancy import ADMIN, Caller, CallerAuthenticator
+from recollect.share.sync.wire import SignInOffer
 from recollect.web.answers import StreamSlots
 
 if TYPE_CHECKING:
@@ -198,6 +199,12 @@ class Service:
         # Set at shutdown: followers are disconnected and reconnect to another server.
         self.closing = asyncio.Event()
         self.large = asyncio.Semaphore(1)
+        # Where the database is asked from, for threads of the page.
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def offer(self) -> SignInOffer:
+        """Whether there is an identity provider to sign in with."""
+        return SignInOffer(False) if self.sign_in is None else self.sign_in.offer()
 
 
 class ServerRequest:
@@ -216,7 +223,7 @@ class ServerRequest:
     def caller(self) -> Caller:
         """The caller; only routes without a scope have none."""
         if self._caller is None:
-            raise RequestRefused(401, "unauthorized", "a valid token is needed", "send one")
+            raise RequestRefused("unauthorized", "a valid token is needed")
         return self._caller
 
     @property

@@ -116,7 +116,7 @@ async def _join(
 
 
 def _refused(message: str, hint: str) -> RequestRefused:
-    return RequestRefused(403, "forbidden", message, hint)
+    return RequestRefused("forbidden", message, hint)
 
 
 PENDING_SECONDS = 600

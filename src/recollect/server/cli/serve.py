@@ -45,7 +45,6 @@ from recollect.cli.web import exports
 from recollect.errors import Busy, MissingExtra, UsageError
 from recollect.server.database.records import Unavailable
 from recollect.server.database.sql import Database
-from recollect.server.page.access import PageDoor
 from recollect.server.page.members import MirrorBackends
 from recollect.server.page.routes import MembersApp, PublicAddress, address_of
 from recollect.server.run import ServerSettings, log_as_json, open_database
@@ -249,9 +248,8 @@ def _page(options: Namespace, service: Service, address: PublicAddress | None) -
         return None
     place = Path(options.page_cache) if options.page_cache else own_cache(options) / "team-page"
     refuse_agent_home(place, "--page-cache DIR")
-    door = PageDoor(service)
-    backends = MirrorBackends(place.absolute(), door)
-    return MembersApp(door, backends, address, version=__version__, exports=exports(), built=BuiltFiles())
+    backends = MirrorBackends(place.absolute(), service)
+    return MembersApp(service, backends, address, version=__version__, exports=exports(), built=BuiltFiles())
 
 
 def _sign_ins(path: Path, database: Database, origin: str | None) -> SignIns:

@@ -253,7 +253,7 @@ class BodyLost(Exception):
 
 
 class Taken(Exception):
-    """The name or file already exists, or differs from the expected version."""
+    """The name already exists."""
 
 
 class Held(Exception):

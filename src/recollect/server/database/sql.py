@@ -32,7 +32,6 @@ from recollect.server.database.records import (
     SessionFilter,
     SessionReader,
     SweepResult,
-    Taken,
     UsageQuestion,
     UsageSum,
 )
@@ -52,7 +51,15 @@ from recollect.server.database.sql_logs import SqlLogs, log_head, packed, unpack
 from recollect.server.database.sql_person import PersonTables
 from recollect.server.database.sql_tenants import TenantTables
 from recollect.server.database.tables import session_ref
-from recollect.share.sync.wire import LineHits, RemoteSession, SessionDetail, SideFile, plain_text
+from recollect.share.sync.wire import (
+    LineHits,
+    RemoteSession,
+    SessionDetail,
+    SessionGone,
+    SideFile,
+    SideFileChanged,
+    plain_text,
+)
 
 _TITLE_PARTS_SAID = ", ".join(f"nullif({part}, '')" for part in TITLE_PARTS)
 _SESSION = (
@@ -205,7 +212,7 @@ class Database(SqlLogs, TenantTables, PersonTables):
         if not rows or rows[0][0] == PURGED or (rows[0][0] == DELETED and not purge):
             return False
         if only_own and rows[0][2] != author.user:
-            raise Forbidden
+            raise Forbidden("only an admin may delete a session of another member")
         if rows[0][1]:
             raise Held
         hide = f"UPDATE sessions SET state = {DELETED}, deleted = coalesce(deleted, $2) WHERE ref = $1"  # noqa: S608 - constants
@@ -242,15 +249,14 @@ class Database(SqlLogs, TenantTables, PersonTables):
         only_if: str | None,
         only_own: bool,
         author: Author,
-    ) -> SideFile | None:
-        """Store a side file. ``only_if``: its expected sha256, "" for none, else ``Taken``. ``only_own``:
-        a file of another member in another member's session is not replaced, but ``Taken``; nor is any
-        under legal hold (``Held``). None: deleted session."""
+    ) -> SideFile:
+        """Store a side file. ``only_if``: its expected sha256, "" for none, else ``SideFileChanged``. ``only_own``: a file of
+        another member in another member's session is not replaced either; nor is any under legal hold (``Held``)."""
         ref, digest, now = session_ref(org, session), sha256(data).hexdigest(), now_ms()
         rows = await tx.rows(_FILE_SESSION, ref, org, session, author.machine, author.user, now, now)
         state, held, creator = rows[0]
         if state != LIVE:
-            return None
+            raise SessionGone
         sql = "SELECT key, size, sha256, changed, user_id FROM files WHERE ref = $1 AND key = $2"
         known = await tx.rows(sql, ref, key)
         before = SideFile(*known[0][:4]) if known else None
@@ -259,9 +265,9 @@ class Database(SqlLogs, TenantTables, PersonTables):
         if before is not None and held:
             raise Held
         if before is not None and only_own and author.user not in (creator, known[0][4]):
-            raise Taken("the side file was stored by another member")
+            raise SideFileChanged("the side file was stored by another member")
         if only_if is not None and only_if != (before.sha256 if before else ""):
-            raise Taken("the side file differs from the expected version")
+            raise SideFileChanged("the side file differs from the expected version")
         await tx.rows(_PUT_FILE, ref, key, org, len(data), digest, now, *packed(data), author.user)
         await note(tx, org, author, "file.put", f"{session}/{key}", f"{len(data)} {digest}")
         return SideFile(key, len(data), digest, now)
@@ -294,7 +300,7 @@ class Database(SqlLogs, TenantTables, PersonTables):
             return False
         held, creator = rows[0]
         if only_own and author.user not in (creator, known[0][0]):
-            raise Forbidden
+            raise Forbidden("only an admin may delete a side file of another member")
         if held:
             raise Held
         await tx.rows("DELETE FROM files WHERE ref = $1 AND key = $2", ref, key)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple, replace
 
+from recollect.errors import UsageError
 from recollect.server.database.records import (
     Author,
-    Forbidden,
     Org,
     OrgTeam,
     OrgUser,
@@ -82,13 +82,13 @@ class TenantTables(SqlRunner):
     async def set_team(
         self, tx: Transaction, org: str, team: str, members: Sequence[str], author: Author
     ) -> bool:
-        """Who belongs to a team; False where there is none, ``Forbidden`` for one who is no member of the
-        organisation."""
+        """Who belongs to a team; False where there is none."""
         if not await tx.rows("SELECT 1 FROM teams WHERE org = $1 AND id = $2", org, team):
             return False
         known = {row[0] for row in await tx.rows("SELECT id FROM users WHERE org = $1", org)}
         if not set(members) <= known:
-            raise Forbidden
+            hint = "GET /v1/users lists them"
+            raise UsageError("members: not all are members of the organisation", hint=hint)
         await tx.rows("DELETE FROM team_members WHERE org = $1 AND team = $2", org, team)
         for user in dict.fromkeys(members):
             await tx.rows(insert("team_members", "team, user_id, org"), team, user, org)

@@ -21,10 +21,10 @@ from recollect.server.database.records import (
     SessionFilter,
     Unavailable,
 )
-from recollect.server.refusals import RequestRefused, busy, not_found, too_many
+from recollect.server.refusals import RequestRefused, not_found, refusal_of, too_many
 from recollect.server.routes.team import found_lines, team_report
 from recollect.server.service import Service
-from recollect.server.tenancy import PAGE_SCHEME, READ, Caller, opened_page
+from recollect.server.tenancy import READ, Caller, opened_page
 from recollect.share.sync.wire import (
     LineHits,
     Position,
@@ -32,7 +32,6 @@ from recollect.share.sync.wire import (
     RemoteSession,
     SessionDetail,
     SessionGone,
-    SignInOffer,
     TeamCostReport,
 )
 
@@ -46,118 +45,90 @@ _SECONDS, _LOOK_EVERY = 60.0, 0.5
 _AT_ONCE, _BYTES_AT_ONCE = 1_000, 4 << 20
 
 
-class PageDoor:
-    """Admits browsers with a session that a token, or an identity provider, opened; raises ``RequestRefused``."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def start(self) -> None:
-        """Remember the event loop; called on it."""
-        self._loop = asyncio.get_running_loop()
-
-    def copies_of(self, org: str) -> OrganizationSource:
-        """The bytes of an organisation's sessions, for copies that its members share."""
-        return OrganizationSource(self._service, org, self._running())
-
-    def seen_by(self, member: Caller) -> MemberSource:
-        """What an admitted member may ask."""
-        return MemberSource(self._service, member, self._running())
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            raise _no_answer()
-        return self._loop
-
-    async def admit(self, secret: str, address: str) -> Caller:
-        """The member, looked up each time."""
-        self.start()
-        return await self._admitted(f"{PAGE_SCHEME} {secret}", address)
-
-    async def open(self, token: str, address: str) -> str:
-        """A session for a browser whose owner has a token that may read."""
-        caller = await self._admitted(f"Bearer {token}", address)
+async def admit(service: Service, authorization: str, address: str) -> Caller:
+    """The member with a session that a token, or an identity provider, opened; looked up each time."""
+    service.loop = asyncio.get_running_loop()
+    try:
         with _available():
-            database = self._service.database
-            return await opened_page(database, caller.user, caller.author, SESSION_MS, caller.token)
+            caller = await admitted(service, authorization, address, READ)
+    except RequestRefused as refused:
+        await service.refused.note(refused, None, "page", "page")
+        raise
+    if READ not in caller.scopes:
+        message = "the page shows the sessions of the team; this token does not read them"
+        raise RequestRefused("forbidden", message, "use `recollect team`")
+    return caller
 
-    async def _admitted(self, authorization: str, address: str) -> Caller:
+
+async def open_session(service: Service, token: str, address: str) -> str:
+    """A session for a browser whose owner has a token that may read."""
+    caller = await admit(service, f"Bearer {token}", address)
+    with _available():
+        return await opened_page(service.database, caller.user, caller.author, SESSION_MS, caller.token)
+
+
+async def token_end(service: Service, member: Caller) -> int | None:
+    """When the token that opened the session ends, if it was opened with one."""
+    token = None
+    with contextlib.suppress(Unavailable):
+        if member.token.parent is not None:
+            token = await service.database.token(member.org.id, member.token.parent)
+    return None if token is None else token.end
+
+
+async def begin(service: Service, organisation: str, place: str, address: str) -> tuple[str, str]:
+    """The identity provider's address, and what the browser brings back."""
+    with _available():
+        return await _sign_in(service, address).begin(organisation, place)
+
+
+async def finish(service: Service, cookie: str, query: dict[str, str], address: str) -> tuple[str, str]:
+    """A session for the person who signed in, and where on the page they were."""
+    try:
         with _available():
-            caller = await admitted(self._service, authorization, address, READ)
-        if READ not in caller.scopes:
-            message = "the page shows the sessions of the team; this token does not read them"
-            raise RequestRefused(403, "forbidden", message, "use `recollect team`")
-        return caller
+            return await _sign_in(service, address).finish(cookie, query)
+    except RequestRefused as refused:
+        await service.refused.note(refused, None, "sign-in", "sign-in")
+        raise
 
-    async def close(self, member: Caller) -> None:
-        """End a session: its cookie opens nothing any more."""
-        with contextlib.suppress(Unavailable):
-            await self._service.database.revoke_token(member.org.id, member.token.id, member.author)
 
-    async def token_end(self, member: Caller) -> int | None:
-        """When the token that opened the session ends, if it was opened with one."""
-        token = None
-        with contextlib.suppress(Unavailable):
-            if member.token.parent is not None:
-                token = await self._service.database.token(member.org.id, member.token.parent)
-        return None if token is None else token.end
-
-    # --- identity providers ----------------------------------------------------------------------
-
-    def offer(self) -> SignInOffer:
-        """Whether there is an identity provider to sign in with."""
-        sign_in = self._service.sign_in
-        return SignInOffer(False) if sign_in is None else sign_in.offer()
-
-    async def begin(self, organisation: str, place: str, address: str) -> tuple[str, str]:
-        """The provider's address, and what the browser brings back."""
-        with _available():
-            return await self._sign_in(address).begin(organisation, place)
-
-    async def finish(self, cookie: str, query: dict[str, str], address: str) -> tuple[str, str]:
-        """A session for the person who signed in, and where on the page they were."""
-        try:
-            with _available():
-                return await self._sign_in(address).finish(cookie, query)
-        except RequestRefused as refused:
-            await self._service.refused.note(refused, None, "sign-in", "sign-in")
-            raise
-
-    def _sign_in(self, address: str) -> SignIns:
-        wait = self._service.failures.wait(address)
-        if wait:
-            raise too_many(wait)
-        if self._service.sign_in is None:
-            raise not_found()
-        return self._service.sign_in
+def _sign_in(service: Service, address: str) -> SignIns:
+    wait = service.failures.wait(address)
+    if wait:
+        raise too_many(wait)
+    if service.sign_in is None:
+        raise not_found()
+    return service.sign_in
 
 
 @contextlib.contextmanager
 def _available() -> Iterator[None]:
     try:
         yield
-    except Unavailable:
-        raise busy("the database is not available", 2) from None
+    except Unavailable as problem:
+        raise refusal_of(problem) from None
 
 
 class _LoopCaller:
     """Asks the database from threads other than the event loop's."""
 
-    def __init__(self, service: Service, org: str, loop: asyncio.AbstractEventLoop) -> None:
-        self._service, self._database = service, service.database
-        self._org, self._loop = org, loop
+    def __init__(self, service: Service, org: str) -> None:
+        self._service, self._database, self._org = service, service.database, org
 
     def _on_loop(self, question: Coroutine[Any, Any, _T]) -> _T:
         """A result from the event loop, which may end at any time."""
+        loop = self._service.loop
+        if loop is None:
+            question.close()
+            raise _no_answer()
         try:
-            answer = asyncio.run_coroutine_threadsafe(question, self._loop)
+            answer = asyncio.run_coroutine_threadsafe(question, loop)
         except RuntimeError:
             question.close()
             raise _no_answer() from None
         deadline = time.monotonic() + _SECONDS
         while not concurrent.futures.wait((answer,), _LOOK_EVERY).done:
-            if self._loop.is_closed() or time.monotonic() > deadline:
+            if loop.is_closed() or time.monotonic() > deadline:
                 answer.cancel()
                 raise _no_answer()
         try:
@@ -175,22 +146,22 @@ class MemberSource(_LoopCaller):
     """What one member may see of an organisation: the answers of /v1 to that member; ``NoAnswer`` while the database
     does not answer."""
 
-    def __init__(self, service: Service, member: Caller, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(service, member.org.id, loop)
+    def __init__(self, service: Service, member: Caller) -> None:
+        super().__init__(service, member.org.id)
         self._reader = member.reader
 
     def sessions(self) -> list[RemoteSession]:
         """All that the member may see, newest change first."""
-        found = page = self._page(None)
-        while len(page) == _AT_ONCE:
-            page = self._page((page[-1].changed, page[-1].id))
-            found = found + page
+        found: list[RemoteSession] = []
+        page = self._page(None)
+        while page:
+            found += page
+            page = self._page((page[-1].changed, page[-1].id)) if len(page) == _AT_ONCE else []
         return found
 
     def _page(self, before: tuple[int, str] | None) -> list[RemoteSession]:
-        return self._on_loop(
-            self._database.sessions(self._org, SessionFilter(), before, _AT_ONCE, self._reader)
-        )
+        question = self._database.sessions(self._org, SessionFilter(), before, _AT_ONCE, self._reader)
+        return self._on_loop(question)
 
     def may_read(self, session: str) -> bool:
         """Whether the member may see a session now."""

@@ -26,9 +26,10 @@ from recollect.ask.conversation.content import IndexKeeper, IndexState
 from recollect.ask.homes import Homes
 from recollect.ask.sessions.session import Session
 from recollect.errors import NoAnswer, NotFound, RecollectError, UsageError
-from recollect.server.page.access import MemberSource, PageDoor
+from recollect.server.page.access import MemberSource, OrganizationSource
 from recollect.server.page.listing import ListTurn, TeamList, TeamSession, TeamView
 from recollect.server.page.mirror import Mirror, MirrorSource, has_place
+from recollect.server.service import Service
 from recollect.server.tenancy import Caller
 from recollect.store.home_walk import FoundLog
 from recollect.system.locations import is_known_id
@@ -164,8 +165,8 @@ class MirrorBackend(PageBackend):
 class MirrorBackends:
     """The backends of all members of a server; the copies of each organisation have a directory."""
 
-    def __init__(self, place: Path, door: PageDoor, *, rest: float = 1.0) -> None:
-        self._place, self._door, self._rest = place, door, rest
+    def __init__(self, place: Path, service: Service, *, rest: float = 1.0) -> None:
+        self._place, self._service, self._rest = place, service, rest
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, OrganizationCopies] = OrderedDict()
         remove_left_copies(place)
@@ -174,7 +175,7 @@ class MirrorBackends:
         """The backend of a member."""
         copies = self._opened(member.org.id)
         copies.mirror.keep_days(member.org.retention_days)
-        return MirrorBackend(copies, self._door.seen_by(member))
+        return MirrorBackend(copies, MemberSource(self._service, member))
 
     def tidy(self) -> None:
         """Remove what was deleted, also for organisations without recent requests."""
@@ -196,7 +197,8 @@ class MirrorBackends:
         with self._lock:
             copies = self._kept.get(name)
             if copies is None:
-                copies = OrganizationCopies(self._place / name, self._door.copies_of(name), self._rest)
+                source = OrganizationSource(self._service, name)
+                copies = OrganizationCopies(self._place / name, source, self._rest)
                 self._kept[name] = copies
             self._kept.move_to_end(name)
             while len(self._kept) > _MOST_ORGANIZATIONS:

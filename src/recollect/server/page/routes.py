@@ -13,6 +13,7 @@ page itself, which holds no data.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import shlex
@@ -39,13 +40,15 @@ from recollect.ask.session_documents import PageResumeDocument
 from recollect.errors import RecollectError, UsageError
 from recollect.model.cost.report import CostReport
 from recollect.model.lines.json_text import encode_json
-from recollect.server.page.access import PageDoor
+from recollect.server.database.records import Unavailable
+from recollect.server.page import access
 from recollect.server.page.listing import TeamSessions
 from recollect.server.page.members import MirrorBackend, MirrorBackends, resume_command, resume_line
 from recollect.server.page.reports import cost_report, search_document
 from recollect.server.refusals import RequestRefused
-from recollect.server.tenancy import Caller
-from recollect.share.sync.wire import ends_soon
+from recollect.server.service import Service
+from recollect.server.tenancy import PAGE_SCHEME, Caller
+from recollect.share.sync.wire import SignInOffer, ends_soon
 from recollect.share.typed_http import Media, TypedRoute, answer
 from recollect.web import answers, lists
 from recollect.web import search as local_search
@@ -225,13 +228,6 @@ def resume(page: MemberPage, session: Name) -> PageResumeDocument:
     )
 
 
-class SignInDocument(Struct, frozen=True):
-    """Whether members can sign in at an identity provider. ``organisation``: where there is only one."""
-
-    is_offered: bool
-    organisation: str | None
-
-
 class SignedOutDocument(Struct, frozen=True):
     """The session has ended, and its cookie was removed."""
 
@@ -244,40 +240,41 @@ class TokenBody(Body, kw_only=True):
     token: Annotated[str, Meta(max_length=_LONGEST_SECRET)]
 
 
-class Visit(NamedTuple):
-    """A request to the page itself, and its client."""
-
-    app: MembersApp
-    request: Request
-
-
-async def sign_in(visit: Visit, body: TokenBody) -> Annotated[Response, Media(JSON, LoginDocument)]:
+async def sign_in(request: Request, body: TokenBody) -> Annotated[Response, Media(JSON, LoginDocument)]:
     """Exchange a token that may read for a session."""
-    secret = await visit.app.door.open(body.token.strip(), _client(visit.request.scope))
+    app = _app(request)
+    secret = await access.open_session(app.service, body.token.strip(), _client(request.scope))
     response = answer(LoginDocument(form_token(secret)))
-    visit.app.set_cookie(response, secret)
+    app.set_cookie(response, secret)
     return response
 
 
-async def sign_in_offer(visit: Visit) -> SignInDocument:
+async def sign_in_offer(request: Request) -> SignInOffer:
     """Whether there is an identity provider to sign in with."""
-    offer = visit.app.door.offer()
-    return SignInDocument(offer.is_offered, offer.organisation)
+    return _app(request).service.offer()
 
 
-async def sign_out(visit: Visit) -> Annotated[Response, Media(JSON, SignedOutDocument)]:
+async def sign_out(request: Request) -> Annotated[Response, Media(JSON, SignedOutDocument)]:
     """End the session."""
-    visit.app.forget(visit.request.scope[_SECRET])
-    await visit.app.door.close(visit.request.scope[_MEMBER])
+    app, member = _app(request), request.scope[_MEMBER]
+    app.forget(request.scope[_SECRET])
+    with contextlib.suppress(Unavailable):
+        await app.service.database.revoke_token(member.org.id, member.token.id, member.author)
     response = answer(SignedOutDocument(signed_out=True))
-    visit.app.set_cookie(response, "", max_age=0)
+    app.set_cookie(response, "", max_age=0)
     return response
 
 
-async def description(visit: Visit) -> dict[str, Any]:
+def _app(request: Request) -> MembersApp:
+    app: MembersApp = request.app.state.members
+    return app
+
+
+async def description(request: Request) -> dict[str, Any]:
     """This description."""
-    title, cookie = "recollect, the page for members", visit.app.address.cookie
-    return described((*OWN_ROUTES, *OFFERED), visit.app.version, title=title, cookie=cookie)
+    app = _app(request)
+    title, cookie = "recollect, the page for members", app.address.cookie
+    return described((*OWN_ROUTES, *OFFERED), app.version, title=title, cookie=cookie)
 
 
 OWN_ROUTES = (
@@ -306,7 +303,7 @@ class MembersApp:
 
     def __init__(
         self,
-        door: PageDoor,
+        service: Service,
         backends: MirrorBackends,
         address: PublicAddress,
         *,
@@ -314,7 +311,7 @@ class MembersApp:
         exports: Mapping[str, ExportFormat],
         built: BuiltFiles,
     ) -> None:
-        self.door, self._backends, self.address = door, backends, address
+        self.service, self._backends, self.address = service, backends, address
         self.version, self._exports, self._built = version, exports, built
         self._lock = threading.Lock()
         # By organisation, member, and the retention it was made for.
@@ -327,7 +324,8 @@ class MembersApp:
         self._app = self._application()
 
     def start(self) -> None:
-        self.door.start()
+        """Remember the event loop; called on it."""
+        self.service.loop = asyncio.get_running_loop()
 
     async def tidy(self) -> None:
         """Drop copies of deleted sessions."""
@@ -349,7 +347,7 @@ class MembersApp:
             try:
                 refused = await self._stranger(scope)
             except RequestRefused as denied:
-                refused = _sign_in(denied)
+                refused = await _sign_in_first(Request(scope), denied)
         await (refused or self._app)(scope, receive, guarded(send))
 
     def _refusal(self, scope: AsgiScope) -> Response | None:
@@ -384,9 +382,11 @@ class MembersApp:
         headers = RequestHeaders(scope["headers"])
         secrets = headers.cookies(self.address.cookie)
         if len(secrets) != 1 or not secrets[0]:
-            raise RequestRefused(401, "unauthorized", "not signed in", "sign in with a token that may read")
+            raise RequestRefused("unauthorized", "not signed in", "sign in with a token that may read")
         member = await self._member(secrets[0][:_LONGEST_SECRET], _client(scope))
-        if method == "POST" and not _is_same(headers.only(TOKEN_HEADER), form_token(secrets[0])):
+        if method == "POST" and not hmac.compare_digest(
+            headers.only(TOKEN_HEADER).encode("utf-8", "replace"), form_token(secrets[0]).encode()
+        ):
             return answers.refusal(
                 403, "the token of the page is missing", "send X-Recollect-Token; GET /api/me shows it"
             )
@@ -403,7 +403,7 @@ class MembersApp:
         if known is not None and is_recent and now < self._silent_until:
             return known[1]
         try:
-            member = await self.door.admit(secret, address)
+            member = await access.admit(self.service, f"{PAGE_SCHEME} {secret}", address)
         except RequestRefused as denied:
             if denied.status != _NO_ANSWER:
                 self._members.pop(place, None)
@@ -434,7 +434,9 @@ class MembersApp:
         ]
         routes += [Route(route.path, _not_offered, methods=[route.method]) for route in REFUSED]
         routes.append(Route("/{path:path}", self._file, methods=["GET"]))
-        return Starlette(routes=routes, exception_handlers={**PROBLEMS, RequestRefused: _denied})
+        app = Starlette(routes=routes, exception_handlers={**PROBLEMS, RequestRefused: _sign_in_first})
+        app.state.members = self
+        return app
 
     def _endpoint(self, route: TypedRoute) -> Any:
         async def endpoint(request: Request) -> Response:
@@ -454,7 +456,7 @@ class MembersApp:
     def _own_endpoint(self, route: TypedRoute) -> Any:
         async def endpoint(request: Request) -> Response:
             arguments = await arguments_of(route, request)
-            return answer(await route.run(Visit(self, request), **arguments))
+            return answer(await route.run(request, **arguments))
 
         return endpoint
 
@@ -471,7 +473,7 @@ class MembersApp:
     async def _me(self, request: Request) -> Response:
         member, secret = request.scope[_MEMBER], request.scope[_SECRET]
         page = await self._page(request)
-        end = await self.door.token_end(member)
+        end = await access.token_end(self.service, member)
         shown = end if ends_soon(end, time.time_ns() // 1_000_000) else None
         document = await anyio.to_thread.run_sync(page.about, member, form_token(secret), shown)
         response = answer(document)
@@ -483,7 +485,7 @@ class MembersApp:
         query = request.query_params
         organisation, place = query.get("organisation", "")[:200], query.get("to", "")[:600]
         try:
-            address, pending = await self.door.begin(organisation, place, _client(request.scope))
+            address, pending = await access.begin(self.service, organisation, place, _client(request.scope))
         except RequestRefused as denied:
             return _not_signed_in(denied)
         response = RedirectResponse(address, 303)
@@ -497,7 +499,7 @@ class MembersApp:
         query = {name: value[:4_096] for name, value in request.query_params.items()}
         response: Response
         try:
-            secret, place = await self.door.finish(cookie, query, _client(request.scope))
+            secret, place = await access.finish(self.service, cookie, query, _client(request.scope))
         except RequestRefused as denied:
             response = _not_signed_in(denied)
         else:
@@ -558,10 +560,6 @@ def _is_over(member: Caller) -> bool:
     return ends is not None and time.time_ns() // 1_000_000 >= ends
 
 
-def _is_same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
-
-
 def _is_below_api(path: str) -> bool:
     return path == "/api" or path.startswith("/api/")
 
@@ -577,19 +575,12 @@ def _content_type(headers: RequestHeaders, method: str) -> tuple[int, str, str] 
     return 415, "the body is not JSON", "send Content-Type: application/json"
 
 
-def _sign_in(denied: RequestRefused) -> Response:
-    """A refusal that asks to sign in."""
+async def _sign_in_first(_: Request, denied: Any) -> Response:
+    """A ``RequestRefused`` that asks to sign in."""
     is_stranger = denied.status in (401, 403)
     document = ErrorDocument(denied.message, denied.hint, sign_in=is_stranger)
-    response = answer(document, denied.status)
-    if "Retry-After" in denied.headers:
-        response.headers["Retry-After"] = denied.headers["Retry-After"]
-    return response
-
-
-async def _denied(_: Request, problem: Exception) -> Response:
-    assert isinstance(problem, RequestRefused)  # noqa: S101 - what it was registered for
-    return _sign_in(problem)
+    headers = {name: value for name, value in denied.headers.items() if name == "Retry-After"}
+    return answer(document, denied.status, headers)
 
 
 def _not_signed_in(denied: RequestRefused) -> Response:

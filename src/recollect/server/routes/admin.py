@@ -14,11 +14,9 @@ from recollect.server.bodies import TimedStreamingResponse, TooSlow
 from recollect.server.database.records import (
     LEAST_USAGE_DAYS,
     AuditRow,
-    Forbidden,
     Org,
     OrgTeam,
     OrgUser,
-    Taken,
     Visibility,
 )
 from recollect.server.database.sql_base import now_ms
@@ -151,22 +149,13 @@ async def teams(ask: ServerRequest) -> Teams:
 async def add_team(ask: ServerRequest, body: _NewTeam) -> OrgTeam:
     """A new team."""
     team = OrgTeam(new_id(), ask.org, plain_text(body.name, 200), now_ms())
-    try:
-        await ask.service.database.add_team(team, ask.caller.author)
-    except Taken as problem:
-        raise RequestRefused(409, "exists", str(problem), "choose another name") from None
+    await ask.service.database.add_team(team, ask.caller.author)
     return team
 
 
 async def change_team(ask: ServerRequest, team_id: PathId, body: _TeamChange) -> OrgTeam:
     """Set the members of a team."""
-    try:
-        is_known = await ask.service.database.set_team(ask.org, team_id, body.members, ask.caller.author)
-    except Forbidden:
-        raise invalid(
-            "members: not all are members of the organisation", "GET /v1/users lists them"
-        ) from None
-    if not is_known:
+    if not await ask.service.database.set_team(ask.org, team_id, body.members, ask.caller.author):
         raise not_found()
     return next(team for team in await ask.service.database.teams(ask.org) if team.id == team_id)
 
@@ -185,10 +174,7 @@ async def users(ask: ServerRequest) -> Users:
 async def add_user(ask: ServerRequest, body: _NewUser) -> OrgUser:
     """A new member."""
     user = OrgUser(new_id(), ask.org, plain_text(body.name, 200), body.role, False, now_ms())
-    try:
-        await ask.service.database.add_user(user, ask.caller.author)
-    except Taken as problem:
-        raise RequestRefused(409, "exists", str(problem), "choose another name") from None
+    await ask.service.database.add_user(user, ask.caller.author)
     return user
 
 
@@ -287,8 +273,7 @@ async def ready(ask: ServerRequest) -> Annotated[Response, Media("application/js
 
 async def offer(ask: ServerRequest) -> SignInOffer:
     """Whether there is an identity provider."""
-    sign_in = ask.service.sign_in
-    return SignInOffer(False) if sign_in is None else sign_in.offer()
+    return ask.service.offer()
 
 
 async def start_device(ask: ServerRequest, body: _DeviceStart) -> DeviceSignIn:
@@ -327,7 +312,6 @@ async def rotate(ask: ServerRequest, body: _Rotation) -> IssuedToken:
     done = await rotated(ask.service.database, ask.caller, overlap)
     if done is None:
         raise RequestRefused(
-            409,
             "exists",
             "the token was replaced before, and its replacement is in use",
             "use that one; if it is not yours, ask an admin to revoke both",

@@ -30,12 +30,9 @@ from recollect.server.facts import prepare
 from recollect.server.refusals import (
     RequestRefused,
     busy,
-    gone,
     invalid,
     not_found,
-    too_deep,
     too_large,
-    too_many_streams,
 )
 from recollect.server.service import (
     BudgetShare,
@@ -64,7 +61,6 @@ from recollect.share.sync.wire import (
     Position,
     PositionConflict,
     SessionDescription,
-    SessionGone,
     checked_key,
     description,
     lines_of,
@@ -115,12 +111,7 @@ async def append(
     session, key = await ask.writable(session_id), checked_key(key)
     given = None if position is None else Position.parse(position)
     if given is None and last_uuid is None:
-        raise RequestRefused(
-            428,
-            "precondition",
-            "an append needs the expected end of the log",
-            f"send {POSITION} or {LAST_UUID}",
-        )
+        raise RequestRefused("precondition", "an append needs the expected end of the log")
     service = ask.service
     with BudgetShare(service.budget) as share:
         data = await read_body(ask, share)
@@ -131,23 +122,12 @@ async def append(
             _description(project), _description(repository), _description(machine), encrypted == "1"
         )
         prepared = await _prepared(ask, data, given, f"{session}/{key}", said.encrypted)
-        try:
-            reply = await service.database.append(
-                AppendRequest(ask.org, session, key, given, prepared, ask.caller.author, said)
-            )
-        except SessionGone:
-            raise gone() from None
-        except PositionConflict as conflict:
-            raise _elsewhere(conflict.head) from None
+        reply = await service.database.append(
+            AppendRequest(ask.org, session, key, given, prepared, ask.caller.author, said)
+        )
     service.metrics.count("appended_lines", reply.stored)
     service.metrics.count("appended_bytes", 0 if reply.repeated else len(data))
     return answer(reply, headers={POSITION: str(reply.position.position)})
-
-
-def _elsewhere(head: Head) -> RequestRefused:
-    """The log does not end, or never was, at the client's position."""
-    hint = "compare with your own chain: continue from the server's position, or branch off"
-    return RequestRefused(409, "position", "the log is at another position", hint, head=head)
 
 
 def _description(text: str | None) -> str | None:
@@ -171,7 +151,7 @@ def _check_depth(data: bytes, most: int, *, is_opaque: bool) -> None:
     # A single line is not copied.
     lines = lines_of(data) if data.count(b"\n") > 1 else (data,)
     if any(deeper_than(line, most) for line in lines):
-        raise too_deep(most)
+        raise RequestRefused("too_deep", f"a line is nested more than {most} levels deep")
 
 
 async def _agreed(
@@ -184,14 +164,14 @@ async def _agreed(
         return given or head.position
     if given is not None:
         if head.position == given:
-            raise _elsewhere(head)
+            raise PositionConflict(head)
         return given
     # These lines may be stored already: then the uuid before them is the one that was named.
     before = head.lines - data.count(b"\n")
     known = await ask.service.database.place(ask.org, *place, before) if before >= 0 else None
     if known is not None and known.position.after(lines_of(data)) == head.position:
         return known.position
-    raise _elsewhere(head)
+    raise PositionConflict(head)
 
 
 async def _prepared(
@@ -241,7 +221,7 @@ async def _place(ask: ServerRequest, session: str, key: str, head: Head, text: s
     if lines <= min(head.lines, _MOST_LINES):
         place = await ask.service.database.place(ask.org, session, key, lines)
     if place is None or (wanted is not None and place.position != wanted):
-        raise _elsewhere(head)
+        raise PositionConflict(head)
     return place
 
 
@@ -277,7 +257,8 @@ async def follow(
     # Nothing is awaited between the limits and taking a place: others would pass in between.
     # First the token's own limit: waiting, as a full server asks for, would not help it.
     if service.streams.has_its_share(ask.caller.token.id):
-        raise too_many_streams(service.streams.most_each)
+        message = f"this token already follows {service.streams.most_each} logs"
+        raise RequestRefused("streams", message, wait=5)
     if service.streams.is_full():
         raise busy("too many followers", 5)
     give_back = service.streams.taken(ask.caller.token.id)

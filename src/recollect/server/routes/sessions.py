@@ -7,15 +7,8 @@ from msgspec import UNSET, Meta
 from starlette.responses import Response
 
 from recollect.server.bodies import TimedStreamingResponse, pieces_of, read_body, timed
-from recollect.server.database.records import (
-    PRIVATE,
-    Forbidden,
-    Held,
-    SessionChanges,
-    SessionFilter,
-    Taken,
-)
-from recollect.server.refusals import RequestRefused, busy, forbidden, gone, invalid, not_found
+from recollect.server.database.records import PRIVATE, SessionChanges, SessionFilter
+from recollect.server.refusals import RequestRefused, busy, invalid, not_found
 from recollect.server.service import (
     BudgetShare,
     Cursor,
@@ -71,7 +64,7 @@ async def describe(ask: ServerRequest, session_id: SessionName, body: SessionCha
     """Change the description of a session; nothing is shown to an admin who may change it and not read it."""
     name, is_admin = await ask.writable(session_id), ADMIN in ask.caller.scopes
     if body.held is not UNSET and not is_admin:
-        raise forbidden("only an admin may put a session under legal hold, or end it")
+        raise RequestRefused("forbidden", "only an admin may put a session under legal hold, or end it")
     access = await ask.service.database.access(ask.org, name, ask.caller.reader)
     if (
         body.visibility is not UNSET
@@ -80,7 +73,9 @@ async def describe(ask: ServerRequest, session_id: SessionName, body: SessionCha
         # An admin who could show a session to more people could read a private one.
         and not (is_admin and body.visibility == PRIVATE)
     ):
-        raise forbidden("only the creator of a session decides who sees it; an admin may make it private")
+        raise RequestRefused(
+            "forbidden", "only the creator of a session decides who sees it; an admin may make it private"
+        )
     if not await ask.service.database.describe(ask.org, name, body, ask.caller.author):
         raise not_found()
     after = await ask.service.database.access(ask.org, name, ask.caller.reader)
@@ -94,22 +89,14 @@ async def delete(ask: ServerRequest, session_id: SessionName, purge: bool = Fals
     """Delete a session."""
     is_admin = ADMIN in ask.caller.scopes
     if purge and not is_admin:
-        raise forbidden("only an admin may remove a session's bytes at once")
+        raise RequestRefused("forbidden", "only an admin may remove a session's bytes at once")
     name = await ask.writable(session_id)
-    try:
-        done = await ask.service.database.delete(
-            ask.org, name, purge=purge, only_own=not is_admin, author=ask.caller.author
-        )
-    except Held:
-        raise held() from None
-    except Forbidden:
-        raise forbidden("only an admin may delete a session of another member") from None
+    only_own = not is_admin
+    done = await ask.service.database.delete(
+        ask.org, name, purge=purge, only_own=only_own, author=ask.caller.author
+    )
     if not done:
         raise not_found()
-
-
-def held() -> RequestRefused:
-    return RequestRefused(409, "held", "the session is under legal hold", "an admin can end the hold")
 
 
 async def put_file(
@@ -128,24 +115,15 @@ async def put_file(
     service = ask.service
     with BudgetShare(service.budget) as share:
         data = await read_body(ask, share)
-        try:
-            stored = await service.database.put_file(
-                ask.org,
-                name,
-                key,
-                data,
-                only_if=only_if,
-                only_own=ADMIN not in ask.caller.scopes,
-                author=ask.caller.author,
-            )
-        except Held:
-            raise held() from None
-        except Taken as problem:
-            raise RequestRefused(
-                409, "changed", str(problem), "read it first, then name its ETag in If-Match"
-            ) from None
-    if stored is None:
-        raise gone()
+        stored = await service.database.put_file(
+            ask.org,
+            name,
+            key,
+            data,
+            only_if=only_if,
+            only_own=ADMIN not in ask.caller.scopes,
+            author=ask.caller.author,
+        )
     return answer(stored, headers={"ETag": f'"{stored.sha256}"'})
 
 
@@ -187,17 +165,9 @@ async def read_file(
 async def delete_file(ask: ServerRequest, session_id: SessionName, key: FileKey) -> None:
     """Remove a side file."""
     name = await ask.writable(session_id)
-    try:
-        gone = await ask.service.database.delete_file(
-            ask.org,
-            name,
-            checked_key(key),
-            only_own=ADMIN not in ask.caller.scopes,
-            author=ask.caller.author,
-        )
-    except Held:
-        raise held() from None
-    except Forbidden:
-        raise forbidden("only an admin may delete a side file of another member") from None
+    only_own = ADMIN not in ask.caller.scopes
+    gone = await ask.service.database.delete_file(
+        ask.org, name, checked_key(key), only_own=only_own, author=ask.caller.author
+    )
     if not gone:
         raise not_found()

@@ -166,12 +166,7 @@ async def cost(
     try:
         data = await asyncio.to_thread(_FORMATS[format_], report)
     except ImportError:
-        raise RequestRefused(
-            406,
-            "format",
-            "this server cannot write Parquet",
-            "ask for csv or json, or install pyarrow on the server",
-        ) from None
+        raise RequestRefused("format", "this server cannot write Parquet") from None
     return Response(data, media_type=_MEDIA_TYPES[format_])
 
 
