@@ -15,8 +15,7 @@ from typing import NamedTuple
 from bench.report import Row, table
 from bench.serving import spoken_line
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import AppendRequest, Author, Org, SweepResult
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import AppendRequest, Author, Org, SweepResult, now_ms
 from recollect.server.facts import prepare
 from recollect.share.sync.wire import START
 from tests.server.postgres_cluster import Cluster

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from recollect.server.app import ROUTES
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import now_ms
 from recollect.server.service import ServerLimits
 from recollect.server.tenancy import SKEW_MS
 from recollect.share.sync.wire import ORGANIZATION, START, TOKEN_PREFIX

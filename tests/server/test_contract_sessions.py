@@ -8,7 +8,7 @@ from hashlib import sha256
 import pytest
 
 from recollect.server.database import sql
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import now_ms
 from recollect.share.sync.wire import MACHINE, PROJECT, REPOSITORY, described
 from tests.server.conftest import Kind
 from tests.server.world import OPERATOR, World, after, in_a_world, in_world, line, prompt, reply

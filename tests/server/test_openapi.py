@@ -23,9 +23,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from recollect.server.app import ROUTES
-from recollect.server.database.records import AppendRequest, Author, OrgUser, SessionChanges
+from recollect.server.database.records import AppendRequest, Author, OrgUser, SessionChanges, now_ms
 from recollect.server.database.sql import Database
-from recollect.server.database.sql_base import now_ms
 from recollect.server.facts import prepare
 from recollect.server.tenancy import SCOPES, founded, issued, new_id, secret_hash
 from recollect.share.sync.wire import POSITION, START

@@ -14,8 +14,7 @@ import pytest
 
 from recollect.cli.main import main
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import OrgTeam
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import OrgTeam, now_ms
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.tenancy import ROLES, new_id
 from tests.server.conftest import Kind

@@ -12,8 +12,7 @@ import pytest
 from starlette.routing import Route
 
 from recollect.server.app import ROUTES, Endpoint, make_app
-from recollect.server.database.records import OrgTeam, Unavailable
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import OrgTeam, Unavailable, now_ms
 from recollect.server.service import ServerLimits, Service
 from recollect.server.tenancy import READ, SCOPES, SKEW_MS, new_id, new_secret
 from recollect.share.sync.wire import ORGANIZATION, POSITION, START

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from recollect.cli.main import main
 from recollect.errors import UsageError
 from recollect.server.database import postgres_search
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import now_ms
 from recollect.server.page.routes import OFFERED, REFUSED, SignedOutDocument, address_of
 from recollect.server.tenancy import SKEW_MS
 from recollect.share.sync.sync import session_of

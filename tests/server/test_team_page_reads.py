@@ -16,8 +16,7 @@ import pytest
 
 from recollect.cli.main import main
 from recollect.sample import sample_home
-from recollect.server.database.records import OrgUser, Unavailable
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import OrgUser, Unavailable, now_ms
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.page import routes as members
 from recollect.server.tenancy import new_id, new_secret

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recollect.server import tenancy
-from recollect.server.database.records import Author
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import Author, now_ms
 from recollect.server.tenancy import ROLES, new_id
 from tests.server.world import EVERYTHING, World, in_a_world, new_org
 

@@ -7,8 +7,7 @@ import asyncio
 import httpx
 
 from recollect.server.app import ROUTES
-from recollect.server.database.records import OrgTeam
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import OrgTeam, now_ms
 from recollect.server.service import ServerLimits
 from recollect.server.tenancy import ROLES, new_id
 from tests.server.world import (

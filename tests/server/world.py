@@ -13,9 +13,8 @@ import httpx
 import pytest
 
 from recollect.server.app import make_app
-from recollect.server.database.records import Author, Org, OrgUser
+from recollect.server.database.records import Author, Org, OrgUser, now_ms
 from recollect.server.database.sql import Database
-from recollect.server.database.sql_base import now_ms
 from recollect.server.service import ServerLimits, Service
 from recollect.server.tenancy import new_id, new_secret
 from recollect.share.sync.wire import POSITION, START, ApiToken, Position, lines_of

@@ -25,7 +25,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recollect.errors import UsageError
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import now_ms
 from recollect.server.metrics import RequestLine, RequestSpans
 from recollect.server.refusals import (
     PROBLEMS,
@@ -207,7 +207,7 @@ async def _answered(service: Service, endpoint: Endpoint, ask: ServerRequest) ->
     """The answer of a route, or the refusal."""
     try:
         if endpoint.scope is not None:
-            ask.admitted(await _admit(service, ask, endpoint.scope))
+            ask.admitted = await _admit(service, ask, endpoint.scope)
         if endpoint.method == "PUT" or endpoint.is_stream:
             return await _run(endpoint, ask)  # a body and a reader have limits of their own
         async with asyncio.timeout(service.limits.request_seconds):

@@ -12,14 +12,14 @@ import http.client
 import os
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 import msgspec
-from joserfc import jwk, jws, jwt
-from joserfc.errors import ClaimError, ExpiredTokenError, JoseError
+from joserfc import jwk, jwt
+from joserfc.errors import ClaimError, ExpiredTokenError, InvalidKeyIdError, JoseError
 from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
@@ -50,28 +50,14 @@ def _refused(why: str) -> RequestRefused:
     return denied(f"the id token is not accepted: {why}")
 
 
-class _UnknownKey(Exception):
-    """Signed with a key that is not among those known: perhaps a new one."""
-
-
-def _verified(token: str, keys: Sequence[Mapping[str, Any]]) -> Claims:
-    """The claims of a token that one of these keys signed."""
+def _verified(token: str, keys: jwk.KeySet) -> Claims:
+    """The claims of a token that one of these keys signed; ``InvalidKeyIdError`` where it is another key, perhaps a new one."""
+    if len(token) > _LONGEST:
+        raise _refused("it is too long")
     try:
-        header = jws.extract_compact(token.encode()).headers() if len(token) <= _LONGEST else {}
-    except (JoseError, ValueError, TypeError):
-        header = {}
-    algorithm, kid = header.get("alg"), header.get("kid")
-    if algorithm not in ALGORITHMS:
-        raise _refused(f"it is signed with {str(algorithm)[:20]!a}, which is not accepted")
-    fitting = [key for key in keys if kid in (None, key.get("kid")) and key.get("use", "sig") == "sig"]
-    if not fitting:
-        raise _UnknownKey
-    if kid is None and len(fitting) > 1:
-        raise _refused("it does not say which key signed it")
-    try:
-        claims: Claims = jwt.decode(
-            token, jwk.import_key(dict(fitting[0])), algorithms=[str(algorithm)]
-        ).claims
+        claims: Claims = jwt.decode(token, keys, algorithms=ALGORITHMS).claims
+    except InvalidKeyIdError:
+        raise
     except (JoseError, ValueError, TypeError, KeyError) as problem:
         raise _refused(f"its signature is not valid ({type(problem).__name__})") from None
     return claims
@@ -154,14 +140,11 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
             raise StorageError("read", Path(self.client_secret_file), cause, hint=_HINT) from cause
 
 
-class _SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):
-    provider: tuple[ProviderSettings, ...]
-
-
 def load_providers(path: Path) -> tuple[ProviderSettings, ...]:
     """The providers of a file, checked."""
     try:
-        found = msgspec.toml.decode(path.read_bytes(), type=_SettingsFile).provider
+        kind = dict[Literal["provider"], tuple[ProviderSettings, ...]]
+        found = msgspec.toml.decode(path.read_bytes(), type=kind).get("provider", ())
     except OSError as cause:
         raise StorageError("read", path, cause, hint=_HINT) from cause
     except (msgspec.DecodeError, UnicodeDecodeError) as cause:
@@ -224,11 +207,8 @@ class _Discovery(Struct, frozen=True):
     device_authorization_endpoint: str | None = None
 
 
-class TokenAnswer(NamedTuple):
-    """Tokens that a code was exchanged for."""
-
-    id_token: str
-    access_token: str
+# An id token and an access token.
+Tokens = tuple[str, str]
 
 
 class IdentityProvider:
@@ -242,7 +222,7 @@ class IdentityProvider:
     ) -> None:
         self.settings, self._secret, self._clock = settings, secret, clock
         self._offer: tuple[float, _Discovery] | None = None
-        self._keys: tuple[float, list[dict[str, Any]]] | None = None
+        self._keys: tuple[float, jwk.KeySet] | None = None
 
     async def offer(self) -> _Discovery:
         """The endpoints, all of them safe to ask."""
@@ -276,23 +256,17 @@ class IdentityProvider:
         }
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
 
-    async def redeemed(self, code: str, redirect: str, verifier: str) -> TokenAnswer:
+    async def redeemed(self, code: str, redirect: str, verifier: str) -> Tokens:
         """Tokens for an authorization code."""
-        return await self._tokens(
-            {
-                "grant_type": "authorization_code",
-                "code": code,
-                "redirect_uri": redirect,
-                "code_verifier": verifier,
-            }
-        )
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect}
+        return await self._tokens({**form, "code_verifier": verifier})
 
     async def device(self) -> DeviceSignIn:
         """A code for a machine without a browser."""
         endpoint = (await self.offer()).device_authorization_endpoint
         if endpoint is None:
             raise provider_failed("it has no device codes (RFC 8628)")
-        answer = await self._asked("POST", endpoint, self._form({"scope": " ".join(self.settings.scopes)}))
+        answer = await self._asked("POST", endpoint, {"scope": " ".join(self.settings.scopes)})
         try:
             found = msgspec.convert({"interval": 5, **answer}, DeviceSignIn)
         except msgspec.ValidationError as problem:
@@ -302,55 +276,54 @@ class IdentityProvider:
             raise provider_failed("it sends people to an address that is not https")
         return found
 
-    async def device_tokens(self, device_code: str) -> TokenAnswer:
+    async def device_tokens(self, device_code: str) -> Tokens:
         """Tokens for a device code; ``CodeRefused`` with ``authorization_pending`` until the person has agreed."""
         return await self._tokens(
             {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": device_code}
         )
 
-    async def claims(self, answer: TokenAnswer, nonce: str | None) -> tuple[str, Claims]:
+    async def claims(self, tokens: Tokens, nonce: str | None) -> tuple[str, Claims]:
         """The subject and claims of verified tokens. Claims that the id token lacks come from the userinfo endpoint."""
-        token, settings = answer.id_token, self.settings
+        (token, access), settings = tokens, self.settings
         try:
             claims = _verified(token, await self._published())
-        except _UnknownKey:
+        except InvalidKeyIdError:
             # A new key: the provider published it since. Asked once.
             self._keys = None
             try:
                 claims = _verified(token, await self._published())
-            except _UnknownKey:
+            except InvalidKeyIdError:
                 raise _refused("it is signed with a key that the provider does not publish") from None
         subject = _subject(claims, settings.issuer, settings.client_id, nonce, self._clock())
-        wanted = {self.settings.name_claim, self.settings.groups_claim}
+        wanted = {settings.name_claim, settings.groups_claim}
         endpoint = (await self.offer()).userinfo_endpoint
-        if wanted <= set(claims) or endpoint is None or not answer.access_token:
+        if wanted <= set(claims) or endpoint is None or not access:
             return subject, claims
-        more = await self._asked("GET", endpoint, bearer=answer.access_token)
+        more = await self._asked("GET", endpoint, bearer=access)
         if more.get("sub") != subject:
             raise _refused("the userinfo of the provider is about another person")
         return subject, {**more, **claims}
 
-    async def _published(self) -> list[dict[str, Any]]:
+    async def _published(self) -> jwk.KeySet:
         known = self._keys
         if known is not None and time.monotonic() - known[0] < _KEPT_SECONDS:
             return known[1]
-        keys = (await self._asked("GET", (await self.offer()).jwks_uri)).get("keys")
-        if not isinstance(keys, list):
-            raise provider_failed("its keys are not valid")
-        found = [key for key in keys if isinstance(key, dict)]
-        self._keys = time.monotonic(), found
-        return found
+        published = await self._asked("GET", (await self.offer()).jwks_uri)
+        try:
+            own = [key for key in published["keys"] if key.get("use", "sig") == "sig"]
+            keys = jwk.KeySet.import_key_set({"keys": own})
+        except (JoseError, ValueError, TypeError, KeyError, AttributeError):
+            raise provider_failed("its keys are not valid") from None
+        self._keys = time.monotonic(), keys
+        return keys
 
-    async def _tokens(self, form: Mapping[str, str]) -> TokenAnswer:
+    async def _tokens(self, form: Mapping[str, str]) -> Tokens:
         endpoint = (await self.offer()).token_endpoint
-        answer = await self._asked("POST", endpoint, self._form(form), is_code=True)
+        answer = await self._asked("POST", endpoint, form, is_code=True)
         token, access = answer.get("id_token"), answer.get("access_token")
         if not isinstance(token, str):
             raise provider_failed("it sent no id token")
-        return TokenAnswer(token, access if isinstance(access, str) else "")
-
-    def _form(self, form: Mapping[str, str]) -> dict[str, str]:
-        return {**form, "client_id": self.settings.client_id}
+        return token, access if isinstance(access, str) else ""
 
     async def _asked(
         self,
@@ -367,7 +340,7 @@ class IdentityProvider:
         elif form is not None and self._secret is not None:
             pair = f"{quote_plus(self.settings.client_id)}:{quote_plus(self._secret)}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        body = None if form is None else urlencode(form).encode()
+        body = None if form is None else urlencode({**form, "client_id": self.settings.client_id}).encode()
         try:
             status, data = await asyncio.to_thread(_exchange, method, url, body, headers)
         except (OSError, http.client.HTTPException) as problem:

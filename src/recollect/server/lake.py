@@ -28,9 +28,8 @@ from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.prices import UNCERTAIN, PriceList
 from recollect.model.text.titles import TITLE_PARTS
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import LIVE, UsageSum
+from recollect.server.database.records import LIVE, Row, UsageSum
 from recollect.server.database.sql import DAY_MS
-from recollect.server.database.sql_base import Row
 from recollect.server.database.sql_usage import USAGE, UsageTableRow, told_rows
 from recollect.server.database.tables import COUNTS, session_ref
 from recollect.server.iceberg import IcebergLake, ReplacedRows

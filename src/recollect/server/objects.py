@@ -22,9 +22,8 @@ from obstore.store import LocalStore, S3Store
 from recollect.errors import UsageError
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.postgres_bodies import LogBody, unpacked_object
-from recollect.server.database.records import BodyLost, BodyUnavailable
+from recollect.server.database.records import BodyLost, BodyUnavailable, now_ms
 from recollect.server.database.sql import Database
-from recollect.server.database.sql_base import now_ms
 from recollect.server.refusals import is_done
 
 _SECONDS = 20.0

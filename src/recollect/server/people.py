@@ -13,9 +13,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 import msgspec
 from msgspec import Struct
 
-from recollect.server.database.records import Author, Held, OrgUser
+from recollect.server.database.records import Author, Held, OrgUser, Row, now_ms
 from recollect.server.database.sql import Database
-from recollect.server.database.sql_base import Row, now_ms
 from recollect.server.tenancy import new_id
 
 _AT_ONCE = 1 << 20

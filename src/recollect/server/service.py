@@ -78,15 +78,8 @@ class ServerLimits(Struct, frozen=True):
 
     def for_clients(self) -> dict[str, int]:
         """The limits that matter to a client."""
-        names = (
-            "body_bytes",
-            "line_bytes",
-            "lines",
-            "line_depth",
-            "document_bytes",
-            "requests_per_second",
-            "streams_per_token",
-        )
+        own = "body_bytes", "line_bytes", "lines", "line_depth", "document_bytes"
+        names = *own, "requests_per_second", "streams_per_token"
         return {name: getattr(self, name) for name in names}
 
 
@@ -98,16 +91,16 @@ class RateLimiter:
         self._most = 2 * per_second
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def wait(self, name: str, cost: float = 1.0) -> float:
+    def wait(self, name: str) -> float:
         """Take from the bucket; seconds to wait where it is empty, else 0."""
         now = time.monotonic()
         left, since = self._buckets.pop(name, (self._most, now))
         left = min(self._most, left + (now - since) * self._per_second)
-        allowed = left >= cost
-        self._buckets[name] = (left - cost if allowed else left, now)
+        allowed = left >= 1
+        self._buckets[name] = (left - 1 if allowed else left, now)
         if len(self._buckets) > _MOST_BUCKETS:
             self._buckets.popitem(last=False)
-        return 0.0 if allowed else max((cost - left) / self._per_second, 0.001)
+        return 0.0 if allowed else max((1 - left) / self._per_second, 0.001)
 
 
 class ByteBudget:
@@ -212,24 +205,21 @@ class ServerRequest:
 
     def __init__(self, service: Service, scope: Scope, receive: Receive) -> None:
         self.service, self.scope, self.receive = service, scope, receive
-        self._caller: Caller | None = None
+        self.admitted: Caller | None = None
         # As bytes: most headers are never read.
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-
-    def admitted(self, caller: Caller) -> None:
-        self._caller = caller
 
     @property
     def caller(self) -> Caller:
         """The caller; only routes without a scope have none."""
-        if self._caller is None:
+        if self.admitted is None:
             raise RequestRefused("unauthorized", "a valid token is needed")
-        return self._caller
+        return self.admitted
 
     @property
     def attempt(self) -> tuple[str, Author] | None:
         """Organisation and author, once the caller is admitted."""
-        return None if self._caller is None else (self._caller.org.id, self._caller.author)
+        return None if self.admitted is None else (self.admitted.org.id, self.admitted.author)
 
     @property
     def org(self) -> str:

@@ -18,15 +18,14 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct
 
-from recollect.server.database.records import Author, Org, OrgTeam, OrgUser, Taken
+from recollect.server.database.records import Author, Org, OrgTeam, OrgUser, Taken, now_ms
 from recollect.server.database.sql import Database
-from recollect.server.database.sql_base import now_ms
 from recollect.server.identity_provider import (
     Claims,
     CodeRefused,
     IdentityProvider,
     ProviderSettings,
-    TokenAnswer,
+    Tokens,
     denied,
 )
 from recollect.server.refusals import RequestRefused, invalid, not_found
@@ -47,13 +46,14 @@ async def member_of(
     # The order of ROLES is that of their rights.
     role = max(given, key=list(ROLES).index) if given else settings.default_role
     if not role:
-        raise _refused("none of your groups may use this server", _HINT)
-    name = _name(claims.get(settings.name_claim))
+        raise RequestRefused("forbidden", "none of your groups may use this server", _HINT)
+    said = claims.get(settings.name_claim)
+    name = plain_text(said.strip(), 200) if isinstance(said, str) else ""
     user = await _known(
         database, org, settings, subject, OrgUser(new_id(), org.id, name, role, False, now_ms())
     )
     if user.disabled:
-        raise _refused("the member is disabled", _HINT)
+        raise RequestRefused("forbidden", "the member is disabled", _HINT)
     if user.role != role:
         user = await database.change_user(org.id, user.id, role, None, AUTHOR) or user
     await _join(database, org, settings, user, groups)
@@ -66,10 +66,6 @@ def _groups(value: object) -> set[str]:
     return {one for one in value[:_MOST_GROUPS] if isinstance(one, str)} if isinstance(value, list) else set()
 
 
-def _name(said: object) -> str:
-    return plain_text(said.strip(), 200) if isinstance(said, str) else ""
-
-
 async def _known(
     database: Database, org: Org, settings: ProviderSettings, subject: str, new: OrgUser
 ) -> OrgUser:
@@ -80,10 +76,15 @@ async def _known(
         if user.id == number:
             return user
     if not new.name:
-        raise _refused(f"the provider does not say {settings.name_claim!a}", "set name_claim in the settings")
+        raise RequestRefused(
+            "forbidden",
+            f"the provider does not say {settings.name_claim!a}",
+            "set name_claim in the settings",
+        )
     same = next((user for user in users if user.name == new.name), None)
     if same is not None and (not settings.adopt_members or same.id in await database.identified(org.id)):
-        raise _refused(
+        raise RequestRefused(
+            "forbidden",
             f"another member has the name {new.name!a}",
             "ask an admin: adopt_members in the settings joins the two, or one of them gets another name",
         )
@@ -91,7 +92,9 @@ async def _known(
         try:
             await database.add_user(new, AUTHOR)
         except Taken:
-            raise _refused(f"another member has the name {new.name!a}", "sign in again") from None
+            raise RequestRefused(
+                "forbidden", f"another member has the name {new.name!a}", "sign in again"
+            ) from None
     user = same or new
     await database.add_identity(org.id, settings.issuer, subject, user.id, AUTHOR)
     return user
@@ -113,10 +116,6 @@ async def _join(
         after = members | {user.id} if name in wanted else members - {user.id}
         if after != members:
             await database.set_team(org.id, team.id, sorted(after), AUTHOR)
-
-
-def _refused(message: str, hint: str) -> RequestRefused:
-    return RequestRefused("forbidden", message, hint)
 
 
 PENDING_SECONDS = 600
@@ -242,11 +241,11 @@ class SignIns:
         return provider, org
 
     async def _signed_in(
-        self, provider: IdentityProvider, org: Org, tokens: TokenAnswer, nonce: str | None
+        self, provider: IdentityProvider, org: Org, tokens: Tokens, nonce: str | None
     ) -> OrgUser:
         """The member that verified tokens are about; each sign-in once."""
         subject, claims = await provider.claims(tokens, nonce)
-        once = sha256(f"{provider.settings.issuer}\0{nonce or tokens.id_token}".encode()).digest()
+        once = sha256(f"{provider.settings.issuer}\0{nonce or tokens[0]}".encode()).digest()
         if not await self._database.first_use(org.id, once, now_ms()):
             raise denied("this sign-in was used before")
         return await member_of(self._database, org, provider.settings, subject, claims)

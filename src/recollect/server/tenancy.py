@@ -19,9 +19,8 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from recollect.server.database.records import Author, Org, OrgUser, SessionReader
+from recollect.server.database.records import Author, Org, OrgUser, SessionReader, now_ms
 from recollect.server.database.sql import Database
-from recollect.server.database.sql_base import now_ms
 from recollect.server.refusals import SideNotes
 from recollect.share.sync.wire import FOR_PAGE, TOKEN_PREFIX, ApiToken
 

@@ -16,9 +16,8 @@ import pytest
 from recollect.server.database import postgres_search
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.postgres_search import BLOCKS, SETTINGS
-from recollect.server.database.records import AppendRequest, Author, Unavailable
+from recollect.server.database.records import AppendRequest, Author, Transaction, Unavailable, now_ms
 from recollect.server.database.sql import DAY_MS
-from recollect.server.database.sql_base import Transaction, now_ms
 from recollect.server.database.tables import PARTITIONED, PARTITIONS, TENANT_TABLES, session_ref
 from recollect.server.facts import prepare
 from recollect.server.tenancy import READ

@@ -19,9 +19,8 @@ from recollect.errors import UsageError
 from recollect.model.text.query import WordQuery
 from recollect.server.database.postgres import PostgresDatabase
 from recollect.server.database.postgres_bodies import MovableLog
-from recollect.server.database.records import BodyUnavailable, LineSearch
+from recollect.server.database.records import BodyUnavailable, LineSearch, now_ms
 from recollect.server.database.sql import Database
-from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.objects import NEWEST_MS, BlobStore, BodyMover, open_store, with_objects
 from tests.server.object_store import Bucket, TestStore
@@ -151,7 +150,7 @@ async def test_a_growing_log_keeps_few_lines_as_rows_and_a_closed_one_none(
 _WORKER = """
 import asyncio, os, signal, sys
 from recollect.server.database import postgres
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import now_ms
 from recollect.server.objects import with_objects
 
 address, bucket, org, later, left = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])

@@ -15,8 +15,7 @@ import httpx
 import pytest
 from joserfc import jwt
 
-from recollect.server.database.records import OrgUser
-from recollect.server.database.sql_base import now_ms
+from recollect.server.database.records import OrgUser, now_ms
 from recollect.server.identity_provider import SKEW_SECONDS, IdentityProvider
 from recollect.server.sign_in import SignIns
 from recollect.server.tenancy import new_id

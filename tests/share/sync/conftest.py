@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from recollect.server.database.postgres import PostgresDatabase
-from recollect.server.database.records import Org, OrgUser
+from recollect.server.database.records import Org, OrgUser, now_ms
 from recollect.server.database.sql import Database
-from recollect.server.database.sql_base import now_ms
 from recollect.server.database.sqlite import SqliteDatabase
 from recollect.server.tenancy import new_id, new_secret
 from recollect.share.sync.wire import ApiToken

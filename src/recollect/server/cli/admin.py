@@ -61,9 +61,9 @@ from recollect.server.database.records import (
     OrgUser,
     Taken,
     Unavailable,
+    now_ms,
 )
 from recollect.server.database.sql import Database
-from recollect.server.database.sql_base import now_ms
 from recollect.server.people import erased, person_archive, planned_erasure
 from recollect.server.routes.admin import ApiTokens, CreatedToken, Teams, Users
 from recollect.server.tenancy import SCOPES, issued, new_id

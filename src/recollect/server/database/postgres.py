@@ -35,9 +35,17 @@ from recollect.server.database.postgres_search import (
     blocks_of,
     tsquery,
 )
-from recollect.server.database.records import AppendRequest, LineSearch, Unavailable
+from recollect.server.database.records import (
+    EVERY_ORG,
+    AppendRequest,
+    LineSearch,
+    Row,
+    Transaction,
+    Unavailable,
+    now_ms,
+    seen_by,
+)
 from recollect.server.database.sql import Database, conditions
-from recollect.server.database.sql_base import EVERY_ORG, Row, Transaction, now_ms, seen_by
 from recollect.server.database.sql_logs import commit_appends
 from recollect.server.database.tables import CREATE_MONTHS, postgres_steps, session_ref
 from recollect.share.sync.wire import Head, LineHits

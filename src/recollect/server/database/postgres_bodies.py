@@ -16,8 +16,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 
-from recollect.server.database.records import BodyLost, BodyUnavailable, Segment
-from recollect.server.database.sql_base import EVERY_ORG, Row, SqlRunner, Transaction, in_transaction, insert
+from recollect.server.database.records import (
+    EVERY_ORG,
+    BodyLost,
+    BodyUnavailable,
+    Row,
+    Segment,
+    SqlRunner,
+    Transaction,
+    in_transaction,
+    insert,
+)
 from recollect.server.database.sql_logs import unpacked
 from recollect.share.sync.wire import Head, Position, lines_of
 

@@ -14,8 +14,7 @@ from itertools import pairwise
 
 from recollect.model.text.query import AllOf, QueryNode, WordQuery
 from recollect.model.text.terms import Term, folded, indexed_text
-from recollect.server.database.records import AppendRequest, LineSearch, Segment, TextRow
-from recollect.server.database.sql_base import Row
+from recollect.server.database.records import AppendRequest, LineSearch, Row, Segment, TextRow
 from recollect.server.facts import texts_of
 from recollect.share.sync.wire import LineHit, LineHits
 

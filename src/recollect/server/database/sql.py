@@ -6,6 +6,7 @@ Each implements how a read and a transaction run, and how words are searched. Va
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -18,7 +19,9 @@ from msgspec.structs import asdict
 from recollect.index.schema import QUARTER_MS
 from recollect.model.text.titles import TITLE_PARTS
 from recollect.server.database.records import (
+    AUDIT_COLUMNS,
     DELETED,
+    EVERY_ORG,
     LIVE,
     PURGED,
     REFUSED,
@@ -28,18 +31,14 @@ from recollect.server.database.records import (
     Held,
     LineSearch,
     Org,
+    Row,
     SessionChanges,
     SessionFilter,
     SessionReader,
     SweepResult,
+    Transaction,
     UsageQuestion,
     UsageSum,
-)
-from recollect.server.database.sql_base import (
-    AUDIT_COLUMNS,
-    EVERY_ORG,
-    Row,
-    Transaction,
     in_transaction,
     insert,
     note,
@@ -340,7 +339,8 @@ class Database(SqlLogs, TenantTables, PersonTables):
         audit = usage = 0
         for org in await self.orgs():
             before = await self._drop_usage(org, now)
-            usage += await self._remove_usage(org.id, before) if before else 0
+            while before and (some := await self._remove_some_usage(org.id, before)):
+                usage += some
             audit += await self._remove_audit(org.id, now - org.audit_days * DAY_MS) if org.audit_days else 0
         backlog = 0
         for question, at in ((_OLD, now), (_GONE, now - grace_ms)):
@@ -354,7 +354,10 @@ class Database(SqlLogs, TenantTables, PersonTables):
                 EVERY_ORG, f"SELECT sessions.org, sessions.id {question}{_NEXT}", at, *after
             )
             for org, session in rows:
-                done += await self._swept(str(org), str(session), purge=purge)
+                with contextlib.suppress(Held):  # put under hold since the query
+                    done += await self.delete(
+                        str(org), str(session), purge=purge, only_own=False, author=_RETENTION
+                    )
             if not rows:
                 return done
             after = str(rows[-1][0]), str(rows[-1][1])
@@ -377,12 +380,6 @@ class Database(SqlLogs, TenantTables, PersonTables):
             await tx.rows("UPDATE orgs SET usage_from = $2 WHERE id = $1", org, month)
             await note(tx, org, _RETENTION, "usage.drop", org, str(month))
         return max(month, known)
-
-    async def _remove_usage(self, org: str, before: int) -> int:
-        removed = 0
-        while some := await self._remove_some_usage(org, before):
-            removed += some
-        return removed
 
     @in_transaction
     async def _remove_some_usage(self, tx: Transaction, org: str, before: int) -> int:
@@ -414,12 +411,6 @@ class Database(SqlLogs, TenantTables, PersonTables):
     @in_transaction
     async def _remove_audit_until(self, tx: Transaction, org: str, until: int) -> int:
         return len(await tx.rows("DELETE FROM audit WHERE org = $1 AND at < $2 RETURNING 1", org, until))
-
-    async def _swept(self, org: str, session: str, *, purge: bool) -> bool:
-        try:
-            return await self.delete(org, session, purge=purge, only_own=False, author=_RETENTION)
-        except Held:  # put under hold since the query
-            return False
 
 
 def conditions(first: int, *asked: tuple[str, object]) -> tuple[str, list[object]]:

@@ -12,8 +12,7 @@ from itertools import pairwise
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.line_usage import BOTH, MAIN
 from recollect.model.cost.prices import CLAUDE_NAME
-from recollect.server.database.records import PRIVATE, SessionReader, Span, UsageQuestion
-from recollect.server.database.sql_base import named_to, seen_by
+from recollect.server.database.records import PRIVATE, SessionReader, Span, UsageQuestion, named_to, seen_by
 from recollect.server.database.tables import COUNTS
 
 _QUARTERS = 96  # of a day

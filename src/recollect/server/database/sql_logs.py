@@ -9,15 +9,20 @@ from msgspec.structs import replace
 
 from recollect.model.text.titles import TITLE_PARTS
 from recollect.server.database.records import (
+    AUDIT,
     DELETED,
     LIVE,
     PURGED,
     AppendRequest,
+    Row,
     Segment,
     SessionAccess,
     SessionReader,
+    SqlRunner,
+    Transaction,
+    insert,
+    seen_by,
 )
-from recollect.server.database.sql_base import AUDIT, Row, SqlRunner, Transaction, insert, seen_by
 from recollect.server.database.sql_usage import count_usage
 from recollect.server.database.tables import session_ref
 from recollect.share.sync.wire import (

@@ -11,10 +11,11 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from recollect.server.database.records import AuditRow, Author
-from recollect.server.database.sql_base import (
+from recollect.server.database.records import (
     AUDIT_COLUMNS,
     TOKEN,
+    AuditRow,
+    Author,
     Row,
     SqlRunner,
     Transaction,

@@ -8,17 +8,15 @@ from msgspec.structs import astuple, replace
 
 from recollect.errors import UsageError
 from recollect.server.database.records import (
+    EVERY_ORG,
+    TOKEN,
     Author,
     Org,
     OrgTeam,
     OrgUser,
-    Taken,
-)
-from recollect.server.database.sql_base import (
-    EVERY_ORG,
-    TOKEN,
     Row,
     SqlRunner,
+    Taken,
     Transaction,
     in_transaction,
     insert,

@@ -16,8 +16,7 @@ from msgspec import json
 from recollect.index.frame import UsageRow
 from recollect.index.schema import QUARTER_MS
 from recollect.model.cost.line_usage import AMOUNTS, BELONGS, BOTH, MAIN, ResponseCopy, line_rank, marks
-from recollect.server.database.records import AppendRequest
-from recollect.server.database.sql_base import Transaction, insert
+from recollect.server.database.records import AppendRequest, Transaction, insert
 from recollect.server.database.tables import COUNTS
 
 _Place = tuple[str, str, str, int]

@@ -23,9 +23,18 @@ import apsw
 
 from recollect.errors import UsageError
 from recollect.model.text.terms import indexed_text
-from recollect.server.database.records import LIVE, AppendRequest, LineSearch, Unavailable
+from recollect.server.database.records import (
+    LIVE,
+    AppendRequest,
+    LineSearch,
+    Row,
+    Transaction,
+    Unavailable,
+    insert,
+    now_ms,
+    seen_by,
+)
 from recollect.server.database.sql import Database, conditions
-from recollect.server.database.sql_base import Row, Transaction, insert, now_ms, seen_by
 from recollect.server.database.sql_logs import commit_appends
 from recollect.server.database.tables import sqlite_steps
 from recollect.share.sync.wire import Head, LineHit, LineHits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from hashlib import sha256
 
 from recollect.model.text.titles import TITLE_PARTS
@@ -67,28 +67,6 @@ CREATE_MONTHS = f"SELECT recollect_months(greatest($1, {FIRST_MONTH_MS}), greate
 
 PARTITIONS = 16
 PARTITIONED = ("logs", "segments", "files")
-# Every table has an organisation, and on PostgreSQL a policy that compares it; in ``orgs`` it is the id. ``bodies`` is on
-# PostgreSQL only.
-TENANT_TABLES = [
-    "orgs",
-    "users",
-    "tokens",
-    "sessions",
-    "logs",
-    "segments",
-    "files",
-    "usage",
-    "dropped",
-    "rollup",
-    "rollup_day",
-    "teams",
-    "team_members",
-    "identities",
-    "sign_ins",
-    "texts",
-    "audit",
-    "bodies",
-]
 # Reports read millions of their rows: the setting is read once for a query.
 _SUMS = ("rollup", "rollup_day")
 COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
@@ -200,6 +178,10 @@ CREATE INDEX bodies_by_session ON bodies(ref);
 CREATE INDEX segments_by_time ON segments(at);
 CREATE INDEX usage_by_session ON usage(org, session) WHERE session <> '';
 """
+# Every table has an organisation, and on PostgreSQL a policy that compares it; in ``orgs`` it is the id. The policies of
+# ``texts`` are made with its months.
+_GUARDED = re.findall(r"CREATE TABLE (\w+)", _SHARED + _POSTGRES_ONLY)
+TENANT_TABLES = [*_GUARDED, "texts"]
 
 
 def sqlite_steps() -> list[str]:
@@ -225,21 +207,17 @@ def postgres_steps() -> list[str]:
         f"ALTER TABLE {table} ALTER COLUMN data SET STORAGE EXTERNAL;\n" for table in ("segments", "files")
     )
     # A policy of a partitioned table holds for queries of that table only.
-    policies = _policies([*TENANT_TABLES, *(name for _, name, _ in parts)])
+    policies = "".join(map(_policy, [*_GUARDED, *(name for _, name, _ in parts)]))
     return [_SHARED.format(**words) + _POSTGRES_ONLY + partitions + storage + MONTHS + policies]
 
 
-def _policies(tables: Iterable[str]) -> str:
-    """The second check: a query without the organisation finds nothing. ``*`` is the server itself
-    (tokens, sweeps)."""
-    named = "current_setting('recollect.org', true)"
-    return "".join(
-        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;\n"
-        f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY;\n"
-        f"CREATE POLICY tenant ON {table} USING ({'id' if table == 'orgs' else 'org'} = {setting} OR {setting} = '*');\n"
-        for table in tables
-        if table != "texts"  # its policies are made with its months (tables/months.py)
-        for setting in (f"(SELECT {named})" if table in _SUMS else named,)
+def _policy(table: str) -> str:
+    """The second check: a query without the organisation finds nothing. ``*`` is the server itself (tokens, sweeps)."""
+    setting = f"(SELECT {_NAMED})" if table in _SUMS else _NAMED
+    column = "id" if table == "orgs" else "org"
+    return (
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;\nALTER TABLE {table} FORCE ROW LEVEL SECURITY;\n"
+        f"CREATE POLICY tenant ON {table} USING ({column} = {setting} OR {setting} = '*');\n"
     )
 
 

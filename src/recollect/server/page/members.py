@@ -28,9 +28,10 @@ from recollect.ask.sessions.session import Session
 from recollect.errors import NoAnswer, NotFound, RecollectError, UsageError
 from recollect.server.page.access import MemberSource, OrganizationSource
 from recollect.server.page.listing import ListTurn, TeamList, TeamSession, TeamView
-from recollect.server.page.mirror import Mirror, MirrorSource, has_place
+from recollect.server.page.mirror import Mirror, has_place
 from recollect.server.service import Service
 from recollect.server.tenancy import Caller
+from recollect.share.sync.http_remote import HttpRemote
 from recollect.store.home_walk import FoundLog
 from recollect.system.locations import is_known_id
 from recollect.system.lock import try_lock
@@ -55,7 +56,7 @@ class OrganizationCopies:
     """The copies of an organisation's sessions, and what was read of them: for all its members. Their directory is of this
     process, and goes when no one needs them any more."""
 
-    def __init__(self, place: Path, source: MirrorSource, rest: float) -> None:
+    def __init__(self, place: Path, source: OrganizationSource | HttpRemote, rest: float) -> None:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         root = Path(tempfile.mkdtemp(prefix=_COPIES, dir=place))
         self._in_use = os.open(root, os.O_RDONLY)

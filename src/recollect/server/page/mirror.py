@@ -15,13 +15,15 @@ from collections import OrderedDict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from msgspec import json
 
 from recollect.errors import Busy, InvalidId
 from recollect.model.lines.ids import SessionId
 from recollect.model.project_key import project_key
+from recollect.server.page.access import OrganizationSource
+from recollect.share.sync.http_remote import HttpRemote
 from recollect.share.sync.selection import FLAT, place_of
 from recollect.share.sync.wire import (
     START,
@@ -46,22 +48,6 @@ _MOST_BYTES = 2 << 30
 _Part = TypeVar("_Part", LogHead, SideFile)
 
 
-class MirrorSource(Protocol):
-    """What a mirror needs from a server; ``share.sync.http_remote.HttpRemote`` has all of it."""
-
-    def session(self, session: str) -> SessionDetail | None:
-        """One session with its logs and files; None where there is none."""
-        ...
-
-    def read(self, session: str, key: str, after: Position) -> Iterator[bytes]:
-        """Whole lines after a position. ``PositionConflict`` if the log never had it, ``SessionGone`` if it was deleted."""
-        ...
-
-    def file(self, session: str, key: str) -> bytes | None:
-        """The bytes of a side file."""
-        ...
-
-
 class _SessionCopy:
     """What was written of a session: the end of each log, the hash of each side file, and their bytes."""
 
@@ -84,7 +70,12 @@ class Mirror:
     """
 
     def __init__(
-        self, root: Path, source: MirrorSource, *, rest: float = 1.0, most_bytes: int = _MOST_BYTES
+        self,
+        root: Path,
+        source: OrganizationSource | HttpRemote,
+        *,
+        rest: float = 1.0,
+        most_bytes: int = _MOST_BYTES,
     ) -> None:
         self.root, self.home, self._incoming = root, root / "home", root / "incoming"
         self._source, self._rest, self._most_bytes = source, rest, most_bytes

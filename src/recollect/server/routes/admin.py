@@ -18,8 +18,8 @@ from recollect.server.database.records import (
     OrgTeam,
     OrgUser,
     Visibility,
+    now_ms,
 )
-from recollect.server.database.sql_base import now_ms
 from recollect.server.people import ErasureReport, erased, person_archive, planned_erasure
 from recollect.server.refusals import RequestRefused, invalid, not_found, too_many
 from recollect.server.service import BudgetShare, Cursor, Name, PathId, ServerRequest, cursor_of, parts_of
