@@ -105,13 +105,9 @@ run(Service(database, limits=limits), settings)
 
 
 class TrialServer(LiveServer):
-    """A server whose followers get what there is and are let go, and that refuses nobody for being quick."""
+    """A server that refuses nobody for being quick."""
 
-    limits: ClassVar[dict[str, int]] = {
-        "requests_per_second": 10**9,
-        "failures_per_second": 10**9,
-        "follow_seconds": 0,
-    }
+    limits: ClassVar[dict[str, int]] = {"requests_per_second": 10**9, "failures_per_second": 10**9}
 
     def command(self) -> list[str]:
         how = "quiet" if "--quiet" in self._options else "talks"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 
 import httpx
@@ -11,18 +9,14 @@ import pytest
 
 from recollect.server.app import ROUTES
 from recollect.server.database.records import now_ms
-from recollect.server.service import ServerLimits
 from recollect.server.tenancy import SKEW_MS
 from recollect.share.sync.wire import ORGANIZATION, START, TOKEN_PREFIX
-from tests.server.conftest import Kind
 from tests.server.world import (
     EVERYTHING,
     OPERATOR,
-    PLENTY,
     World,
     after,
     in_a_world,
-    in_world,
     new_org,
     prompt,
 )
@@ -192,46 +186,3 @@ async def test_an_unknown_token_is_in_no_organisations_log(made: World) -> None:
     noted, metrics = (await _audited(made), made.service.metrics.text((0, 0)))
     assert noted == []
     assert "recollect_refused_tokens_total 1" in metrics
-
-
-def test_one_token_follows_so_many_logs_and_no_more(kind: Kind) -> None:
-    """All at once: three get in, seven are refused with 429; another token is not affected; ends free the place."""
-    limits = ServerLimits(
-        requests_per_second=PLENTY.requests_per_second, streams_per_token=3, follow_seconds=1, followers=5
-    )
-
-    async def scene(made: World) -> list[list[int]]:
-        await made.put("s1", OURS)
-        other, _ = await made.secret(await made.member("Bob", "viewer"), ("read",))
-        path = "/v1/sessions/s1/events"
-
-        async def many(token: str, number: int) -> list[int]:
-            answers = await asyncio.gather(*[made.ask("GET", path, token=token) for _ in range(number)])
-            return sorted(answer.status_code for answer in answers)
-
-        both = await asyncio.gather(many(made.token, 10), many(other, 2))
-        return [*both, await many(made.token, 3)]
-
-    first, others, again = in_world(kind, scene, limits)
-    assert first == [200] * 3 + [429] * 7
-    assert others == [200, 200]
-    assert again == [200] * 3
-
-
-def test_a_follower_that_goes_away_gives_its_place_back() -> None:
-    """Cancelled at any moment, also before the first byte, a stream leaves no slot taken."""
-    limits = ServerLimits(
-        requests_per_second=PLENTY.requests_per_second, streams_per_token=2, follow_seconds=60
-    )
-
-    async def scene(made: World) -> dict[str, int]:
-        await made.put("s1", OURS)
-        for pause in (0.0, 0.0001, 0.001, 0.01, 0.05) * 4:
-            task = asyncio.create_task(made.ask("GET", "/v1/sessions/s1/events"))
-            await asyncio.sleep(pause)
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        return made.service.streams._open
-
-    assert in_world(Kind("sqlite"), scene, limits) == {}

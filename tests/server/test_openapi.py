@@ -101,18 +101,6 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("after", "events"), [("0", 1), ("3", 0)])
-def test_every_event_of_a_stream_is_as_the_document_says(made: Made, after: str, events: int) -> None:
-    """A stream with lines in it: schemathesis compares each event with the schema, which once was that of a text."""
-    operation = made.schema["/v1/sessions/{session_id}/events"]["GET"]
-    case = operation.Case(path_parameters={"session_id": "held"}, query={"after": after})
-    answer = case.call_and_validate(
-        headers={"Authorization": f"Bearer {made.token}"}, checks=CHECKED, timeout=PATIENCE
-    )
-    assert (answer.status_code, answer.text.count("event: lines")) == (200, events)
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "place", [(route.method, route.path) for route in ROUTES], ids=lambda place: f"{place[0]} {place[1]}"
 )
@@ -165,7 +153,7 @@ def _made_real(case: Any, known: dict[str, list[str]], data: st.DataObject) -> N
     if isinstance(case.query, dict):
         if "after" in case.query and yes():
             case.query["after"] = data.draw(st.sampled_from([*places, "0", "1", "3", "4"]))
-        if case.path.endswith(("/log", "/events", "/file")) and yes():
+        if case.path.endswith(("/log", "/file")) and yes():
             case.query["key"] = "f" if case.path.endswith("/file") else ""
     if case.path.endswith("/rotate") and isinstance(case.body, dict) and case.body.get("overlap_hours") == 0:
         case.body["overlap_hours"] = 1  # the token is needed for the next request

@@ -240,27 +240,6 @@ def test_a_refusal_does_not_wait_for_its_note(monkeypatch: pytest.MonkeyPatch) -
     assert in_world(Kind("sqlite"), scene) == 403
 
 
-@pytest.mark.parametrize("is_revoked", [True, False], ids=["token revoked", "member disabled"])
-def test_who_may_no_longer_read_follows_no_longer(kind: Kind, is_revoked: bool) -> None:
-    """A stream that was begun with a good token ends soon after the token did."""
-
-    async def scene(made: World) -> bytes:
-        user = await made.member("Eve")
-        secret, token = await made.secret(user)
-        await made.put("s1", prompt("seen"))
-        following = asyncio.create_task(made.ask("GET", "/v1/sessions/s1/events", token=secret))
-        while not made.service.metrics.value("followers"):
-            await asyncio.sleep(0.01)
-        if is_revoked:
-            await made.database.revoke_token(made.org.id, token.id, OPERATOR)
-        else:
-            await made.database.change_user(made.org.id, user.id, None, True, OPERATOR)
-        async with asyncio.timeout(30):
-            return (await following).content
-
-    assert in_world(kind, scene).startswith(b": recollect\n\n")
-
-
 @in_a_world(ServerLimits(requests_per_second=10), databases=("sqlite",))
 async def test_too_many_requests_are_told_to_wait(made: World) -> None:
     """One token gets its rate and a burst of as much again; another token is not held up by it."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import httpx
 
 from recollect.server.app import ROUTES
 from recollect.server.database.records import OrgTeam, now_ms
-from recollect.server.service import ServerLimits
 from recollect.server.tenancy import ROLES, new_id
 from tests.server.world import (
-    EVERYTHING,
     OPERATOR,
     PLENTY,
     World,
@@ -22,11 +18,6 @@ from tests.server.world import (
     reply,
 )
 
-LIMITS = ServerLimits(
-    requests_per_second=PLENTY.requests_per_second,
-    failures_per_second=PLENTY.failures_per_second,
-    follow_seconds=0,
-)
 # Role and team; Bob is whose sessions the others look at. Eve is of another organisation.
 PEOPLE = {
     "ada": ("admin", "red"),
@@ -50,7 +41,6 @@ SEEN = {
 BY_SESSION = {
     ("GET", "/v1/sessions/{session_id}/log"),
     ("HEAD", "/v1/sessions/{session_id}/log"),
-    ("GET", "/v1/sessions/{session_id}/events"),
     ("GET", "/v1/sessions/{session_id}"),
     ("GET", "/v1/sessions/{session_id}/file"),
 }
@@ -129,7 +119,7 @@ def test_every_route_that_shows_sessions_is_in_the_matrix() -> None:
     assert {role for role, _ in PEOPLE.values()} == set(ROLES)
 
 
-@in_a_world(LIMITS)
+@in_a_world(PLENTY)
 async def test_reading_a_session_is_for_those_who_see_it(made: World) -> None:
     """Every route by id, for everyone: what is not visible is not there, in the same words as what never was."""
     company = Company(made)
@@ -146,7 +136,7 @@ async def test_reading_a_session_is_for_those_who_see_it(made: World) -> None:
     assert found == expected
 
 
-@in_a_world(LIMITS)
+@in_a_world(PLENTY)
 async def test_lists_and_searches_have_what_is_visible(made: World) -> None:
     """Heads, sessions and hits of everyone; and nothing of the words of others."""
     company = Company(made)
@@ -170,7 +160,7 @@ async def test_lists_and_searches_have_what_is_visible(made: World) -> None:
     assert found == {who: [403] * 3 if who == "tot" else [seen] * 3 for who, seen in SEEN.items()}
 
 
-@in_a_world(LIMITS)
+@in_a_world(PLENTY)
 async def test_costs_are_told_without_what_is_private(made: World) -> None:
     """Totals for all who may see totals; own ones for a contributor; names of hidden sessions for no one."""
     company = Company(made)
@@ -193,7 +183,7 @@ async def test_costs_are_told_without_what_is_private(made: World) -> None:
         assert found[who] == [count, seen, seen, {"p-private"} if who == "bob" else set()], who
 
 
-@in_a_world(LIMITS)
+@in_a_world(PLENTY)
 async def test_adding_to_a_session_is_for_those_who_see_it(made: World) -> None:
     """A new log in it, a side file, its description: 404 for those who do not see it. An admin, who puts sessions under
     legal hold and deletes them, may do so by id; and is told nothing of what is in a private one."""
@@ -286,15 +276,3 @@ async def test_a_token_that_reads_its_own_sees_its_own(made: World) -> None:
         (await made.ask("GET", "/v1/sessions", token=totals)).status_code,
         (await made.ask("GET", "/v1/whoami", token=totals)).json()["scopes"],
     ] == [["mine"], [1, 2], 200, 403, ["cost"]]
-
-
-@in_a_world(ServerLimits(requests_per_second=PLENTY.requests_per_second, follow_seconds=10))
-async def test_a_stream_ends_when_its_session_becomes_private(made: World) -> None:
-    """Who may no longer see a session follows it no longer."""
-    bob, _ = await made.secret(await made.member("bob", "member"), EVERYTHING)
-    await made.put("s1", prompt("x"))
-    following = asyncio.create_task(made.ask("GET", "/v1/sessions/s1/events", token=bob))
-    while not made.service.metrics.value("followers"):
-        await asyncio.sleep(0.01)
-    await made.ask("PATCH", "/v1/sessions/s1", json={"visibility": "private"})
-    assert b"event: gone" in (await following).content

@@ -118,7 +118,6 @@ ROUTES = (
     Endpoint("GET", "/v1/whoami/tokens", admin.own_tokens, ANY),
     Endpoint("DELETE", "/v1/whoami/tokens/{token_id}", admin.revoke_own, ANY),
     Endpoint("GET", "/metrics", admin.metrics, METRICS),
-    Endpoint("GET", f"{_SESSION}/events", routes_log.follow, READ, is_stream=True),
     Endpoint("GET", "/v1/heads", routes_log.heads, READ),
     Endpoint("GET", "/v1/sessions", routes_sessions.sessions, READ),
     Endpoint("GET", _SESSION, routes_sessions.session, READ),

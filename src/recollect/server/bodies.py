@@ -7,15 +7,12 @@ gets some seconds at first, and more only in proportion to the bytes received.
 from __future__ import annotations
 
 import asyncio
-import codecs
 import contextlib
 import zlib
-from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from io import BytesIO
 from typing import NamedTuple
 
-import msgspec
 import zstandard
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
@@ -129,12 +126,10 @@ def _unzstd(raw: bytes, most: int) -> bytes:
     return found.getvalue()
 
 
-# Small, because a closed connection keeps its last piece until the peer is gone; divisible by three, so that
-# pieces of base64 can be joined.
+# Small, because a closed connection keeps its last piece until the peer is gone.
 PIECE = 12 * 1024
 # The database returns this much at a time, in small segments or one larger one.
 _FETCHED_AT_ONCE = 1 << 20
-_encode = msgspec.json.Encoder().encode
 
 
 class TooSlow(Exception):
@@ -151,19 +146,15 @@ class TimedStreamingResponse(StreamingResponse):
         limits: ServerLimits,
         headers: Mapping[str, str],
         media_type: str,
-        *,
-        at_end: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(pieces, headers=headers, media_type=media_type)
-        self._pieces, self._share, self._limits, self._at_end = pieces, share, limits, at_end
+        self._pieces, self._share, self._limits = pieces, share, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it; the share is given back in any case, even before the first piece."""
         try:
             await super().__call__(scope, receive, send)
         finally:
-            if self._at_end is not None:
-                self._at_end()
             await self._pieces.aclose()
             self._share.keep(0)
 
@@ -240,36 +231,3 @@ def pieces_of(data: bytes) -> Iterator[bytes]:
         return
     for start in range(0, len(data), PIECE):
         yield data[start : start + PIECE]
-
-
-def event_pieces(position: str, data: bytes) -> Iterator[bytes]:
-    """One server-sent event with these lines: text, or base64 where they are not UTF-8, never whole in
-    memory."""
-    head = b'id: %b\nevent: lines\ndata: {"position":"%b",' % (position.encode(), position.encode())
-    name, inside = (
-        (b'"text":"', _text(data)) if _is_text(data) else (b'"base64":"', map(b64encode, pieces_of(data)))
-    )
-    if len(data) <= PIECE:
-        yield head + name + b"".join(inside) + b'"}\n\n'
-        return
-    yield head + name
-    yield from inside
-    yield b'"}\n\n'
-
-
-def _is_text(data: bytes) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        for piece in pieces_of(data):
-            decoder.decode(piece)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _text(data: bytes) -> Iterator[bytes]:
-    """The content of a JSON string, in pieces."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    for piece in pieces_of(data):
-        yield _encode(decoder.decode(piece))[1:-1]

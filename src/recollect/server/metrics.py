@@ -29,7 +29,7 @@ class Metrics:
         self._requests: dict[tuple[str, str, int], int] = {}
         self._seconds: dict[str, list[float]] = {}
         self._counters: dict[str, int] = {}
-        self.gauges: dict[str, int] = {"in_flight": 0, "followers": 0}
+        self.gauges: dict[str, int] = {"in_flight": 0}
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         key = (method, route, status)

@@ -54,7 +54,6 @@ _CODES = {
     "encoding": (415, "send identity, gzip or zstd, and name it in Content-Encoding"),
     "precondition": (428, f"send {POSITION} or {LAST_UUID}"),
     "rate": (429, "wait as long as Retry-After says"),
-    "streams": (429, "end one of them, or use another token"),
     "body_lost": (500, "tell the operator to restore it in the object store"),
     "busy": (503, "repeat the same request"),
     "object_store": (503, "repeat the request later; new lines are still accepted"),

@@ -27,7 +27,6 @@ from recollect.server.metrics import Metrics, RequestLog
 from recollect.server.refusals import RefusedAttempts, RequestRefused, invalid, not_found, too_large
 from recollect.server.tenancy import ADMIN, Caller, CallerAuthenticator
 from recollect.share.sync.wire import SignInOffer
-from recollect.web.answers import StreamSlots
 
 if TYPE_CHECKING:
     from recollect.server.objects import BodyMover
@@ -66,20 +65,16 @@ class ServerLimits(Struct, frozen=True):
     buffered_bytes: int = 24 * _MIB  # of all bodies received or sent, together
     requests_per_second: int = 500  # of one token, with a burst of the same size
     failures_per_second: int = 20  # refused tokens from one address, and of one token from there; then 429
-    followers: int = 1_000
-    streams_per_token: int = 32  # logs that one token follows at a time
     connections: int = 2_000
     body_seconds: int = 120
     request_seconds: int = 60
-    follow_seconds: int = 3_600
     slow_grace_seconds: int = 10
     slow_bytes_per_second: int = 16 * 1024
     slow_reading_bytes_per_second: int = 256 * 1024  # held for one reader
 
     def for_clients(self) -> dict[str, int]:
         """The limits that matter to a client."""
-        own = "body_bytes", "line_bytes", "lines", "line_depth", "document_bytes"
-        names = *own, "requests_per_second", "streams_per_token"
+        names = "body_bytes", "line_bytes", "lines", "line_depth", "document_bytes", "requests_per_second"
         return {name: getattr(self, name) for name in names}
 
 
@@ -184,12 +179,11 @@ class Service:
         self.rates = RateLimiter(self.limits.requests_per_second)
         self.failures = RateLimiter(self.limits.failures_per_second)
         self.refused = RefusedAttempts(database)
-        self.streams = StreamSlots(self.limits.followers, self.limits.streams_per_token)
         # Moves bodies of logs to an object store; None where there is none.
         self.mover: BodyMover | None = None
         # Where requests are logged; None: nowhere.
         self.request_log: RequestLog | None = None
-        # Set at shutdown: followers are disconnected and reconnect to another server.
+        # Set at shutdown.
         self.closing = asyncio.Event()
         self.large = asyncio.Semaphore(1)
         # Where the database is asked from, for threads of the page.

@@ -127,11 +127,6 @@ class CallerAuthenticator:
         # connections to the database from those who are known.
         self._strangers = asyncio.Semaphore(2)
 
-    async def still(self, authorization: str, scope: str) -> bool:
-        """Whether the caller of a long request would still be admitted."""
-        caller, is_admitted = await self.caller(authorization)
-        return caller is not None and is_admitted and caller.may(scope)
-
     async def caller(self, authorization: str) -> tuple[Caller | None, bool]:
         """Whose token it is, None where there never was one, and whether it is valid."""
         place = secret_hash(authorization)

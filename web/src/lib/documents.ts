@@ -1013,8 +1013,8 @@ export interface SetAsideBytes {
 /** Severity: data or a session is at risk, something is unusual, good to know. */
 export type Severity = 'error' | 'info' | 'warning'
 
-/** Whether members can sign in at an identity provider. ``organisation``: where there is only one. */
-export interface SignInDocument {
+/** Whether people can sign in through an identity provider. ``organisation``: where there is only one. */
+export interface SignInOffer {
   is_offered: boolean
   organisation: string | null
 }

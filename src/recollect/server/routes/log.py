@@ -1,12 +1,11 @@
-"""Logs over HTTP: append, read, follow, and the ends of all logs."""
+"""Logs over HTTP: append, read, and the ends of all logs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
@@ -15,7 +14,6 @@ from recollect.server.bodies import (
     SMALL,
     LineRange,
     TimedStreamingResponse,
-    event_pieces,
     lines_within,
     pieces_of,
     read_body,
@@ -44,7 +42,6 @@ from recollect.server.service import (
     cursor_of,
     parts_of,
 )
-from recollect.server.tenancy import READ
 from recollect.share.sync.wire import (
     ENCRYPTED,
     LAST_UUID,
@@ -55,7 +52,6 @@ from recollect.share.sync.wire import (
     REPOSITORY,
     START,
     AppendReply,
-    Event,
     Head,
     LogHeads,
     Position,
@@ -68,31 +64,10 @@ from recollect.share.sync.wire import (
 from recollect.share.typed_http import Header, Media, answer
 
 _HEADS_AT_ONCE = 5_000
-_LOOK_EVERY, _SIGN_OF_LIFE = 1.0, 15.0
 _MOST_LINES = 1 << 53
 _POSITION = r"^(0|[1-9][0-9]{0,14}):[0-9a-f]{64}$"
 _VISIBLE = {"maxLength": 1_024, "pattern": "^[!-~]*$"}
 _After = Annotated[str, Meta(extra_json_schema={"pattern": rf"{_POSITION}|^[0-9]{{1,15}}$"})]
-# One event of a stream: before OpenAPI 3.2 the schema of a stream is that of its events.
-_EVENT = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "pattern": _POSITION},
-        "event": {"type": "string", "enum": ["lines", "gone"]},
-        "data": {
-            "type": "string",
-            "contentMediaType": "application/json",
-            "contentSchema": {
-                "anyOf": [
-                    msgspec.json.schema(Event)["$defs"]["Event"],
-                    {"type": "object", "maxProperties": 0},
-                ]
-            },
-        },
-    },
-    "required": ["event", "data"],
-    "additionalProperties": False,
-}
 
 
 async def append(
@@ -228,84 +203,14 @@ async def _place(ask: ServerRequest, session: str, key: str, head: Head, text: s
 async def _lines(
     ask: ServerRequest, session: str, key: str, span: LineRange, share: BudgetShare
 ) -> AsyncGenerator[bytes, None]:
-    limits = ask.service.limits
-    async for data in lines_within(share, limits, span, _from(ask, session, key, span.until)):
-        async for piece in timed(pieces_of(data), len(data), limits):
-            yield piece
-
-
-def _from(ask: ServerRequest, session: str, key: str, until: int) -> Callable[[int], AsyncIterator[Segment]]:
-    return lambda line: ask.service.database.segments(ask.org, session, key, line, until)
-
-
-async def follow(
-    ask: ServerRequest,
-    session_id: SessionName,
-    key: LogKey = "",
-    after: _After = "0",
-    last_event_id: Annotated[_After | None, Header("Last-Event-ID")] = None,
-) -> Annotated[Response, Media("text/event-stream", _EVENT)]:
-    """New lines as they arrive."""
     service = ask.service
-    session, key = await ask.readable(session_id), checked_key(key)
-    head = await service.database.head(ask.org, session, key)
-    if head is None:
-        raise not_found()
-    start = await _place(ask, session, key, head, last_event_id or after)
-    if head.lines > start.lines:
-        await service.database.reach(ask.org, session, key, start.lines)
-    # Nothing is awaited between the limits and taking a place: others would pass in between.
-    # First the token's own limit: waiting, as a full server asks for, would not help it.
-    if service.streams.has_its_share(ask.caller.token.id):
-        message = f"this token already follows {service.streams.most_each} logs"
-        raise RequestRefused("streams", message, wait=5)
-    if service.streams.is_full():
-        raise busy("too many followers", 5)
-    give_back = service.streams.taken(ask.caller.token.id)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    share = BudgetShare(service.budget)
-    events = _events(ask, session, key, start, share)
-    return TimedStreamingResponse(
-        events, share, service.limits, headers, "text/event-stream", at_end=give_back
-    )
 
+    def segments(line: int) -> AsyncIterator[Segment]:
+        return service.database.segments(ask.org, session, key, line, span.until)
 
-async def _events(
-    ask: ServerRequest, session: str, key: str, after: Head, share: BudgetShare
-) -> AsyncGenerator[bytes, None]:
-    service, seen, seen_bytes = ask.service, after.position, after.bytes
-    loop = asyncio.get_running_loop()
-    end, last_sign = loop.time() + service.limits.follow_seconds, loop.time()
-    authorization = ask.header(b"authorization") or ""
-    service.metrics.move("followers", 1)
-    try:
-        yield b": recollect\n\n"
-        while not service.closing.is_set() and await service.doorkeeper.still(authorization, READ):
-            head = await service.database.head(ask.org, session, key)
-            access = await service.database.access(ask.org, session, ask.caller.reader)
-            if head is None or access is None or not access.is_visible:
-                yield b"event: gone\ndata: {}\n\n"
-                return
-            is_behind = head.lines > seen.lines
-            if is_behind:
-                span = LineRange(seen.lines, head.lines, head.bytes - seen_bytes, head.bytes)
-                lines = _from(ask, session, key, head.lines)
-                async for data in lines_within(share, service.limits, span, lines):
-                    seen, seen_bytes = seen.after(lines_of(data)), seen_bytes + len(data)
-                    async for piece in timed(event_pieces(str(seen), data), len(data), service.limits):
-                        yield piece
-                share.keep(0)
-                last_sign = loop.time()
-            if loop.time() >= end:
-                return
-            if is_behind:
-                continue
-            if loop.time() - last_sign > _SIGN_OF_LIFE:
-                last_sign = loop.time()
-                yield b": still here\n\n"
-            await asyncio.sleep(_LOOK_EVERY)
-    finally:
-        service.metrics.move("followers", -1)
+    async for data in lines_within(share, service.limits, span, segments):
+        async for piece in timed(pieces_of(data), len(data), service.limits):
+            yield piece
 
 
 async def heads(

@@ -210,14 +210,6 @@ class SessionDetail(Struct, frozen=True):
     files: list[SideFile]
 
 
-class Event(Struct, frozen=True, omit_defaults=True):
-    """The data of one server-sent event: lines as text, or as base64 where they are not UTF-8."""
-
-    position: str
-    text: str | None = None
-    base64: str | None = None
-
-
 class WhoAmI(Struct, frozen=True):
     """Whose token this is, and the server's limits."""
 
