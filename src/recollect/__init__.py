@@ -80,7 +80,7 @@ _ROOMS = {
     "recollect.ask.cost.price": "Performance performance price",
     "recollect.ask.blame.blame": "Blame BlamedLine FileWriting",
     "recollect.ask.blame.log": "CommitSessionDocument FileCommitDocument FileLogDocument TouchingSessionDocument",
-    "recollect.ask.report.documents": (
+    "recollect.ask.report.stats": (
         "CacheSavingsDocument PeriodDocument SeenLimitDocument StatAgentsDocument "
         "StatBlocksDocument StatDayDocument StatGroupDocument StatHourDocument "
         "StatSessionDocument StatToolDocument StatsDocument TopSessionsDocument "

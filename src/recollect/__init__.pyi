@@ -14,7 +14,7 @@ from recollect.ask.blame.log import (
 from recollect.ask.cost.price import Performance, performance, price
 from recollect.ask.doctor.check import CheckReport, CheckSummary, SessionCheck
 from recollect.ask.history import CommandHistory, EnvironmentFile, PlanDocument, TypedCommand
-from recollect.ask.report.documents import (
+from recollect.ask.report.stats import (
     CacheSavingsDocument,
     PeriodDocument,
     SeenLimitDocument,

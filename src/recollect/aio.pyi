@@ -9,7 +9,7 @@ from recollect.ask.blame.blame import Blame
 from recollect.ask.blame.log import FileLogDocument
 from recollect.ask.doctor.check import CheckReport, SessionCheck
 from recollect.ask.history import CommandHistory
-from recollect.ask.report.documents import StatsDocument
+from recollect.ask.report.stats import StatsDocument
 from recollect.ask.search.hits import SearchResult
 from recollect.ask.search.recall import RecallResult
 from recollect.ask.secrets.scan import SecretScan

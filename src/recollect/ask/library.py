@@ -17,8 +17,7 @@ from recollect.ask.blame.log import FileLogDocument, file_log
 from recollect.ask.doctor.check import CheckReport, SessionCheck, check
 from recollect.ask.history import CommandHistory, command_history
 from recollect.ask.homes import Homes
-from recollect.ask.report.documents import StatsDocument
-from recollect.ask.report.stats import stats
+from recollect.ask.report.stats import StatsDocument, stats
 from recollect.ask.search.hits import SearchResult
 from recollect.ask.search.recall import RecallResult, recall
 from recollect.ask.search.search import search

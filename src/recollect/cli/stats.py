@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from recollect.ask.cost.report import zone_of
-from recollect.ask.report.documents import StatsDocument, StatToolDocument
-from recollect.ask.report.stats import stats
+from recollect.ask.report.stats import StatsDocument, StatToolDocument, stats
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import asked_index, chosen_homes
 from recollect.cli.terminal.options import add_json, add_project, add_span, flag, own_data, span_of

@@ -14,50 +14,19 @@ from recollect.model.text.titles import title_of
 
 
 class CallSum(NamedTuple):
-    """Calls of one log that are alike. ``tool`` and ``kind`` are numbers of names."""
+    """Calls that are alike. ``file``, ``tool`` and ``kind`` are numbers; what they are not told apart by is None."""
 
-    file: int
-    tool: int
+    file: int | None
+    tool: int | None
     kind: int | None
     state: int
-    is_retry: bool
+    is_retry: bool | None
     is_commit: bool
     is_edit: bool
     quarter: int | None
     calls: int
     took: int | None
     timed: int
-
-
-class WorkSum(NamedTuple):
-    """Calls of all logs that are alike, within a quarter of an hour."""
-
-    quarter: int
-    file: int | None
-    is_edit: bool
-    state: int
-    is_commit: bool
-    calls: int
-
-
-class StartingCall(NamedTuple):
-    """A call by its key, with its outcome."""
-
-    file: int
-    key: int
-    tool: int
-    state: int
-    is_retry: bool
-    at: int | None
-    took: int | None
-
-
-class AgentLogRow(NamedTuple):
-    """The log of a sub-agent of another agent; times are milliseconds."""
-
-    file: int
-    first_at: int | None
-    last_at: int | None
 
 
 class CallPlace(NamedTuple):
@@ -83,35 +52,26 @@ class CallPlace(NamedTuple):
 def called(
     database: IndexDatabase,
     tools: Collection[int],
+    columns: Collection[str],
     since: int | None = None,
     until: int | None = None,
-    *,
-    by_quarter: bool = False,
 ) -> list[CallSum]:
-    """Counted calls between two quarters, by log, tool, kind and outcome, and by quarter if that is asked. ``tools``: those that edit."""
+    """Counted calls between two quarters, by outcome and ``columns`` (file, tool, kind, is_retry, quarter), in the order of time.
+
+    ``tools``: those that edit.
+    """
     bounds = ["counted"]
     bounds += [] if since is None else [f"at >= {since * QUARTER_MS}"]
     bounds += [] if until is None else [f"at < {until * QUARTER_MS}"]
-    quarter = QUARTER if by_quarter else "NULL"
-    return [
-        CallSum(*row)  # type: ignore[arg-type]
-        for row in database.rows(
-            f"SELECT file, tool, kind, state, is_retry, is_commit, {_edits(tools)}, {quarter}, count(*), sum(took), count(took)"  # noqa: S608 - whole numbers and constants
-            f" FROM calls WHERE {' AND '.join(bounds)} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"
-        )
-    ]
-
-
-def worked(database: IndexDatabase, tools: Collection[int], *, by_file: bool) -> list[WorkSum]:
-    """Counted calls by quarter and outcome, in the order of time. ``tools``: those that edit."""
-    file = "file" if by_file else "NULL"
-    return [
-        WorkSum(*row)  # type: ignore[arg-type]
-        for row in database.rows(
-            f"SELECT {QUARTER}, {file}, {_edits(tools)}, state, is_commit, count(*)"  # noqa: S608 - whole numbers and constants
-            " FROM calls WHERE counted GROUP BY 1, 2, 3, 4, 5 ORDER BY 1"
-        )
-    ]
+    file, tool, kind, is_retry = (
+        name if name in columns else "NULL" for name in ("file", "tool", "kind", "is_retry")
+    )
+    quarter = QUARTER if "quarter" in columns else "NULL"
+    found = database.rows(
+        f"SELECT {file}, {tool}, {kind}, state, {is_retry}, is_commit, {_edits(tools)}, {quarter}, count(*), sum(took), count(took)"  # noqa: S608 - whole numbers and constants
+        f" FROM calls WHERE {' AND '.join(bounds)} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY 8"
+    )
+    return [CallSum(*row) for row in found]  # type: ignore[arg-type]
 
 
 def newest_edits(database: IndexDatabase, tools: Collection[int]) -> list[CallPlace]:
@@ -125,22 +85,21 @@ def newest_edits(database: IndexDatabase, tools: Collection[int]) -> list[CallPl
     ]
 
 
-def mirrored_agents(database: IndexDatabase) -> list[AgentLogRow]:
-    """The logs of sub-agents of other agents."""
-    found = database.rows(
+def mirrored_agents(database: IndexDatabase) -> list[tuple[int, int | None, int | None]]:
+    """The logs of sub-agents of other agents, with their first and last time in milliseconds."""
+    return database.rows(  # type: ignore[return-value]
         f"SELECT id, first_at, last_at FROM files WHERE role = {AGENT} AND NOT gone AND traits & {MIRRORED}"  # noqa: S608 - numbers of the schema
     )
-    return [AgentLogRow(*row) for row in found]  # type: ignore[arg-type]
 
 
-def calls_named(database: IndexDatabase, keys: Collection[int]) -> list[StartingCall]:
+def calls_named(database: IndexDatabase, keys: Collection[int]) -> Iterator[tuple[int, CallSum]]:
     """The calls with these keys; of each log the copies come after those it made itself."""
     named = ",".join(str(int(one)) for one in sorted(keys))
-    found = database.rows(
-        "SELECT file, key, tool, state, is_retry, at, took FROM calls"  # noqa: S608 - whole numbers and constants
+    for key, *row in database.rows(
+        f"SELECT key, file, tool, kind, state, is_retry, 0, 0, {QUARTER}, 1, took, took NOT NULL FROM calls"  # noqa: S608 - whole numbers and constants
         f" WHERE key IN ({named}) ORDER BY forked, at, file"
-    )
-    return [StartingCall(*row) for row in found]  # type: ignore[arg-type]
+    ):
+        yield cast("int", key), CallSum(*row)  # type: ignore[arg-type]
 
 
 def _edits(tools: Collection[int]) -> str:

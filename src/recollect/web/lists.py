@@ -11,8 +11,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from recollect.ask.conversation.content import IndexState
 from recollect.ask.cost.report import costs, zone_of
-from recollect.ask.report.behind import Figure, sessions_behind
-from recollect.ask.report.documents import StatsDocument, StatSessionsDocument
+from recollect.ask.report.behind import Figure, StatSessionsDocument, sessions_behind
+from recollect.ask.report.stats import StatsDocument
 from recollect.ask.report.stats import stats as statistics
 from recollect.errors import NotFound, UsageError
 from recollect.model.cost.report import CostReport

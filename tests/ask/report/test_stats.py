@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from recollect.ask.report.behind import Figure, sessions_behind
-from recollect.ask.report.documents import StatsDocument, StatToolDocument
-from recollect.ask.report.stats import stats
+from recollect.ask.report.stats import StatsDocument, StatToolDocument, stats
 from recollect.index.access import open_index
 from recollect.model.views.tool_calls import commits
 from recollect.store import turns

@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from recollect.ask.cost.report import offset_of
-from recollect.ask.report.documents import StatSessionsDocument, StatShareDocument
-from recollect.ask.report.stats import SessionNames
 from recollect.ask.report.usage import (
     LocalTime,
     PlacedCalls,
     PricedUsage,
+    SessionNames,
     UsageTable,
     is_agent,
     quarter_at,
@@ -43,6 +42,24 @@ class Figure(Struct, frozen=True, kw_only=True):
     hour: int | None = None
 
 
+class StatSessionsDocument(Struct, frozen=True):
+    """The sessions behind one figure, those with most of it first. ``count`` is how much of it each has."""
+
+    sessions: list[StatShareDocument]
+    total: int
+
+
+class StatShareDocument(Struct, frozen=True, kw_only=True):
+    """A session, and its part of a figure: calls, edits, commits, or responses and their cost."""
+
+    id: str
+    title: str
+    project: str
+    count: int
+    cost_usd: str | None
+    is_deleted: bool
+
+
 def sessions_behind(
     opened: OpenIndex,
     figure: Figure,
@@ -63,9 +80,9 @@ def sessions_behind(
     projects: dict[str, str] = {}
     rows: Iterable[PlacedCalls | PricedUsage] = within(table.used, first, end)
     if figure.work is not None:
-        rows = table.called(opened, first, end, by_quarter=True)
+        rows = table.called(first, end, by_quarter=True)
         if figure.kind is not None:
-            rows = table.started(opened, rows, first, end)
+            rows = table.started(rows, first, end)
     for one in rows:
         if not _fits(one, figure, clock):
             continue

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import Struct
+
 from recollect.ask.budget.budget import RateLimitDocument, seen_limits
 from recollect.ask.cost.report import costs, offset_of, zone_of
-from recollect.ask.report import documents
 from recollect.ask.report.usage import (
     LocalTime,
     PlacedCalls,
     PricedUsage,
-    QuarterWork,
+    SessionNames,
     UsageTable,
     is_agent,
     quarter_at,
     within,
 )
-from recollect.index import catalogue
 from recollect.index.access import OpenIndex
-from recollect.index.catalogue import recounted
-from recollect.index.stat_queries import session_titles
 from recollect.model.cost.calendar import UNKNOWN
 from recollect.model.cost.money import exact
+from recollect.model.cost.report import CostRow
+from recollect.model.lines.damage import brief_repr
+from recollect.store.own_settings import price_list
 
 Row = TypeVar("Row")
 Key = TypeVar("Key")
@@ -38,34 +38,173 @@ _BLOCK_DAYS = 14
 _FIVE_HOURS = "five_hour"  # the client's name of that window
 
 
-class SessionNames:
-    """Titles and projects of sessions, and which are still there."""
+class PeriodDocument(Struct, frozen=True, kw_only=True):
+    """One stretch of time: what ``cost --since SINCE --until UNTIL`` says, and the work in it."""
 
-    def __init__(self, opened: OpenIndex) -> None:
-        database = opened.database
-        self.rows = {row.id: row for row in catalogue.sessions(database) if row.id}
-        self._opened = opened
+    name: str
+    since: dt.datetime | None
+    until: dt.datetime | None
+    cost_usd: str | None
+    responses: int
+    unpriced_responses: int
+    tokens: int
+    sessions: int
+    calls: int
+    edits: int
+    commits: int
 
-    @functools.cached_property
-    def _titles(self) -> dict[str, str]:
-        return session_titles(self._opened.database)
 
-    def title(self, session: str) -> str:
-        known = self.rows.get(session)
-        # Only a deleted session needs the titles of all.
-        return self._titles.get(session, "") if known is None else known.title
+class StatDayDocument(Struct, frozen=True, kw_only=True):
+    """A local day. ``models`` are dollars by model."""
 
-    def messages(self) -> dict[str, int]:
-        """How many messages each session has, as `list` counts them."""
-        missing = recounted(self._opened)
-        counted = ((session, row, missing.get(row.path)) for session, row in self.rows.items())
-        return {
-            session: row.messages or (0 if again is None else again.messages or 0)
-            for session, row, again in counted
-        }
+    day: str
+    cost_usd: str | None
+    responses: int
+    unpriced_responses: int
+    models: dict[str, str | None]
+    calls: int
+    failures: int
+    edits: int
+    commits: int
 
-    def is_deleted(self, session: str) -> bool:
-        return session not in self.rows
+
+class StatHourDocument(Struct, frozen=True):
+    """An hour of the week, Monday is 0."""
+
+    weekday: int
+    hour: int
+    responses: int
+    cost_usd: str | None
+
+
+class StatGroupDocument(Struct, frozen=True, kw_only=True):
+    """A model, project or repository."""
+
+    name: str
+    sessions: int
+    responses: int
+    unpriced_responses: int
+    cost_usd: str | None
+    directories: list[str] | None = None
+
+
+class StatSessionDocument(Struct, frozen=True, kw_only=True):
+    """A session. ``active_minutes``: quarters of an hour in which an answer came. ``is_deleted``: only its usage is left."""
+
+    id: str
+    title: str
+    project: str
+    cost_usd: str | None
+    unpriced_responses: int
+    responses: int
+    messages: int | None
+    active_minutes: int
+    is_deleted: bool
+
+
+class TopSessionsDocument(Struct, frozen=True):
+    """The first ten by each measure."""
+
+    by_cost: list[StatSessionDocument]
+    by_length: list[StatSessionDocument]
+    by_messages: list[StatSessionDocument]
+
+
+class StatToolDocument(Struct, frozen=True, kw_only=True):
+    """A tool, or a type of sub-agent. A retry follows a failed call of the same tool; time runs from call to result."""
+
+    name: str
+    calls: int
+    failures: int
+    retries: int
+    duration_ms: int
+    timed_calls: int
+    sessions: int
+
+
+class StatAgentsDocument(Struct, frozen=True, kw_only=True):
+    """Sub-agents: those with usage of their own, or of agents whose sessions have all of it; what they cost; and the calls that started
+    them, by type.
+    """
+
+    agents: int
+    responses: int
+    cost_usd: str | None
+    types: list[StatToolDocument]
+
+
+class CacheSavingsDocument(Struct, frozen=True, kw_only=True):
+    """What caching saved: reads at the price of input, less what writing cost more than input."""
+
+    saved_usd: str | None
+    read_tokens: int
+    written_tokens: int
+    uncached_usd: str | None
+
+
+class SeenLimitDocument(Struct, frozen=True, kw_only=True):
+    """The most that a client reported as used of one five-hour window, and when."""
+
+    used_percentage: int
+    at: str
+    resets_at: dt.datetime | None
+
+
+class StatBlocksDocument(Struct, frozen=True):
+    """Five-hour blocks, the newest last, as ``cost --by block`` has them, and the most that one block held.
+
+    ``limits``: the limit as clients reported it to `recollect statusline`, one for each window, the newest last.
+    """
+
+    rows: list[CostRow]
+    most_tokens: int
+    most_cost_usd: str | None
+    limits: list[SeenLimitDocument]
+
+
+class UncertaintyDocument(Struct, frozen=True, kw_only=True):
+    """What the total does not know, said once. ``uncertain_usd`` is a lower bound, part of the total.
+
+    ``deleted_usd``: of sessions whose logs are gone; it is in the total, and in no list of sessions.
+    ``unrecorded_sessions``: of other agents, without any usage; what they cost is unknown and in no amount.
+    """
+
+    uncertain_responses: int
+    uncertain_usd: str
+    unpriced_responses: int
+    unpriced: list[str]
+    deleted_sessions: int
+    deleted_usd: str
+    unrecorded_sessions: int
+
+
+class StatsDocument(Struct, frozen=True, kw_only=True):
+    """What was done and what it cost. Periods are always those of now; the rest is from ``since`` to ``until``.
+
+    Amounts leave out what ``unpriced_responses`` count, and are null if that is all there is, or if sessions of that time
+    recorded no usage and no other did.
+    """
+
+    now: dt.datetime
+    timezone: str
+    since: dt.datetime | None
+    until: dt.datetime | None
+    project: str | None
+    periods: list[PeriodDocument]
+    total_cost_usd: str | None
+    uncertainty: UncertaintyDocument
+    days: list[StatDayDocument]
+    hours: list[StatHourDocument]
+    models: list[StatGroupDocument]
+    projects: list[StatGroupDocument]
+    repositories: list[StatGroupDocument]
+    top: TopSessionsDocument
+    tools: list[StatToolDocument]
+    agents: StatAgentsDocument
+    cache: CacheSavingsDocument
+    blocks: StatBlocksDocument
+
+    __repr__ = brief_repr
 
 
 def stats(
@@ -77,7 +216,7 @@ def stats(
     timezone: str | None = None,
     now: dt.datetime | None = None,
     data: Path | None = None,
-) -> documents.StatsDocument:
+) -> StatsDocument:
     """What was done and what it cost. ``since`` and ``until`` count by whole quarters of an hour.
 
     ``data`` is our own directory, for the limits that were seen.
@@ -85,9 +224,9 @@ def stats(
     now = now or dt.datetime.now(dt.UTC)
     table, first, end = UsageTable(opened, project), quarter_at(since), quarter_at(until)
     used, work = within(table.used, first, end), within(table.work, first, end)
-    called, unrecorded = table.called(opened, first, end), table.unrecorded(first, end)
+    called, unrecorded = table.called(first, end), table.unrecorded(first, end)
     clock, names = LocalTime(offset_of(timezone)), SessionNames(opened)
-    return documents.StatsDocument(
+    return StatsDocument(
         now=now,
         timezone=timezone or "local",
         since=since,
@@ -104,9 +243,7 @@ def stats(
         repositories=_repositories(used),
         top=_top(used, names),
         tools=_tools(called, lambda one: one.tool),
-        agents=_agents(
-            used, table.started(opened, called, first, end), table.idle_agents(first, end), unrecorded
-        ),
+        agents=_agents(used, table.started(called, first, end), table.idle_agents(first, end), unrecorded),
         cache=_savings(used, is_unknown=_usd(used, unrecorded) is None),
     )
 
@@ -136,10 +273,10 @@ def _spans(
 
 def _period(
     name: str, table: UsageTable, since: dt.datetime | None, until: dt.datetime | None
-) -> documents.PeriodDocument:
+) -> PeriodDocument:
     first, end = quarter_at(since), quarter_at(until)
     used, work = within(table.used, first, end), within(table.work, first, end)
-    return documents.PeriodDocument(
+    return PeriodDocument(
         name=name,
         since=since,
         until=until,
@@ -175,12 +312,10 @@ def _grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[R
     return dict(found)
 
 
-def _uncertainty(
-    used: Sequence[PricedUsage], names: SessionNames, unrecorded: int
-) -> documents.UncertaintyDocument:
+def _uncertainty(used: Sequence[PricedUsage], names: SessionNames, unrecorded: int) -> UncertaintyDocument:
     uncertain = [one for one in used if one.is_uncertain]
     deleted = [one for one in used if names.is_deleted(one.log.session)]
-    return documents.UncertaintyDocument(
+    return UncertaintyDocument(
         uncertain_responses=sum(one.responses for one in uncertain),
         uncertain_usd=exact(_pico(uncertain)),
         unpriced_responses=_unpriced(used),
@@ -192,20 +327,20 @@ def _uncertainty(
 
 
 def _days(
-    used: Sequence[PricedUsage], work: Sequence[QuarterWork], clock: LocalTime, table: UsageTable
-) -> list[documents.StatDayDocument]:
+    used: Sequence[PricedUsage], work: Sequence[PlacedCalls], clock: LocalTime, table: UsageTable
+) -> list[StatDayDocument]:
     spent = _grouped(used, lambda one: (clock.of(one.quarter) or (UNKNOWN,))[0])
     done = _grouped(work, lambda one: (clock.of(one.quarter) or (UNKNOWN,))[0])
     return [_day(day, spent.get(day, ()), done.get(day, ()), table) for day in sorted({*spent, *done})]
 
 
 def _day(
-    day: str, used: Sequence[PricedUsage], called: Sequence[QuarterWork], table: UsageTable
-) -> documents.StatDayDocument:
+    day: str, used: Sequence[PricedUsage], called: Sequence[PlacedCalls], table: UsageTable
+) -> StatDayDocument:
     worked = [one.quarter for one in called]
     unrecorded = table.unrecorded(min(worked), max(worked) + 1) if worked and not used else 0
     models = _grouped(used, lambda one: one.model)
-    return documents.StatDayDocument(
+    return StatDayDocument(
         day=day,
         cost_usd=_usd(used, unrecorded),
         responses=sum(one.responses for one in used),
@@ -218,30 +353,26 @@ def _day(
     )
 
 
-def _hours(used: Iterable[PricedUsage], clock: LocalTime) -> list[documents.StatHourDocument]:
+def _hours(used: Iterable[PricedUsage], clock: LocalTime) -> list[StatHourDocument]:
     hours: defaultdict[tuple[int, int], list[PricedUsage]] = defaultdict(list)
     for one in used:
         at = clock.of(one.quarter)
         if at is not None:
             hours[at[1], at[2]].append(one)
     return [
-        documents.StatHourDocument(weekday, hour, sum(one.responses for one in own), _usd(own))
+        StatHourDocument(weekday, hour, sum(one.responses for one in own), _usd(own))
         for (weekday, hour), own in sorted(hours.items())
     ]
 
 
-def _groups(
-    used: Iterable[PricedUsage], key: Callable[[PricedUsage], str]
-) -> list[documents.StatGroupDocument]:
+def _groups(used: Iterable[PricedUsage], key: Callable[[PricedUsage], str]) -> list[StatGroupDocument]:
     found = _grouped(used, key)
     ordered = sorted(found.items(), key=lambda pair: (-_pico(pair[1]), pair[0]))
     return [_group(name, own) for name, own in ordered]
 
 
-def _group(
-    name: str, own: Sequence[PricedUsage], directories: list[str] | None = None
-) -> documents.StatGroupDocument:
-    return documents.StatGroupDocument(
+def _group(name: str, own: Sequence[PricedUsage], directories: list[str] | None = None) -> StatGroupDocument:
+    return StatGroupDocument(
         name=name,
         sessions=len({one.log.session for one in own}),
         responses=sum(one.responses for one in own),
@@ -251,20 +382,20 @@ def _group(
     )
 
 
-def _repositories(used: Iterable[PricedUsage]) -> list[documents.StatGroupDocument]:
+def _repositories(used: Iterable[PricedUsage]) -> list[StatGroupDocument]:
     found = _grouped(used, lambda one: one.log.repo)
     ordered = sorted(found.items(), key=lambda pair: (-_pico(pair[1]), pair[0]))
     return [_group(name, own, sorted({one.log.project for one in own})) for name, own in ordered]
 
 
-def _top(used: Iterable[PricedUsage], names: SessionNames) -> documents.TopSessionsDocument:
+def _top(used: Iterable[PricedUsage], names: SessionNames) -> TopSessionsDocument:
     found = _grouped(used, lambda one: one.log.session)
     found.pop(UNKNOWN, None)
     spent = {session: _pico(own) for session, own in found.items()}
     active = {session: len({one.quarter for one in own}) for session, own in found.items()}
     messages = {session: number for session, number in names.messages().items() if session in found}
 
-    def first(measure: Mapping[str, int]) -> list[documents.StatSessionDocument]:
+    def first(measure: Mapping[str, int]) -> list[StatSessionDocument]:
         ordered = heapq.nsmallest(_TOP, measure, key=lambda session: (-measure[session], session))
         return [
             _session(session, found[session], names, messages.get(session))
@@ -272,13 +403,13 @@ def _top(used: Iterable[PricedUsage], names: SessionNames) -> documents.TopSessi
             if measure[session]
         ]
 
-    return documents.TopSessionsDocument(first(spent), first(active), first(messages))
+    return TopSessionsDocument(first(spent), first(active), first(messages))
 
 
 def _session(
     session: str, own: Sequence[PricedUsage], names: SessionNames, messages: int | None
-) -> documents.StatSessionDocument:
-    return documents.StatSessionDocument(
+) -> StatSessionDocument:
+    return StatSessionDocument(
         id=session,
         title=names.title(session),
         project=own[0].log.project,
@@ -291,12 +422,10 @@ def _session(
     )
 
 
-def _tools(
-    called: Iterable[PlacedCalls], key: Callable[[PlacedCalls], str]
-) -> list[documents.StatToolDocument]:
+def _tools(called: Iterable[PlacedCalls], key: Callable[[PlacedCalls], str]) -> list[StatToolDocument]:
     found = _grouped(called, key)
     counted = [
-        documents.StatToolDocument(
+        StatToolDocument(
             name=name,
             calls=sum(one.calls for one in own),
             failures=sum(one.calls for one in own if one.is_failed),
@@ -312,9 +441,9 @@ def _tools(
 
 def _agents(
     used: Sequence[PricedUsage], started: Iterable[PlacedCalls], idle: int, unrecorded: int
-) -> documents.StatAgentsDocument:
+) -> StatAgentsDocument:
     own = [one for one in used if is_agent(one.log)]
-    return documents.StatAgentsDocument(
+    return StatAgentsDocument(
         agents=len({one.log.path for one in own}) + idle,
         responses=sum(one.responses for one in own),
         cost_usd=_usd(own, 0 if used else unrecorded),
@@ -322,21 +451,21 @@ def _agents(
     )
 
 
-def _savings(used: Iterable[PricedUsage], *, is_unknown: bool) -> documents.CacheSavingsDocument:
+def _savings(used: Iterable[PricedUsage], *, is_unknown: bool) -> CacheSavingsDocument:
     saved = read = written = spent = 0
+    prices = price_list()
     for one in used:
         read += one.counts[4]
         written += one.counts[2] + one.counts[3]
         spent += one.pico_usd or 0
-        price = one.price
-        if one.pico_usd is None or price is None or price.input is None:
+        price = None if one.pico_usd is None else prices.find(one.model, one.quarter, one.variant)
+        if price is None or price.input is None:
             continue
-        for count, rate in zip(
-            one.counts[2:5], (price.cache_write_5m, price.cache_write_1h, price.cache_read), strict=True
-        ):
+        rates = (price.cache_write_5m, price.cache_write_1h, price.cache_read)
+        for count, rate in zip(one.counts[2:5], rates, strict=True):
             if rate is not None:
                 saved += count * (price.input - rate)
-    return documents.CacheSavingsDocument(
+    return CacheSavingsDocument(
         saved_usd=None if is_unknown else exact(saved),
         read_tokens=read,
         written_tokens=written,
@@ -351,7 +480,7 @@ def _blocks(
     *,
     now: dt.datetime,
     data: Path | None,
-) -> documents.StatBlocksDocument:
+) -> StatBlocksDocument:
     report = costs(["block"], opened=opened, project=project, timezone=timezone, now=now)
     most = max(report.rows, key=lambda row: row.tokens.total, default=None)
     dearest = max((row.pico_usd for row in report.rows if row.usd is not None), default=None)
@@ -359,7 +488,7 @@ def _blocks(
     edge = (now - dt.timedelta(days=_BLOCK_DAYS)).strftime("%Y-%m-%dT%H:%M:%SZ")
     recent = [row for row in report.rows if row.end and row.end >= edge]
     limits = [] if data is None else _seen_limits(data, edge)
-    return documents.StatBlocksDocument(
+    return StatBlocksDocument(
         recent,
         0 if most is None else most.tokens.total,
         exact(dearest or 0) if is_known or dearest is not None else None,
@@ -367,7 +496,7 @@ def _blocks(
     )
 
 
-def _seen_limits(data: Path, edge: str) -> list[documents.SeenLimitDocument]:
+def _seen_limits(data: Path, edge: str) -> list[SeenLimitDocument]:
     """The most that was reported of each five-hour window since ``edge``."""
     most: dict[int | None, RateLimitDocument] = {}
     for one in seen_limits(str(data)):
@@ -376,7 +505,7 @@ def _seen_limits(data: Path, edge: str) -> list[documents.SeenLimitDocument]:
         if one.window == _FIVE_HOURS and one.at >= edge and is_more:
             most[one.resets_at] = one
     return [
-        documents.SeenLimitDocument(
+        SeenLimitDocument(
             used_percentage=one.used_percentage,
             at=one.at,
             resets_at=None if one.resets_at is None else dt.datetime.fromtimestamp(one.resets_at, dt.UTC),

@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
 from recollect.ask.cost.report import logs_of, with_repositories
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.errors import RecollectError
-from recollect.index import cost_queries, stat_queries
+from recollect.index import catalogue, cost_queries, stat_queries
 from recollect.index.access import OpenIndex
 from recollect.index.calls import FAILED, OK
+from recollect.index.catalogue import recounted
 from recollect.index.cost_queries import UsageQuery, UsageTables, unrecorded_logs
 from recollect.index.database import IndexDatabase
 from recollect.index.frame import call_key
-from recollect.index.stat_queries import AgentLogRow, CallSum, StartingCall
+from recollect.index.stat_queries import CallSum, session_titles
 from recollect.model.conversation.agents import AgentMeta, read_meta
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, Offset, day_name, local_day
 from recollect.model.cost.money import NO_MODEL
-from recollect.model.cost.prices import UNCERTAIN, Price, PriceList
-from recollect.model.cost.report import MAIN_AGENT, UsageGroup, UsageLog
+from recollect.model.cost.prices import UNCERTAIN
+from recollect.model.cost.report import MAIN_AGENT, UsageLog
 from recollect.model.files.reports import EDITING_TOOLS
 from recollect.model.views.tool_calls import AGENT_TOOLS
 from recollect.store.own_settings import price_list
@@ -37,60 +39,6 @@ from recollect.system.paths import CLAUDE
 from recollect.system.peek import open_regular
 
 _LONGEST = 1 << 20
-
-
-class ForeignAgent(NamedTuple):
-    """One of them. ``call`` is the key of the call that started it, None where no call did."""
-
-    log: UsageLog
-    row: AgentLogRow
-    type: str | None
-    call: int | None
-
-    def may_be_within(self, since: int | None, until: int | None) -> bool:
-        """Whether it may have worked between two times in milliseconds."""
-        first, last = self.row.first_at, self.row.last_at
-        is_over = since is not None and last is not None and last < since
-        return not is_over and (until is None or first is None or first < until)
-
-
-class AgentStart(NamedTuple):
-    """How an agent was started; ``call`` is None where no call did, or its log is not there."""
-
-    agent: ForeignAgent
-    call: StartingCall | None
-
-
-def agents_of_others(database: IndexDatabase, logs: Mapping[int, UsageLog]) -> list[ForeignAgent]:
-    """The sub-agents of other agents among some logs."""
-    return [_agent(logs[row.file], row) for row in stat_queries.mirrored_agents(database) if row.file in logs]
-
-
-def starts(
-    database: IndexDatabase, agents: Sequence[ForeignAgent], logs: Mapping[int, UsageLog]
-) -> Iterator[AgentStart]:
-    """Each agent with its call: the first of that id in the logs of its session, which may number calls as others do."""
-    keys = {one.call for one in agents if one.call is not None}
-    calls: dict[tuple[str, int], StartingCall] = {}
-    for call in stat_queries.calls_named(database, keys) if keys else ():
-        if call.file in logs:
-            calls.setdefault((logs[call.file].session, call.key), call)
-    for agent in agents:
-        yield AgentStart(agent, None if agent.call is None else calls.get((agent.log.session, agent.call)))
-
-
-def _agent(log: UsageLog, row: AgentLogRow) -> ForeignAgent:
-    meta = AgentMeta()
-    with (
-        contextlib.suppress(OSError, RecollectError),
-        open_regular(Path(log.path).with_suffix(".meta.json")) as file,
-    ):
-        meta = read_meta(file.read(_LONGEST))
-    return ForeignAgent(
-        log, row, meta.agent_type, None if meta.tool_use_id is None else call_key(meta.tool_use_id)
-    )
-
-
 _QUARTERS_AN_HOUR = 4
 _QUARTERS_A_DAY = 96
 
@@ -101,16 +49,16 @@ class PricedUsage(NamedTuple):
     quarter: int
     log: UsageLog
     model: str
-    is_uncertain: bool
+    variant: int
     responses: int
     counts: tuple[int, ...]  # input, output, cache writes of 5 minutes and of an hour, cache reads, searches
     pico_usd: int | None  # without the tokens that have no price
-    price: Price | None
+    is_unpriced: bool  # some of the tokens have no price
 
     @property
-    def is_unpriced(self) -> bool:
-        """Whether some of the tokens have no price."""
-        return self.price is None or any(self.price.missing(self.counts))
+    def is_uncertain(self) -> bool:
+        """Whether the log may hold too low a count."""
+        return bool(self.variant & UNCERTAIN)
 
     @property
     def tokens(self) -> int:
@@ -119,7 +67,7 @@ class PricedUsage(NamedTuple):
 
 
 class PlacedCalls(NamedTuple):
-    """Calls of one log and tool with one outcome; ``quarter`` is set where it was asked for."""
+    """Calls that are alike, of one log and tool where these were asked for, within a quarter of an hour where that was."""
 
     quarter: int
     log: UsageLog
@@ -134,24 +82,25 @@ class PlacedCalls(NamedTuple):
     timed: int
 
 
-class QuarterWork(NamedTuple):
-    """The calls of a quarter of an hour with one outcome."""
-
-    quarter: int
-    calls: int
-    is_failed: bool
-    is_edit: bool
-    is_commit: bool
+Timed = TypeVar("Timed", PricedUsage, PlacedCalls)
+_ANY_LOG = UsageLog("")
 
 
-Timed = TypeVar("Timed", PricedUsage, QuarterWork)
+class _ForeignAgent(NamedTuple):
+    """A sub-agent of another agent; ``call`` is the key of the call that started it, None where no call did."""
+
+    log: UsageLog
+    first_at: int | None
+    last_at: int | None
+    type: str | None
+    call: int | None
 
 
 class UsageTable:
     """What statistics are made of, in the order of time; good until the index changes."""
 
     def __init__(self, opened: OpenIndex, project: str | None = None) -> None:
-        database = opened.database
+        self._database = database = opened.database
         rows = cost_queries.logs(database)
         logs = with_repositories(logs_of(rows), rows)
         if project is not None:
@@ -162,8 +111,8 @@ class UsageTable:
         self._edit_tools = {number for number, name in self._names.items() if name in EDITING_TOOLS}
         self.used = self._used(database)
         self._unrecorded = unrecorded_logs(database, None if self._is_all else logs)
-        self.work = self._worked(database)
-        self._agents = agents_of_others(database, logs)
+        self.work = self._calls(None, None, frozenset(["quarter"] if self._is_all else ["quarter", "file"]))
+        self._agents = list(self._agents_of_others())
 
     def unrecorded(self, since: int | None, until: int | None) -> int:
         """How many sessions between two quarters have an unknown cost, since their client recorded no usage."""
@@ -171,50 +120,104 @@ class UsageTable:
         return sum(log.may_be_within(first, end) for log in self._unrecorded)
 
     def _used(self, database: IndexDatabase) -> list[PricedUsage]:
-        tables, prices = UsageTables(database), price_list()
-        query = UsageQuery(columns=frozenset(["file"]))
-        used = _priced(tables.sums(query), self._logs, prices)
-        if used is None:
-            fine = tables.sums(structs.replace(query, is_granular=True))
-            used = _priced(fine, self._logs, prices, is_final=True) or []
+        tables, query = UsageTables(database), UsageQuery(columns=frozenset(["file"]))
+        used, has_gap = self._priced(tables, query)
+        if has_gap:
+            used, _ = self._priced(tables, structs.replace(query, is_granular=True))
         return sorted(used, key=_quarter)
 
-    def _worked(self, database: IndexDatabase) -> list[QuarterWork]:
-        found = stat_queries.worked(database, self._edit_tools, by_file=not self._is_all)
-        return [
-            QuarterWork(
-                one.quarter,
-                one.calls,
-                one.state == FAILED,
-                bool(one.is_edit),
-                one.state == OK and bool(one.is_commit),
+    def _priced(self, tables: UsageTables, query: UsageQuery) -> tuple[list[PricedUsage], bool]:
+        """The usage, and whether a sum has to be taken apart to be priced."""
+        prices, used, has_gap = price_list(), [], False
+        for group in tables.sums(query):
+            log = self._logs.get(group.log or 0)
+            if log is None or not group.responses:
+                continue
+            quarter, model, counts = group.quarter, group.model, group.counts
+            pico, missing = prices.cost(model or "", quarter, group.variant, counts)
+            has_gap = has_gap or (missing is not None and missing is not counts)
+            known = pico if pico or missing is None else None
+            used.append(
+                PricedUsage(
+                    quarter,
+                    log,
+                    model or NO_MODEL,
+                    group.variant,
+                    group.responses,
+                    counts,
+                    known,
+                    missing is not None,
+                )
             )
-            for one in found
-            if self._is_all or one.file in self._logs
-        ]
+        return used, has_gap
 
-    def called(
-        self, opened: OpenIndex, since: int | None, until: int | None, *, by_quarter: bool = False
-    ) -> list[PlacedCalls]:
+    def called(self, since: int | None, until: int | None, *, by_quarter: bool = False) -> list[PlacedCalls]:
         """The calls between two quarters."""
-        rows = stat_queries.called(opened.database, self._edit_tools, since, until, by_quarter=by_quarter)
-        return [_placed(one, self._logs[one.file], self._names) for one in rows if one.file in self._logs]
+        columns = {"file", "tool", "kind", "is_retry", *(["quarter"] if by_quarter else [])}
+        return self._calls(since, until, frozenset(columns))
+
+    def _calls(self, since: int | None, until: int | None, columns: frozenset[str]) -> list[PlacedCalls]:
+        rows = stat_queries.called(self._database, self._edit_tools, columns, since, until)
+        return [self._placed(one) for one in rows if one.file is None or one.file in self._logs]
+
+    def _placed(self, one: CallSum) -> PlacedCalls:
+        return PlacedCalls(
+            one.quarter or NO_TIME,
+            _ANY_LOG if one.file is None else self._logs[one.file],
+            self._names.get(one.tool or 0, ""),
+            self._names.get(one.kind or 0),
+            one.calls,
+            one.state == FAILED,
+            bool(one.is_retry),
+            one.state == OK and bool(one.is_commit),
+            bool(one.is_edit),
+            one.took or 0,
+            one.timed,
+        )
+
+    # --- sub-agents of other agents -------------------------------------------------------------
 
     def started(
-        self, opened: OpenIndex, called: Iterable[PlacedCalls], since: int | None, until: int | None
+        self, called: Iterable[PlacedCalls], since: int | None, until: int | None
     ) -> list[PlacedCalls]:
         """What started sub-agents between two quarters: of the calls between them Claude's, and other agents' as their files tell."""
         own = [one for one in called if one.tool in AGENT_TOOLS and one.log.client == CLAUDE]
-        others = (
-            _start(one, self._logs, self._names) for one in starts(opened.database, self._agents, self._logs)
-        )
-        return own + [one for one in others if _is_within(one.quarter, since, until)]
+        return own + [one for one in self._starts() if _is_within(one.quarter, since, until)]
 
     def idle_agents(self, since: int | None, until: int | None) -> int:
         """How many sub-agents of other agents between two quarters have no usage of their own: their session has it."""
         used = {one.log.path for one in self.used}
         first, end = (None if quarter is None else quarter * QUARTER_MS for quarter in (since, until))
-        return sum(one.log.path not in used and one.may_be_within(first, end) for one in self._agents)
+        return sum(
+            (first is None or one.last_at is None or one.last_at >= first)
+            and (end is None or one.first_at is None or one.first_at < end)
+            for one in self._agents
+            if one.log.path not in used
+        )
+
+    def _agents_of_others(self) -> Iterator[_ForeignAgent]:
+        for file, first_at, last_at in stat_queries.mirrored_agents(self._database):
+            log = self._logs.get(file)
+            if log is not None:
+                meta = AgentMeta()
+                place = Path(log.path).with_suffix(".meta.json")
+                with contextlib.suppress(OSError, RecollectError), open_regular(place) as data:
+                    meta = read_meta(data.read(_LONGEST))
+                key = None if meta.tool_use_id is None else call_key(meta.tool_use_id)
+                yield _ForeignAgent(log, first_at, last_at, meta.agent_type, key)
+
+    def _starts(self) -> Iterator[PlacedCalls]:
+        """Each agent with its call: the first of that id in the logs of its session, which may number calls as others do."""
+        keys = {one.call for one in self._agents if one.call is not None}
+        calls: dict[tuple[str, int], PlacedCalls] = {}
+        for key, call in stat_queries.calls_named(self._database, keys) if keys else ():
+            if call.file in self._logs:
+                calls.setdefault((self._logs[call.file].session, key), self._placed(call))
+        for agent in self._agents:
+            at = NO_TIME if agent.first_at is None else agent.first_at // QUARTER_MS
+            nothing = PlacedCalls(at, agent.log, "", None, 1, False, False, False, False, 0, 0)
+            start = nothing if agent.call is None else calls.get((agent.log.session, agent.call), nothing)
+            yield start._replace(kind=agent.type, is_commit=False, is_edit=False)
 
 
 def within(rows: Sequence[Timed], since: int | None, until: int | None) -> Sequence[Timed]:
@@ -228,65 +231,8 @@ def within(rows: Sequence[Timed], since: int | None, until: int | None) -> Seque
     return part if since is not None and since > NO_TIME else [one for one in part if one.quarter != NO_TIME]
 
 
-def _quarter(row: PricedUsage | QuarterWork) -> int:
+def _quarter(row: PricedUsage | PlacedCalls) -> int:
     return row.quarter
-
-
-def _priced(
-    groups: Iterable[UsageGroup], logs: Mapping[int, UsageLog], prices: PriceList, *, is_final: bool = False
-) -> list[PricedUsage] | None:
-    """None where a sum has to be taken apart to be priced."""
-    priced: list[PricedUsage] = []
-    for group in groups:
-        log = logs.get(cast("int", group.log))
-        if log is None or not group.responses:
-            continue
-        price = prices.find(group.model or "", max(group.quarter, 0), group.variant)
-        pico = None if price is None else price.cost(*group.counts)
-        if price is not None and not is_final and any(price.missing(group.counts)):
-            return None
-        is_uncertain = bool(group.variant & UNCERTAIN)
-        model = group.model or NO_MODEL
-        priced.append(
-            PricedUsage(group.quarter, log, model, is_uncertain, group.responses, group.counts, pico, price)
-        )
-    return priced
-
-
-def _placed(one: CallSum, log: UsageLog, names: dict[int, str]) -> PlacedCalls:
-    tool = names.get(one.tool, "")
-    is_done = one.state == OK
-    return PlacedCalls(
-        one.quarter or NO_TIME,
-        log,
-        tool,
-        None if one.kind is None else names.get(one.kind),
-        one.calls,
-        one.state == FAILED,
-        bool(one.is_retry),
-        is_done and bool(one.is_commit),
-        bool(one.is_edit),
-        one.took or 0,
-        one.timed,
-    )
-
-
-def _start(one: AgentStart, logs: Mapping[int, UsageLog], names: Mapping[int, str]) -> PlacedCalls:
-    call, agent = one.call, one.agent
-    at = agent.row.first_at if call is None else call.at
-    return PlacedCalls(
-        NO_TIME if at is None else at // QUARTER_MS,
-        agent.log if call is None else logs[call.file],
-        "" if call is None else names.get(call.tool, ""),
-        agent.type,
-        1,
-        call is not None and call.state == FAILED,
-        call is not None and bool(call.is_retry),
-        False,
-        False,
-        0 if call is None else call.took or 0,
-        int(call is not None and call.took is not None),
-    )
 
 
 def _is_within(quarter: int, since: int | None, until: int | None) -> bool:
@@ -295,25 +241,50 @@ def _is_within(quarter: int, since: int | None, until: int | None) -> bool:
     return quarter != NO_TIME and (since is None or since <= quarter) and (until is None or quarter < until)
 
 
+class SessionNames:
+    """Titles and projects of sessions, and which are still there."""
+
+    def __init__(self, opened: OpenIndex) -> None:
+        database = opened.database
+        self.rows = {row.id: row for row in catalogue.sessions(database) if row.id}
+        self._opened = opened
+
+    @functools.cached_property
+    def _titles(self) -> dict[str, str]:
+        return session_titles(self._opened.database)
+
+    def title(self, session: str) -> str:
+        known = self.rows.get(session)
+        # Only a deleted session needs the titles of all.
+        return self._titles.get(session, "") if known is None else known.title
+
+    def messages(self) -> dict[str, int]:
+        """How many messages each session has, as `list` counts them."""
+        missing = recounted(self._opened)
+        counted = ((session, row, missing.get(row.path)) for session, row in self.rows.items())
+        return {
+            session: row.messages or (0 if again is None else again.messages or 0)
+            for session, row, again in counted
+        }
+
+    def is_deleted(self, session: str) -> bool:
+        return session not in self.rows
+
+
 class LocalTime:
     """Days and hours of a time zone; each quarter is looked at once."""
 
     def __init__(self, offset: Offset) -> None:
         self._offset = offset
-        self._days: dict[int, tuple[str, int, int] | None] = {}
+        self._days: dict[int, tuple[str, int, int] | None] = {NO_TIME: None}
 
     def of(self, quarter: int) -> tuple[str, int, int] | None:
         """The name of the day, its weekday (Monday is 0) and the hour; None for what has no time."""
         if quarter not in self._days:
-            self._days[quarter] = self._looked_up(quarter)
+            day = local_day(quarter, self._offset)
+            hour = (quarter + self._offset(quarter * 900) // 900) % _QUARTERS_A_DAY // _QUARTERS_AN_HOUR
+            self._days[quarter] = day_name(day), (day + 3) % 7, hour
         return self._days[quarter]
-
-    def _looked_up(self, quarter: int) -> tuple[str, int, int] | None:
-        if quarter == NO_TIME:
-            return None
-        day = local_day(quarter, self._offset)
-        hour = (quarter + self._offset(quarter * 900) // 900) % _QUARTERS_A_DAY // _QUARTERS_AN_HOUR
-        return day_name(day), (day + 3) % 7, hour
 
 
 def is_agent(log: UsageLog) -> bool:

@@ -17,8 +17,7 @@ from msgspec import Struct
 
 from recollect.ask.homes import Homes
 from recollect.ask.list import ListQuery
-from recollect.ask.report.documents import StatsDocument
-from recollect.ask.report.stats import stats
+from recollect.ask.report.stats import StatsDocument, stats
 from recollect.ask.secrets.redactor import Redactor
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.errors import NotFound, RecollectError, StorageError, UsageError
