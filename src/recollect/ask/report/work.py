@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from recollect.ask.report.stats import SessionNames
-from recollect.ask.report.usage import PlacedCalls, PricedUsage, UsageTable, quarter_at, within
+from recollect.ask.report.usage import PlacedCalls, PricedUsage, SessionNames, UsageTable, quarter_at, within
 from recollect.index.access import OpenIndex
 from recollect.model.cost.calendar import NO_TIME, UNKNOWN
 from recollect.model.cost.money import Usd, usd
@@ -68,7 +67,7 @@ def report_work(
 ) -> WorkReport:
     """The work between two moments; of one project, or of all."""
     table, first, end = UsageTable(opened, project), quarter_at(since), quarter_at(until)
-    used, called = within(table.used, first, end), table.called(opened, first, end)
+    used, called = within(table.used, first, end), table.called(first, end)
     names = SessionNames(opened)
     by_session: defaultdict[tuple[str, str], list[PricedUsage]] = defaultdict(list)
     calls: defaultdict[tuple[str, str], list[PlacedCalls]] = defaultdict(list)
