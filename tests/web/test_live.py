@@ -24,7 +24,6 @@ from recollect.ask.conversation.window import MessageWindow, signature
 from recollect.ask.library import Home
 from recollect.web import events
 from recollect.web.events import first_change, session_events
-from recollect.web.parameters import EventsQuery
 from tests.small_home import (
     ONE,
     TALK,
@@ -181,9 +180,10 @@ def test_a_line_that_comes_while_a_log_is_looked_at_is_told(
         return signature(talk)
 
     async def told() -> bytes:
-        query = EventsQuery(after=4)
         with anyio.fail_after(60):
-            return await anext(one async for one in session_events(page, ONE, query) if b'"total":7' in one)
+            return await anext(
+                one async for one in session_events(page, ONE, ConversationView(), 4) if b'"total":7' in one
+            )
 
     monkeypatch.setattr(events, "signature", looked)
     assert b"event: grown" in anyio.run(told)

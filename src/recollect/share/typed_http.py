@@ -2,7 +2,8 @@
 
 ``def rename(page, session: Name, body: Rename, limit: Limit = 50) -> Renamed``: the first argument is the caller's; a name in
 braces in the path is a part of the path; ``body`` is a Struct in JSON; ``query`` is a Struct whose fields are parameters of the
-query, as are all other arguments (``from_`` is sent as ``from``); ``Annotated[str, Header("X-Name")]`` is a header.
+query, as are all other arguments (``from_`` is sent as ``from``), or members of the body with ``in_body``;
+``Annotated[str, Header("X-Name")]`` is a header.
 An answer is a Struct, None (204), or a ``Response`` with ``Media`` in its annotation.
 Nothing runs here: the caller decides who may ask, in which thread and within which limits.
 """
@@ -42,7 +43,9 @@ class Media(NamedTuple):
 
 
 class TypedRoute:
-    """One route. ``takes``: a body that the handler reads itself. ``more``: members of its description."""
+    """One route. ``takes``: a body that the handler reads itself. ``in_body``: what is neither part of the path nor a
+    header is a member of the body. ``more``: members of its description.
+    """
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class TypedRoute:
         *,
         status: int = 200,
         takes: Media | None = None,
+        in_body: bool = False,
         **more: Any,
     ) -> None:
         self.method, self.path, self.run, self.status, self.takes, self.more = (
@@ -62,6 +66,7 @@ class TypedRoute:
         self.places = dict.fromkeys(re.findall(r"{(\w+)", path), "path")
         self.headers: dict[str, str] = {}
         fields: list[Any] = []
+        members: list[Any] = []
         for argument in list(signature(run).parameters.values())[1:]:
             name, kind = argument.name, hints[argument.name]
             if name in ("body", "query"):
@@ -70,14 +75,13 @@ class TypedRoute:
                 if isinstance(mark, Header):
                     self.headers[name], self.places[name] = mark.name, "header"
             is_needed = argument.default is Parameter.empty
-            fields.append((name, kind) if is_needed else (name, kind, argument.default))
-        self.parameters = msgspec.defstruct(
-            "Parameters",
-            fields,
-            kw_only=True,
-            forbid_unknown_fields=True,
-            rename=lambda name: name.rstrip("_"),
-        )
+            chosen = members if in_body and name not in self.places else fields
+            chosen.append((name, kind) if is_needed else (name, kind, argument.default))
+        self.parameters = _struct("Parameters", fields)
+        self.members: tuple[str, ...] = ()
+        if members:
+            self.body = _struct(f"{run.__name__.title().replace('_', '')}Body", members)
+            self.members = self.body.__struct_fields__
 
     def arguments(
         self,
@@ -101,7 +105,9 @@ class TypedRoute:
         parameters = _read("", lambda: msgspec.convert(given, self.parameters, strict=False))
         arguments |= {name: getattr(parameters, name) for name in self.parameters.__struct_fields__}
         if self.body is not None:
-            arguments["body"] = _read("body: ", lambda: msgspec.json.decode(body or b"{}", type=self.body))
+            given_body = _read("body: ", lambda: msgspec.json.decode(body or b"{}", type=self.body))
+            members = {name: getattr(given_body, name) for name in self.members}
+            arguments |= members or {"body": given_body}
         return arguments
 
     def describe(self, named: Schema, problem: Any, written: Callable[[Schema], Schema]) -> Schema:
@@ -169,6 +175,12 @@ def answer(document: object, status: int = 200, headers: Mapping[str, str] | Non
     if document is None:
         return Response(status_code=204, headers=headers)
     return Response(encode_json(document), status, headers, "application/json")
+
+
+def _struct(name: str, fields: Iterable[Any]) -> Any:
+    return msgspec.defstruct(
+        name, fields, kw_only=True, forbid_unknown_fields=True, rename=lambda field: field.rstrip("_")
+    )
 
 
 def _read(place: str, convert: Callable[[], Any]) -> Any:

@@ -10,7 +10,9 @@ import datetime as dt
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from recollect.ask import archive as archive_service
@@ -33,22 +35,12 @@ from recollect.store.archive.archive import ArchiveResult
 from recollect.web import answers
 from recollect.web.desk import PageBackend
 from recollect.web.page import AT, File, Page, Routes
-from recollect.web.parameters import (
-    ArchiveBody,
-    ChangeBody,
-    CleanupBody,
-    ExportBody,
-    ForkBody,
-    Name,
-    RepairBody,
-    RestoreBody,
-    TagBody,
-    TitleBody,
-    UndoBody,
-)
+from recollect.web.parameters import Apply, Id, Label, Name, PathText, Short, Text, Version
 from recollect.web.session import files_of, version_of
 
 routes = Routes()
+Days = Annotated[float, Meta(ge=1, le=36_500)]
+Format = Annotated[str, Meta(max_length=40)]
 _MOST = 500
 
 
@@ -60,17 +52,17 @@ def _request(path: str, **body: object) -> RequestDocument:
 
 
 @routes.post(f"{AT}/rename")
-def rename(page: Page, session: Name, body: TitleBody) -> LabelDocument:
+def rename(page: Page, session: Name, title: Label, apply: Apply = False) -> LabelDocument:
     """Set the title."""
-    plan = label.titled(page.backend.changing(session), body.title)
-    return _labelled(page.backend, plan, "rename", "title", apply=body.apply)
+    plan = label.titled(page.backend.changing(session), title)
+    return _labelled(page.backend, plan, "rename", "title", apply=apply)
 
 
 @routes.post(f"{AT}/tag")
-def tag(page: Page, session: Name, body: TagBody) -> LabelDocument:
+def set_tag(page: Page, session: Name, tag: Label, apply: Apply = False) -> LabelDocument:
     """Set the tag."""
-    plan = label.tagged(page.backend.changing(session), body.tag)
-    return _labelled(page.backend, plan, "tag", "tag", apply=body.apply)
+    plan = label.tagged(page.backend.changing(session), tag)
+    return _labelled(page.backend, plan, "tag", "tag", apply=apply)
 
 
 def _labelled(desk: PageBackend, plan: LabelPlan, command: str, field: str, *, apply: bool) -> LabelDocument:
@@ -91,23 +83,25 @@ def _labelled(desk: PageBackend, plan: LabelPlan, command: str, field: str, *, a
 
 
 @routes.post(f"{AT}/fork")
-def make_fork(page: Page, session: Name, body: ForkBody) -> ForkDocument:
+def make_fork(
+    page: Page, session: Name, at: Id | None = None, title: Label | None = None, apply: Apply = False
+) -> ForkDocument:
     """Copy it into a new session."""
-    plan = fork.planned_fork(page.backend.changing(session), body.at, body.title)
-    if body.apply:
+    plan = fork.planned_fork(page.backend.changing(session), at, title)
+    if apply:
         fork.apply(plan)
-    back = _request(f"/api/sessions/{plan.new}/remove") if body.apply else None
-    undo = page.backend.command("rm", str(plan.new), "--apply") if body.apply else None
-    return fork_document(plan, applied=body.apply, undo=undo, request=back)
+    back = _request(f"/api/sessions/{plan.new}/remove") if apply else None
+    undo = page.backend.command("rm", str(plan.new), "--apply") if apply else None
+    return fork_document(plan, applied=apply, undo=undo, request=back)
 
 
 @routes.post(f"{AT}/remove")
-def remove(page: Page, session: Name, body: ChangeBody) -> RemovalDocument:
+def remove(page: Page, session: Name, apply: Apply = False) -> RemovalDocument:
     """Move it to the trash."""
     desk = page.backend
     own = desk.changing(session)
     plan = planned_removal(own)
-    batch = keeping.remove(own, desk.data).batch if body.apply else None
+    batch = keeping.remove(own, desk.data).batch if apply else None
     return RemovalDocument(
         session=plan.session,
         title=plan.title,
@@ -115,7 +109,7 @@ def remove(page: Page, session: Name, body: ChangeBody) -> RemovalDocument:
         bytes=plan.bytes,
         open_in=plan.open_in,
         batch=batch,
-        applied=body.apply,
+        applied=apply,
         undo=desk.command("undo", batch, "--apply") if batch is not None else None,
         undo_request=_request("/api/undo", id=batch) if batch is not None else None,
     )
@@ -125,17 +119,19 @@ def remove(page: Page, session: Name, body: ChangeBody) -> RemovalDocument:
 
 
 @routes.post(f"{AT}/repair")
-def make_repair(page: Page, session: Name, body: RepairBody) -> SessionRepair:
+def make_repair(
+    page: Page, session: Name, in_place: bool = False, slim: bool = False, apply: Apply = False
+) -> SessionRepair:
     """Mend it, as a copy unless ``in_place``."""
-    desk, in_place = page.backend, body.in_place
+    desk = page.backend
     with repair.planned_repair(desk.changing(session)) as mending:
-        plan = with_slimming(mending) if body.slim else mending
+        plan = with_slimming(mending) if slim else mending
         done = None
-        if body.apply and plan.is_needed:
+        if apply and plan.is_needed:
             done = (
                 repair.apply_in_place(plan, desk.data) if in_place else repair.apply_as_copy(plan, desk.data)
             )
-        document = page_repair(repair_document(plan, done, in_place=in_place, slim=body.slim))
+        document = page_repair(repair_document(plan, done, in_place=in_place, slim=slim))
     if done is None:
         return document
     return replace(
@@ -146,12 +142,12 @@ def make_repair(page: Page, session: Name, body: RepairBody) -> SessionRepair:
 
 
 @routes.post("/api/undo")
-def undo(page: Page, body: UndoBody) -> UndoDocument:
+def undo(page: Page, id_: Short, apply: Apply = False) -> UndoDocument:
     """Undo a change."""
     desk = page.backend
     desk.require_own()
-    found = undo_service.found_change(desk.data, body.id)
-    done = undo_service.undo(desk.data, found) if body.apply else None
+    found = undo_service.found_change(desk.data, id_)
+    done = undo_service.undo(desk.data, found) if apply else None
     redo = done.change if done is not None else None
     return UndoDocument(
         change=replace(found, state=(redo or found).state, steps=found.steps[:_MOST]),
@@ -165,18 +161,25 @@ def undo(page: Page, body: UndoBody) -> UndoDocument:
 
 
 @routes.post(f"{AT}/files/restore")
-def restore_file(page: Page, session: Name, body: RestoreBody) -> FileRestorationDocument:
+def restore_file(
+    page: Page,
+    session: Name,
+    *,
+    path: PathText,
+    number: Version,
+    to: PathText,
+    overwrite: bool = False,
+    apply: Apply = False,
+) -> FileRestorationDocument:
     """Write a version of a file into a directory, given as an absolute path."""
     desk = page.backend
     opened = desk.reading(session)
-    version = version_of(files_of(page, opened), body.path, body.number)
-    found, plan = rewind.planned_restoration(
-        version, Path(body.to), opened.id, body.number, overwrite=body.overwrite
-    )
-    change = rewind.restore(found, plan, desk.data) if body.apply else None
+    version = version_of(files_of(page, opened), path, number)
+    found, plan = rewind.planned_restoration(version, Path(to), opened.id, number, overwrite=overwrite)
+    change = rewind.restore(found, plan, desk.data) if apply else None
     return replace(
         found,
-        applied=body.apply,
+        applied=apply,
         undo=None if change is None else desk.command("undo", change, "--apply"),
         undo_request=None if change is None else _request("/api/undo", id=change),
     )
@@ -208,31 +211,33 @@ def _archived(desk: PageBackend, sessions: Sequence[Session], *, apply: bool) ->
 
 
 @routes.post(f"{AT}/archive")
-def archive_one(page: Page, session: Name, body: ChangeBody) -> ArchivalDocument:
+def archive_one(page: Page, session: Name, apply: Apply = False) -> ArchivalDocument:
     """Archive the session."""
-    return _archived(page.backend, [page.backend.changing(session)], apply=body.apply)
+    return _archived(page.backend, [page.backend.changing(session)], apply=apply)
 
 
 @routes.post("/api/archive")
-def archive(page: Page, body: ArchiveBody) -> ArchivalDocument:
+def archive(page: Page, which: Literal["all", "expiring"], apply: Apply = False) -> ArchivalDocument:
     """Archive several sessions: all, or those the client is about to delete."""
     desk = page.backend
     desk.require_own()
     sessions = desk.sessions(fresh=True)
-    if body.which == "expiring":
+    if which == "expiring":
         soon = expiring(desk.home.homes, desk.data, dt.datetime.now(dt.UTC), WITHIN_DAYS)
         names = {one.path for one in soon if not one.is_archived}
         sessions = [one for one in sessions if one.path in names]
-    return _archived(desk, sessions, apply=body.apply)
+    return _archived(desk, sessions, apply=apply)
 
 
 @routes.post("/api/cleanup")
-def clean_up(page: Page, body: CleanupBody) -> CleanupDocument:
+def clean_up(
+    page: Page, days: Days = 90, project: Text | None = None, apply: Apply = False
+) -> CleanupDocument:
     """Archive old sessions and move them to the trash."""
     desk, now = page.backend, dt.datetime.now(dt.UTC)
     desk.require_own()
-    found = keeping.candidates(desk.home.sessions(body.project), now - dt.timedelta(days=body.days))
-    if body.apply:
+    found = keeping.candidates(desk.home.sessions(project), now - dt.timedelta(days=days))
+    if apply:
         done = keeping.clean_up(found, archive_service.archive_at(desk.data), desk.data, now)
     else:
         done = keeping.cleanup_plan(found)
@@ -251,13 +256,13 @@ def clean_up(page: Page, body: CleanupBody) -> CleanupDocument:
 
 
 @routes.post(f"{AT}/export")
-def export(page: Page, session: Name, body: ExportBody) -> File:
+def export(page: Page, session: Name, format_: Format, redact: bool = True, whole: bool = False) -> File:
     """The session as a file."""
-    chosen = page.exports.get(body.format)
+    chosen = page.exports.get(format_)
     if chosen is None:
-        raise UsageError(f"format {body.format!a}: unknown", hint=f"one of {', '.join(page.exports)}")
+        raise UsageError(f"format {format_!a}: unknown", hint=f"one of {', '.join(page.exports)}")
     found = page.backend.session(session)
-    pieces = iter(chosen.pieces(found, body.whole, Redactor(page.backend.data) if body.redact else None))
+    pieces = iter(chosen.pieces(found, whole, Redactor(page.backend.data) if redact else None))
     # Made before the answer begins: an unreadable session must be a refusal, not half a file.
-    whole = itertools.chain([next(pieces, b"")], pieces)
-    return answers.download(whole, f"{short_id(found.id)}.{chosen.suffix}", chosen.media_type)
+    content = itertools.chain([next(pieces, b"")], pieces)
+    return answers.download(content, f"{short_id(found.id)}.{chosen.suffix}", chosen.media_type)

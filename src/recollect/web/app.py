@@ -33,7 +33,7 @@ from recollect.web.desk import PageBackend
 from recollect.web.events import MOST_STREAMS
 from recollect.web.gate import LOGIN, TOKEN_NAME, LaunchKeys, PageGate, cookie_name
 from recollect.web.page import ExportFormat, Page
-from recollect.web.parameters import Body, Short
+from recollect.web.parameters import Short
 
 ROUTES = tuple(
     route for handlers in (lists, search, session, messages, actions, events) for route in handlers.routes
@@ -51,12 +51,6 @@ class LoginDocument(Struct, frozen=True):
     """The token that every change must be sent with."""
 
     token: str
-
-
-class LoginBody(Body):
-    """The key of the address."""
-
-    key: Short
 
 
 def described(
@@ -176,9 +170,9 @@ class ServedPage:
         return built_file(self._built, request.path_params["path"])
 
 
-def login(served: ServedPage, body: LoginBody) -> Annotated[Response, Media(JSON, LoginDocument)]:
+def login(served: ServedPage, key: Short) -> Annotated[Response, Media(JSON, LoginDocument)]:
     """Exchange the key of the address for a cookie, once."""
-    cookie = served.keys.exchanged(body.key)
+    cookie = served.keys.exchanged(key)
     if cookie is None:
         return answers.refusal(
             403,
@@ -203,7 +197,7 @@ def description(served: ServedPage) -> dict[str, Any]:
 
 
 OPEN_ROUTES = (
-    TypedRoute("POST", LOGIN, login, security=[]),
+    TypedRoute("POST", LOGIN, login, in_body=True, security=[]),
     TypedRoute("GET", "/openapi.json", description, security=[]),
 )
 

@@ -24,7 +24,7 @@ from recollect.share.typed_http import Media
 from recollect.web.answers import COMMENT, event
 from recollect.web.desk import mark_of
 from recollect.web.page import AT, Page, Routes
-from recollect.web.parameters import EventsQuery, Name
+from recollect.web.parameters import Name, Place
 
 routes = Routes()
 POLL_SECONDS = 0.1
@@ -101,13 +101,15 @@ class _ConversationState(Struct):
 
 
 @routes.get(f"{AT}/events")
-async def session_events(page: Page, session: Name, query: EventsQuery) -> EventStream:
+async def session_events(
+    page: Page, session: Name, query: ConversationView, after: Place | None = None
+) -> EventStream:
     """Changes of one conversation."""
-    state, known = _ConversationState(), query.after
+    state, known = _ConversationState(), after
     async for pause in _ticks(page, POLL_SECONDS):
         if pause:
             yield COMMENT
-        for one in await anyio.to_thread.run_sync(_poll, page, session, query.view(), state, known):
+        for one in await anyio.to_thread.run_sync(_poll, page, session, query, state, known):
             yield one
         known = None
 

@@ -22,14 +22,17 @@ from recollect.web.health import HealthDocument, SecretsDocument, health_documen
 from recollect.web.page import AT, Page, RecentEditsDocument, Routes
 from recollect.web.parameters import (
     CostQuery,
-    EditsQuery,
-    FigureQuery,
+    Id,
     Name,
     PathText,
-    PinBody,
+    Place,
     SessionQuery,
-    StarBody,
+    Short,
+    Since,
     StatsQuery,
+    Text,
+    Until,
+    Zone,
 )
 from recollect.web.search import check_ready
 from recollect.web.sessions import ProjectsDocument, SessionListDocument
@@ -37,6 +40,7 @@ from recollect.web.sessions import ProjectsDocument, SessionListDocument
 routes = Routes()
 _MOST_DIRECTORIES = 500
 
+PathPart = Annotated[Text, Meta(description="part of a file's path")]
 Nearest = Annotated[bool, Meta(description="or the closest one that exists and can be written to")]
 
 
@@ -168,19 +172,31 @@ def stats(page: Page, query: StatsQuery) -> StatsDocument:
 
 
 @routes.get("/api/stats/sessions")
-def stat_sessions(page: Page, query: FigureQuery) -> StatSessionsDocument:
+def stat_sessions(
+    page: Page,
+    query: Figure,
+    *,
+    since: Since | None = None,
+    until: Until | None = None,
+    timezone: Zone | None = None,
+    project: Text | None = None,
+) -> StatSessionsDocument:
     """The sessions behind a figure of the statistics."""
-    zone = query.timezone
-    first, end = timespan.bounds(query.since, query.until, dt.datetime.now(dt.UTC), zone_of(zone))
-    figure = Figure(**{name: getattr(query, name) for name in Figure.__struct_fields__})
+    first, end = timespan.bounds(since, until, dt.datetime.now(dt.UTC), zone_of(timezone))
     with page.backend.index.opened() as opened:
-        return sessions_behind(opened, figure, since=first, until=end, project=query.project, timezone=zone)
+        return sessions_behind(opened, query, since=first, until=end, project=project, timezone=timezone)
 
 
 @routes.get("/api/edits")
-def edits(page: Page, query: EditsQuery) -> RecentEditsDocument:
+def edits(
+    page: Page,
+    project: Text | None = None,
+    text: PathPart | None = None,
+    from_: Place = 0,
+    count: Annotated[int, Meta(ge=1, le=200)] = 100,
+) -> RecentEditsDocument:
     """The newest edits of files, of all sessions."""
-    return page.edits.document(query)
+    return page.edits.document(project, text, from_, count)
 
 
 # ---- this machine ----------------------------------------------------------------------------------------
@@ -206,16 +222,16 @@ def marks(page: Page) -> Marks:
 
 
 @routes.post(f"{AT}/star")
-def star(page: Page, session: Name, body: StarBody) -> Marks:
+def star(page: Page, session: Name, on: bool = True) -> Marks:
     """Star it, or not."""
-    return page.backend.marks.star(page.backend.session(session).id, on=body.on)
+    return page.backend.marks.star(page.backend.session(session).id, on=on)
 
 
 @routes.post(f"{AT}/pin")
-def pin(page: Page, session: Name, body: PinBody) -> Marks:
+def pin(page: Page, session: Name, uuid: Id, on: bool = True, text: Short | None = None) -> Marks:
     """Pin a message, or not."""
     name, now = page.backend.session(session).id, dt.datetime.now(dt.UTC)
-    return page.backend.marks.pin(name, body.uuid, on=body.on, text=body.text or "", now=now)
+    return page.backend.marks.pin(name, uuid, on=on, text=text or "", now=now)
 
 
 class DirectoryDocument(Struct, frozen=True, kw_only=True):

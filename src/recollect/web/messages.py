@@ -32,71 +32,90 @@ from recollect.model.conversation.conversation import Branch
 from recollect.model.conversation.graph import Graph, Node
 from recollect.model.cost.money import AmountDocument
 from recollect.web.page import AT, Page, Routes
-from recollect.web.parameters import Name, PositionQuery, PromptsQuery, ViewQuery, WindowQuery
+from recollect.web.parameters import Id, Many, Name, Place
 
 routes = Routes()
 _CHARACTERS, _FORK_CHARACTERS, _SAID_WITHIN = 200, 80, 8
 Index = Annotated[int, Meta(ge=0, le=999_999_999)]
+WindowStart = Annotated[int, Meta(ge=-(1 << 40), le=1 << 40)]
+WindowSize = Annotated[int, Meta(ge=1, le=200)]
+LineNumber = Annotated[int, Meta(ge=1, le=1 << 40, description="of its log, counted from 1")]
+Preferred = Annotated[bool, Meta(description="prefer the view with what compactions hide")]
 
 
 # ---- messages --------------------------------------------------------------------------------------------
 
 
 @routes.get(f"{AT}/messages")
-def messages(page: Page, session: Name, query: WindowQuery) -> documents.MessageWindowDocument:
+def messages(
+    page: Page, session: Name, query: ConversationView, from_: WindowStart = 0, count: WindowSize = 50
+) -> documents.MessageWindowDocument:
     """A window of messages."""
     opened = page.backend.reading(session)
     with page.backend.copies_known(opened) as database:
-        return MessageWindow(opened, query.view(), database).document(query.from_, query.count)
+        return MessageWindow(opened, query, database).document(from_, count)
 
 
 @routes.get(f"{AT}/messages/{{index}}")
-def message(page: Page, session: Name, index: Index, query: ViewQuery) -> documents.PageMessageDocument:
+def message(
+    page: Page, session: Name, index: Index, query: ConversationView
+) -> documents.PageMessageDocument:
     """One message in full."""
     opened = page.backend.reading(session)
     with page.backend.copies_known(opened) as database:
-        return MessageWindow(opened, query.view(), database).whole(index)
+        return MessageWindow(opened, query, database).whole(index)
 
 
 @routes.get(f"{AT}/costs")
-def turn_costs(page: Page, session: Name, query: ViewQuery) -> documents.TurnCostsDocument:
+def turn_costs(page: Page, session: Name, query: ConversationView) -> documents.TurnCostsDocument:
     """The cost of each turn."""
     opened = page.backend.reading(session)
     row = page.listed.row(opened)
     whole = AmountDocument(row.cost_usd, row.unpriced, row.known_cost_usd)
     with page.backend.copies_known(opened) as database:
-        return turns_document(opened, query.view(), whole, database)
+        return turns_document(opened, query, whole, database)
 
 
 @routes.get(f"{AT}/position")
-def position(page: Page, session: Name, query: PositionQuery) -> LinePosition:
-    """The message that shows a line."""
-    uuid, offset = query.uuid or None, query.offset
-    if uuid is None and offset is None and query.line is None:
+def position(
+    page: Page,
+    session: Name,
+    *,
+    uuid: Id | None = None,
+    offset: Place | None = None,
+    line: LineNumber | None = None,
+    agent: Id | None = None,
+    whole: Preferred = False,
+) -> LinePosition:
+    """The message that shows a line, named by its id or its place."""
+    uuid = uuid or None
+    if uuid is None and offset is None and line is None:
         raise UsageError("position: uuid, offset and line are missing", hint="give one of them")
     opened = page.backend.reading(session)
-    if uuid is None and offset is None and query.line is not None:
-        offset = offset_of(opened, query.agent, query.line)
-    return position_of(opened, uuid, offset, query.agent, whole=query.whole)
+    if uuid is None and offset is None and line is not None:
+        offset = offset_of(opened, agent, line)
+    return position_of(opened, uuid, offset, agent, whole=whole)
 
 
 # ---- all messages at once --------------------------------------------------------------------------------
 
 
 @routes.get(f"{AT}/map")
-def conversation_map(page: Page, session: Name, query: ViewQuery) -> documents.ConversationMapDocument:
+def conversation_map(page: Page, session: Name, query: ConversationView) -> documents.ConversationMapDocument:
     """All messages without their texts."""
-    return map_document(talk_of(page.backend.reading(session), query.view()))
+    return map_document(talk_of(page.backend.reading(session), query))
 
 
 @routes.get(f"{AT}/prompts")
-def prompts(page: Page, session: Name, query: PromptsQuery) -> documents.PromptsDocument:
+def prompts(
+    page: Page, session: Name, query: ConversationView, from_: Place = 0, count: Many = 100
+) -> documents.PromptsDocument:
     """The beginnings of prompts, the oldest first: for those that the map leaves out."""
-    talk = talk_of(page.backend.reading(session), query.view())
+    talk = talk_of(page.backend.reading(session), query)
     places = prompt_places(talk)
-    chosen = places[query.from_ : query.from_ + query.count]
+    chosen = places[from_ : from_ + count]
     return documents.PromptsDocument(
-        prompts=[prompt_document(talk, index) for index in chosen], from_=query.from_, total=len(places)
+        prompts=[prompt_document(talk, index) for index in chosen], from_=from_, total=len(places)
     )
 
 

@@ -36,7 +36,6 @@ from recollect.share.typed_http import Media, TypedRoute
 from recollect.store.logs.reader import LogReader, OpenLog, entry_in
 from recollect.web.desk import PageBackend
 from recollect.web.health import SecretJob
-from recollect.web.parameters import EditsQuery
 from recollect.web.sessions import PageSessions
 
 _EDITS_KEPT = 20_000
@@ -93,13 +92,13 @@ class RecentEdits:
         self._desk = desk
         self._read = Cache(_EDITS_KEPT)
 
-    def document(self, query: EditsQuery) -> RecentEditsDocument:
+    def document(self, project: str | None, text: str | None, start: int, count: int) -> RecentEditsDocument:
         """Edits, newest first. ``text`` is a part of the path, looked for in the lines."""
         with self._desk.index.opened() as opened:
             database = opened.database
             numbers = cost_queries.names(database)
             tools = {number for number, name in numbers.items() if name in EDITING_TOOLS}
-            fits = None if not query.project else ProjectFilter(query.project)
+            fits = ProjectFilter(project) if project else None
             logs = {
                 number: log
                 for number, log in logs_of(cost_queries.logs(database)).items()
@@ -112,10 +111,10 @@ class RecentEdits:
                 for number in range(one.changes or 1)
             ]
             titles = session_titles(database)
-        wanted = (query.text or "").lower()
+        wanted = (text or "").lower()
         found: list[RecentEditDocument] = []
-        end = query.from_
-        while end < min(len(places), query.from_ + _MOST_LOOKED_AT) and len(found) < query.count:
+        end = start
+        while end < min(len(places), start + _MOST_LOOKED_AT) and len(found) < count:
             one, number = places[end]
             log, edits = logs[one.file], self._edits(logs[one.file], one)
             if number < len(edits) and wanted in edits[number].path.lower():
@@ -238,7 +237,7 @@ class Routes(list[TypedRoute]):
 
     def _add(self, method: str, path: str, security: dict[str, list[str]]) -> Callable[[_Handler], _Handler]:
         def add(run: _Handler) -> _Handler:
-            self.append(TypedRoute(method, path, run, security=[security]))
+            self.append(TypedRoute(method, path, run, in_body=method == "POST", security=[security]))
             return run
 
         return add

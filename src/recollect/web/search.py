@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from recollect.ask.conversation.conversation import ViewMessages, talk_of
+from recollect.ask.conversation.conversation import ConversationView, ViewMessages, talk_of
 from recollect.ask.search.hits import SearchHit, SearchResult, SessionHits, session_hits
 from recollect.ask.search.question import BEST
 from recollect.ask.search.search import search
@@ -16,7 +16,7 @@ from recollect.index.access import OpenIndex
 from recollect.model.conversation.graph import Graph
 from recollect.model.text import timespan
 from recollect.web.page import AT, Page, Routes
-from recollect.web.parameters import HitsQuery, Name, SearchQuery, kinds_of
+from recollect.web.parameters import How, Kinds, Name, SearchQuery, Text, kinds_of
 
 routes = Routes()
 _SECONDS = 3.0
@@ -85,7 +85,7 @@ def search_sessions(page: Page, query: SearchQuery) -> PageSearchDocument:
             query.q,
             opened=opened,
             how=query.how,
-            kinds=_kinds(query),
+            kinds=_kinds(query.kinds, query.how),
             project=query.project,
             session=query.session,
             among=among,
@@ -119,9 +119,9 @@ def search_sessions(page: Page, query: SearchQuery) -> PageSearchDocument:
     )
 
 
-def _kinds(query: SearchQuery | HitsQuery) -> Sequence[str] | None:
-    kinds = kinds_of(query.kinds)
-    return _SHOWN if kinds is None and query.how != BEST else kinds
+def _kinds(text: str | None, how: str) -> Sequence[str] | None:
+    kinds = kinds_of(text)
+    return _SHOWN if kinds is None and how != BEST else kinds
 
 
 def _group(hits: Sequence[SearchHit], count: int | None, strength: float | None) -> SessionHits:
@@ -130,23 +130,31 @@ def _group(hits: Sequence[SearchHit], count: int | None, strength: float | None)
 
 
 @routes.get(f"{AT}/hits")
-def hits(page: Page, session: Name, query: HitsQuery) -> HitPlacesDocument:
+def hits(
+    page: Page,
+    session: Name,
+    query: ConversationView,
+    *,
+    q: Text,
+    how: How = "words",
+    kinds: Kinds | None = None,
+) -> HitPlacesDocument:
     """Where a conversation shows the matches of a search, and the texts to mark."""
     opened = page.backend.reading(session)
-    talk = talk_of(opened, query.view())
+    talk = talk_of(opened, query)
     with page.backend.index.opened() as index:
         found = search(
-            query.q,
+            q,
             opened=index,
-            how=query.how,
-            kinds=_kinds(query),
+            how=how,
+            kinds=_kinds(kinds, how),
             session=opened.id,
             limit=_MOST_PLACES,
             width=_WIDTH,
             seconds=_SECONDS,
             loose=True,
         )
-    return _places(query.q, found, opened.graph, talk, query.agent or None)
+    return _places(q, found, opened.graph, talk, query.agent)
 
 
 def _places(

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Annotated, cast
 
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from recollect.ask.conversation.content import PageSession, signature_of
 from recollect.ask.conversation.documents import MessageKind
@@ -131,13 +131,16 @@ _STARTS = re.compile("[pb]|c(?=[oru]*a)")
 _AGENT_ID = re.compile(r"agentId: ([A-Za-z0-9_-]{1,64})")
 
 
-class ConversationView(Struct, frozen=True):
+_Id = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class ConversationView(Struct, frozen=True, forbid_unknown_fields=True):
     """Selects a conversation of a session. Without any field set: the one the client would load."""
 
-    branch: str | None = None
-    before: int | None = None
-    agent: str | None = None
-    whole: bool = False
+    branch: Annotated[_Id, Meta(description="the conversation that ends at this entry")] | None = None
+    before: Annotated[int, Meta(ge=1, le=100_000, description="before this compaction")] | None = None
+    agent: Annotated[_Id, Meta(description="a sub-agent's own conversation")] | None = None
+    whole: Annotated[bool, Meta(description="include what compactions hide")] = False
 
     def check(self) -> None:
         """Refuse contradictory selections."""

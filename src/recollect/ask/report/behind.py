@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterable
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from recollect.ask.cost.report import offset_of
 from recollect.ask.report.usage import (
@@ -19,27 +20,28 @@ from recollect.ask.report.usage import (
     quarter_at,
     within,
 )
-from recollect.errors import UsageError
 from recollect.index.access import OpenIndex
 from recollect.model.cost.calendar import UNKNOWN
 from recollect.model.cost.money import exact
 
 _MOST = 500
-WORK = ("calls", "failures", "retries", "edits", "commits")
 
 
-class Figure(Struct, frozen=True, kw_only=True):
+_Short = Annotated[str, Meta(max_length=200)]
+
+
+class Figure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which figure: of calls if ``work`` is set, else of responses. All that is given must fit."""
 
-    work: str | None = None  # one of WORK
-    tool: str | None = None
-    kind: str | None = None  # the type of a sub-agent
-    agents: bool = False  # of sub-agents only
-    model: str | None = None
-    repo: str | None = None
-    day: str | None = None
-    weekday: int | None = None
-    hour: int | None = None
+    work: Literal["calls", "failures", "retries", "edits", "commits"] | None = None
+    tool: _Short | None = None
+    kind: Annotated[_Short, Meta(description="the type of a sub-agent")] | None = None
+    agents: Annotated[bool, Meta(description="of sub-agents only")] = False
+    model: _Short | None = None
+    repo: Annotated[str, Meta(max_length=1_000)] | None = None
+    day: Annotated[str, Meta(max_length=10, description="2026-01-31, a day of that time zone")] | None = None
+    weekday: Annotated[int, Meta(ge=0, le=6, description="Monday is 0")] | None = None
+    hour: Annotated[int, Meta(ge=0, le=23)] | None = None
 
 
 class StatSessionsDocument(Struct, frozen=True):
@@ -70,8 +72,6 @@ def sessions_behind(
     timezone: str | None = None,
 ) -> StatSessionsDocument:
     """The sessions that make up a figure of ``stats`` with the same bounds."""
-    if figure.work is not None and figure.work not in WORK:
-        raise UsageError(f"work {figure.work!a}: not known", hint=f"one of {', '.join(WORK)}")
     table = UsageTable(opened, project)
     first, end = quarter_at(since), quarter_at(until)
     clock = LocalTime(offset_of(timezone))

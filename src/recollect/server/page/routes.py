@@ -78,7 +78,7 @@ from recollect.web.gate import (
 )
 from recollect.web.lists import IndexStateDocument, MeDocument, MemberDocument
 from recollect.web.page import ExportFormat, Page
-from recollect.web.parameters import Body, CostQuery, Name, SearchQuery
+from recollect.web.parameters import CostQuery, Name, SearchQuery
 from recollect.web.search import PageSearchDocument
 from recollect.web.session import SessionHead
 
@@ -234,16 +234,13 @@ class SignedOutDocument(Struct, frozen=True):
     signed_out: bool
 
 
-class TokenBody(Body, kw_only=True):
-    """A token that may read."""
-
-    token: Annotated[str, Meta(max_length=_LONGEST_SECRET)]
+Secret = Annotated[str, Meta(max_length=_LONGEST_SECRET)]
 
 
-async def sign_in(request: Request, body: TokenBody) -> Annotated[Response, Media(JSON, LoginDocument)]:
+async def sign_in(request: Request, token: Secret) -> Annotated[Response, Media(JSON, LoginDocument)]:
     """Exchange a token that may read for a session."""
     app = _app(request)
-    secret = await access.open_session(app.service, body.token.strip(), _client(request.scope))
+    secret = await access.open_session(app.service, token.strip(), _client(request.scope))
     response = answer(LoginDocument(form_token(secret)))
     app.set_cookie(response, secret)
     return response
@@ -278,7 +275,7 @@ async def description(request: Request) -> dict[str, Any]:
 
 
 OWN_ROUTES = (
-    TypedRoute("POST", LOGIN, sign_in, security=[]),
+    TypedRoute("POST", LOGIN, sign_in, in_body=True, security=[]),
     TypedRoute("GET", OFFER, sign_in_offer, security=[]),
     TypedRoute("POST", LOGOUT, sign_out, security=[{"cookie": [], "token": []}]),
     TypedRoute("GET", DESCRIPTION, description, security=[]),
@@ -292,7 +289,13 @@ def _is_offered(route: TypedRoute) -> bool:
 
 
 OFFERED = tuple(
-    TypedRoute(route.method, route.path, _OWN.get(route.run.__name__, route.run), **route.more)
+    TypedRoute(
+        route.method,
+        route.path,
+        _OWN.get(route.run.__name__, route.run),
+        in_body=bool(route.members),
+        **route.more,
+    )
     for route in filter(_is_offered, ROUTES)
 )
 REFUSED = tuple(route for route in ROUTES if not _is_offered(route))
