@@ -90,7 +90,7 @@ _ROOMS = {
     "recollect.change.rewind": "RewindReport RewoundFile",
     "recollect.ask.search.hits": "SearchHit SearchResult SessionHits",
     "recollect.ask.secrets.scan": "SecretFinding SecretScan",
-    "recollect.ask.sessions.session": "ActiveBranch AgentCost Compaction Session SessionCounts",
+    "recollect.ask.sessions.session": "ActiveBranch Compaction Session SessionCounts",
     "recollect.ask.todos": "SessionTodo SessionTodoList TodoMove",
     "recollect.ask.tables": "Walk",
     "recollect.ask.watch": "ActiveBlock WatchSnapshot WatchedSession",

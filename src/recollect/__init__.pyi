@@ -32,7 +32,7 @@ from recollect.ask.report.stats import (
 from recollect.ask.search.hits import SearchHit, SearchResult, SessionHits
 from recollect.ask.search.recall import RecallResult
 from recollect.ask.secrets.scan import SecretFinding, SecretScan
-from recollect.ask.sessions.session import ActiveBranch, AgentCost, Compaction, Session, SessionCounts
+from recollect.ask.sessions.session import ActiveBranch, Compaction, Session, SessionCounts
 from recollect.ask.tables import Walk
 from recollect.ask.todos import SessionTodo, SessionTodoList, TodoMove
 from recollect.ask.watch import ActiveBlock, WatchedSession, WatchSnapshot
@@ -200,7 +200,6 @@ _PORCH: tuple[str, ...]
 __all__ = [
     "ActiveBlock",
     "ActiveBranch",
-    "AgentCost",
     "AgentFile",
     "AgentId",
     "AiTitle",

@@ -13,7 +13,7 @@ from recollect.ask.report.stats import StatsDocument
 from recollect.ask.search.hits import SearchResult
 from recollect.ask.search.recall import RecallResult
 from recollect.ask.secrets.scan import SecretScan
-from recollect.ask.sessions.session import ActiveBranch, AgentCost, Branches, Compaction, SessionCounts
+from recollect.ask.sessions.session import ActiveBranch, Branches, Compaction, SessionCounts
 from recollect.ask.todos import SessionTodoList, TodoMove
 from recollect.ask.watch import WatchSnapshot
 from recollect.change.actions import ArchiveReport
@@ -292,8 +292,6 @@ class Session:
         """See ``Session.agents``."""
     async def spending(self, *, with_agents: bool = True) -> Spending:
         """See ``Session.spending``."""
-    async def agent_costs(self) -> Sequence[AgentCost]:
-        """See ``Session.agent_costs``."""
     async def counts(self) -> SessionCounts:
         """See ``Session.counts``."""
 

@@ -18,7 +18,6 @@ from recollect.ask.sessions.home_guard import in_short, missing_session, refuse_
 from recollect.ask.sessions.messages import session_tool_calls
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.ask.sessions.session import (
-    AgentCost,
     ArchivedSession,
     Branches,
     Session,
@@ -220,24 +219,18 @@ class Homes:
     def _session_of(self, home: ClaudeHome, log: SessionFile) -> Session:
         return Session(home, log, _costs=self._session_costs, cache=self.cache)
 
-    def _session_costs(self, session: str) -> list[AgentCost]:
-        """What one session cost, by agent and model, out of the costs of all."""
+    def _session_costs(self, session: str, with_agents: bool) -> Spending:
+        """What one session cost, out of the costs of all."""
         with self._index() as opened:
             report = costs(("agent", "model"), opened=opened, session=session)
         if report.is_unknown:
-            return [AgentCost(True, 0, Spending(is_unknown=True))]
-        return [
-            AgentCost(
-                row.keys["agent"] == MAIN_AGENT,
-                row.responses,
-                Spending(
-                    row.tokens,
-                    row.pico_usd,
-                    frozenset([row.keys["model"]] if row.unpriced_responses else ()),
-                ),
-            )
-            for row in report.rows
-        ]
+            return Spending(is_unknown=True)
+        spent = Spending()
+        for row in report.rows:
+            if with_agents or row.agent == MAIN_AGENT:
+                unpriced = frozenset([row.keys["model"]] if row.unpriced_responses else ())
+                spent += Spending(row.tokens, row.pico_usd, unpriced, responses=row.responses)
+        return spent
 
     def messages(
         self,

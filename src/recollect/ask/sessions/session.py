@@ -9,7 +9,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from msgspec import Struct, structs
 
@@ -51,14 +51,6 @@ def check_branches(branches: str) -> None:
         raise UsageError(f"branches {branches!a}: not known", hint='write "active" or "all"')
 
 
-class AgentCost(NamedTuple):
-    """What one model cost in a session's own log, or in the log of one of its agents."""
-
-    is_main: bool
-    responses: int
-    spending: Spending
-
-
 class SessionCounts(Struct, frozen=True, kw_only=True):
     """How much a session holds; docs/glossary.md says what each word means.
 
@@ -73,7 +65,7 @@ class SessionCounts(Struct, frozen=True, kw_only=True):
     damaged: int
 
 
-SessionCosts = Callable[[str], Sequence[AgentCost]]
+SessionCosts = Callable[[str, bool], Spending]
 
 
 class Compaction(Struct, frozen=True):
@@ -305,14 +297,15 @@ class Session:
 
         What a fork copied belongs to the session it was made in. A session of no home is counted by itself.
         """
-        rows = self.agent_costs() if self._costs is not None or with_agents else [self._added_up([self.path])]
-        return sum((row.spending for row in rows if with_agents or row.is_main), Spending())
-
-    def agent_costs(self) -> Sequence[AgentCost]:
-        """What its own log and those of its agents cost, by model; one row where it belongs to no home."""
         if self._costs is not None:
-            return self._costs(self.id)
-        return [self._added_up([self.path, *(agent.path for agent in self.agents())])]
+            return self._costs(self.id, with_agents)
+        logs = [self.path, *(agent.path for agent in self.agents() if with_agents)]
+        ledger = Ledger(price_list())
+        for path in logs:
+            for line in read_lines(path):
+                ledger.add(usage_facts(line.data) if isinstance(line, Line) else None, path=str(path))
+        unknown = not ledger.responses and self.agent != CLAUDE and not copied_only(map(str, logs))
+        return structs.replace(ledger.total(), responses=ledger.responses, is_unknown=unknown)
 
     def counts(self) -> SessionCounts:
         """How much was said. Reads its log from start to end, and the first lines of its agents' logs."""
@@ -321,19 +314,11 @@ class Session:
         log = log_counts(self.path)
         return SessionCounts(
             messages=log.messages.messages or 0,
-            responses=sum(row.responses for row in self.agent_costs()),
+            responses=self.spending().responses,
             lines=log.lines,
             agents=agent_count(self),
             damaged=log.damaged,
         )
-
-    def _added_up(self, logs: Sequence[Path]) -> AgentCost:
-        ledger = Ledger(price_list())
-        for path in logs:
-            for line in read_lines(path):
-                ledger.add(usage_facts(line.data) if isinstance(line, Line) else None, path=str(path))
-        unknown = not ledger.responses and self.agent != CLAUDE and not copied_only(map(str, logs))
-        return AgentCost(True, ledger.responses, structs.replace(ledger.total(), is_unknown=unknown))
 
     def _node(self, uuid: str) -> Node:
         found = [node for name, node in self.graph.nodes.items() if name.startswith(uuid)] if uuid else []

@@ -213,18 +213,18 @@ class _SessionPage:
         return self._text(words) or f"agent {name[:8]}"
 
     def _facts(self, agents: int) -> list[tuple[str, str]]:
-        session, seen = self._session, self._session.glance
+        session, seen, used = self._session, self._session.glance, self._session.spending()
         span = [f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC" for at in (seen.first_at, seen.last_at) if at]
         shown, loaded = len(self._talk), len(talk_of(session, ConversationView()))
         more = f", {loaded:,} loaded on resume" if shown != loaded else ""
         return [
-            ("Used", self._text(spent(session.spending()))),
+            ("Used", self._text(spent(used))),
             ("Directory", self._text(session.cwd)),
             ("Branch", self._text(seen.git_branch or "")),
             ("Time", " to ".join(span)),
             ("Tag", self._text(seen.tag or "")),
             ("Messages", _counted(shown, "message") + more),
-            ("Responses", _counted(sum(row.responses for row in session.agent_costs()), "response")),
+            ("Responses", _counted(used.responses, "response")),
             ("Damaged lines", _counted(len(self._damage), "damaged line")),
             ("Unknown records", _counted(unknown_records(session), "unknown record")),
             ("Agents", _counted(agents, "sub-agent")),
