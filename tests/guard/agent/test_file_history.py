@@ -14,7 +14,7 @@ from tests.guard.agent.workshop import Workshop, call
 
 def prompt(workshop: Workshop, runner: ToolRunner, text: str) -> str:
     (entry_id,) = workshop.session.log.put(draft.user(text))
-    runner.begin_turn(entry_id)
+    runner.history.at_prompt(entry_id)
     return entry_id
 
 

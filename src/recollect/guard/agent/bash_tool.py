@@ -28,9 +28,7 @@ from recollect.guard.agent.calls import (
     PermissionGate,
     ToolFailed,
     ToolOutcome,
-    background_end,
     invalid,
-    timed_out,
     words,
 )
 from recollect.guard.sandbox import Confinement, RunLimits, RunResult
@@ -43,13 +41,8 @@ _BLINK = 0.05
 _MOST_SECONDS = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class TaskReport:
-    """How a task ended: one line for people, and for an agent its answer."""
-
-    status: TaskStatus
-    summary: str
-    details: str = ""
+TaskReport = tuple[TaskStatus, str, str]
+"""How a task ended: one line for people, and for an agent its answer."""
 
 
 @dataclass(slots=True)
@@ -67,7 +60,7 @@ class BackgroundTask:
 
     @property
     def status(self) -> TaskStatus:
-        return "running" if self.report is None else self.report.status
+        return self.report[0] if self.report else "running"
 
     def write(self, data: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -88,14 +81,14 @@ class BackgroundTask:
         return text if len(text) <= _MOST_CHARACTERS else f"... {text[-_MOST_CHARACTERS:]}"
 
     def news(self) -> str:
-        report = self.report or TaskReport("running", "still running")
+        status, summary, details = self.report or ("running", "still running", "")
         lines = [
             f"<task-id>{self.id}</task-id>",
             f"<tool-use-id>{self.call_id}</tool-use-id>",
             f"<output-file>{self.output}</output-file>",
-            f"<status>{report.status}</status>",
-            f"<summary>{report.summary}</summary>",
-            *([report.details] if report.details else []),
+            f"<status>{status}</status>",
+            f"<summary>{summary}</summary>",
+            *([details] if details else []),
         ]
         return "\n".join(["<task-notification>", *lines, "</task-notification>"])
 
@@ -184,14 +177,13 @@ class BackgroundTasks:
 
     def _run(self, task: BackgroundTask, work: Callable[[BackgroundTask], TaskReport]) -> None:
         try:
-            report = work(task)
+            task.report = work(task)
         except ToolFailed as failure:
-            report = TaskReport("failed", failure.text)
+            task.report = ("failed", failure.text, "")
         except RecollectError as problem:
-            report = TaskReport("failed", problem.message)
+            task.report = ("failed", problem.message, "")
         except Exception as problem:  # noqa: BLE001 - a task that ends must be reported, or the run waits for ever
-            report = TaskReport("failed", f"{type(problem).__name__}: {problem}")
-        task.report = report
+            task.report = ("failed", f"{type(problem).__name__}: {problem}", "")
 
 
 _PREVIEW_BYTES = 2_000
@@ -249,12 +241,17 @@ class BashTool:
                 on_output=lambda _, data: task.write(data),
             )
         name = call.arguments.get("description")
-        summary = background_end(
-            name if isinstance(name, str) and name else command, result.exit_code, result.ended_by
-        )
+        task_name = f'Background command "{name if isinstance(name, str) and name else command}"'
+        if result.exit_code == 0:
+            return "completed", f"{task_name} completed (exit code 0)", ""
         if result.ended_by == "cancelled":
-            return TaskReport("killed", summary)
-        return TaskReport("completed" if result.exit_code == 0 else "failed", summary)
+            return "killed", f"{task_name} was stopped", ""
+        limit = f"it exceeded its limit of {result.ended_by}"
+        return (
+            "failed",
+            f"{task_name} failed ({limit if result.ended_by else f'exit code {result.exit_code}'})",
+            "",
+        )
 
     def _executed(
         self,
@@ -365,10 +362,12 @@ def _cut(text: str) -> str:
 
 
 def _failure(result: RunResult, limits: RunLimits, said: str) -> str:
+    minutes, rest = divmod(round(limits.seconds or 0), 60)
     reasons = {
+        "time": f"Command timed out after {f'{minutes}m ' if minutes else ''}{rest}s",
         "memory": "Command was ended: it used too much memory",
         "disk": "Command was ended: the disk is nearly full",
     }
-    reason = timed_out(limits.seconds or 0) if result.timed_out else reasons.get(result.ended_by or "", "")
+    reason = reasons.get(result.ended_by or "", "")
     code = 143 if result.exit_code is None else result.exit_code
     return "\n".join(filter(None, (f"Exit code {code}", reason, said)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -159,43 +159,7 @@ def invalid(tool: str, problem: str) -> ToolFailed:
     )
 
 
-def denied(tool: str, command: str | None) -> str:
-    what = f"{tool} with command {command}" if command is not None else tool
-    return f"Permission to use {what} has been denied."
-
-
-def not_granted(tool: str, path: str | None, *, writes: bool) -> str:
-    if path is None:
-        return f"Claude requested permissions to use {tool}, but you haven't granted it yet."
-    what = "write to" if writes else "read from"
-    return f"Claude requested permissions to {what} {path}, but you haven't granted it yet."
-
-
-def parts_not_granted(parts: Sequence[str]) -> str:
-    listed = ", ".join(parts)
-    return (
-        f"This Bash command contains multiple operations. The following parts require approval: {listed}"
-        if len(parts) > 1
-        else "This command requires approval"
-    )
-
-
 def updated(path: str, *, everywhere: bool = False, known: bool = True) -> str:
     """``known``: the model has seen the whole file."""
     how = ". All occurrences were successfully replaced." if everywhere else " successfully."
     return f"The file {path} has been updated{how}{words('current') if known else ''}"
-
-
-def timed_out(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"Command timed out after {f'{minutes}m {rest}s' if minutes else f'{rest}s'}"
-
-
-def background_end(name: str, code: int | None, ended_by: str | None) -> str:
-    """The summary of a command that ended in the background."""
-    if code == 0:
-        return f'Background command "{name}" completed (exit code 0)'
-    if ended_by == "cancelled":
-        return f'Background command "{name}" was stopped'
-    how = f"it exceeded its limit of {ended_by}" if ended_by else f"exit code {code}"
-    return f'Background command "{name}" failed ({how})'

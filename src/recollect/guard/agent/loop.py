@@ -20,7 +20,7 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec import structs
@@ -81,16 +81,6 @@ class AgentResult:
         }
 
 
-@dataclass(slots=True)
-class _AgentRun:
-    messages: list[dict[str, Any]]
-    turns: int = 0
-    continued: int = 0
-    denials: list[dict[str, Any]] = field(default_factory=list)
-    text: str = ""
-    stop_reason: str | None = None
-
-
 class Agent:
     """One session, one model, one set of tools. ``run`` may be called again with the next prompt.
 
@@ -115,12 +105,8 @@ class Agent:
     ) -> None:
         self._log, self._runner, self._api = session.log, runner, api
         self._messages = list(session.messages)
-        self._model, self._tools, self._max_turns, self._max_tokens = (
-            model,
-            list(tools),
-            max_turns,
-            max_tokens,
-        )
+        self._model, self._tools = model, list(tools)
+        self._max_turns, self._max_tokens = max_turns, max_tokens
         self._retries, self._first_wait, self._role = retries, first_wait, role
         self._compact_at = compact_at or round(window_of(model, 0) * _FULL)
         self._tokens = session.tokens
@@ -132,85 +118,87 @@ class Agent:
         ``/compact [INSTRUCTIONS]`` is no prompt: the conversation is compacted.
         """
         began, before = time.monotonic(), self._log.spending + self._runner.side_spending
-        run = _AgentRun(self._messages)
+        self._turns = self._continued = 0
+        self._denials: list[dict[str, Any]] = []
+        self._text = ""
+        self._stop_reason: str | None = None
         first, _, instructions = prompt.strip().partition(" ")
         try:
             if first == COMMAND:
-                ending = self._compacted(run, instructions.strip())
+                ending = self._compacted(instructions.strip())
             else:
-                self._begin(run, prompt)
-                ending = self._turns(run)
+                (prompt_id,) = self._log.put(marked(draft.user(prompt), **{MARK: str(self._log.id)}))
+                self._messages.append({"role": "user", "content": prompt})
+                if not self._runner.is_sub_agent:
+                    # Files can be rewound to their state at this moment.
+                    self._runner.history.at_prompt(prompt_id)
+                ending = self._worked()
         except Cancelled:
-            ending = self._interrupted(run)
+            ending = self._interrupted()
         finally:
             for text in self._runner.background.close():
-                self._tell(run, text)
+                self._tell(text)
         after = self._log.spending + self._runner.side_spending
         return AgentResult(
             ending=ending,
-            text=run.text,
+            text=self._text,
             session_id=str(self._log.id),
-            turns=run.turns,
+            turns=self._turns,
             seconds=time.monotonic() - began,
             spending=_difference(after, before),
-            denials=tuple(run.denials),
-            stop_reason=run.stop_reason,
+            denials=tuple(self._denials),
+            stop_reason=self._stop_reason,
         )
 
-    def _begin(self, run: _AgentRun, prompt: str) -> None:
-        (prompt_id,) = self._log.put(marked(draft.user(prompt), **{MARK: str(self._log.id)}))
-        run.messages.append({"role": "user", "content": prompt})
-        self._runner.begin_turn(prompt_id)
-
-    def _turns(self, run: _AgentRun) -> Ending:
+    def _worked(self) -> Ending:
         background = self._runner.background
         while True:
-            if self._max_turns is not None and run.turns >= self._max_turns:
+            if self._max_turns is not None and self._turns >= self._max_turns:
                 return "error_max_turns"
             for text in background.news():
-                self._tell(run, text)
+                self._tell(text)
             try:
-                if self._tokens >= self._compact_at and len(run.messages) > 1:
-                    self._compact(run, "", "auto")
-                answer = self._answer(run.messages)
+                if self._tokens >= self._compact_at and len(self._messages) > 1:
+                    self._compact("", "auto")
+                answer = self._answer(self._messages)
             except ApiFailed as failure:
-                run.text = self._api_error(failure)
+                self._text = self._api_error(failure)
                 return "error_api"
-            run.turns += 1
+            self._turns += 1
             self._tokens = answer.usage.tokens().total
-            ending = self._taken(run, answer)
+            ending = self._taken(answer)
             if ending == "success" and background.pending:
                 for text in background.wait(self._cancelled):
-                    self._tell(run, text)
-                ending = self._interrupted(run) if self._cancelled.is_set() else None
+                    self._tell(text)
+                ending = self._interrupted() if self._cancelled.is_set() else None
             if ending is not None:
                 return ending
 
-    def _tell(self, run: _AgentRun, text: str) -> None:
+    def _tell(self, text: str) -> None:
         """News of a task: a message of its own in the log, which the client words as not the user's."""
         self._log.put(marked(draft.user(text), origin={"kind": "task-notification"}))
-        run.messages.append({"role": "user", "content": notification(text)})
+        self._messages.append({"role": "user", "content": notification(text)})
 
     # ---- compaction --------------------------------------------------------------------------------------
 
-    def _compacted(self, run: _AgentRun, instructions: str) -> Ending:
-        if not run.messages:
+    def _compacted(self, instructions: str) -> Ending:
+        if not self._messages:
             raise UsageError(
                 "/compact: there is no conversation yet", hint="continue a session with --resume SESSION"
             )
         try:
-            run.text = self._compact(run, instructions, "manual")
+            self._text = self._compact(instructions, "manual")
         except ApiFailed as failure:
-            run.text = self._api_error(failure)
+            self._text = self._api_error(failure)
             return "error_api"
         return "success"
 
-    def _compact(self, run: _AgentRun, instructions: str, trigger: str) -> str:
+    def _compact(self, instructions: str, trigger: str) -> str:
         """Replace the conversation by a summary of it; returns the summary."""
         began = time.monotonic()
         asked = words("summary_request")
         asked += f"\n\nAdditional instructions:\n{instructions}" if instructions else ""
-        answer = self._answer([*run.messages, {"role": "user", "content": asked}], calls=False)
+        answer = self._answer([*self._messages, {"role": "user", "content": asked}], calls=False)
         with self._log.sub_agent(f"acompact-{secrets.token_hex(8)}") as side:
             side.put(draft.user(asked), *_drafts(answer))
             self._runner.add_spending(side.spending)
@@ -229,36 +217,34 @@ class Agent:
         )
         first = marked(draft.user(text), isVisibleInTranscriptOnly=True, isCompactSummary=True)
         self._log.start_over(boundary, first)
-        run.messages[:] = [{"role": "user", "content": text}]
+        self._messages[:] = [{"role": "user", "content": text}]
         self._tokens = 0
         return summary
 
-    def _taken(self, run: _AgentRun, answer: ModelResponse) -> Ending | None:
+    def _taken(self, answer: ModelResponse) -> Ending | None:
         """Log a response and make its calls; returns the ending, if nothing is left to do."""
-        run.stop_reason = answer.stop_reason
+        self._stop_reason = answer.stop_reason
         ids = self._log.put(*_drafts(answer))
         if answer.content:
-            run.messages.append({"role": "assistant", "content": answer.content})
-        run.text = answer.text or run.text
+            self._messages.append({"role": "assistant", "content": answer.content})
+        self._text = answer.text or self._text
         calls = [
             (block, entry_id)
             for block, entry_id in zip(answer.content, ids, strict=True)
             if block.get("type") == "tool_use"
         ]
         if calls:
-            return self._called(run, calls, is_cut=answer.stop_reason == "max_tokens")
-        if answer.stop_reason == "max_tokens" and run.continued < _MOST_CONTINUED:
-            run.continued += 1
+            return self._called(calls, is_cut=answer.stop_reason == "max_tokens")
+        if answer.stop_reason == "max_tokens" and self._continued < _MOST_CONTINUED:
+            self._continued += 1
             self._log.put(draft.user(words("cut_answer"), is_meta=True))
-            run.messages.append({"role": "user", "content": words("cut_answer")})
+            self._messages.append({"role": "user", "content": words("cut_answer")})
             return None
         if answer.stop_reason == "pause_turn":
             return None
         return "refusal" if answer.stop_reason == "refusal" else "success"
 
-    def _called(
-        self, run: _AgentRun, calls: list[tuple[dict[str, Any], str]], *, is_cut: bool
-    ) -> Ending | None:
+    def _called(self, calls: list[tuple[dict[str, Any], str]], *, is_cut: bool) -> Ending | None:
         results: list[dict[str, Any]] = []
         for number, (block, entry_id) in enumerate(calls):
             if self._cancelled.is_set():
@@ -269,20 +255,20 @@ class Agent:
                 ran = self._runner.run(block, asked_by=entry_id)
             results.append(ran.block)
             if ran.outcome.denied and not self._cancelled.is_set():
-                run.denials.append(
+                self._denials.append(
                     {"tool_name": block["name"], "tool_use_id": block["id"], "tool_input": block["input"]}
                 )
-        run.messages.append({"role": "user", "content": results})
-        return self._interrupted(run, "interrupted_in_tool") if self._cancelled.is_set() else None
+        self._messages.append({"role": "user", "content": results})
+        return self._interrupted("interrupted_in_tool") if self._cancelled.is_set() else None
 
-    def _interrupted(self, run: _AgentRun, sentence: str = "interrupted") -> Ending:
+    def _interrupted(self, sentence: str = "interrupted") -> Ending:
         block = {"type": "text", "text": words(sentence)}
         self._log.put(draft.user([block]))
-        last = run.messages[-1]
+        last = self._messages[-1]
         if last["role"] == "user" and isinstance(last["content"], list):
             last["content"].append(block)
         else:
-            run.messages.append({"role": "user", "content": [block]})
+            self._messages.append({"role": "user", "content": [block]})
         return "interrupted"
 
     # ---- the API -----------------------------------------------------------------------------------------
@@ -314,13 +300,26 @@ class Agent:
         return request | ({"tools": self._tools} if self._tools else {})
 
     def _wait(self, failure: ApiFailed, attempt: int) -> None:
-        longest = min(self._first_wait * 2 ** (attempt - 1), _LONGEST_WAIT)
-        wait = (
-            min(failure.wait, _LONGEST_WAIT)
-            if failure.wait is not None
-            else longest * random.uniform(0.75, 1.0)
+        wait = failure.wait
+        if wait is None:
+            wait = self._first_wait * 2 ** (attempt - 1) * random.uniform(0.75, 1.0)
+        wait = min(wait, _LONGEST_WAIT)
+        error = {
+            "message": failure.message,
+            "status": failure.status,
+            "requestId": failure.request_id,
+            "formatted": failure.message,
+        }
+        note = marked(
+            draft.system(failure.message, level="error"),
+            subtype="api_error",
+            error={name: value for name, value in error.items() if value is not None},
+            retryInMs=round(wait * 1000),
+            retryAttempt=attempt,
+            maxRetries=self._retries,
+            source="request_retry" if failure.status else "connection_retry",
         )
-        self._log.put(_retry_note(failure, attempt, self._retries, wait))
+        self._log.put(note)
         if self._cancelled.wait(wait):
             raise Cancelled
 
@@ -359,24 +358,6 @@ def _drafts(answer: ModelResponse) -> list[Draft]:
         )
         for block in answer.content
     ]
-
-
-def _retry_note(failure: ApiFailed, attempt: int, most: int, wait: float) -> Draft:
-    error = {
-        "message": failure.message,
-        "status": failure.status,
-        "requestId": failure.request_id,
-        "formatted": failure.message,
-    }
-    return marked(
-        draft.system(failure.message, level="error"),
-        subtype="api_error",
-        error={name: value for name, value in error.items() if value is not None},
-        retryInMs=round(wait * 1000),
-        retryAttempt=attempt,
-        maxRetries=most,
-        source="request_retry" if failure.status else "connection_retry",
-    )
 
 
 def _with_cache_mark(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

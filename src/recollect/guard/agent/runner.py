@@ -29,10 +29,7 @@ from recollect.guard.agent.calls import (
     PermissionGate,
     ToolFailed,
     ToolOutcome,
-    denied,
     invalid,
-    not_granted,
-    parts_not_granted,
     words,
 )
 from recollect.guard.agent.files import FileHistory, FileTools
@@ -66,9 +63,14 @@ class TodoTool:
 
     def write(self, call: ApprovedCall) -> ToolOutcome:
         todos = call.arguments.get("todos")
-        problem = _problem(todos)
-        if problem or not isinstance(todos, list):
-            raise invalid("TodoWrite", problem)
+        if not isinstance(todos, list):
+            raise invalid("TodoWrite", "The required parameter `todos` is missing")
+        for number, one in enumerate(todos, 1):
+            if not isinstance(one, dict) or not isinstance(one.get("content"), str):
+                raise invalid("TodoWrite", f"The todo {number} has no `content`")
+            if one.get("status") not in _STATUSES:
+                known = ", ".join(_STATUSES)
+                raise invalid("TodoWrite", f"The todo {number} has no valid `status`; it is one of {known}")
         call.require_still_allowed()
         try:
             before = self._before()
@@ -86,17 +88,6 @@ class TodoTool:
             {"content": item.content, "status": item.status, "activeForm": item.active_form or item.content}
             for item in self._files.read(self._session, self._agent).items
         ]
-
-
-def _problem(todos: object) -> str:
-    if not isinstance(todos, list):
-        return "The required parameter `todos` is missing"
-    for number, one in enumerate(todos, 1):
-        if not isinstance(one, dict) or not isinstance(one.get("content"), str):
-            return f"The todo {number} has no `content`"
-        if one.get("status") not in _STATUSES:
-            return f"The todo {number} has no valid `status`; it is one of {', '.join(_STATUSES)}"
-    return ""
 
 
 _PATHS = {"Read": "file_path", "Write": "file_path", "Edit": "file_path", "Glob": "path", "Grep": "path"}
@@ -204,11 +195,6 @@ class ToolRunner:
         with self._adding:
             self.side_spending += spent
 
-    def begin_turn(self, prompt_id: str) -> None:
-        """A new prompt: files can be rewound to their state at this moment."""
-        if not self.is_sub_agent:
-            self.history.at_prompt(prompt_id)
-
     def run(self, block: ToolUseBlock | Mapping[str, Any], *, asked_by: str | None = None) -> AnsweredCall:
         """Decide a call, run it, and append its result. ``asked_by`` is the entry of the call."""
         call_id, tool, arguments = _asked(block)
@@ -291,20 +277,22 @@ def rejection() -> ToolOutcome:
 
 
 def _denial(call: ApprovedCall) -> ToolOutcome:
-    decision = call.decision
-    path = call.arguments.get("file_path")
-    command = call.arguments.get("command") if call.tool == "Bash" else None
+    """The client's sentences for a refusal without a person to ask."""
+    decision, tool, kind = call.decision, call.tool, "user-rejected"
+    path, command = call.arguments.get("file_path"), call.arguments.get("command")
     if decision.verdict is Verdict.DENY:
-        text, kind = denied(call.tool, command), "permission-rule"
-    elif call.tool == "Bash":
+        what = f"{tool} with command {command}" if tool == "Bash" and command is not None else tool
+        text, kind = f"Permission to use {what} has been denied.", "permission-rule"
+    elif tool == "Bash":
         parts = [part.text for part in decision.parts if part.verdict is not Verdict.ALLOW]
-        text, kind = parts_not_granted(parts), "user-rejected"
+        listed = f"The following parts require approval: {', '.join(parts)}"
+        text = f"This Bash command contains multiple operations. {listed}"
+        text = text if len(parts) > 1 else "This command requires approval"
     else:
-        writes = call.tool in EDITING_TOOLS
-        text, kind = (
-            not_granted(call.tool, path if isinstance(path, str) else None, writes=writes),
-            "user-rejected",
-        )
+        what = f"use {tool}"
+        if isinstance(path, str):
+            what = f"{'write to' if tool in EDITING_TOOLS else 'read from'} {path}"
+        text = f"Claude requested permissions to {what}, but you haven't granted it yet."
     return ToolOutcome(text, f"Error: {text}", True, denied=True, marks={"toolDenialKind": kind})
 
 

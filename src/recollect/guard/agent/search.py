@@ -15,7 +15,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -110,12 +110,8 @@ _SHOWN = 100
 _MOST_MATCHES, _MOST_ENTRIES, _MOST_SECONDS = 10_000, 500_000, 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """Modification time, and path below the searched directory."""
-
-    modified: int
-    path: str
+FileEntry = tuple[int, str]
+"""Modification time, and path below the searched directory."""
 
 
 class SearchTools:
@@ -134,21 +130,25 @@ class SearchTools:
             raise invalid("Glob", f"The parameter `pattern`: {problem}") from None
         call.require_still_allowed()
         walk = FileWalk(base, self._cancelled)
-        met = list(islice((one for one in walk.files() if meant(one.path)), _MOST_MATCHES))
+        met = list(islice((entry for entry in walk.files() if meant(entry[1])), _MOST_MATCHES))
         if self._cancelled.is_set():
             raise Stopped
-        found = [one for one in met if may_be_named(self._gate, f"{base.rstrip('/')}/{one.path}")]
-        found.sort(key=lambda one: (one.modified, one.path))
-        names = [shown(f"{base.rstrip('/')}/{one.path}", call.cwd) for one in found[:_SHOWN]]
+        start = base.rstrip("/")
+        found = sorted(entry for entry in met if may_be_named(self._gate, f"{start}/{entry[1]}"))
+        names = [shown(f"{start}/{path}", call.cwd) for _, path in found[:_SHOWN]]
         rich = {
-            "filenames": names,
+            "filenames": list(names),
             "durationMs": round((time.monotonic() - began) * 1000),
             "numFiles": len(names),
             "truncated": len(found) > _SHOWN,
             "totalMatches": len(found),
             "countIsComplete": walk.complete and len(met) < _MOST_MATCHES,
         }
-        return ToolOutcome(_listed(names, len(found)), rich)
+        more = len(found) - len(names)
+        if more:
+            known = f"Showing {len(names)} of {len(found)} matching files; {more} more are not listed."
+            names.append(f"({known} Narrow the pattern or path to see the rest.)")
+        return ToolOutcome("\n".join(names) or "No files found", rich)
 
     def _where(self, call: ApprovedCall) -> tuple[str, str]:
         """The directory, links followed, and the pattern below it."""
@@ -200,24 +200,13 @@ class FileWalk:
                 except OSError:
                     continue
                 if (status.st_mode & 0o170000) == 0o100000:
-                    yield FileEntry(status.st_mtime_ns, f"{start}/{name}" if start else name)
+                    yield status.st_mtime_ns, f"{start}/{name}" if start else name
 
 
 def shown(path: str, cwd: str) -> str:
     """As the client shows it: relative to the working directory where it is below that."""
     start = cwd.rstrip("/") + "/"
     return path[len(start) :] if path.startswith(start) else path
-
-
-def _listed(names: list[str], total: int) -> str:
-    if not names:
-        return "No files found"
-    more = total - len(names)
-    note = (
-        f"(Showing {len(names)} of {total} matching files; {more} more are not listed. "
-        "Narrow the pattern or path to see the rest.)"
-    )
-    return "\n".join([*names, note] if more else names)
 
 
 _MODES = ("files_with_matches", "content", "count")
@@ -227,14 +216,9 @@ _KEPT_BY_PROGRAMS = frozenset([".git", ".svn", ".hg", ".bzr", ".jj", ".sl"])
 _TYPES: dict[str, str] = json.loads(Path(__file__).with_name("file_types.json").read_text("utf-8"))
 
 
-@dataclass(frozen=True, slots=True)
-class _GrepLine:
-    """One line of output: a match or its context; ``file`` is None between groups."""
-
-    file: str | None
-    number: str = ""
-    mark: str = ""
-    text: str = ""
+_GrepLine = tuple[str | None, str, str, str]
+"""One line of output, a match or its context: file, number, mark and text; no file between groups."""
+_BETWEEN: _GrepLine = (None, "", "", "")
 
 
 class GrepTool:
@@ -263,7 +247,7 @@ class GrepTool:
         found = [(name, count) for name, count in _counted(said) if count and self._may_be_shown(name)]
         if mode == "count":
             return _count(call, found)
-        return _names(call, [name for name, _ in found], {file.path: file.modified for file in files})
+        return _names(call, [name for name, _ in found], {path: modified for modified, path in files})
 
     def _files(self, call: ApprovedCall) -> list[FileEntry]:
         path = str(call.arguments["path"])
@@ -272,13 +256,13 @@ class GrepTool:
             here = f"Note: your current working directory is {call.cwd}."
             raise ToolFailed(f"Path does not exist: {path}. {here}")
         if not Path(real).is_dir():
-            return [FileEntry(0, real)]
+            return [(0, real)]
         matches = _file_filter(call)
         walk = FileWalk(real, self._cancelled)
         files = [
-            FileEntry(file.modified, f"{real.rstrip('/')}/{file.path}")
-            for file in walk.files(_KEPT_BY_PROGRAMS)
-            if "\n" not in file.path and matches(file.path)
+            (modified, f"{real.rstrip('/')}/{name}")
+            for modified, name in walk.files(_KEPT_BY_PROGRAMS)
+            if "\n" not in name and matches(name)
         ]
         if self._cancelled.is_set():
             raise Stopped
@@ -287,7 +271,7 @@ class GrepTool:
         return files
 
     def _said(self, call: ApprovedCall, mode: str, files: Iterable[FileEntry]) -> bytes:
-        names = b"\0".join(file.path.encode("utf-8", "surrogateescape") for file in files)
+        names = b"\0".join(path.encode("utf-8", "surrogateescape") for _, path in files)
         try:
             result = execution.run(
                 ["xargs", "-0", "grep", *_options(call, mode), "-e", call.arguments["pattern"], "--"],
@@ -304,7 +288,7 @@ class GrepTool:
 
     def _content(self, call: ApprovedCall, said: bytes) -> ToolOutcome:
         single = Path(str(call.arguments["path"])).is_file()
-        visible = [line for line in _lines(said) if line.file is None or self._may_be_shown(line.file)]
+        visible = [line for line in _lines(said) if line[0] is None or self._may_be_shown(line[0])]
         texts = [_text(line, call, single=single) for line in _without_stray_separators(visible)]
         page, applied = _page(call, texts)
         content = "\n".join(page)
@@ -319,24 +303,20 @@ class GrepTool:
 
 def _file_filter(call: ApprovedCall) -> Callable[[str], bool]:
     """A test for files that one of the globs matches, if there are any, and no glob with a ``!``."""
-    patterns = list(_globs(call))
+    patterns, kind = call.arguments.get("glob"), call.arguments.get("type")
+    # Blanks and commas separate patterns, commas in braces do not.
+    text = patterns if isinstance(patterns, str) else ""
+    patterns = text.split() if "{" in text else text.replace(",", " ").split()
+    if isinstance(kind, str) and kind:
+        if kind not in _TYPES:
+            raise ToolFailed(f"Search failed \u2014 unrecognized file type: {kind}. Use `glob` instead.")
+        patterns.append(_TYPES[kind])
     try:
         some = [matcher(glob) for glob in patterns if not glob.startswith("!")]
         all_of = [matcher(glob) for glob in patterns if glob.startswith("!")]
     except ValueError as problem:
         raise _invalid(f"The parameter `glob`: {problem}") from None
     return lambda path: (not some or any(test(path) for test in some)) and all(test(path) for test in all_of)
-
-
-def _globs(call: ApprovedCall) -> Iterator[str]:
-    patterns, kind = call.arguments.get("glob"), call.arguments.get("type")
-    if isinstance(patterns, str):
-        # Blanks and commas separate patterns, commas in braces do not.
-        yield from patterns.split() if "{" in patterns else patterns.replace(",", " ").split()
-    if isinstance(kind, str) and kind:
-        if kind not in _TYPES:
-            raise ToolFailed(f"Search failed \u2014 unrecognized file type: {kind}. Use `glob` instead.")
-        yield _TYPES[kind]
 
 
 def _options(call: ApprovedCall, mode: str) -> list[str]:
@@ -376,35 +356,31 @@ def _lines(said: bytes) -> Iterator[_GrepLine]:
     for line in said.decode("utf-8", "surrogateescape").split("\n")[:-1]:
         name, nul, rest = line.partition("\0")
         digits = len(rest) - len(rest.lstrip("0123456789"))
-        yield (
-            _GrepLine(name, rest[:digits], rest[digits : digits + 1], rest[digits + 1 :])
-            if nul
-            else _GrepLine(None)
-        )
+        yield (name, rest[:digits], rest[digits : digits + 1], rest[digits + 1 :]) if nul else _BETWEEN
 
 
 def _without_stray_separators(lines: list[_GrepLine]) -> Iterator[_GrepLine]:
     """Groups that were left out leave their separators behind."""
-    waiting = False
-    begun = False
+    waiting = begun = False
     for line in lines:
-        if line.file is None:
+        if line[0] is None:
             waiting = begun
             continue
         if waiting:
-            yield _GrepLine(None)
+            yield _BETWEEN
         waiting, begun = False, True
         yield line
 
 
 def _text(line: _GrepLine, call: ApprovedCall, *, single: bool) -> str:
-    if line.file is None:
+    file, number, mark, text = line
+    if file is None:
         return "--"
-    kind = "matching" if line.mark == ":" else "context"
-    text = line.text if len(line.text) <= _LONG_LINE else f"[Omitted long {kind} line]"
-    parts = [] if single else [shown(line.file, call.cwd)]
-    parts += [] if call.arguments.get("-n") is False else [line.number]
-    return _printable(line.mark.join([*parts, text]))
+    kind = "matching" if mark == ":" else "context"
+    text = text if len(text) <= _LONG_LINE else f"[Omitted long {kind} line]"
+    parts = [] if single else [shown(file, call.cwd)]
+    parts += [] if call.arguments.get("-n") is False else [number]
+    return _printable(mark.join([*parts, text]))
 
 
 def _printable(text: str) -> str:

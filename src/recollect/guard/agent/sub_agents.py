@@ -136,12 +136,12 @@ class SubAgents:
         result, calls = self._worked(task, runner, started.stop)
         started.write(f"{result.text}\n".encode())
         if result.ending == "interrupted":
-            return TaskReport("killed", f'Agent "{task.description}" was stopped')
+            return "killed", f'Agent "{task.description}" was stopped', ""
         if result.is_error:
-            return TaskReport("failed", f'Agent "{task.description}" failed: {result.ending}')
+            return "failed", f'Agent "{task.description}" failed: {result.ending}', ""
         details = f"<result>{result.text}</result>\n<usage><subagent_tokens>{result.spending.tokens.total}</subagent_tokens>"
         details += f"<tool_uses>{calls}</tool_uses><duration_ms>{_milliseconds(result)}</duration_ms></usage>"
-        return TaskReport("completed", f'Agent "{task.description}" finished', details)
+        return "completed", f'Agent "{task.description}" finished', details
 
 
 def _note(log: AgentLog, task: _Delegation, *, is_finished: bool) -> None:
