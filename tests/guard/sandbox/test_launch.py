@@ -25,12 +25,12 @@ def test_a_process_born_while_its_parent_is_put_into_the_group_is_put_in_as_well
     """A jail sets itself up while we look at it; none of its processes may stay outside the bounds."""
     looks = [[2], [2, 3], [2, 3]]
     monkeypatch.setattr(launch, "descendants", lambda _pid: looks.pop(0))
-    taken: list[list[int]] = []
-    monkeypatch.setattr(ControlGroup, "take", lambda _group, pids: taken.append(pids))
+    taken: list[str] = []
+    monkeypatch.setattr(Path, "write_text", lambda _file, pid, **_: taken.append(pid))
 
-    launch._take_all(ControlGroup([], frozenset()), 1)
+    ControlGroup([Path("/group")], frozenset()).take_all(1)
 
-    assert [[1, 2], [3]] == taken
+    assert ["1", "2", "3"] == taken
 
 
 def test_threads_of_a_user_are_counted() -> None:

@@ -74,7 +74,7 @@ def test_what_a_crash_left_is_taken_along_by_the_next_run(tree: Path) -> None:
     before = names(tree)
     crashed = prepare(tree)
     for placeholder in crashed.placeholders:
-        os.close(placeholder.descriptor)
+        os.close(placeholder[2])
     prepare(tree).settle()
 
     assert before == names(tree)

@@ -42,12 +42,18 @@ class ControlGroup:
     directories: list[Path]
     bounds: frozenset[str]
 
-    def take(self, pids: list[int]) -> None:
-        """Add processes; their later children are included."""
-        for directory in self.directories:
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    (directory / "cgroup.procs").write_text(str(pid), encoding="ascii")
+    def take_all(self, pid: int) -> None:
+        """Add a process and its descendants, repeating for those started meanwhile.
+
+        Children of members become members, so when a pass finds no new process, none can appear.
+        """
+        taken: set[int] = set()
+        while fresh := [one for one in (pid, *descendants(pid)) if one not in taken]:
+            for file in (directory / "cgroup.procs" for directory in self.directories):
+                for one in fresh:
+                    with contextlib.suppress(ProcessLookupError):
+                        file.write_text(str(one), encoding="ascii")
+            taken.update(fresh)
 
     def remove(self) -> None:
         """Remove the group, and kill any process left in it (possible after the supervisor was killed)."""
@@ -91,17 +97,13 @@ def make_group(memory_bytes: int, processes: int) -> ControlGroup | None:
     return made if made.directories else None
 
 
-def _sweep(parent: Path) -> None:
-    """Remove the empty groups that killed processes left behind."""
-    for left in parent.glob("recollect-*-*"):
+def _make(directory: Path, bounds: dict[str, int]) -> bool:
+    # Killed processes leave empty groups behind.
+    for left in directory.parent.glob("recollect-*-*"):
         owner = left.name.split("-")[1]
         if owner.isdigit() and not Path("/proc", owner).exists():
             with contextlib.suppress(OSError):
                 left.rmdir()
-
-
-def _make(directory: Path, bounds: dict[str, int]) -> bool:
-    _sweep(directory.parent)
     try:
         directory.mkdir()
         for file, value in bounds.items():
@@ -162,13 +164,8 @@ class LaunchSpec:
     group: ControlGroup | None = None
 
 
-@dataclass(slots=True)
-class LaunchedProcess:
-    """A running process: wait for ``process``; when ``root`` ends, all others end."""
-
-    process: subprocess.Popen[bytes]
-    root: int | None
-    listener: socket.socket | None
+LaunchedProcess = tuple["subprocess.Popen[bytes]", int | None, socket.socket | None]
+"""A running process, the first process of its sandbox (when that ends, all others end), the proxy's socket."""
 
 
 def launch(order: LaunchSpec, *, stdin: int | IO[bytes]) -> LaunchedProcess:
@@ -213,7 +210,11 @@ def launch(order: LaunchSpec, *, stdin: int | IO[bytes]) -> LaunchedProcess:
         return _instructed(order, process, ours, info_read)
     except BaseException:
         if process is not None:
-            _abandon(process)
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
         raise
     finally:
         ours.close()
@@ -238,11 +239,14 @@ def _instructed(
     ours.settimeout(_ANSWER_SECONDS)
     root = _root(info, process) if order.backend == "bubblewrap" else None
     if order.group is not None:
-        _take_all(order.group, process.pid)
+        order.group.take_all(process.pid)
     document = json.dumps(_document(order)).encode()
     try:
         ours.sendall(len(document).to_bytes(8, "big") + document)
-        listener = _received_listener(ours) if order.network else None
+        listener = None
+        if order.network:
+            _, descriptors, _, _ = socket.recv_fds(ours, len(b"listening\n"), 1)
+            listener = socket.socket(fileno=descriptors[0]) if descriptors else None
         answer = _line(ours)
     except OSError:
         listener, answer = None, b""
@@ -252,18 +256,7 @@ def _instructed(
         if root is not None:
             os.close(root)
         raise _failed(order, process, answer)
-    return LaunchedProcess(process, root, listener)
-
-
-def _take_all(group: ControlGroup, pid: int) -> None:
-    """Add a process and its descendants to the group, repeating for those started meanwhile.
-
-    Children of members become members, so when a pass finds no new process, none can appear.
-    """
-    taken: set[int] = set()
-    while fresh := [one for one in (pid, *descendants(pid)) if one not in taken]:
-        group.take(fresh)
-        taken.update(fresh)
+    return process, root, listener
 
 
 def _root(info: int, process: subprocess.Popen[bytes]) -> int | None:
@@ -315,11 +308,6 @@ def _rlimits(order: LaunchSpec) -> dict[str, int]:
     return numbers
 
 
-def _received_listener(ours: socket.socket) -> socket.socket | None:
-    _, descriptors, _, _ = socket.recv_fds(ours, len(b"listening\n"), 1)
-    return socket.socket(fileno=descriptors[0]) if descriptors else None
-
-
 def _line(ours: socket.socket) -> bytes:
     data = b""
     while not data.endswith(b"\n"):
@@ -335,14 +323,6 @@ def _failed(order: LaunchSpec, process: subprocess.Popen[bytes], answer: bytes) 
     said = answer or (process.stderr.read(4000) if process.stderr else b"")
     reason = said.decode("utf-8", "replace").strip() or "it ended without an error message"
     return NoSandbox(f"{order.backend}: {ascii(reason)[1:-1]}")
-
-
-def _abandon(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
 
 
 @cache
@@ -400,15 +380,15 @@ def _trial(_user: int) -> str | None:
         mounts=jail.Mounts({}, (), {}, {}, shown),
     )
     try:
-        launched = launch(order, stdin=-3)
-        code = launched.process.wait(10)
+        process, root, _ = launch(order, stdin=subprocess.DEVNULL)
+        code = process.wait(10)
     except (RecollectError, OSError) as problem:
         return str(getattr(problem, "message", problem))
     except Exception as problem:  # noqa: BLE001 - a trial that fails in any way is a back end that does not work
         return f"the trial run failed: {problem}"
-    if launched.root is not None:
-        os.close(launched.root)
-    for stream in (launched.process.stdout, launched.process.stderr):
+    if root is not None:
+        os.close(root)
+    for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
     return None if code == 0 else f"the trial run ended with {code}"

@@ -26,7 +26,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.guard.policy.paths import CONFIGURATION, hooks_directory, names_in_tree
@@ -90,7 +89,7 @@ PROTECTED = names_in_tree()
 # Programs that run in a project read these at its top, and fail on a directory where a file should be (or
 # could not use .config at all); so where they are missing they are watched.
 _NO_PLACEHOLDER = frozenset(
-    [
+    (
         ".claude.json",
         ".gitattributes",
         ".gitmodules",
@@ -98,7 +97,7 @@ _NO_PLACEHOLDER = frozenset(
         ".pre-commit-config.yaml",
         ".yarnrc",
         ".yarnrc.yml",
-    ]
+    )
 ).union(CONFIGURATION)
 # Placeholders for these would break git; HEAD without .git would make the tree a bare repository.
 WATCHED = (".git/commondir", ".git/config.worktree", "HEAD")
@@ -111,14 +110,6 @@ State = tuple[str, int, bytes] | None
 """Of a name: kind, mode and content (a link's target, a file's bytes), or None if missing."""
 
 
-class Placeholder(NamedTuple):
-    """An empty directory in the place of a missing name; ``above`` is the directory it is in."""
-
-    above: int
-    name: str
-    descriptor: int
-
-
 @dataclass
 class ProtectedNames:
     """The protected names of one run, prepared before it and settled after it.
@@ -129,7 +120,8 @@ class ProtectedNames:
     held: dict[Path, int] = field(default_factory=dict)
     pinned: dict[Path, int] = field(default_factory=dict)
     watched: list[tuple[OpenTree, str, State]] = field(default_factory=list)
-    placeholders: list[Placeholder] = field(default_factory=list)
+    placeholders: list[tuple[int, str, int]] = field(default_factory=list)
+    """Empty directories in the place of missing names: the directory they are in, name and descriptor."""
 
     def settle(self) -> tuple[str, ...]:
         """Restore what was changed and remove the placeholders; returns the names that were restored."""
@@ -140,8 +132,12 @@ class ProtectedNames:
                     changed.append(str(tree.path / name))
             except OSError as cause:
                 failed.append((tree.path / name, cause))
-        for placeholder in reversed(self.placeholders):
-            _take_away(placeholder)
+        for above, name, descriptor in reversed(self.placeholders):
+            with contextlib.suppress(OSError):  # another run still needs it, or it is no longer empty
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if stat.S_IMODE(os.fstat(descriptor).st_mode) == PLACEHOLDER_MODE:
+                    os.rmdir(name, dir_fd=above)
+            os.close(descriptor)
         self.placeholders.clear()
         for descriptor in (*self.held.values(), *self.pinned.values()):
             os.close(descriptor)
@@ -172,21 +168,17 @@ def prepare(trees: Sequence[OpenTree]) -> ProtectedNames:
 def _hooks(tree: OpenTree) -> list[str]:
     """The directory inside the tree that ``core.hooksPath`` names, in the repository's or the user's configuration."""
     home = Path(os.environ.get("HOME") or "/nonexistent")
-    texts = [_bytes_below(tree, ".git", "config")]
+    texts = []
+    config = (".git", "config")
+    with contextlib.suppress(OSError), os.fdopen(descend(tree.descriptor, config, _FILE), "rb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            texts.append(file.read(_MAX_BYTES))
     for path in (home / ".gitconfig", home / ".config" / "git" / "config"):
         with contextlib.suppress(OSError):
             texts.append(path.read_bytes()[:_MAX_BYTES])
     found = {hooks_directory(text.decode("utf-8", "replace")) for text in texts}
     places = {os.path.normpath(tree.path / name) for name in found if name and "\0" not in name}
     return [os.path.relpath(place, tree.path) for place in sorted(places) if tree.path in Path(place).parents]
-
-
-def _bytes_below(tree: OpenTree, *parts: str) -> bytes:
-    """A file below the tree, links not followed; nothing where there is none."""
-    with contextlib.suppress(OSError), os.fdopen(descend(tree.descriptor, parts, _FILE), "rb") as file:
-        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return file.read(_MAX_BYTES)
-    return b""
 
 
 def _prepare(guarded: ProtectedNames, tree: OpenTree, name: str) -> None:
@@ -242,7 +234,12 @@ def _prepare_ourselves(guarded: ProtectedNames, tree: OpenTree) -> None:
 def _hold_missing(guarded: ProtectedNames, path: Path, above: int) -> None:
     for _ in range(100):
         with contextlib.suppress(FileExistsError, FileNotFoundError):
-            _make_placeholder(path.name, above)
+            os.mkdir(path.name, 0o700, dir_fd=above)
+            made = os.open(path.name, _DIRECTORY, dir_fd=above)
+            try:
+                os.fchmod(made, PLACEHOLDER_MODE)  # whatever the umask says
+            finally:
+                os.close(made)
         with contextlib.suppress(FileNotFoundError):  # removed by another run between the two steps
             opened = descend(above, (path.name,), _LOOK)
             mode = os.fstat(opened).st_mode
@@ -256,15 +253,6 @@ def _hold_missing(guarded: ProtectedNames, path: Path, above: int) -> None:
     raise OSError(errno.EBUSY, "cannot lock a placeholder", str(path))
 
 
-def _make_placeholder(name: str, above: int) -> None:
-    os.mkdir(name, 0o700, dir_fd=above)
-    made = os.open(name, _DIRECTORY, dir_fd=above)
-    try:
-        os.fchmod(made, PLACEHOLDER_MODE)  # whatever the umask says
-    finally:
-        os.close(made)
-
-
 def _share(guarded: ProtectedNames, name: str, above: int) -> bool:
     """Register as a further user of a placeholder; False when it was removed meanwhile."""
     try:
@@ -276,19 +264,10 @@ def _share(guarded: ProtectedNames, name: str, above: int) -> bool:
     with contextlib.suppress(OSError):
         here = os.stat(name, dir_fd=above, follow_symlinks=False)
         if (here.st_dev, here.st_ino) == (opened.st_dev, opened.st_ino):
-            guarded.placeholders.append(Placeholder(above, name, descriptor))
+            guarded.placeholders.append((above, name, descriptor))
             return True
     os.close(descriptor)
     return False
-
-
-def _take_away(placeholder: Placeholder) -> None:
-    """Remove a placeholder, unless another run still needs it or it is no longer empty."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(placeholder.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if stat.S_IMODE(os.fstat(placeholder.descriptor).st_mode) == PLACEHOLDER_MODE:
-            os.rmdir(placeholder.name, dir_fd=placeholder.above)
-    os.close(placeholder.descriptor)
 
 
 def _watch(guarded: ProtectedNames, tree: OpenTree, name: str) -> None:

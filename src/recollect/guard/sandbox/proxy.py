@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from recollect.errors import UsageError
-from recollect.guard.policy.hosts import DomainPattern, canonical_host, is_private_address
+from recollect.guard.policy.hosts import DomainPattern, address_of, canonical_host, is_private_address
 
 PORT = 3128
 _HEADER_BYTES = 16_384
@@ -126,37 +126,22 @@ class Proxy:
             return
         host, port, path = _absolute(target)
         with self._dialled(host, port) as server:
-            forwarded = [
-                h
-                for h in headers.split(b"\r\n")
-                if not h.lower().startswith((b"proxy-", b"connection:", b"host:"))
-            ]
-            own = [
-                f"{method} {path} HTTP/1.1".encode("latin-1"),
-                f"Host: {host}".encode(),
-                b"Connection: close",
-            ]
-            _relay(client, server, b"\r\n".join([*own, *forwarded]) + b"\r\n\r\n" + rest)
+            dropped = (b"proxy-", b"connection:", b"host:")
+            forwarded = [line for line in headers.split(b"\r\n") if not line.lower().startswith(dropped)]
+            own = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close".encode("latin-1")
+            _relay(client, server, b"\r\n".join([own, *forwarded]) + b"\r\n\r\n" + rest)
 
     def _dialled(self, host: str, port: int) -> socket.socket:
         if not self._allowed.names(host, port):
             raise ProxyRefused(403, f"{host}:{port} was not allowed with --allow-net")
-        address = checked_address(
-            host, port, private=self._allowed.names_exactly(host, port) and _is_local(host)
-        )
+        local = host == "localhost" or address_of(host) is not None
+        address = checked_address(host, port, private=local and self._allowed.names_exactly(host, port))
         try:
             server = socket.create_connection(address, timeout=_CONNECT_SECONDS)
         except OSError as cause:
             raise ProxyRefused(502, "Cannot reach the host") from cause
         server.settimeout(_IDLE_SECONDS)
         return server
-
-
-def _is_local(host: str) -> bool:
-    with contextlib.suppress(ValueError):
-        ipaddress.ip_address(host)
-        return True
-    return host == "localhost"
 
 
 def checked_address(host: str, port: int, *, private: bool) -> tuple[str, int]:

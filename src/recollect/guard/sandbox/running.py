@@ -104,18 +104,19 @@ class RunningProcess:
         launched: LaunchedProcess,
         order: LaunchSpec,
         guarded: protected.ProtectedNames,
-        proxy: Proxy | None,
+        hosts: AllowList | None,
         opened: contextlib.ExitStack,
     ) -> None:
-        self.process, self._root = launched.process, launched.root
-        self._order, self._guarded, self._proxy, self._opened = order, guarded, proxy, opened
+        self.process, self._root, listener = launched
+        self._proxy = Proxy(listener, hosts) if listener is not None and hosts is not None else None
+        self._order, self._guarded, self._opened = order, guarded, opened
         self._started = time.monotonic()
         self._ending = threading.Lock()
         self._floors = {tree: _floor(tree, order.limits.keep_free_bytes) for tree in order.mounts.write}
         self._ended = False
         self._said: CapturedStream | None = None
         self.put_back: tuple[str, ...] = ()
-        self.pid = launched.process.pid
+        self.pid = self.process.pid
         self.sandbox: Backend = order.backend
 
     @property
@@ -150,7 +151,11 @@ class RunningProcess:
         """Wait for its end; None on timeout. Then call ``kill`` to end its remaining processes."""
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
-                _wait_for_end(self.process.pid, seconds)
+                descriptor = os.pidfd_open(self.process.pid)
+                try:
+                    _wait_on(descriptor, seconds)
+                finally:
+                    os.close(descriptor)
         return self.poll()
 
     def kill(self) -> None:
@@ -281,16 +286,8 @@ def run(
     )
 
 
-def _wait_for_end(pid: int, seconds: float | None) -> None:
-    """Block until the kernel reports the end, without polling."""
-    descriptor = os.pidfd_open(pid)
-    try:
-        _wait_on(descriptor, seconds)
-    finally:
-        os.close(descriptor)
-
-
 def _wait_on(descriptor: int, seconds: float | None) -> None:
+    """Block until the kernel reports the end of a process, without polling."""
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
     waiting.poll(None if seconds is None else int(seconds * 1000))
@@ -320,16 +317,6 @@ def _feed(pipe: IO[bytes] | None, data: bytes) -> None:
             pipe.write(data)
 
 
-def _require_command(name: str, commands: tuple[str, ...] | None) -> None:
-    """Refuse a program that is not named. By the exact word: another file of that name is another program."""
-    if commands is not None and name not in commands:
-        raise NotPermitted(
-            name,
-            f"only {', '.join(commands) or 'nothing'} may be run",
-            hint="nothing was started; name it too",
-        )
-
-
 def _started(
     argv: Sequence[str],
     cwd: Path,
@@ -339,14 +326,21 @@ def _started(
     *,
     stdin: int,
 ) -> RunningProcess:
-    words = _checked_argv(argv)
-    _require_command(words[0], confinement.commands)
+    words, commands = tuple(argv), confinement.commands
+    if not words or not words[0]:
+        raise UsageError("no command to run", hint="write it after --")
+    if any("\0" in word for word in words):
+        raise UsageError("the command has a NUL character", hint="remove the NUL character")
+    # By the exact word: another file of that name is another program.
+    if commands is not None and words[0] not in commands:
+        why = f"only {', '.join(commands) or 'nothing'} may be run"
+        raise NotPermitted(words[0], why, hint="nothing was started; name it too")
     backend = confinement.backend
     require_backend(backend)
     hosts = AllowList(confinement.allow_hosts) if confinement.allow_hosts else None
     directory = _real_directory(cwd, "working directory")
     guarded = protected.ProtectedNames()
-    private = group = launched = None
+    private = group = None
     opened = contextlib.ExitStack()
     try:
         trees = _trees(confinement, backend, opened)
@@ -374,11 +368,7 @@ def _started(
             private=private,
             group=group,
         )
-        launched = launch(order, stdin=stdin)
-        proxy = (
-            Proxy(launched.listener, hosts) if launched.listener is not None and hosts is not None else None
-        )
-        return RunningProcess(launched, order, guarded, proxy, opened)
+        return RunningProcess(launch(order, stdin=stdin), order, guarded, hosts, opened)
     except BaseException:
         guarded.settle()
         opened.close()
@@ -436,15 +426,6 @@ def _shown(places: Sequence[Path]) -> dict[Path, int]:
         except (OSError, RuntimeError) as cause:
             raise NotFound(f"{place}: does not exist", hint="check the path given with --show") from cause
     return found
-
-
-def _checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
-    words = tuple(argv)
-    if not words or not words[0]:
-        raise UsageError("no command to run", hint="write it after --")
-    if any("\0" in word for word in words):
-        raise UsageError("the command has a NUL character", hint="remove the NUL character")
-    return words
 
 
 def _real_directory(path: Path, what: str) -> Path:
