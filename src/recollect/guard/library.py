@@ -87,7 +87,7 @@ class Engine:
         user = str(home or Path.home())
         extra = tuple(str(Path(place, one)) for one in directories)
         workspace = Workspace(place, extra, user, trusted=True, hooks=hooks_of(place, user))
-        self._engine = PolicyEngine(RuleSet(kept), workspace, Mode(mode), FileWorld())
+        self._engine: PolicyEngine = PolicyEngine(RuleSet(kept), workspace, Mode(mode), FileWorld())
 
     @staticmethod
     def from_settings(
@@ -100,14 +100,15 @@ class Engine:
         """The rules that apply in a directory, layered as the client does it; ``home`` is a Claude home."""
         # Even if it does not exist: a project has its own settings, and so may the machine.
         root = home_at(home) if home is not None else next(iter(claude_homes()), home_at("~/.claude"))
-        where = ClaudeHome(root.path, root.config_file)
-        return _SettingsEngine(permit(where, cwd, mode=mode, command_line=settings))
+        engine = Engine(cwd=cwd)
+        engine._engine = permit(
+            ClaudeHome(root.path, root.config_file), cwd, mode=mode, command_line=settings
+        )
+        return engine
 
     def __repr__(self) -> str:
-        engine = self._engine
-        return (
-            f"<Engine {len(engine.rules.rules)} rules, mode {engine.mode.value}, in {engine.workspace.cwd}>"
-        )
+        rules, mode, place = self._engine.rules.rules, self._engine.mode, self._engine.workspace
+        return f"<Engine {len(rules)} rules, mode {mode.value}, in {place.cwd}>"
 
     def decide(self, tool: str, arguments: Mapping[str, object]) -> Decision:
         """Decide one call. Never raises, whatever the arguments hold."""
@@ -119,7 +120,7 @@ class Engine:
 
     def allows(self, tool: str, arguments: Mapping[str, object]) -> bool:
         """Whether the call may run without confirmation."""
-        return self.decide(tool, arguments).verdict is Verdict.ALLOW
+        return self._engine.allows(tool, arguments)
 
     def explain(self, tool: str, arguments: Mapping[str, object]) -> tuple[RuleNote, ...]:
         """Whether each rule matches the call on its own."""
@@ -128,11 +129,3 @@ class Engine:
     def still_holds(self, decision: Decision, tool: str, arguments: Mapping[str, object]) -> bool:
         """Whether a decision was made for exactly this call, and the files it names are unchanged."""
         return self._engine.still_holds(decision, tool, arguments)
-
-
-class _SettingsEngine(Engine):
-    """An engine built from settings instead of lists."""
-
-    def __init__(self, made: PolicyEngine) -> None:
-        # Everything is set already, so the base constructor is not called.
-        self._engine = made

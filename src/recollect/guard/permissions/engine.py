@@ -25,7 +25,6 @@ from recollect.guard.policy.rules import Rule, RuleProblem, parse_rule
 from recollect.guard.policy.terms import INTERACTIVE_TOOLS, Mode, World
 from recollect.model.lines.json_edit import BadJson, located
 from recollect.model.settings.decision import Decision, RuleSource, Scope, Verdict
-from recollect.model.settings.decision import Scope as RuleScope
 from recollect.model.settings.schema import RULE_LISTS, SettingsLayer, layer_of
 from recollect.store import client_settings
 from recollect.store.home import ClaudeHome
@@ -110,7 +109,10 @@ def rules_of(layers: Iterable[SettingsLayer]) -> Iterator[Rule | RuleProblem]:
     another key must not permit what the user wanted to deny.
     """
     for layer in layers:
-        scope = _rule_scope(layer)
+        # A local file that the repository could have supplied is treated as the project's (R22).
+        scope = Scope.USER
+        if layer.scope != "config":
+            scope = Scope.PROJECT if layer.from_repository else Scope(layer.scope)
         for name in RULE_LISTS:
             place = layer.root.at(("permissions", name)) if layer.root is not None else None
             if place is None or (name == "allow" and not layer.counts):
@@ -121,13 +123,6 @@ def rules_of(layers: Iterable[SettingsLayer]) -> Iterator[Rule | RuleProblem]:
                     yield parse_rule(item.value, Verdict(name), source)
 
 
-def _rule_scope(layer: SettingsLayer) -> RuleScope:
-    """A local file that the repository could have supplied is treated as the project's (R22)."""
-    if layer.scope == "config":
-        return RuleScope.USER
-    return RuleScope.PROJECT if layer.from_repository else RuleScope(layer.scope)
-
-
 def require_rules(path: tuple[str, ...], value: object, how: How) -> None:
     if (
         path[:1] != ("permissions",)
@@ -136,7 +131,7 @@ def require_rules(path: tuple[str, ...], value: object, how: How) -> None:
     ):
         return
     for text in value if isinstance(value, list) else [value]:
-        found = parse_rule(str(text), Verdict(path[1]), RuleSource(RuleScope.USER))
+        found = parse_rule(str(text), Verdict(path[1]), RuleSource(Scope.USER))
         if isinstance(found, RuleProblem):
             raise UsageError(
                 f"rule {str(text)!a}: {found.why}", hint=f"nothing was changed; {found.consequence}"
@@ -197,16 +192,13 @@ def rule_set(layers: Iterable[SettingsLayer]) -> RuleSet:
     layers = list(layers)
     found = list(rules_of(layers))
     rules = [one for one in found if isinstance(one, Rule)]
-    if any(_managed_only(layer) for layer in layers):
+    managed = (layer.root for layer in layers if layer.scope == "managed" and layer.root is not None)
+    only = [root.at(("allowManagedPermissionRulesOnly",)) for root in managed]
+    if any(place is not None and place.value is not False for place in only):
         rules = [
             one for one in rules if one.verdict is not Verdict.ALLOW or one.source.scope is Scope.MANAGED
         ]
     return RuleSet(tuple(rules), tuple(one for one in found if isinstance(one, RuleProblem)))
-
-
-def _managed_only(layer: SettingsLayer) -> bool:
-    place = layer.root.at(("allowManagedPermissionRulesOnly",)) if layer.root is not None else None
-    return layer.scope == "managed" and place is not None and place.value is not False
 
 
 def rules_from(file: Path) -> RuleSet:

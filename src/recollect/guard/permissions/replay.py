@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from recollect.errors import RecollectError
 from recollect.guard.permissions.engine import FileWorld, ProjectEngine, permit
-from recollect.guard.policy.engine import PolicyEngine, RuleSet
+from recollect.guard.policy.engine import RuleSet
 from recollect.guard.policy.path_judge import MemoizedWorld
 from recollect.guard.policy.terms import PRIMARY_ARGUMENTS
 from recollect.model.conversation.tool_calls import is_denial
@@ -98,15 +98,13 @@ def _in_line(
         key = block.id or f"{path}:{line.offset}"
         yield key, PastCall(block.name, bytes(block.input), found.cwd or cwd, session, at)
     for block in found.results:
-        if block.is_error and block.tool_use_id in earlier and _says_no(block.content):
+        if not block.is_error or block.tool_use_id not in earlier:
+            continue
+        said = loose_value(block.content)
+        if isinstance(said, list):
+            said = next((one.get("text") for one in said if isinstance(one, dict)), None)
+        if isinstance(said, str) and is_denial(said):
             earlier[block.tool_use_id] = earlier[block.tool_use_id]._replace(refused=True)
-
-
-def _says_no(content: Raw) -> bool:
-    value = loose_value(content)
-    if isinstance(value, list):
-        value = next((one.get("text") for one in value if isinstance(one, dict)), None)
-    return isinstance(value, str) and is_denial(value)
 
 
 _EXAMPLES = 3
@@ -205,11 +203,6 @@ class Replayer:
             )
             self._permits[cwd] = found
         return found
-
-    def with_more(self, cwd: str, rules: RuleSet) -> PolicyEngine:
-        """The engine of a directory with other rules instead of its own."""
-        engine = self.permit(cwd)
-        return PolicyEngine(rules, engine.workspace, engine.mode, self._world)
 
     def decide(self, call: PastCall) -> Decision:
         key = (call.tool, hashlib.blake2b(call.input, digest_size=16).digest(), call.cwd)

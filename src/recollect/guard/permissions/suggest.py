@@ -26,7 +26,7 @@ from recollect.guard.policy.rules import Rule, RuleNote, approval_rules, contain
 from recollect.guard.policy.shell import allow_view, analyse, deny_views
 from recollect.guard.policy.terms import Mode, is_mcp
 from recollect.model.secrets.redaction import redacted
-from recollect.model.settings.decision import Decision, DecisionPart, RuleSource, Scope, Verdict
+from recollect.model.settings.decision import Decision, RuleSource, Scope, Verdict
 
 Tier = Literal["open", "project code", "exact"]
 
@@ -65,11 +65,6 @@ def is_never(argv: Sequence[str]) -> bool:
     if program in _WITH_SUBCOMMANDS and argv[1:2] and argv[1].startswith("-"):
         return True  # an option before the subcommand, such as git -c
     return any((program, word) in NEVER_AFTER for word in argv[1:2])
-
-
-def only_looks(tool: str) -> bool:
-    name = tool.rsplit("__", maxsplit=1)[-1].lower()
-    return any(name == word or name.startswith((word + "_", word + "-")) for word in READING_WORDS)
 
 
 DANGEROUS = (
@@ -149,20 +144,13 @@ def _needed(decision: Decision, call: PastCall) -> dict[str, Tier] | None:
     if decision.unanalysable or not held or any(part.rule is not None for part in held):
         return None
     if call.tool == "Bash":
-        return _for_commands(held)
-    if call.tool in ("WebFetch", "WebSearch") or (is_mcp(call.tool) and only_looks(call.tool)):
+        rules = [_for_command(part.text) for part in held]
+        return None if None in rules else dict(rule for rule in rules if rule is not None)
+    name = call.tool.rsplit("__", maxsplit=1)[-1].lower()
+    only_looks = any(name == word or name.startswith((word + "_", word + "-")) for word in READING_WORDS)
+    if call.tool in ("WebFetch", "WebSearch") or (is_mcp(call.tool) and only_looks):
         return dict.fromkeys(approval_rules(decision, call.tool, arguments_of(call)), "exact")
     return None
-
-
-def _for_commands(held: Sequence[DecisionPart]) -> dict[str, Tier] | None:
-    found: dict[str, Tier] = {}
-    for part in held:
-        rule = _for_command(part.text)
-        if rule is None:
-            return None
-        found[rule[0]] = rule[1]
-    return found
 
 
 @lru_cache(maxsize=10_000)
@@ -211,29 +199,19 @@ def _described(chosen: set[str], prompts: Sequence[_Prompt], tiers: dict[str, Ti
 
 def _saved(prompts: Sequence[_Prompt], chosen: set[str], replayer: Replayer) -> int:
     """How many prompts the engine itself would no longer ask, with the rules added in each directory."""
-    extra = tuple(_parsed(sorted(chosen)))
+    parsed = (parse_rule(text, Verdict.ALLOW, _SOURCE) for text in sorted(chosen))
+    extra = tuple(rule for rule in parsed if isinstance(rule, Rule))
     engines: dict[str, PolicyEngine] = {}
-    decided: dict[tuple[str, bytes, str], bool] = {}
     saved = 0
     for call, needs in prompts:
         if not needs <= chosen:
             continue
-        key = (call.tool, call.input, call.cwd)
-        if key not in decided:
-            engine = engines.get(call.cwd)
-            if engine is None:
-                own = replayer.permit(call.cwd).rules
-                engine = engines[call.cwd] = replayer.with_more(call.cwd, RuleSet((*own.rules, *extra)))
-            decided[key] = engine.decide(call.tool, arguments_of(call)).verdict is Verdict.ALLOW
-        saved += decided[key]
+        if call.cwd not in engines:
+            own = replayer.permit(call.cwd)
+            rules = RuleSet((*own.rules.rules, *extra))
+            engines[call.cwd] = PolicyEngine(rules, own.workspace, own.mode, own.world)
+        saved += engines[call.cwd].allows(call.tool, arguments_of(call))
     return saved
-
-
-def _parsed(texts: Iterable[str]) -> Iterable[Rule]:
-    for text in texts:
-        rule = parse_rule(text, Verdict.ALLOW, _SOURCE)
-        if isinstance(rule, Rule):
-            yield rule
 
 
 def _lets_danger_through(text: str) -> bool:
@@ -251,20 +229,13 @@ def _lets_danger_through(text: str) -> bool:
     engine = PolicyEngine(
         RuleSet((rule,)), Workspace("/nonexistent", home="/nonexistent"), Mode.DEFAULT, FileWorld()
     )
-    start = sample_of(rule)
-    return any(
-        engine.decide("Bash", {"command": danger.format(start)}).verdict is Verdict.ALLOW
-        for danger in DANGEROUS
-    )
+    # A command that the rule matches.
+    inner = rule.text.strip().partition("(")[2].removesuffix(")").removesuffix(":*")
+    start = inner.replace("\\*", "\0").replace("*", "x").replace("\0", "*").strip()
+    return any(engine.allows("Bash", {"command": danger.format(start)}) for danger in DANGEROUS)
 
 
 # ---- rules without effect ----------------------------------------------------------------------------------
-
-
-def sample_of(rule: Rule) -> str:
-    """A command that a Bash rule matches."""
-    inner = rule.text.strip().partition("(")[2].removesuffix(")")
-    return inner.removesuffix(":*").replace("\\*", "\0").replace("*", "x").replace("\0", "*").strip()
 
 
 def idle_rules(rules: RuleSet, fired: set[tuple[str, str]]) -> list[RuleNote]:

@@ -279,6 +279,10 @@ class PolicyEngine:
             judged = Judgement(((str(tool), by_nature(Verdict.DENY, "not judged", why)),))
         return self._decision(str(tool), arguments, judged, world)
 
+    def allows(self, tool: str, arguments: Mapping[str, object]) -> bool:
+        """Whether the call may run without confirmation."""
+        return self.decide(tool, arguments).verdict is Verdict.ALLOW
+
     def explain(self, tool: str, arguments: Mapping[str, object]) -> tuple[RuleNote, ...]:
         """Whether each rule matches the call on its own."""
         return tuple(self._look(rule, tool, arguments) for rule in self.rules.rules)
