@@ -91,7 +91,14 @@ def write(real: str, data: bytes, before: FileSnapshot | None) -> FileSnapshot:
     temporary = f".recollect-{secrets.token_hex(8)}.tmp"
     try:
         with openat.opened(_ROOT, tuple(above), create=before is None) as directory:
-            _require_same(directory, name, real, before)
+            status = openat.status(directory, name)
+            if status is not None and not stat.S_ISREG(status.st_mode):
+                raise openat.refused_link(Path(real))
+            now = None if status is None else (status.st_dev, status.st_ino)
+            if now != (None if before is None else before.identity):
+                raise ToolFailed(
+                    f"{real}: the file changed between the decision and the call. Nothing was written."
+                )
             try:
                 openat.create_file(directory, temporary, data, None if before is None else before.mode)
                 _publish(directory, temporary, name, before)
@@ -108,15 +115,6 @@ def write(real: str, data: bytes, before: FileSnapshot | None) -> FileSnapshot:
     if seen is None:
         raise ToolFailed(f"{real}: the file was removed right after it was written")
     return seen
-
-
-def _require_same(directory: int, name: str, real: str, before: FileSnapshot | None) -> None:
-    found = openat.status(directory, name)
-    if found is not None and not stat.S_ISREG(found.st_mode):
-        raise openat.refused_link(Path(real))
-    now = None if found is None else (found.st_dev, found.st_ino)
-    if now != (None if before is None else before.identity):
-        raise ToolFailed(f"{real}: the file changed between the decision and the call. Nothing was written.")
 
 
 def _publish(directory: int, temporary: str, name: str, before: FileSnapshot | None) -> None:

@@ -10,40 +10,33 @@ person's approval is passed on for that call only.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import importlib.util
+import json
 import os
-import queue
+import platform
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from recollect.errors import MissingExtra, UsageError
-from recollect.model.lines.blocks import Usage
-
-if TYPE_CHECKING:
-    import anthropic
-import concurrent.futures
-import json
-import platform
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
-
-from recollect.errors import RecollectError
+from recollect.errors import MissingExtra, RecollectError, UsageError
 from recollect.guard.agent.calls import ApprovedCall, PermissionGate, ToolFailed, ToolOutcome, words
 from recollect.guard.mcp import Host
+from recollect.model.lines.blocks import Usage
 from recollect.model.settings.decision import Decision
 from recollect.system.locations import HomeRoot
 
 if TYPE_CHECKING:
+    import anthropic
     from anyio.from_thread import BlockingPortal
 
     from recollect.guard.mcp import CallResult, McpLimits, Tool, ToolListing
@@ -106,33 +99,25 @@ class ApiClient:
 
     def ask(self, request: Mapping[str, Any], cancelled: threading.Event) -> ModelResponse:
         """One attempt. Another thread waits for the response, so that Ctrl-C works at once."""
-        answers: queue.SimpleQueue[ModelResponse | Exception] = queue.SimpleQueue()
-        thread = threading.Thread(
-            target=self._attempt, args=(request, answers), name="recollect-api", daemon=True
-        )
-        thread.start()
-        while True:
-            with contextlib.suppress(queue.Empty):
-                found = answers.get(timeout=0.05)
-                if isinstance(found, Exception):
-                    raise found
-                return found
+        answer: Future[ModelResponse] = Future()
+
+        def attempt() -> None:
+            try:
+                answer.set_result(self._asked(request))
+            except Exception as problem:  # noqa: BLE001 - passed to the waiting thread
+                answer.set_exception(problem)
+
+        threading.Thread(target=attempt, name="recollect-api", daemon=True).start()
+        while not concurrent.futures.wait([answer], timeout=0.05).done:
             if cancelled.is_set():
                 self.close()
                 raise Cancelled
+        return answer.result()
 
     def close(self) -> None:
         self._closed = True
         if self._client is not None and not self._is_shared:
             self._client.close()
-
-    def _attempt(
-        self, request: Mapping[str, Any], answers: queue.SimpleQueue[ModelResponse | Exception]
-    ) -> None:
-        try:
-            answers.put(self._asked(request))
-        except Exception as problem:  # noqa: BLE001 - passed to the waiting thread
-            answers.put(problem)
 
     def _asked(self, request: Mapping[str, Any]) -> ModelResponse:
         try:
@@ -188,24 +173,17 @@ def _answer(message: Mapping[str, Any], request_id: str | None) -> ModelResponse
         usage = msgspec.convert(message.get("usage") or {}, Usage, strict=False)
     except msgspec.ValidationError:
         usage = Usage()
+    content = []
+    for block in message["content"]:
+        if block.get("type") == "text" and not block.get("text"):
+            continue
+        # The SDK adds these, and the API refuses them.
+        added = ("parsed_output", "__json_buf") if block.get("type") in ("text", "tool_use") else ()
+        kept = ((name, value) for name, value in block.items() if name not in added and value is not None)
+        content.append({name: _sound(value) for name, value in kept})
     return ModelResponse(
-        id=str(message["id"]),
-        model=str(message["model"]),
-        content=[
-            _sent_back(block)
-            for block in message["content"]
-            if not (block.get("type") == "text" and not block.get("text"))
-        ],
-        stop_reason=message["stop_reason"],
-        usage=usage,
-        request_id=request_id,
+        str(message["id"]), str(message["model"]), content, message["stop_reason"], usage, request_id
     )
-
-
-def _sent_back(block: Mapping[str, Any]) -> dict[str, Any]:
-    """A block without the fields that the SDK adds and the API refuses."""
-    dropped = ("parsed_output", "__json_buf") if block.get("type") in ("text", "tool_use") else ()
-    return {name: _sound(value) for name, value in block.items() if name not in dropped and value is not None}
 
 
 def _sound(value: Any) -> Any:
@@ -218,9 +196,11 @@ def _sound(value: Any) -> Any:
 
 
 def _refused(problem: anthropic.APIStatusError) -> ApiFailed:
-    body = problem.body if isinstance(problem.body, dict) else {}
-    told = body.get("error")
+    told = problem.body.get("error") if isinstance(problem.body, dict) else None
     error = told if isinstance(told, dict) else {}
+    wait = None
+    with contextlib.suppress(ValueError):
+        wait = max(float(problem.response.headers.get("retry-after") or "none"), 0.0)
     text = str(error.get("message") or problem.message)
     status = problem.status_code
     return ApiFailed(
@@ -229,15 +209,8 @@ def _refused(problem: anthropic.APIStatusError) -> ApiFailed:
         status=status,
         kind=str(error.get("type")) if error.get("type") else None,
         request_id=problem.request_id,
-        wait=_wait(problem.response.headers.get("retry-after")),
+        wait=wait,
     )
-
-
-def _wait(told: str | None) -> float | None:
-    try:
-        return max(float(told), 0.0) if told else None
-    except ValueError:
-        return None
 
 
 _API_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -324,12 +297,15 @@ class McpTools:
             self._host.call, call.tool, dict(call.arguments)
         )
         try:
-            result = _waited_for(future, cancelled)
+            while not concurrent.futures.wait([future], timeout=0.05).done:
+                if cancelled.is_set():
+                    future.cancel()
+                    raise Stopped
+            return _outcome(future.result())
         except RecollectError as problem:
             raise ToolFailed(problem.message) from problem
         finally:
             self._approved.discard(call.decision.bound_to)
-        return _outcome(result)
 
     def _loop(self) -> BlockingPortal:
         if self._portal is None:
@@ -339,18 +315,6 @@ class McpTools:
 
 class Stopped(Exception):
     """The run was cancelled during a call."""
-
-
-def _waited_for(future: Future[CallResult], cancelled: threading.Event) -> CallResult:
-    while True:
-        try:
-            return future.result(timeout=0.05)
-        except concurrent.futures.TimeoutError:
-            if future.done():
-                raise
-            if cancelled.is_set():
-                future.cancel()
-                raise Stopped from None
 
 
 def _outcome(result: CallResult) -> ToolOutcome:

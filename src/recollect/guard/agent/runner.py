@@ -20,6 +20,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from recollect.errors import RecollectError
 from recollect.guard.agent.bash_tool import BackgroundTasks, BashTool
 from recollect.guard.agent.calls import (
@@ -257,7 +259,7 @@ class ToolRunner:
         if outcome.todos is not None:
             outcome.todos.finish()
         if isinstance(self._log, AgentLog):
-            self._log.move_to(self.cwd)
+            self._log.place = structs.replace(self._log.place, cwd=self.cwd)
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id, "content": outcome.content}
         if outcome.is_error:
             block["is_error"] = True

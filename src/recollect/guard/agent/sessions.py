@@ -137,9 +137,6 @@ class AgentLog(SessionLog):
                 fsops.replace_file(self.path, b"".join(line + b"\n" for line, _ in lines))
         super()._store_lines(lines)  # finds them there by their ids
 
-    def move_to(self, cwd: str) -> None:
-        self.place = structs.replace(self.place, cwd=cwd)
-
 
 def put(log: SessionLog, *drafts: Draft) -> list[str]:
     return log.put(*drafts) if isinstance(log, AgentLog) else log.append_many(drafts)
@@ -182,7 +179,12 @@ def resumed_session(home: ClaudeHome, name: str, project: str | Path, *, data: P
     """A session by id, start of an id, title or ``@last``; it must belong to this directory."""
     cwd = os.path.realpath(project)
     session = Homes(home.root, data=data).own_session(name)
-    _require_project(session, cwd)
+    key, folder = project_key(cwd), session.path.parent.name
+    if key != folder and not same_long_prefix(folder, key):
+        raise UsageError(
+            f"session {session.id}: belongs to {session.cwd or folder}, not to {cwd}",
+            hint="go to that directory and resume it there",
+        )
     copied_from = None
     if data is not None and not _is_ours(session):
         plan = planned_fork(session)
@@ -239,15 +241,6 @@ def _git_branch(cwd: str) -> str:
         return ""  # a worktree has its own HEAD
     name = text.partition("\n")[0]
     return name.removeprefix("ref: refs/heads/") if name.startswith("ref: refs/heads/") else "HEAD"
-
-
-def _require_project(session: Session, cwd: str) -> None:
-    key, name = project_key(cwd), session.path.parent.name
-    if key != name and not same_long_prefix(name, key):
-        raise UsageError(
-            f"session {session.id}: belongs to {session.cwd or name}, not to {cwd}",
-            hint="go to that directory and resume it there",
-        )
 
 
 def _is_ours(session: Session) -> bool:
