@@ -17,6 +17,7 @@ import errno
 import fcntl
 import glob
 import json
+import mmap
 import os
 import resource
 import signal
@@ -24,7 +25,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Facts = dict[str, Any]
@@ -65,12 +66,6 @@ def number(x86: int, arm: int) -> int:
 # --- files outside -------------------------------------------------------------------------
 
 
-@attempt(control=True)
-def write_to_a_named_pipe(f: Facts) -> object:
-    pipe = os.open(f["outside"] + "/pipe", os.O_WRONLY | os.O_NONBLOCK)
-    return os.write(pipe, b"out")
-
-
 def text(path: str) -> str:
     with open(path) as file:
         return file.read()
@@ -81,40 +76,52 @@ def put(path: str, mode: str, data: str = "x") -> int:
         return file.write(data)
 
 
+def linked(target: str, name: str) -> str:
+    os.symlink(target, name)
+    return name
+
+
+def libc(name: str, *arguments: object) -> str:
+    if getattr(LIBC, name)(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), name)
+    return "done"
+
+
+def done(function: Callable[..., object], *arguments: object) -> str:
+    function(*arguments)
+    return "done"
+
+
+def connected(door: socket.socket, address: Any) -> str:
+    with door:
+        door.settimeout(2)
+        door.connect(address)
+    return "connected"
+
+
+def from_a_pair(kind: int, f: Facts) -> int:
+    left, _right = socket.socketpair(socket.AF_UNIX, kind)
+    return left.sendto(b"x", f["unix_datagram"])
+
+
+def first_opened(paths: Iterable[str], flags: int) -> str | None:
+    for path in paths:
+        try:
+            os.close(os.open(path, flags))
+        except OSError:
+            continue
+        return path
+    return None
+
+
+def put_below(directory: str, name: str) -> int:
+    os.makedirs(directory, exist_ok=True)
+    return put(f"{directory}/{name}", "w", "{}")
+
+
 def opened(path: str, flags: int, above: int | None = None) -> str:
     os.close(os.open(path, flags, dir_fd=above))
     return "opened"
-
-
-@attempt(control=True)
-def write_through_own_link(f: Facts) -> object:
-    os.symlink(f["outside"] + "/file", f["tree"] + "/own-link")
-    return put(f["tree"] + "/own-link", "a", "x")
-
-
-@attempt(control=True)
-def create_through_linked_parent(f: Facts) -> object:
-    os.symlink(f["outside"], f["tree"] + "/linked-parent")
-    return opened(f["tree"] + "/linked-parent/new2", os.O_CREAT | os.O_WRONLY)
-
-
-@attempt(control=True)
-def create_through_dangling_link(f: Facts) -> object:
-    os.symlink(f["outside"] + "/new3", f["tree"] + "/dangling")
-    return opened(f["tree"] + "/dangling", os.O_CREAT | os.O_WRONLY)
-
-
-@attempt()
-def change_mode_outside(f: Facts) -> object:
-    os.chmod(f["outside"] + "/mode", 0o777)
-    return "changed"
-
-
-@attempt()
-def change_times_outside(f: Facts) -> object:
-    """As above."""
-    os.utime(f["outside"] + "/times", (1, 1))
-    return "changed"
 
 
 @attempt(control=True)
@@ -133,28 +140,6 @@ def create_a_set_user_id_file(f: Facts) -> object:
     return oct(os.stat(name).st_mode) if os.stat(name).st_mode & 0o6000 else None
 
 
-@attempt(control=True)
-def write_through_directory_descriptor(f: Facts) -> object:
-    top = os.open(f["tree"], os.O_RDONLY)
-    relative = os.path.relpath(f["outside"] + "/file", f["tree"])
-    return opened(relative, os.O_WRONLY | os.O_APPEND, top)
-
-
-@attempt(control=True)
-def reopen_for_writing(f: Facts) -> object:
-    reading = os.open(f["outside"] + "/file", os.O_RDONLY)
-    return opened(f"/proc/self/fd/{reading}", os.O_WRONLY)
-
-
-@attempt(control=True)
-def shared_writable_mapping(f: Facts) -> object:
-    import mmap
-
-    descriptor = os.open(f["outside"] + "/file", os.O_RDWR)
-    mmap.mmap(descriptor, 1).close()
-    return "mapped"
-
-
 @attempt()
 def open_by_handle(f: Facts) -> object:
     handle = ctypes.create_string_buffer(struct.pack("=II", 128, 0) + bytes(128))
@@ -168,51 +153,11 @@ def open_by_handle(f: Facts) -> object:
 
 
 @attempt(control=True)
-def read_secret_through_own_link(f: Facts) -> object:
-    os.symlink(f["secret"], f["tree"] + "/own-secret-link")
-    return text(f["tree"] + "/own-secret-link")
-
-
-@attempt(control=True)
-def link_secret_in(f: Facts) -> object:
-    os.link(f["secret"], f["tree"] + "/second-secret")
-    return text(f["tree"] + "/second-secret")
-
-
-@attempt(control=True)
 def read_secret_through_parents_root(f: Facts) -> object:
     for pid in others(f):
         try:
             with open(f"/proc/{pid}/root" + f["secret"]) as file:
                 return file.read()
-        except OSError:
-            continue
-    return None
-
-
-@attempt()
-def read_the_raw_disk(f: Facts) -> object:
-    for device in (*glob.glob("/dev/[vs]d[a-z]*"), *glob.glob("/dev/nvme*"), *glob.glob("/dev/dm-*")):
-        try:
-            os.close(os.open(device, os.O_RDONLY))
-        except OSError:
-            continue
-        return device
-    return None
-
-
-@attempt()
-def make_a_disk_device(f: Facts) -> object:
-    root = os.stat("/").st_dev
-    os.mknod(f["tree"] + "/disk", 0o600 | 0o060000, root)
-    return os.read(os.open(f["tree"] + "/disk", os.O_RDONLY), 512)
-
-
-@attempt()
-def read_memory_devices(f: Facts) -> object:
-    for device in ("/dev/mem", "/dev/kmem", "/dev/port", "/proc/kcore"):
-        try:
-            return os.read(os.open(device, os.O_RDONLY), 1) and device
         except OSError:
             continue
     return None
@@ -255,25 +200,9 @@ def others(f: Facts) -> list[int]:
     return [f["driver"], os.getppid(), 1]
 
 
-@attempt(control=True)
-def memory_of_the_driver(f: Facts) -> object:
-    with open(f"/proc/{f['driver']}/cmdline", "rb") as file:
-        if b"escape_driver" not in file.read():
-            return None
-    with open(f"/proc/{f['driver']}/mem", "rb") as file:
-        return file.fileno()
-
-
 def is_driver(f: Facts) -> bool:
     with open(f"/proc/{f['driver']}/cmdline", "rb") as file:
         return b"escape_driver" in file.read()
-
-
-@attempt(control=True)
-def trace_the_driver(f: Facts) -> object:
-    if LIBC.ptrace(0x4206, f["driver"], None, None) < 0:
-        raise OSError(ctypes.get_errno(), "ptrace")
-    return "seized"
 
 
 @attempt()
@@ -287,100 +216,7 @@ def read_memory_of_the_reaper(f: Facts) -> object:
     return call(number(310, 270), f["starter"], local_vector, 1, remote_vector, 1, 0)
 
 
-@attempt(control=True)
-def take_a_descriptor_of_the_driver(f: Facts) -> object:
-    if not is_driver(f):
-        return None
-    return call(438, os.pidfd_open(f["driver"]), 0, 0) >= 0 and "got it"
-
-
-@attempt(control=True)
-def signal_the_driver(f: Facts) -> object:
-    os.kill(f["driver"], 0)
-    return "could"
-
-
-@attempt(control=True)
-def join_namespaces_of_the_driver(f: Facts) -> object:
-    descriptor = os.open(f"/proc/{f['driver']}/ns/mnt", os.O_RDONLY)
-    return is_driver(f) and descriptor >= 0 and "opened"
-
-
-@attempt()
-def setns_into_the_driver(f: Facts) -> object:
-    descriptor = os.open(f"/proc/{f['driver']}/ns/net", os.O_RDONLY)
-    return call(number(308, 268), descriptor, 0) == 0 and "joined"
-
-
-@attempt()
-def change_kernel_settings(f: Facts) -> object:
-    """Opening is not enough where the kernel asks only at writing: write what stands there."""
-    with open("/proc/sys/kernel/hung_task_warnings") as file:
-        value = file.read()
-    return put("/proc/sys/kernel/hung_task_warnings", "w", value)
-
-
 # --- network -------------------------------------------------------------------------------
-
-
-@attempt(control=True)
-def unix_stream(f: Facts) -> object:
-    with socket.socket(socket.AF_UNIX) as s:
-        s.connect(f["unix_stream"])
-    return "connected"
-
-
-@attempt(control=True)
-def unix_datagram(f: Facts) -> object:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-        return s.sendto(b"x", f["unix_datagram"])
-
-
-@attempt(control=True)
-def unix_datagram_from_a_pair(f: Facts) -> object:
-    left, _right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    return left.sendto(b"x", f["unix_datagram"])
-
-
-@attempt(control=True)
-def unix_raw_pair(f: Facts) -> object:
-    left, _right = socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)
-    return left.sendto(b"x", f["unix_datagram"])
-
-
-@attempt(control=True)
-def abstract_socket(f: Facts) -> object:
-    with socket.socket(socket.AF_UNIX) as s:
-        s.connect("\0" + f["abstract"])
-    return "connected"
-
-
-@attempt(control=True)
-def tcp(f: Facts) -> object:
-    with socket.create_connection(("127.0.0.1", f["tcp"]), 2):
-        return "connected"
-
-
-@attempt(control=True)
-def tcp_fast_open(f: Facts) -> object:
-    with socket.socket() as s:
-        return s.sendto(b"x", 0x20000000, ("127.0.0.1", f["tcp"]))
-
-
-@attempt(control=True)
-def tcp_mapped(f: Facts) -> object:
-    with socket.socket(socket.AF_INET6) as s:
-        s.settimeout(2)
-        s.connect(("::ffff:127.0.0.1", f["tcp"]))
-    return "connected"
-
-
-@attempt()
-def multipath_tcp(f: Facts) -> object:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262) as s:
-        s.settimeout(2)
-        s.connect(("127.0.0.1", f["tcp"]))
-    return "connected"
 
 
 @attempt(control=True)
@@ -408,67 +244,11 @@ def dns(f: Facts) -> object:
 
 
 @attempt()
-def mount_over(f: Facts) -> object:
-    if LIBC.mount(b"none", f["tree"].encode(), b"tmpfs", 0, None) < 0:
-        raise OSError(ctypes.get_errno(), "mount")
-    return "mounted"
-
-
-@attempt()
-def remount_writable(f: Facts) -> object:
-    if LIBC.mount(None, b"/", None, 32 | 4096, None) < 0:
-        raise OSError(ctypes.get_errno(), "mount")
-    return "remounted"
-
-
-@attempt()
-def unmount(f: Facts) -> object:
-    if LIBC.umount2(f["tree"].encode(), 2) < 0:
-        raise OSError(ctypes.get_errno(), "umount")
-    return "unmounted"
-
-
-@attempt()
-def new_user_namespace(f: Facts) -> object:
-    if LIBC.unshare(0x10000000) < 0:
-        raise OSError(ctypes.get_errno(), "unshare")
-    return "unshared"
-
-
-@attempt()
 def new_user_namespace_by_clone(f: Facts) -> object:
     pid = call(number(56, 220), 0x10000000 | 17, None, None, None, None)
     if pid == 0:
         os._exit(0)
     return pid
-
-
-@attempt()
-def change_root(f: Facts) -> object:
-    os.chroot(f["tree"])
-    return "changed"
-
-
-@attempt()
-def sysfs(f: Facts) -> object:
-    for path in ("/sys/power/state", "/sys/kernel/uevent_helper", "/sys/kernel/mm/ksm/run"):
-        try:
-            os.close(os.open(path, os.O_WRONLY))
-        except OSError:
-            continue
-        return path
-    return None
-
-
-@attempt()
-def leave_the_control_group(f: Facts) -> object:
-    for path in [*glob.glob("/sys/fs/cgroup/*/cgroup.procs"), "/sys/fs/cgroup/cgroup.procs"]:
-        try:
-            os.close(os.open(path, os.O_WRONLY))
-        except OSError:
-            continue
-        return path
-    return None
 
 
 @attempt()
@@ -489,12 +269,6 @@ def type_into_the_terminal(f: Facts) -> object:
 
 
 @attempt()
-def core_files(f: Facts) -> object:
-    resource.setrlimit(resource.RLIMIT_CORE, (1 << 30, 1 << 30))
-    return "allowed"
-
-
-@attempt()
 def higher_limits(f: Facts) -> object:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard + 1, hard + 1))
@@ -506,26 +280,6 @@ def capabilities_left(f: Facts) -> object:
     with open("/proc/self/status") as file:
         fields = dict(line.split(":", 1) for line in file if ":" in line)
     return int(fields["CapEff"], 16) or int(fields["CapPrm"], 16) or int(fields["NoNewPrivs"]) != 1
-
-
-@attempt()
-def another_user(f: Facts) -> object:
-    os.setuid(12345)
-    return "changed"
-
-
-@attempt()
-def change_the_clock(f: Facts) -> object:
-    time.clock_settime(time.CLOCK_REALTIME, time.time())
-    return "set"
-
-
-@attempt()
-def the_other_call_table(f: Facts) -> object:
-    """x32 numbers: the same calls once more, past a filter that knows one table only."""
-    if not X86:
-        return None
-    return call(0x40000000 | 41, 1, 1, 0)
 
 
 # --- names that others execute -------------------------------------------------------------
@@ -561,31 +315,6 @@ def link_hooks(f: Facts) -> object:
 
 
 @on_protected
-def create_client_settings(f: Facts) -> object:
-    os.makedirs(f["tree"] + "/.claude", exist_ok=True)
-    return put(f["tree"] + "/.claude/settings.json", "w", "{}")
-
-
-@on_protected
-def remove_the_placeholder(f: Facts) -> object:
-    os.rmdir(f["tree"] + "/.mcp.json")
-    return PROTECTED["create_mcp_servers"](f)
-
-
-@on_protected
-def rename_over_the_placeholder(f: Facts) -> object:
-    os.makedirs(f["tree"] + "/evil-dir", exist_ok=True)
-    os.rename(f["tree"] + "/evil-dir", f["tree"] + "/.vscode")
-    return None
-
-
-@on_protected
-def create_editor_tasks(f: Facts) -> object:
-    os.makedirs(f["tree"] + "/.vscode", exist_ok=True)
-    return put(f["tree"] + "/.vscode/tasks.json", "w", "{}")
-
-
-@on_protected
 def create_start_files(f: Facts) -> object:
     for name in (".bashrc", ".profile", ".zshenv"):
         with open(f"{f['tree']}/{name}", "w") as file:
@@ -604,6 +333,48 @@ def turn_a_protected_link(f: Facts) -> object:
 
 
 HARMLESS_ROWS: dict[str, Attempt] = {
+    "write_to_a_named_pipe": lambda f: os.write(
+        os.open(f["outside"] + "/pipe", os.O_WRONLY | os.O_NONBLOCK), b"out"
+    ),
+    "write_through_own_link": lambda f: put(linked(f["outside"] + "/file", f["tree"] + "/own-link"), "a"),
+    "create_through_linked_parent": lambda f: opened(
+        linked(f["outside"], f["tree"] + "/linked-parent") + "/new2", os.O_CREAT | os.O_WRONLY
+    ),
+    "create_through_dangling_link": lambda f: opened(
+        linked(f["outside"] + "/new3", f["tree"] + "/dangling"), os.O_CREAT | os.O_WRONLY
+    ),
+    "write_through_directory_descriptor": lambda f: opened(
+        os.path.relpath(f["outside"] + "/file", f["tree"]),
+        os.O_WRONLY | os.O_APPEND,
+        os.open(f["tree"], os.O_RDONLY),
+    ),
+    "reopen_for_writing": lambda f: opened(
+        f"/proc/self/fd/{os.open(f['outside'] + '/file', os.O_RDONLY)}", os.O_WRONLY
+    ),
+    "shared_writable_mapping": lambda f: mmap.mmap(os.open(f["outside"] + "/file", os.O_RDWR), 1).size(),
+    "read_secret_through_own_link": lambda f: text(linked(f["secret"], f["tree"] + "/own-secret-link")),
+    "link_secret_in": lambda f: (
+        done(os.link, f["secret"], f["tree"] + "/second-secret") and text(f["tree"] + "/second-secret")
+    ),
+    "memory_of_the_driver": lambda f: is_driver(f) and opened(f"/proc/{f['driver']}/mem", os.O_RDONLY),
+    "trace_the_driver": lambda f: libc("ptrace", 0x4206, f["driver"], None, None),
+    "take_a_descriptor_of_the_driver": lambda f: (
+        is_driver(f) and call(438, os.pidfd_open(f["driver"]), 0, 0) >= 0
+    ),
+    "signal_the_driver": lambda f: done(os.kill, f["driver"], 0),
+    "join_namespaces_of_the_driver": lambda f: (
+        is_driver(f) and opened(f"/proc/{f['driver']}/ns/mnt", os.O_RDONLY)
+    ),
+    "unix_stream": lambda f: connected(socket.socket(socket.AF_UNIX), f["unix_stream"]),
+    "unix_datagram": lambda f: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(
+        b"x", f["unix_datagram"]
+    ),
+    "unix_datagram_from_a_pair": lambda f: from_a_pair(socket.SOCK_DGRAM, f),
+    "unix_raw_pair": lambda f: from_a_pair(socket.SOCK_RAW, f),
+    "abstract_socket": lambda f: connected(socket.socket(socket.AF_UNIX), "\0" + f["abstract"]),
+    "tcp": lambda f: connected(socket.socket(), ("127.0.0.1", f["tcp"])),
+    "tcp_fast_open": lambda f: socket.socket().sendto(b"x", 0x20000000, ("127.0.0.1", f["tcp"])),
+    "tcp_mapped": lambda f: connected(socket.socket(socket.AF_INET6), ("::ffff:127.0.0.1", f["tcp"])),
     "write_through_given_link": lambda f: put(f["tree"] + "/given-link", "a", "x"),
     "read_secret": lambda f: text(f["secret"]),
     "list_secret_directory": lambda f: os.listdir(f["secret_directory"]),
@@ -614,6 +385,44 @@ HARMLESS_ROWS: dict[str, Attempt] = {
     "audit_netlink": lambda f: socket.socket(16, socket.SOCK_RAW, 15).fileno(),
 }
 OTHER_ROWS: dict[str, Attempt] = {
+    "change_mode_outside": lambda f: done(os.chmod, f["outside"] + "/mode", 0o777),
+    "change_times_outside": lambda f: done(os.utime, f["outside"] + "/times", (1, 1)),
+    "read_the_raw_disk": lambda f: first_opened(
+        (*glob.glob("/dev/[vs]d[a-z]*"), *glob.glob("/dev/nvme*"), *glob.glob("/dev/dm-*")), os.O_RDONLY
+    ),
+    "make_a_disk_device": lambda f: (
+        done(os.mknod, f["tree"] + "/disk", 0o600 | 0o060000, os.stat("/").st_dev)
+        and opened(f["tree"] + "/disk", os.O_RDONLY)
+    ),
+    "read_memory_devices": lambda f: first_opened(
+        ("/dev/mem", "/dev/kmem", "/dev/port", "/proc/kcore"), os.O_RDONLY
+    ),
+    "setns_into_the_driver": lambda f: (
+        call(number(308, 268), os.open(f"/proc/{f['driver']}/ns/net", os.O_RDONLY), 0) == 0
+    ),
+    # Opening is not enough where the kernel asks only at writing: write what stands there.
+    "change_kernel_settings": lambda f: put(
+        "/proc/sys/kernel/hung_task_warnings", "w", text("/proc/sys/kernel/hung_task_warnings")
+    ),
+    "multipath_tcp": lambda f: connected(
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262), ("127.0.0.1", f["tcp"])
+    ),
+    "mount_over": lambda f: libc("mount", b"none", f["tree"].encode(), b"tmpfs", 0, None),
+    "remount_writable": lambda f: libc("mount", None, b"/", None, 32 | 4096, None),
+    "unmount": lambda f: libc("umount2", f["tree"].encode(), 2),
+    "new_user_namespace": lambda f: libc("unshare", 0x10000000),
+    "change_root": lambda f: done(os.chroot, f["tree"]),
+    "sysfs": lambda f: first_opened(
+        ("/sys/power/state", "/sys/kernel/uevent_helper", "/sys/kernel/mm/ksm/run"), os.O_WRONLY
+    ),
+    "leave_the_control_group": lambda f: first_opened(
+        [*glob.glob("/sys/fs/cgroup/*/cgroup.procs"), "/sys/fs/cgroup/cgroup.procs"], os.O_WRONLY
+    ),
+    "core_files": lambda f: done(resource.setrlimit, resource.RLIMIT_CORE, (1 << 30, 1 << 30)),
+    "another_user": lambda f: done(os.setuid, 12345),
+    "change_the_clock": lambda f: done(time.clock_settime, time.CLOCK_REALTIME, time.time()),
+    # x32 numbers: the same calls once more, past a filter that knows one table only.
+    "the_other_call_table": lambda f: X86 and call(0x40000000 | 41, 1, 1, 0),
     "tamper_with_the_helper": lambda f: opened(f["helper"], os.O_WRONLY | os.O_APPEND),
     # Its library: the program itself is busy for everybody.
     "tamper_with_the_interpreter": lambda f: opened(os.__file__, os.O_WRONLY | os.O_APPEND),
@@ -638,6 +447,15 @@ OTHER_ROWS: dict[str, Attempt] = {
     ),
 }
 PROTECTED_ROWS: dict[str, Attempt] = {
+    "create_client_settings": lambda f: put_below(f["tree"] + "/.claude", "settings.json"),
+    "create_editor_tasks": lambda f: put_below(f["tree"] + "/.vscode", "tasks.json"),
+    "remove_the_placeholder": lambda f: (
+        done(os.rmdir, f["tree"] + "/.mcp.json") and PROTECTED["create_mcp_servers"](f)
+    ),
+    "rename_over_the_placeholder": lambda f: (
+        done(os.mkdir, f["tree"] + "/evil-dir")
+        and done(os.rename, f["tree"] + "/evil-dir", f["tree"] + "/.vscode")
+    ),
     "add_a_hook": lambda f: put(f["tree"] + "/.git/hooks/pre-commit", "w", "evil"),
     "change_git_config": lambda f: put(f["tree"] + "/.git/config", "a", "[core]\n fsmonitor = evil\n"),
     "redirect_git": lambda f: put(f["tree"] + "/.git/commondir", "w", "../evil-git"),
