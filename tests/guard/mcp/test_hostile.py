@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -21,85 +22,8 @@ PATIENT = 120.0
 # For what never comes: it is given up soon.
 SOON = 0.5
 BEHAVIOURS: dict[str, list[tuple[str, str, str, float]]] = {
-    "bytes and lines": [
-        ("huge-line", "fails", "more than 3,145,728 bytes", PATIENT),
-        ("endless-line", "fails", "more than 3,145,728 bytes", PATIENT),
-        ("blank-lines", "fails", "messages a second", PATIENT),
-        ("invalid-utf8", "answers", "hi", PATIENT),
-        ("not-json", "answers", "hi", PATIENT),
-        ("talks-first", "answers", "hi", PATIENT),
-        ("drip", "fails", "did not answer within 0.5 s", SOON),
-        ("deep", "fails", "nested deeper than 64", PATIENT),
-        ("many-values", "fails", "more than 50,000 values", PATIENT),
-        ("objects-up-to-the-limit", "answers", "", PATIENT),
-        ("wide-text-up-to-the-limit", "answers", "[cut by recollect: 3,000,001 characters]", PATIENT),
-        ("strange-numbers", "answers", "hi", PATIENT),
-    ],
-    "the protocol": [
-        ("id-reuse", "answers", "hi", PATIENT),
-        ("reply-to-nothing", "answers", "hi", PATIENT),
-        ("batch", "answers", "hi", PATIENT),
-        ("twice-the-key", "answers", "hi", PATIENT),
-        ("both-result-and-error", "fails", "it answered with an error: also", PATIENT),
-        ("cancels-us", "answers", "hi", PATIENT),
-        ("error-without-code", "fails", "did not answer", SOON),
-        ("hostile-error", "fails", "\\x1b[2Jzzz", PATIENT),
-        ("result-of-wrong-shape", "fails", "does not follow the protocol", PATIENT),
-        ("unknown-block", "fails", "does not follow the protocol", PATIENT),
-    ],
-    "the greeting": [
-        ("greeting-is-error", "fails", "no \\x1b[31mservice", PATIENT),
-        ("greeting-lacks-fields", "fails", "does not follow the protocol", PATIENT),
-        ("unknown-version", "fails", "Unsupported protocol version", PATIENT),
-        ("hostile-instructions", "answers", "hi", PATIENT),
-    ],
-    "a greeting that never comes": [
-        ("no-greeting", "fails", "did not greet in time", PATIENT),
-        ("greeting-of-wrong-shape", "fails", "did not greet in time", PATIENT),
-    ],
-    "what it asks of us": [
-        ("request-before-initialise", "answers", "hi", PATIENT),
-        ("sampling", "answers", "Sampling not supported", PATIENT),
-        ("elicitation", "answers", "Elicitation not supported", PATIENT),
-        ("unknown-request", "answers", "Method not found", PATIENT),
-    ],
-    "floods": [
-        ("notification-flood", "fails", "messages a second", PATIENT),
-        ("progress-flood", "fails", "messages a second", PATIENT),
-        ("ping-flood", "fails", "messages a second", PATIENT),
-        ("stderr-flood", "answers", "hi", PATIENT),
-        ("list-changed-storm", "answers", "hi", PATIENT),
-    ],
-    "lists of tools": [
-        ("many-tools", "fails", "more than 50,000 values", PATIENT),
-        ("too-many-tools", "fails", "more than 1,000 tools", PATIENT),
-        ("endless-pages", "fails", "more than 50 pages", PATIENT),
-        ("listing-of-wrong-shape", "fails", "does not follow the protocol", PATIENT),
-        ("listing-without-schema", "fails", "does not follow the protocol", PATIENT),
-        ("twin-tools", "fails", "2 tools of this name", PATIENT),
-        ("separator-in-tool", "answers", "hi", PATIENT),
-        ("controls-in-tool", "answers", "hi", PATIENT),
-        ("look-alike-tool", "answers", "hi", PATIENT),
-        ("schema-bomb", "answers", "hi", PATIENT),
-        ("long-description", "answers", "hi", PATIENT),
-        ("pattern-bomb", "answers", "hi", PATIENT),
-    ],
-    "results": [
-        ("escapes", "answers", "\\x1b]52;c;ZXZpbA==\\x07\\u{202e}dcba\\u{200b}\\u{e0041}", PATIENT),
-        ("large-text", "answers", "[cut by recollect: 2,900,000 characters]", PATIENT),
-    ],
-    "processes": [
-        ("slow", "fails", "did not answer within 0.5 s", SOON),
-        ("dead", "fails", "it ended; on stderr it said: out of \\x1b[31mmemory", PATIENT),
-        ("dead-at-start", "fails", "on stderr it said: cannot start", PATIENT),
-        ("dead-at-listing", "fails", "it ended", PATIENT),
-        ("closes-output", "fails", "it ", SOON),
-        ("zombie-child", "fails", "it ended", PATIENT),
-        ("deaf-to-signals", "answers", "hi", PATIENT),
-        ("does-not-read", "answers", "hi", PATIENT),
-        ("stays", "answers", "hi", PATIENT),
-        ("reads-secrets", "answers", "{}", PATIENT),
-    ],
+    group: [(name, end, words, SOON if more else PATIENT) for name, (end, words, *more) in cases.items()]
+    for group, cases in tomllib.loads(Path(__file__).with_name("hostile.toml").read_text("utf-8")).items()
 }
 
 

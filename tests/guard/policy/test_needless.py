@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,112 +20,8 @@ import pytest
 from recollect.model.settings.decision import Verdict
 from tests.guard.policy.worlds import engine
 
-PREFIXES = [
-    *(
-        f"git {sub}"
-        for sub in [
-            "add",
-            "commit",
-            "checkout",
-            "switch",
-            "branch",
-            "stash",
-            "fetch",
-            "pull",
-            "rebase",
-            "cherry-pick",
-            "-C",
-        ]
-    ),
-    *("bun", "pnpm", "npm run", "npm test", "npm install", "npm root", "make", "pytest", "uv run"),
-    *(
-        "go build",
-        "go test",
-        "go vet",
-        "go env",
-        "go run",
-        "go list",
-        "go doc",
-        "gofmt",
-        "golangci-lint",
-        "modernize",
-    ),
-    *(
-        "npx markdownlint-cli2",
-        "npx tsc",
-        "npx biome",
-        "npx knip",
-        "npx vitest",
-        "vale",
-        "rtk",
-        "markitdown",
-        "cd",
-    ),
-    *(
-        "gh pr view",
-        "gh pr list",
-        "gh pr diff",
-        "gh pr checks",
-        "gh run view",
-        "gh run list",
-        "gh issue view",
-    ),
-    *("gh issue list", "mkdir", "chmod +x"),
-]
-LOOKS = {
-    *(
-        "ls",
-        "cat",
-        "echo",
-        "pwd",
-        "head",
-        "tail",
-        "grep",
-        "wc",
-        "which",
-        "diff",
-        "stat",
-        "du",
-        "tree",
-        "sort",
-        "uniq",
-    ),
-    *(
-        "cut",
-        "tr",
-        "true",
-        "sleep",
-        "date",
-        "basename",
-        "dirname",
-        "find",
-        "rg",
-        "jq",
-        "file",
-        "realpath",
-        "readlink",
-    ),
-    *(
-        "nl",
-        "xxd",
-        "git-log",
-        "git-status",
-        "git-diff",
-        "git-show",
-        "git-rev-parse",
-        "git-ls-files",
-        "git-blame",
-    ),
-    *(
-        "git-remote",
-        "git-rev-list",
-        "git-merge-base",
-        "git-describe",
-        "git-shortlog",
-        "git-cat-file",
-        "git-ls-tree",
-    ),
-}
+_LISTS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("needless.toml").read_text("utf-8"))
+PREFIXES, LOOKS = _LISTS["prefixes"], frozenset(_LISTS["looks"])
 
 
 def calls(transcripts: Path) -> Iterator[tuple[str, str, str]]:
