@@ -46,11 +46,15 @@ def compare(index: IndexDatabase, homes: Sequence[Path], archive: Path | None = 
     # A log that was not read to its end has no valid time.
     sql = "SELECT path, device, inode, size, mtime FROM files WHERE NOT gone"
     known = cast("list[PlacedState]", index.rows(sql))
+    before = {log[0]: log[1:] for log in known}
     problems: list[tuple[str, str]] = []
-    logs = [
-        ScannedLog(log.path, home, _ROLES[log.role], *log[2:]) for home, log in _walk_homes(homes, problems)
+    logs = list(_walk_homes(homes, problems))
+    there = [log.path for _, log in logs]
+    changed = [
+        ScannedLog(log.path, home, _ROLES[log.role], *log[2:])
+        for home, log in logs
+        if before.get(log.path) != log[4:]
     ]
-    there = [log.path for log in logs]
     note = None
     if archive is not None and (archive / "sessions").is_dir():
         began = time.time_ns()
@@ -60,11 +64,9 @@ def compare(index: IndexDatabase, homes: Sequence[Path], archive: Path | None = 
             there += [path for path, _, inode, *_ in known if not inode]
         else:
             archived, is_whole = archived_logs(archive, homes, there)
-            logs += archived
+            changed += [log for log in archived if before.get(log.path) != log[5:]]
             there += [log.path for log in archived]
             note = note if is_whole and are_settled(directories, began) else None
-    before = {log[0]: log[1:] for log in known}
-    changed = [log for log in logs if before.get(log.path) != log[5:]]
     present = set(there)
     return HomeChanges(len(there), changed, [path for path in before if path not in present], problems, note)
 
