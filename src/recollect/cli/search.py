@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import json
 from msgspec.structs import asdict, replace
 
+import recollect
 from recollect.ask.search.hits import SearchDocument, SearchHit, SearchResult
 from recollect.ask.search.search import search
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import asked_index, chosen_homes
-from recollect.cli.terminal.numbers import NumberedHit, remember
+from recollect.cli.terminal.numbers import NumberedHit, numbered, remember
 from recollect.cli.terminal.options import (
     add_index_options,
     add_json,
@@ -24,7 +27,6 @@ from recollect.cli.terminal.options import (
     span_of,
 )
 from recollect.cli.terminal.rows import print_csv, wants_csv
-from recollect.cli.terminal.sessions import named_session
 from recollect.cli.terminal.text import ago, shortened, visible
 from recollect.errors import Busy, UsageError
 from recollect.index.refresh import FirstNeed
@@ -98,7 +100,7 @@ def run(options: Namespace) -> int:
     since, until = span_of(options, now)
     query = " ".join(options.query)
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
-    session = named_session(options, options.session).id if options.session else None
+    session = _session_id(options, homes) if options.session else None
     # While a first index of many logs is built: its words so far, then the text as it stands in the logs, then all words.
     first = [] if options.best or options.rank else [(FirstNeed(seconds=0.5), _how(options))]
     first += [(FirstNeed(seconds=0.0), "substring")] if first and _how(options) == "words" else []
@@ -145,6 +147,13 @@ def run(options: Namespace) -> int:
             _print_sessions(found, now)
         _remark(found, options, has_homes=bool(homes), is_numbered=is_numbered)
     return Busy.exit_code if found.is_cut_short else 0
+
+
+def _session_id(options: Namespace, homes: Sequence[Path]) -> str:
+    known = numbered(own_cache(options), options.session)
+    return (
+        known[1].session if known else recollect.Home(*homes, data=options.data).session(options.session).id
+    )
 
 
 def _typed(found: SearchResult) -> SearchResult:

@@ -70,7 +70,7 @@ def agent_directories(
             continue
         waiting = [entry.path]
         while waiting:
-            entries = list_directory(Path(waiting.pop()), problems)
+            entries = list_directory(waiting.pop(), problems)
             yield entries
             waiting += [
                 one.path
@@ -141,11 +141,11 @@ class _LogScanner:
         for directory, session in self._session_directories:
             self._side_files(directory, session)
         for directory, session in self._results:
-            for result in list_directory(Path(directory), self.problems):
+            for result in list_directory(directory, self.problems):
                 self._file(result, "tool-output", session, None, follow=False)
 
     def _project(self, directory: str) -> None:
-        for entry in list_directory(Path(directory), self.problems):
+        for entry in list_directory(directory, self.problems):
             name = entry.name
             role = role_of(name)
             if role == "agent":
@@ -156,7 +156,7 @@ class _LogScanner:
                 self._session_directories.append((entry.path, name))
 
     def _side_files(self, directory: str, session: str) -> None:
-        side_files = list_directory(Path(directory), self.problems)
+        side_files = list_directory(directory, self.problems)
         for entries in agent_directories(self.problems, side_files):
             for entry in entries:
                 if role_of(entry.name) == "agent":

@@ -64,7 +64,7 @@ class ReadProblems:
         return len(self._by_path)
 
 
-def list_directory(path: Path, problems: ReadProblems) -> list[os.DirEntry[str]]:
+def list_directory(path: Path | str, problems: ReadProblems) -> list[os.DirEntry[str]]:
     """The entries of ``path`` by name; none where it is missing or unreadable."""
     try:
         with os.scandir(path) as entries:
@@ -72,16 +72,19 @@ def list_directory(path: Path, problems: ReadProblems) -> list[os.DirEntry[str]]
     except FileNotFoundError:
         return []
     except OSError as cause:
-        problems.note(path, cause)
+        problems.note(Path(path), cause)
         return []
-    problems.solved(path)
+    if problems:  # a Path costs more than all the rest, and most directories need none
+        problems.solved(Path(path))
     return found
 
 
 def is_directory(entry: os.DirEntry[str] | Path, problems: ReadProblems, *, follow: bool = True) -> bool:
     """Whether the entry is a directory; with ``follow``, also a link to one."""
     try:
-        return stat.S_ISDIR(entry.stat(follow_symlinks=follow).st_mode)
+        if isinstance(entry, Path):
+            return stat.S_ISDIR(entry.stat(follow_symlinks=follow).st_mode)
+        return entry.is_dir(follow_symlinks=follow)
     except FileNotFoundError:
         return False
     except OSError as cause:
