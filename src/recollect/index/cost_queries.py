@@ -17,11 +17,12 @@ from msgspec import Struct
 from recollect.agents.homes import agent_of_log, copied_only
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import AGENT, ANSWERED, COPIED, QUARTER_MS, SESSION, TOOL_OUTPUT, same_uuid
-from recollect.model.cost.calendar import NO_TIME, QuarterSpan, Timeline
+from recollect.model.cost.calendar import NO_TIME, UNKNOWN, QuarterSpan, Timeline
 from recollect.model.cost.line_usage import ResponseCopy
 from recollect.model.cost.prices import UNCERTAIN
 from recollect.model.cost.reconcile import LoggedCopy, RecordedCost, TokenCounts
-from recollect.model.cost.report import UsageGroup
+from recollect.model.cost.report import MAIN_AGENT, UsageGroup, UsageLog
+from recollect.system.locations import agent_of
 from recollect.system.paths import CLAUDE
 
 _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
@@ -89,20 +90,6 @@ class CountedResponseRow(NamedTuple):
     cache_read: int
     web_searches: int
     is_counted: bool = True
-
-
-class UsageLogRow(Struct, frozen=True, gc=False):
-    """A log as the index knows it."""
-
-    number: int
-    path: str
-    home: str
-    is_agent: bool
-    session: str | None
-    agent: str | None
-    cwd: str | None
-    is_gone: bool
-    origins: str | None = None  # where its worktrees were made from, a line each; None: not known
 
 
 class UnusedLog(Struct, frozen=True):
@@ -322,15 +309,31 @@ def first_at(database: IndexDatabase, quarter: int) -> int | None:
     return cast("int | None", found)
 
 
-def logs(database: IndexDatabase) -> list[UsageLogRow]:
-    """All logs that can mention responses."""
-    found = database.rows(
-        "SELECT files.id, path, home, role = ?, session, agent, text, gone, coalesce(origins, '')"
-        " FROM files LEFT JOIN names ON names.id = files.cwd WHERE role <> ?",
-        AGENT,
-        TOOL_OUTPUT,
+def logs(database: IndexDatabase) -> dict[int, UsageLog]:
+    """All logs that can mention responses, by number, with their projects: an agent works where its session does."""
+    rows = cast(
+        "list[tuple[int, str, str, int, str | None, str | None, str | None, int, str]]",
+        database.rows(
+            "SELECT files.id, path, home, role = ?, session, agent, text, gone, coalesce(origins, '')"
+            " FROM files LEFT JOIN names ON names.id = files.cwd WHERE role <> ? ORDER BY path",
+            AGENT,
+            TOOL_OUTPUT,
+        ),
     )
-    return [UsageLogRow(*row) for row in found]  # type: ignore[arg-type]
+    directories: dict[tuple[str, str], str] = {}
+    for _, _, home, is_agent, session, _, cwd, *_ in rows:
+        if not is_agent and cwd and session:
+            directories.setdefault((home, session), cwd)
+            directories.setdefault(("", session), cwd)
+    found = {}
+    for number, path, home, is_agent, session, agent, cwd, is_gone, origins in rows:
+        of_session = directories.get((home, session or "")) or directories.get(("", session or ""))
+        project = (of_session if is_agent else None) or cwd or UNKNOWN
+        name = (agent or UNKNOWN) if is_agent else MAIN_AGENT
+        found[number] = UsageLog(
+            path, session or UNKNOWN, name, project, bool(is_gone), agent_of(home), home=home, origins=origins
+        )
+    return found
 
 
 def names(database: IndexDatabase) -> dict[int, str]:

@@ -17,7 +17,6 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from recollect.ask.conversation.content import Cache
-from recollect.ask.cost.report import logs_of
 from recollect.ask.secrets.redactor import Redactor
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.ask.sessions.session import Session
@@ -101,7 +100,7 @@ class RecentEdits:
             fits = ProjectFilter(project) if project else None
             logs = {
                 number: log
-                for number, log in logs_of(cost_queries.logs(database)).items()
+                for number, log in cost_queries.logs(database).items()
                 if not log.is_gone and (fits is None or fits.fits(log.project))
             }
             places = [

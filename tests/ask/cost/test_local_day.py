@@ -59,15 +59,3 @@ def test_today_is_what_is_called_so(
     first, end = today(now)
 
     assert (named[0], named[-1] + 1, quarters) == (first, end, end - first)
-
-
-@pytest.mark.parametrize("hours", [-1, 1])
-def test_a_midnight_that_the_system_puts_elsewhere_is_found(
-    monkeypatch: pytest.MonkeyPatch, hours: int
-) -> None:
-    """What mktime makes of a midnight that does not exist is up to the system: an hour before, or after."""
-    expected = today(1_794_744_420)
-    real = time.mktime
-    monkeypatch.setattr(time, "mktime", lambda moment: real(moment) + hours * 3_600 * (moment[3] == 0))
-
-    assert expected == today(1_794_744_420)

@@ -125,28 +125,12 @@ def test_uncertain_counts_are_said() -> None:
 # --- records ----------------------------------------------------------------------------------------
 
 
-def test_display_shows_what_the_client_recorded() -> None:
-    """Response by response, and how many it recorded nothing for."""
-    found = report([one(recorded=7, unrecorded=0), one(recorded=0, unrecorded=1)], mode="display")
-
-    assert (7, 1) == (found.totals.pico_usd, found.totals.unrecorded_responses)
-
-
 def test_a_running_total_covers_its_session_and_the_agents_of_it() -> None:
     """The total of session a stands for both of its logs; session b has none."""
     sums = [one(log=1, recorded=1), one(log=3, recorded=1), one(log=2, recorded=5)]
     found = report(sums, ["session"], "display", [RecordedCost(NOON + 96, 1, SONNET, 9)])
 
     assert {"a": 9, "b": 5} == {row.keys["session"]: row.pico_usd for row in found.rows}
-
-
-def test_a_running_total_is_booked_at_its_own_time() -> None:
-    """The responses were yesterday's; the client wrote the total today."""
-    found = report([one()], ["day"], "display", [RecordedCost(NOON + 96, 1, SONNET, 9)])
-
-    assert [("2026-11-15", 1, 0), ("2026-11-16", 0, 9)] == [
-        (row.keys["day"], row.responses, row.pico_usd) for row in found.rows
-    ]
 
 
 def test_a_copied_log_repeats_its_running_total_in_vain() -> None:
@@ -217,31 +201,6 @@ def test_copies_alone_make_no_row() -> None:
     assert ["a"] == [row.keys["session"] for row in found.rows]
     assert found.totals.explain
     assert 3 == found.totals.explain.copies_dropped
-
-
-def test_performance_leaves_out_what_has_no_duration() -> None:
-    """600 tokens in 20 s are 30 a second; tokens per dollar are those of everything that has a price."""
-    timed = one(output=600, timed=1, timed_ms=20_000, timed_output=600, input=0)
-    (speed,) = report([timed, one(output=400, input=0), one(NEW, output=9)], is_timed=True).rows
-
-    assert (1, 20_000, 30.0) == (speed.timed_responses, speed.duration_ms, speed.tokens_per_second)
-    assert round(1000 / 0.015, 1) == speed.tokens_per_dollar
-
-
-def test_the_running_block_says_how_it_goes_on() -> None:
-    """$3 in the hour since 12:00; the window began at 12:00 and has four hours left: $15 at its end."""
-    now = (NOON + 4) * 900_000
-    found = report([one(), one(quarter=NOON - 30)], ["block"], now=now, active_since=NOON * 900_000)
-    old, running = found.rows
-
-    assert (False, UNSET) == (old.is_active, old.cost_usd_per_hour)
-    assert ("2026-11-15T12:00:00Z", "2026-11-15T17:00:00Z") == (running.start, running.end)
-    assert (True, 240, Usd(3), Usd(15)) == (
-        running.is_active,
-        running.minutes_left,
-        running.cost_usd_per_hour,
-        running.projected_cost_usd,
-    )
 
 
 # --- always -----------------------------------------------------------------------------------------

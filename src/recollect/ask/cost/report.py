@@ -23,7 +23,6 @@ from recollect.index import cost_queries
 from recollect.index.access import OpenIndex
 from recollect.index.cost_queries import (
     CountedResponseRow,
-    UsageLogRow,
     UsageQuery,
     UsageTables,
     quarter_of,
@@ -52,7 +51,6 @@ from recollect.model.cost.report import (
 from recollect.model.lines.blocks import Tokens
 from recollect.model.lines.ids import milliseconds_of, moment_of
 from recollect.store.own_settings import price_list
-from recollect.system.locations import agent_of
 
 _FROM_LOGS = "read from the logs: deleted sessions that are not archived are missing"
 _BY_LOG = ("session", "project", "agent", "repo", "client")
@@ -282,17 +280,13 @@ class CostReportBuilder:
     @property
     def _logs(self) -> dict[int, UsageLog]:
         if self._known is None:
-            rows = cost_queries.logs(self._database)
-            self._known = logs_of(rows)
+            logs = cost_queries.logs(self._database)
             if "client" in self._by or "tool" in self._by:
-                self._known = {
-                    row.number: structs.replace(
-                        self._known[row.number], client=agent_of_log(row.home, row.path)
-                    )
-                    for row in rows
+                logs = {
+                    number: structs.replace(log, client=agent_of_log(log.home, log.path))
+                    for number, log in logs.items()
                 }
-            if "repo" in self._by:
-                self._known = with_repositories(self._known, rows)
+            self._known = with_repositories(logs) if "repo" in self._by else logs
         return self._known
 
     def choose(
@@ -481,17 +475,17 @@ def _check_prompts(by: Sequence[str], mode: str, *, is_detailed: bool) -> None:
         )
 
 
-def with_repositories(logs: dict[int, UsageLog], rows: Iterable[UsageLogRow]) -> dict[int, UsageLog]:
+def with_repositories(logs: dict[int, UsageLog]) -> dict[int, UsageLog]:
     """The same logs, each with the repository of its session."""
     finder = RepositoryFinder()
     mains = {log.session: log for log in logs.values() if log.agent == MAIN_AGENT}
-    origins = {row.path: None if row.origins is None else row.origins.splitlines() for row in rows}
     found: dict[str, str] = {}
     for log in logs.values():
         if log.session not in found:
             main = mains.get(log.session, log)
             cwd = "" if main.project == UNKNOWN else main.project
-            found[log.session] = finder.of(cwd, main.path, origins.get(main.path)) or UNKNOWN
+            origins = None if main.origins is None else main.origins.splitlines()
+            found[log.session] = finder.of(cwd, main.path, origins) or UNKNOWN
     return {
         number: structs.replace(log, repo=found[log.session] if log.session != UNKNOWN else log.project)
         for number, log in logs.items()
@@ -499,26 +493,6 @@ def with_repositories(logs: dict[int, UsageLog], rows: Iterable[UsageLogRow]) ->
 
 
 # --- names ------------------------------------------------------------------------------------------
-
-
-def logs_of(rows: Sequence[UsageLogRow]) -> dict[int, UsageLog]:
-    """Logs with their projects: an agent works where its session does."""
-    directories: dict[tuple[str, str], str] = {}
-    for row in sorted(rows, key=lambda row: row.path):
-        if not row.is_agent and row.cwd and row.session:
-            directories.setdefault((row.home, row.session), row.cwd)
-            directories.setdefault(("", row.session), row.cwd)
-    return {row.number: _log(row, directories) for row in rows}
-
-
-def _log(row: UsageLogRow, directories: Mapping[tuple[str, str], str]) -> UsageLog:
-    project = row.cwd
-    if row.is_agent and row.session:
-        of_session = directories.get((row.home, row.session)) or directories.get(("", row.session))
-        project = of_session or project
-    agent = (row.agent or UNKNOWN) if row.is_agent else MAIN_AGENT
-    client = agent_of(row.home)
-    return UsageLog(row.path, row.session or UNKNOWN, agent, project or UNKNOWN, bool(row.is_gone), client)
 
 
 def _named(wanted: str, models: Collection[str]) -> list[str]:

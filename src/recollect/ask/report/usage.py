@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
-from recollect.ask.cost.report import logs_of, with_repositories
+from recollect.ask.cost.report import with_repositories
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.errors import RecollectError
 from recollect.index import catalogue, cost_queries, stat_queries
@@ -101,8 +101,7 @@ class UsageTable:
 
     def __init__(self, opened: OpenIndex, project: str | None = None) -> None:
         self._database = database = opened.database
-        rows = cost_queries.logs(database)
-        logs = with_repositories(logs_of(rows), rows)
+        logs = with_repositories(cost_queries.logs(database))
         if project is not None:
             wanted = ProjectFilter(project)
             logs = {number: log for number, log in logs.items() if wanted.fits(log.project)}

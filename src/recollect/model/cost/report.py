@@ -50,7 +50,7 @@ _SHOWN_PATHS = 3
 
 
 class UsageLog(Struct, frozen=True, gc=False):
-    """A log that usage was read from. ``agent`` is None for a session's own log."""
+    """A log that usage was read from. ``origins``: where the worktrees it worked in were made from, a line each; None: not known."""
 
     path: str
     session: str = UNKNOWN
@@ -59,6 +59,8 @@ class UsageLog(Struct, frozen=True, gc=False):
     is_gone: bool = False
     client: str = UNKNOWN  # whose home it lies in: claude, codex
     repo: str = UNKNOWN  # looked up only if a report is about repositories
+    home: str = ""
+    origins: str | None = None
 
 
 class UsageGroup(Struct, frozen=True, gc=False):
