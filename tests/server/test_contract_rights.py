@@ -11,15 +11,7 @@ from recollect.server.app import ROUTES
 from recollect.server.database.records import now_ms
 from recollect.server.tenancy import SKEW_MS
 from recollect.share.sync.wire import ORGANIZATION, START, TOKEN_PREFIX
-from tests.server.world import (
-    EVERYTHING,
-    OPERATOR,
-    World,
-    after,
-    in_a_world,
-    new_org,
-    prompt,
-)
+from tests.server.world import EVERYTHING, OPERATOR, World, after, in_a_world, new_org, prompt
 
 OURS, MORE = prompt("Ada began", "u-1"), prompt("and went on", "u-2")
 FILE = "/v1/sessions/s1/file"

@@ -7,16 +7,7 @@ import httpx
 from recollect.server.app import ROUTES
 from recollect.server.database.records import OrgTeam, now_ms
 from recollect.server.tenancy import ROLES, new_id
-from tests.server.world import (
-    OPERATOR,
-    PLENTY,
-    World,
-    after,
-    in_a_world,
-    new_org,
-    prompt,
-    reply,
-)
+from tests.server.world import OPERATOR, PLENTY, World, after, in_a_world, new_org, prompt, reply
 
 # Role and team; Bob is whose sessions the others look at. Eve is of another organisation.
 PEOPLE = {

@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from recollect.errors import Busy, NoAnswer
 from recollect.server.app import admitted
-from recollect.server.database.records import (
-    BodyLost,
-    LineSearch,
-    SessionFilter,
-    Unavailable,
-)
+from recollect.server.database.records import BodyLost, LineSearch, SessionFilter, Unavailable
 from recollect.server.refusals import RequestRefused, not_found, refusal_of, too_many
 from recollect.server.routes.team import found_lines, team_report
 from recollect.server.service import Service

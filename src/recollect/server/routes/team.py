@@ -21,12 +21,7 @@ from recollect.model.cost.prices import PriceList
 from recollect.model.lines.blocks import Tokens
 from recollect.model.text.query import WordQuery
 from recollect.model.text.snippet import snippet
-from recollect.server.database.records import (
-    LineSearch,
-    SessionReader,
-    UsageQuestion,
-    UsageSum,
-)
+from recollect.server.database.records import LineSearch, SessionReader, UsageQuestion, UsageSum
 from recollect.server.facts import texts_of
 from recollect.server.refusals import RequestRefused, invalid
 from recollect.server.service import ServerRequest, Service, Text, Time, bounds
