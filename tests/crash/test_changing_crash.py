@@ -313,7 +313,7 @@ def test_a_killed_team_show_leaves_whole_lines_and_the_next_one_fetches_the_rest
 
     def fetching(home: Path, _: Path) -> object:
         machine = Machine(home.parent, lambda: REMOTE)
-        return Pull(REMOTE, machine.kept, machine.data, None).one(ONE)
+        return Pull(machine.client(), REMOTE).one(ONE)
 
     def laid_down(home: Path, data: Path) -> None:
         monkeypatch.setitem(globals(), "REMOTE", MemoryRemote())

@@ -24,7 +24,8 @@ from recollect.cli.terminal.sessions import named_hit, open_home
 from recollect.cli.terminal.text import counted, visible
 from recollect.errors import NotFound, UsageError
 from recollect.model.lines.ids import command_name, short_id
-from recollect.share.sync.sync import SyncClient, fetched
+from recollect.share.sync.pull import fetch_session
+from recollect.share.sync.sync import SyncClient, session_of
 from recollect.store.own_settings import load_login
 
 
@@ -151,20 +152,21 @@ def _agreed(question: str) -> bool:
 def _fetch(options: Namespace, url: str) -> Resumption | None:
     """Fetch a session from the team server; afterwards the query is its id. A plan gives the way to it."""
     only_plan = options.json or options.only_print
-    found = fetched(
-        SyncClient(load_login(), own_data(options)),
+    client = SyncClient(load_login(), own_data(options))
+    installed, change = fetch_session(
+        client,
         settings_home(options.homes),
         url,
         directory=Path(options.cwd).expanduser().resolve() if options.cwd else None,
         install=not only_plan,
     )
-    if found.installed is not None and only_plan:
+    if installed is not None and only_plan:
         output.note("Note: it was fetched, and is not in the home yet; resume without --print puts it there")
-        way = ("claude", "--resume", found.installed.name)
-        return Resumption(found.installed.name, "", found.installed.directory, True, way)
-    if found.change is not None:
-        output.note(f"Undo with: {command(options, 'undo', found.change.id, '--apply')}")
-    options.query = [found.session if found.installed is None else found.installed.name]
+        way = ("claude", "--resume", installed.name)
+        return Resumption(installed.name, "", installed.directory, True, way)
+    if change is not None:
+        output.note(f"Undo with: {command(options, 'undo', change.id, '--apply')}")
+    options.query = [session_of(url, client.login.address) if installed is None else installed.name]
     return None
 
 

@@ -19,9 +19,9 @@ from recollect.cli.terminal.text import counted, shortened, size, visible
 from recollect.errors import Busy, UsageError
 from recollect.model.text import timespan
 from recollect.share.sync.http_remote import HttpRemote
-from recollect.share.sync.install import InstallPlan, installed_instead
-from recollect.share.sync.pull import PullFilter
-from recollect.share.sync.push import PushResult
+from recollect.share.sync.install import Installer, InstallPlan, installed_instead
+from recollect.share.sync.pull import Pull
+from recollect.share.sync.push import Push, PushResult
 from recollect.share.sync.sync import SyncClient, session_named
 from recollect.share.sync.wire import ends_soon
 from recollect.store.home import ClaudeHome
@@ -124,7 +124,8 @@ def _push(options: Namespace) -> int:
     if options.words:
         home = open_home(options.homes)
         only = [home.own_session(word).id for word in options.words]
-    push = exchange.push(
+    push = Push(
+        exchange,
         _homes(options),
         redact=exchange.login.redact and not options.no_redact,
         encrypt=exchange.login.encrypt or options.encrypt,
@@ -168,7 +169,7 @@ def _pull(options: Namespace) -> int:
     exchange = _exchange(options)
     remote = exchange.connected()
     try:
-        pull = exchange.pull(remote)
+        pull = Pull(exchange, remote)
         only, among = options.words or None, None
         if options.session:
             session = session_named(remote, options.session)
@@ -176,9 +177,9 @@ def _pull(options: Namespace) -> int:
             # One that this machine sent is in its home already, and was not fetched.
             only = [*options.words, *({session} & exchange.kept.load().pulled.keys())]
         else:
-            wanted = _wanted(options, exchange)
-            done = pull.run(wanted)
-            among = None if wanted is None else frozenset(pull.listed)
+            since, filters = _wanted(options, exchange)
+            done = pull.run(since, **filters)
+            among = frozenset(pull.listed) if filters or since is not None else None
         planned = None
         if options.into_home:
             planned = _into_home(options, exchange, remote, only, among)
@@ -213,14 +214,13 @@ def _chosen(options: Namespace) -> list[str]:
     return [*(["--mine"] if options.mine else []), *(word for pair in given for word in option(*pair))]
 
 
-def _wanted(options: Namespace, exchange: SyncClient) -> PullFilter | None:
-    if not (options.mine or options.repo or options.since):
-        return None
-
+def _wanted(options: Namespace, exchange: SyncClient) -> tuple[int | None, dict[str, str]]:
+    """Since when, in milliseconds, and by which filters of the server."""
     person = exchange.server().whoami().user_name if options.mine else None
-    now = dt.datetime.now(dt.UTC)
-    since = timespan.since(options.since, now, dt.UTC) if options.since else None
-    return PullFilter(person, options.repo, None if since is None else int(since.timestamp() * 1000))
+    since = timespan.since(options.since, dt.datetime.now(dt.UTC), dt.UTC) if options.since else None
+    asked = {"person": person, "repository": options.repo}
+    filters = {name: text for name, text in asked.items() if text}
+    return None if since is None else int(since.timestamp() * 1000), filters
 
 
 def _into_home(
@@ -244,10 +244,10 @@ def _into_home(
                 f"{directory}: no such directory", hint="name the directory of the sessions on this machine"
             )
     home = ClaudeHome(roots[0].path, roots[0].config_file)
-    install = exchange.install(home, remote, directory)
+    install = Installer(exchange, home, remote, directory)
     planned = install.planned(only, among)
     if options.apply and planned.sessions:
-        options.change = install.carry_out(planned, exchange.data).id
+        options.change = install.carry_out(planned).id
     return planned
 
 
@@ -274,7 +274,7 @@ def _say_installed(options: Namespace, planned: InstallPlan, store: Path) -> Non
 def _status(options: Namespace) -> int:
     exchange = _exchange(options)
     login = exchange.login
-    push = exchange.push(_homes(options), redact=login.redact, encrypt=False)
+    push = Push(exchange, _homes(options))
     waiting = push.waiting()
     state = exchange.kept.load()
     if options.json:
@@ -310,7 +310,8 @@ def _watch(options: Namespace) -> int:
     exchange = _exchange(options)
 
     while True:
-        push = exchange.push(
+        push = Push(
+            exchange,
             _homes(options),
             redact=exchange.login.redact and not options.no_redact,
             encrypt=exchange.login.encrypt or options.encrypt,

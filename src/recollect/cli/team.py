@@ -18,6 +18,7 @@ from recollect.cli.terminal.text import padded, shortened, visible, visible_line
 from recollect.errors import Busy, UsageError
 from recollect.model.budget import dollars
 from recollect.share.sync.http_remote import HttpRemote
+from recollect.share.sync.pull import Pull
 from recollect.share.sync.sync import SyncClient, session_named
 from recollect.share.sync.wire import RemoteSessions, TeamCostReport, TeamCostRow
 from recollect.store.own_settings import load_login
@@ -166,7 +167,7 @@ def _ended_early(searched_to: int) -> str:
 
 
 def _show(options: Namespace, server: HttpRemote) -> int:
-    pull = _client(options).pull(server)
+    pull = Pull(_client(options), server)
     session = session_named(server, options.words[0])
     pull.one(session)
     # What this machine sent, and no other machine went on with, is not fetched: it is here.

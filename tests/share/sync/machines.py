@@ -9,15 +9,30 @@ from typing import Any
 
 from recollect.share.sync.http_remote import HttpRemote
 from recollect.share.sync.install import Installer
-from recollect.share.sync.lines import OutgoingSecrets, Sealer
+from recollect.share.sync.lines import Sealer
 from recollect.share.sync.pull import Pull, PullResult
 from recollect.share.sync.push import Push, PushResult
+from recollect.share.sync.sync import SyncClient
 from recollect.store.home import ClaudeHome
-from recollect.store.own_settings import SyncProjects
+from recollect.store.own_settings import SyncLogin, SyncProjects
 from recollect.store.sync_state import StateFile, machine_id
 from tests.small_home import ONE, TALK, lines, prompt, put
 
 APP = "/srv/app"
+
+
+class _Client(SyncClient):
+    """A machine's, with the remote and the key of a test."""
+
+    def __init__(self, machine: Machine, sealer: Sealer | None) -> None:
+        super().__init__(SyncLogin("test", ""), machine.data)
+        self._connect, self._sealer = machine.connect, sealer
+
+    def connected(self) -> HttpRemote:
+        return self._connect()
+
+    def sealer(self, *, make: bool) -> Sealer | None:
+        return self._sealer
 
 
 class Machine:
@@ -30,31 +45,23 @@ class Machine:
         self.kept = StateFile(self.data, "test")
         self.id = machine_id(self.data)
 
+    def client(self, sealer: Sealer | None = None) -> SyncClient:
+        return _Client(self, sealer)
+
     def push(
         self, *, redact: bool = False, sealer: Sealer | None = None, projects: SyncProjects | None = None
     ) -> PushResult:
-        secrets = (lambda: OutgoingSecrets(self.data)) if redact else None
-        push = Push(
-            [self.home],
-            self.kept,
-            self.connect,
-            machine_id=self.id,
-            projects=projects,
-            secrets=secrets,
-            sealer=sealer,
-        )
-        return push.run()
+        encrypt, client = sealer is not None, self.client(sealer)
+        return Push(client, [self.home], redact=redact, encrypt=encrypt, projects=projects).run()
 
     def pull(self, sealer: Sealer | None = None) -> PullResult:
-        return Pull(self.connect(), self.kept, self.data, sealer).run()
+        return Pull(self.client(sealer), self.connect()).run()
 
     def install(self, directory: Path | None = None, *, apply: bool = True) -> Any:
-        install = Installer(
-            ClaudeHome(self.home), self.kept, self.connect(), machine_id=self.id, directory=directory
-        )
+        install = Installer(self.client(), ClaudeHome(self.home), self.connect(), directory)
         planned = install.planned()
         if apply and planned.sessions:
-            install.carry_out(planned, self.data)
+            install.carry_out(planned)
         return planned
 
     def talk(self, session: str = ONE, cwd: str = APP) -> Path:

@@ -48,6 +48,7 @@ class MemoryRemote(HttpRemote):
     def sessions(self, since: int | None = None, **filters: str) -> Iterator[RemoteSession]:
         """All of them, newest first."""
         found = [self._shown(name, kept) for name, kept in self._sessions.items()]
+        found = [one for one in found if one.id.startswith(filters.get("id", ""))]
         found.sort(key=lambda one: (one.changed, one.id), reverse=True)
         return iter([one for one in found if since is None or one.changed >= since])
 

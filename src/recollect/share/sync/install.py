@@ -24,6 +24,7 @@ from recollect.model.project_key import PathMapping, project_key
 from recollect.share.sync.http_remote import HttpRemote
 from recollect.share.sync.lines import edited, renaming
 from recollect.share.sync.selection import FLAT, place_of
+from recollect.share.sync.sync import SyncClient
 from recollect.share.sync.wire import Position, made_name
 from recollect.store.changes.journal import Change, ChangeJournal, ChangePlan, FileState
 from recollect.store.home import ClaudeHome, first_text
@@ -33,7 +34,6 @@ from recollect.store.sync_state import (
     KnownFile,
     KnownLog,
     PulledLog,
-    StateFile,
     SyncState,
     SyncTarget,
     ValueMapping,
@@ -93,15 +93,12 @@ class Installer:
 
     def __init__(
         self,
+        client: SyncClient,
         home: ClaudeHome,
-        kept: StateFile,
         remote: HttpRemote,
-        *,
-        machine_id: str,
         directory: Path | None = None,
     ) -> None:
-        self._home, self._kept, self._remote = home, kept, remote
-        self._machine_id, self._directory = machine_id, directory
+        self._client, self._home, self._remote, self._directory = client, home, remote, directory
         self._state = SyncState()
         self._logs: dict[str, Path] = {}
         self._roots: dict[str, str] = {}
@@ -109,7 +106,7 @@ class Installer:
 
     def planned(self, only: Iterable[str] | None = None, among: Collection[str] | None = None) -> InstallPlan:
         """Examine what was pulled: the sessions named by ``only``, else those ``among`` the given ones; nothing is changed."""
-        self._state = self._kept.load()
+        self._state = self._client.kept.load()
         self._look()
         found = InstallPlan(ChangePlan("sync", "pulled sessions", self._home.root))
         if only is None:
@@ -127,17 +124,17 @@ class Installer:
             raise refusal(what, found.foreign.values(), installed_instead(store))
         return found
 
-    def carry_out(self, found: InstallPlan, data: Path) -> Change:
+    def carry_out(self, found: InstallPlan) -> Change:
         """Carry it out, and record what was written, so that it is not sent back as new."""
-        with self._kept.locked():
-            state = self._kept.load()
+        with self._client.kept.locked():
+            state = self._client.kept.load()
             # Before the files exist: after a crash in between, a push still knows whose lines they are.
             state.targets.update(found.targets)
-            self._kept.save(state)
-            applied = ChangeJournal(data / "undo").apply(found.plan)
+            self._client.kept.save(state)
+            applied = ChangeJournal(self._client.data / "undo").apply(found.plan)
             for one in found.written:
                 _remember(state, one)
-            self._kept.save(state)
+            self._client.kept.save(state)
         return applied
 
     def _named(self, name: str) -> str:
@@ -229,7 +226,7 @@ class Installer:
 
     def _placed(self, session: str, main: PulledLog, project: Path) -> tuple[str, str]:
         """The name to install it under, and how."""
-        for name in (session, made_name("recollect install", session, self._machine_id)):
+        for name in (session, made_name("recollect install", session, self._client.machine_id)):
             place = self._logs.get(name)
             if place is None:
                 return name, "new" if name == session else "branch"
@@ -242,15 +239,15 @@ class Installer:
         """How a file of the home relates to a pulled log: same, longer (the pulled one is), or other."""
         known = self._state.logs.get(str(place))
         if known is None or (known.session, known.key) != (session, key):
-            return "same" if _begins_with(place, Path(log.path)) else "other"
+            return "same" if is_start(Path(log.path), place) else "other"
         here = Position(known.lines, known.hash)
         if here == Position(log.lines, log.hash):
             return "same"
         seen = place.stat()
         if (seen.st_size, seen.st_mtime_ns) != (known.size, known.mtime_ns) or known.sent != known.size:
             return "other"
-        is_start = known.lines < log.lines and self._remote.is_at(session, key, here)
-        return "longer" if is_start else "other"
+        goes_on = known.lines < log.lines and self._remote.is_at(session, key, here)
+        return "longer" if goes_on else "other"
 
     # --- files ----------------------------------------------------------------------------------
 
@@ -295,11 +292,13 @@ def _log_of_claude(found: InstallPlan, session: str, logs: dict[str, PulledLog])
     return main
 
 
-def _begins_with(place: Path, source: Path) -> bool:
-    """Whether a file of the home has everything that was pulled, for example copied by hand."""
-    with open_regular(place) as here, open_regular(source) as pulled:
-        while piece := pulled.read(1 << 20):
-            if here.read(len(piece)) != piece:
+def is_start(place: Path, whole: Path) -> bool:
+    """Whether a file is missing, or has only the first bytes of another."""
+    if not place.exists():
+        return True
+    with open_regular(place) as start, open_regular(whole) as all_of_it:
+        while piece := start.read(1 << 20):
+            if all_of_it.read(len(piece)) != piece:
                 return False
     return True
 

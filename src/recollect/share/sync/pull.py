@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -25,9 +23,10 @@ from recollect.model.lines.ids import SessionId
 from recollect.model.project_key import project_key
 from recollect.model.views.links import line_links
 from recollect.share.sync.http_remote import HttpRemote
-from recollect.share.sync.install import InstalledSession
-from recollect.share.sync.lines import Sealer, is_sealed
+from recollect.share.sync.install import InstalledSession, Installer, is_start
+from recollect.share.sync.lines import is_sealed
 from recollect.share.sync.selection import place_of
+from recollect.share.sync.sync import SyncClient, session_of
 from recollect.share.sync.wire import (
     START,
     LogHead,
@@ -39,8 +38,9 @@ from recollect.share.sync.wire import (
     lines_of,
     made_name,
 )
-from recollect.store.logs.reader import OpenLog
-from recollect.store.sync_state import PulledLog, StateFile, SyncState, append_durably
+from recollect.store.changes.journal import Change
+from recollect.store.home import ClaudeHome
+from recollect.store.sync_state import PulledLog, SyncState, append_durably
 from recollect.system import fsops
 from recollect.system.fsops import as_storage_error
 
@@ -66,56 +66,37 @@ class PullResult(Struct, kw_only=True):
     applied: bool = False
 
 
-class PullFilter(NamedTuple):
-    """Which sessions are pulled. ``since``: milliseconds, by the last change; ``repository`` as the server names it."""
-
-    person: str | None = None
-    repository: str | None = None
-    since: int | None = None
-
-    def query(self) -> dict[str, str]:
-        """What a server can choose by itself."""
-        named = {"person": self.person, "repository": self.repository}
-        return {name: value for name, value in named.items() if value is not None}
-
-    def wants(self, session: RemoteSession) -> bool:
-        is_new = self.since is None or session.changed >= self.since
-        return is_new and all(getattr(session, name) == value for name, value in self.query().items())
-
-
 class Pull:
     """One pull into the store of a data directory."""
 
-    def __init__(self, remote: HttpRemote, kept: StateFile, data: Path, sealer: Sealer | None = None) -> None:
-        self._remote, self._kept, self._sealer = remote, kept, sealer
-        self.root = data / STORE
+    def __init__(self, client: SyncClient, remote: HttpRemote) -> None:
+        self._remote, self._kept, self._sealer = remote, client.kept, client.sealer(make=False)
+        self.root = client.data / STORE
         self._state = SyncState()
         self.done = PullResult(store=str(self.root))
         self.listed: list[str] = []  # the sessions that the remote named
 
-    def run(self, wanted: PullFilter | None = None) -> PullResult:
-        """Fetch all sessions, or those that are wanted: then the next pull of all still looks at the others."""
+    def run(self, since: int | None = None, **filters: str) -> PullResult:
+        """Fetch all sessions, or those that changed since then (in milliseconds) and fit: then the next pull of all still looks
+        at the others."""
+        is_all = since is None and not filters
         with self._kept.locked():
             self._state = self._kept.load()
             own = _own_positions(self._state)
             newest = self._state.newest
             try:
-                for session in self._listed(wanted, newest):
+                after = newest - _OVERLAP_MS if is_all and newest else since
+                for session in self._remote.sessions(after, **filters):
                     self.listed.append(session.id)
                     seen = (session.changed, session.lines, session.bytes)
                     if self._state.seen.get(session.id) != seen and self._session(session, own):
                         self._state.seen[session.id] = seen
                     newest = max(newest, session.changed)
-                if not self.done.problems and wanted is None:
+                if not self.done.problems and is_all:
                     self._state.newest = newest
             finally:
                 self._kept.save(self._state)
         return self.done
-
-    def _listed(self, wanted: PullFilter | None, newest: int) -> Iterator[RemoteSession]:
-        if wanted is None:
-            return self._remote.sessions(newest - _OVERLAP_MS if newest else None)
-        return filter(wanted.wants, self._remote.sessions(wanted.since, **wanted.query()))
 
     def one(self, session: str) -> PullResult:
         """Fetch one session; ``NotFound`` where the remote has none, or not all of it could be fetched."""
@@ -193,24 +174,14 @@ class Pull:
     def _log(self, session: str, head: LogHead, project: Path) -> None:
         logs = self._state.pulled.setdefault(session, {})
         known = logs.get(head.key)
-        if (
-            known is not None
-            and Position(known.lines, known.hash) == head.position
-            and _size(known) == known.size
-        ):
-            return
-        place = (
-            Path(known.path)
-            if known is not None
-            else place_of(head.key, self.root, project, session, is_log=True)
-        )
-        try:
-            if known is not None and _size(known) == known.size:
-                self._grow(session, head.key, place, known)
+        if known is not None and _size(known) == known.size:
+            if Position(known.lines, known.hash) == head.position:
                 return
-        except PositionConflict:
-            pass  # the remote's log was replaced since the last pull
-        self._fetch_whole(session, head.key, place)
+            with contextlib.suppress(PositionConflict):  # the remote's log was replaced since the last pull
+                self._grow(session, head.key, Path(known.path), known)
+                return
+        place = place_of(head.key, self.root, project, session, is_log=True)
+        self._fetch_whole(session, head.key, place if known is None else Path(known.path))
 
     def _grow(self, session: str, key: str, place: Path, known: PulledLog) -> None:
         at, size = Position(known.lines, known.hash), known.size
@@ -237,20 +208,16 @@ class Pull:
                 at, size = at.after(lines_of(piece)), size + len(data)
             if not size:
                 return
-            if _is_start(place, waiting):
-                with as_storage_error("write", place):
-                    fsops.rename_over(waiting, place)
-                    fsops.sync_dir(place.parent)
-            else:
+            if not is_start(place, waiting):
                 digest = at.hash.hex()
                 own = made_name("recollect pull", session, key, digest)
                 place = place.with_name(f"{place.stem}-{digest[:8]}.jsonl" if key else f"{own}.jsonl")
-                if not _is_start(place, waiting):
+                if not is_start(place, waiting):
                     raise InvalidId("log", place.name, "is taken by something else")
-                with as_storage_error("write", place):
-                    fsops.rename_over(waiting, place)
-                    fsops.sync_dir(place.parent)
                 self.done.moved.append((session, str(place)))
+            with as_storage_error("write", place):
+                fsops.rename_over(waiting, place)
+                fsops.sync_dir(place.parent)
         finally:
             with contextlib.suppress(OSError):
                 waiting.unlink()
@@ -315,17 +282,25 @@ def _size(known: PulledLog) -> int:
         return -1
 
 
-def _is_start(place: Path, whole: Path) -> bool:
-    """Whether a file is missing, or is only the first bytes of another."""
+def fetch_session(
+    client: SyncClient, home: ClaudeHome, url: str, *, directory: Path | None = None, install: bool = True
+) -> tuple[InstalledSession | None, Change | None]:
+    """Fetch the session of an address and, with ``install``, put it into the home. ``directory``: where it worked, here.
+    None for a session that the home has already as it is there, and for the change of a plan."""
+    session = session_of(url, client.login.address)
+    remote = client.connected()
     try:
-        with OpenLog(place) as old, OpenLog(whole) as new:
-            return all(new.read_all(len(piece), at) == piece for at, piece in _pieces(old))
-    except NotFound:
-        return True
-
-
-def _pieces(log: OpenLog) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while piece := log.read_all(1 << 20, at):
-        yield at, piece
-        at += len(piece)
+        Pull(client, remote).one(session)
+        if session not in client.kept.load().pulled:
+            return None, None
+        installer = Installer(client, home, remote, directory)
+        planned = installer.planned([session])
+        if planned.left:
+            raise UsageError(
+                f"session {session}: {planned.left[0][1]}", hint="name its directory here with --cwd DIR"
+            )
+        if not planned.sessions:
+            return None, None
+        return planned.sessions[0], installer.carry_out(planned) if install else None
+    finally:
+        remote.close()

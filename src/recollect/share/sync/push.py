@@ -13,7 +13,7 @@ After any failure the next push continues where this one ended. An unfinished la
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -24,8 +24,9 @@ from recollect.ask.sessions.projects import RepositoryIdentities
 from recollect.errors import Busy, NotFound, RecollectError, StorageError
 from recollect.model.lines.damage import NEWLINE, last_seam
 from recollect.share.sync.http_remote import HttpRemote
-from recollect.share.sync.lines import OutgoingLines, OutgoingSecrets, Sealer, renaming
+from recollect.share.sync.lines import OutgoingLines, OutgoingSecrets, renaming
 from recollect.share.sync.selection import OutgoingFile, PushScan, is_session_name
+from recollect.share.sync.sync import SyncClient
 from recollect.share.sync.wire import (
     START,
     Position,
@@ -38,8 +39,8 @@ from recollect.share.sync.wire import (
 )
 from recollect.store.home import first_text
 from recollect.store.logs.reader import OpenLog
-from recollect.store.own_settings import SyncProjects
-from recollect.store.sync_state import KnownFile, KnownLog, StateFile, SyncState, SyncTarget, ValueMapping
+from recollect.store.own_settings import SyncProjects, projects_to_send
+from recollect.store.sync_state import KnownFile, KnownLog, SyncState, SyncTarget, ValueMapping
 from recollect.system.pool import ProgressCallback
 
 _BATCH = 4 << 20
@@ -75,26 +76,20 @@ class _Diverged(Exception):
 
 
 class Push:
-    """One push of some homes to one remote.
-
-    ``machine_id`` distinguishes this machine's branches; ``secrets`` is called when there is something to send.
-    """
+    """One push of some homes to the server of a client. ``redact``: without the secrets in them."""
 
     def __init__(
         self,
+        client: SyncClient,
         homes: Sequence[Path],
-        state_file: StateFile,
-        connect: Callable[[], HttpRemote],
         *,
-        machine_id: str,
-        machine: str = "",
+        redact: bool = False,
+        encrypt: bool = False,
         projects: SyncProjects | None = None,
-        secrets: Callable[[], OutgoingSecrets] | None = None,
-        sealer: Sealer | None = None,
     ) -> None:
-        self._homes, self._state_file, self._connect = homes, state_file, connect
-        self._machine_id, self._machine, self._projects = machine_id, machine, projects or SyncProjects()
-        self._make_secrets, self._sealer = secrets, sealer
+        self._client, self._homes = client, homes
+        self._projects = projects_to_send() if projects is None else projects
+        self._is_redacting, self._sealer = redact, client.sealer(make=True) if encrypt else None
         self._secrets: OutgoingSecrets | None = None
         self._repositories = RepositoryIdentities()
         self._remote: HttpRemote | None = None
@@ -107,18 +102,18 @@ class Push:
 
     def run(self, only: Iterable[str] | None = None, progress: ProgressCallback | None = None) -> PushResult:
         """Send what is new, of some sessions or of all."""
-        with self._state_file.locked():
-            self.state = self._state_file.load()
+        with self._client.kept.locked():
+            self.state = self._client.kept.load()
             changed = self._changed()
             if changed:
-                if self._make_secrets is not None:
-                    self._secrets = self._make_secrets()
+                if self._is_redacting:
+                    self._secrets = OutgoingSecrets(self._client.data)
                 self._send_groups(self._groups(changed, None if only is None else set(only)), progress)
         return self.done
 
     def waiting(self) -> dict[str, int]:
         """Sessions that may be sent, and how many of their bytes are not yet; nothing is sent."""
-        self.state = self._state_file.load()
+        self.state = self._client.kept.load()
         groups = self._groups(self._changed(), None)
         return {
             group[0].session: sum(file.size - self._sent(file) for file in group)
@@ -193,13 +188,13 @@ class Push:
             return None
         if self._sealer is not None:
             # Project names are private too.
-            return SessionDescription(machine=self._machine or None, encrypted=True)
+            return SessionDescription(machine=self._client.login.machine or None, encrypted=True)
         root, identity = self._repositories.of(directory)
         project = root or directory
         target = self.state.targets.get(owner)
         for mapping in renaming(target.renamed, outward=True) if target is not None else ():
             project = mapping.moved(project) or project  # the remote knows it by its original path
-        return SessionDescription(project or None, identity, self._machine or None)
+        return SessionDescription(project or None, identity, self._client.login.machine or None)
 
     # --- one session ----------------------------------------------------------------------------
 
@@ -248,7 +243,7 @@ class Push:
 
     def _branch(self, owner: str, session: str, target: SyncTarget, number: int) -> SyncTarget:
         """The same name at every attempt, and another for every machine, home and branch."""
-        name = made_name("recollect branch", target.session, self._machine_id, owner, str(number))
+        name = made_name("recollect branch", target.session, self._client.machine_id, owner, str(number))
         paths = tuple(each for each in target.renamed if "sessionId" not in each.fields)
         return SyncTarget(name, (*paths, ValueMapping(name, session, ("sessionId",))))
 
@@ -288,7 +283,7 @@ class Push:
             self.remote.put_file(session, key, data, known)
             return key
         except SideFileChanged:
-            own = f"{key}.of-{self._machine_id[:8]}"
+            own = f"{key}.of-{self._client.machine_id[:8]}"
         try:
             self.remote.put_file(session, own, data, None)
         except SideFileChanged:
@@ -302,7 +297,7 @@ class Push:
     def remote(self) -> HttpRemote:
         """Connected when the first item is sent."""
         if self._remote is None:
-            self._remote = self._connect()
+            self._remote = self._client.connected()
         return self._remote
 
     def outgoing(self, file: OutgoingFile, target: SyncTarget) -> OutgoingLines:
@@ -316,7 +311,7 @@ class Push:
 
     def _save(self, *, at_once: bool) -> None:
         if self._is_changed and (at_once or time.monotonic() - self._saved_at > _SAVE_EVERY):
-            self._state_file.save(self.state)
+            self._client.kept.save(self.state)
             self._saved_at, self._is_changed = time.monotonic(), False
 
 
