@@ -12,8 +12,8 @@ from bench.corpora import corpus
 from bench.report import Row
 from recollect.model.lines.codec import decode
 from recollect.model.lines.damage import Line
+from recollect.model.views.fact_line import fact_line
 from recollect.model.views.facts import usage_facts
-from recollect.model.views.links import line_links
 from tests.needs import TRANSCRIPTS
 
 ROUNDS = 5
@@ -61,7 +61,7 @@ def run() -> list[Row]:
     rows = [Row(f"{name}.loads", f"{speed:.0f} MB/cpu-s", "", None) for name, speed in peers.items()]
     ours: list[tuple[str, Callable[[bytes], object], float | None]] = [
         ("decode: typed entry, damage found, text kept", lambda line: decode(Line(line)), None),
-        ("line_links: ids and links", line_links, 1.5),
+        ("fact_line: ids and links", fact_line, 1.5),
         ("usage_facts: token counts", usage_facts, 1.5),
     ]
     for what, work, wanted in ours:

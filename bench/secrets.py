@@ -63,7 +63,7 @@ def redaction_row(logs: list[Path]) -> Row:
 
     def work() -> int:
         return sum(
-            len(redacted(text, lambda _: "00000000").text.encode("utf-8", "replace")) for text in texts
+            len(redacted(text, lambda _: "00000000").data.encode("utf-8", "replace")) for text in texts
         )
 
     wall, _ = best(work)

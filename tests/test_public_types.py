@@ -61,7 +61,10 @@ class PublicTypes:
     def _class(self, one: type, where: str) -> None:
         name = f"{one.__module__}.{one.__qualname__}"
         self.classes[name] = one
-        if id(one) not in self._public:
+        # One type of several tags is a class for each to msgspec, of one name.
+        is_of_tag = one.__name__ == "ServerResultBlock"
+        known = one.__base__ if is_of_tag and id(one) not in self._public else one
+        if id(known) not in self._public:
             self.hidden[name] = where
         self._annotations(one, name)
         for member in dir(one):

@@ -19,8 +19,8 @@ with atheris.instrument_imports(include=["recollect"]):
     from recollect.model.lines.damage import Damage, Line
     from recollect.model.lines.entry import Entry
     from recollect.model.views.damage import damage_of
+    from recollect.model.views.fact_line import fact_line
     from recollect.model.views.facts import usage_facts
-    from recollect.model.views.links import line_links
     from recollect.sample import sample_home
     from recollect.store.logs.reader import LogReader
 
@@ -36,7 +36,7 @@ def one_input(data: bytes) -> None:
             item.fields()
         assert isinstance(item, Damage) == (damage_of(Line(line)) is not None)
         usage_facts(line)
-        line_links(line)
+        fact_line(line)
     SCRATCH.write_bytes(data)
     items = list(LogReader(SCRATCH))
     whole = data[: data.rfind(b"\n") + 1]

@@ -29,11 +29,10 @@ _ROOMS = {
         "ServerFailed StorageError SyncFailed UsageError"
     ),
     "recollect.model.lines.blocks": (
-        "BashExecutionResultBlock Block CacheCreation CodeExecutionResultBlock DocumentBlock "
-        "ImageBlock McpToolResultBlock McpToolUseBlock OutputDetails RedactedThinkingBlock "
-        "ServerToolUse ServerToolUseBlock TextBlock TextEditorResultBlock ThinkingBlock Tokens "
-        "ToolReferenceBlock ToolResultBlock ToolUseBlock UnknownBlock Usage WebFetchResultBlock "
-        "WebSearchResultBlock"
+        "Block CacheCreation DocumentBlock "
+        "ImageBlock McpToolUseBlock OutputDetails RedactedThinkingBlock "
+        "ServerResultBlock ServerToolUse ServerToolUseBlock TextBlock ThinkingBlock Tokens "
+        "ToolReferenceBlock ToolResultBlock ToolUseBlock UnknownBlock Usage "
     ),
     "recollect.model.lines.codec": "changed decode encode",
     "recollect.model.conversation.conversation": (
@@ -51,10 +50,10 @@ _ROOMS = {
         "system tag text thinking tool_result tool_use user"
     ),
     "recollect.model.lines.entry": (
-        "AiTitle ApiMessage Assistant Attachment Body BridgeSession ChainBody CompactMetadata "
-        "ContentReplacement ContinuedIn CustomTitle Dialect Entry FileHistoryDelta "
-        "FileHistoryNote FileHistorySnapshot ForeignRecord ForkOrigin Kind LastPrompt Metadata "
-        "PrLink Progress QueueOperation RawMessage Summary System Tag ToolCallBody ToolResultBody "
+        "AiTitle ApiMessage Assistant Attachment Body ChainBody CompactMetadata "
+        "CustomTitle Dialect Entry FileHistoryDelta "
+        "FileHistoryNote FileHistorySnapshot Kind Metadata "
+        "Progress RawMessage Summary System Tag ToolCallBody ToolResultBody "
         "UnknownBody UnknownShapeBody User"
     ),
     "recollect.model.checks.rules": "Finding Severity",

@@ -24,7 +24,7 @@ from recollect.cli.main import main
 from recollect.errors import StorageError, UsageError
 from recollect.model.conversation.conversation import Message
 from recollect.model.lines import draft
-from recollect.model.lines.entry import FileHistoryNote, QueueOperation, Summary, System
+from recollect.model.lines.entry import FileHistoryNote, Kind, Summary, System
 from recollect.model.lines.ids import AgentId, SessionId
 from recollect.model.project_key import project_key
 from recollect.model.todo import TodoItem, TodoStatus, decode_todos
@@ -299,9 +299,9 @@ def test_entry_types_queue_operation_and_system(root: Path) -> None:
         ],
     )
 
-    bodies = [entry.body for entry in session.entries() if isinstance(entry, recollect.Entry)]
-    operations = [body.operation for body in bodies if isinstance(body, QueueOperation)]
-    assert (["enqueue", "dequeue"], 1) == (operations, sum(isinstance(body, System) for body in bodies))
+    entries = [entry for entry in session.entries() if isinstance(entry, recollect.Entry)]
+    operations = [one.fields()["operation"] for one in entries if one.kind is Kind.QUEUE_OPERATION]
+    assert (["enqueue", "dequeue"], 1) == (operations, sum(isinstance(one.body, System) for one in entries))
     assert "System message text" not in json.dumps(session.conversation().to_api())
 
 

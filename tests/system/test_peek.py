@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.model.lines.damage import DEFAULT_LIMITS
-from recollect.model.views.links import LineLinks, line_links
+from recollect.model.views.fact_line import FactLine, fact_line
 from recollect.system.peek import ReadProblems, list_directory, open_regular, peek_lines
 
 USER = b'{"type":"user","cwd":"/srv"}'
@@ -31,7 +31,7 @@ USER = b'{"type":"user","cwd":"/srv"}'
 )
 def test_odd_lines_the_client_accepts_are_seen(line: bytes) -> None:
     """CRLF, BOM, half a surrogate, invalid UTF-8, spacing, repeated keys, huge numbers."""
-    assert LineLinks(type="user", cwd="/srv") == line_links(line)
+    assert FactLine(type="user", cwd="/srv") == fact_line(line)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_odd_lines_the_client_accepts_are_seen(line: bytes) -> None:
 )
 def test_what_the_client_does_not_read_as_an_object_is_not_seen(line: bytes) -> None:
     """Other values, torn lines, text before an object, NaN, nesting without end."""
-    assert line_links(line) is None
+    assert fact_line(line) is None
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(line: bytes) -> None:
     """Whatever stands in a line, the answer is an envelope or nothing."""
-    assert isinstance(line_links(line), LineLinks | None)
+    assert isinstance(fact_line(line), FactLine | None)
 
 
 def test_lines_are_read_only_as_far_as_asked(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_line_over_the_limit_is_stepped_over(tmp_path: Path) -> None:
         file.seek(0, os.SEEK_END)
         file.write(b"\n" + USER + b"\n")
 
-    assert [LineLinks(type="user", cwd="/srv")] == list(peek_lines(log))
+    assert [FactLine(type="user", cwd="/srv")] == list(peek_lines(log))
 
 
 def test_packed_bytes_hold_no_lines(tmp_path: Path) -> None:

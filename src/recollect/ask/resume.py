@@ -38,7 +38,7 @@ from recollect.model.lines.ids import command_name
 from recollect.model.project_key import project_key, same_long_prefix
 from recollect.model.session import SessionSummary
 from recollect.model.text.titles import typed_texts
-from recollect.model.views.links import line_links
+from recollect.model.views.fact_line import fact_line
 from recollect.store.logs.reader import read_lines
 from recollect.system.locations import agent_of, is_clients_home, is_known_id
 from recollect.system.paths import AGENTS, CLAUDE, agent_homes
@@ -227,7 +227,7 @@ def _directories(log: Path) -> list[str]:
     seen: dict[str, None] = {}
     for line in read_lines(log):
         if isinstance(line, Line) and b'"cwd"' in line.data:
-            envelope = line_links(line.data)
+            envelope = fact_line(line.data)
             if envelope is None or envelope.is_sidechain:
                 continue
             cwd = envelope.cwd or ""

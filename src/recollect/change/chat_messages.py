@@ -20,19 +20,14 @@ from recollect.model.conversation.graph import Graph, Node
 from recollect.model.cost.money import Spending
 from recollect.model.lines import draft
 from recollect.model.lines.blocks import (
-    BashExecutionResultBlock,
     Block,
-    CodeExecutionResultBlock,
-    McpToolResultBlock,
     McpToolUseBlock,
+    ServerResultBlock,
     ServerToolUseBlock,
     TextBlock,
-    TextEditorResultBlock,
     ToolResultBlock,
     ToolUseBlock,
     Usage,
-    WebFetchResultBlock,
-    WebSearchResultBlock,
     decode_block,
 )
 from recollect.model.lines.damage import Line, brief_repr
@@ -52,12 +47,7 @@ UNKNOWN_MODEL = "unknown"
 CALLS = (ToolUseBlock, ServerToolUseBlock, McpToolUseBlock)
 RESULTS = (
     ToolResultBlock,
-    WebSearchResultBlock,
-    WebFetchResultBlock,
-    CodeExecutionResultBlock,
-    BashExecutionResultBlock,
-    TextEditorResultBlock,
-    McpToolResultBlock,
+    ServerResultBlock,
 )
 
 

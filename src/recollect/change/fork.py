@@ -29,7 +29,7 @@ from recollect.errors import StorageError, UsageError
 from recollect.model.conversation.graph import Node
 from recollect.model.lines import codec
 from recollect.model.lines.damage import Damage
-from recollect.model.lines.entry import ContentReplacement, Entry, FileHistoryDelta, FileHistorySnapshot
+from recollect.model.lines.entry import Entry, FileHistoryDelta, FileHistorySnapshot, Kind
 from recollect.model.lines.ids import SessionId
 from recollect.model.lines.json_text import loose_object
 from recollect.store.session_files import HomeBorder
@@ -142,7 +142,7 @@ def _note_lines(session: Session, uuids: set[str], new: SessionId) -> Iterator[b
         body = entry.body if entry is not None else None
         if entry is None:
             continue
-        if isinstance(body, ContentReplacement):
+        if entry.kind is Kind.CONTENT_REPLACEMENT:
             yield _changed(entry, {"sessionId": str(new)})
         elif isinstance(body, FileHistorySnapshot | FileHistoryDelta) and body.message_id in uuids:
             yield entry.raw

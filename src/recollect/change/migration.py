@@ -145,7 +145,7 @@ def _talk(turns: Iterable[object]) -> Talk:
         if isinstance(turn, TurnPrompt):
             words += _texts("user", turn.blocks)
         elif isinstance(turn, Response):
-            words += _texts("assistant", [part.what for part in turn.parts])
+            words += _texts("assistant", [part for _, part in turn.parts])
             calls += [(call.block.name, _canonical(call.block.input)) for call in turn.calls]
             results += [(one.block.text(), one.block.is_error is True) for one in turn.results]
     return tuple(words), tuple(calls), tuple(results)

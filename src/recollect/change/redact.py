@@ -39,7 +39,7 @@ from recollect.ask.sessions.session import Session
 from recollect.model.lines.json_text import loose_object
 from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import (
-    RedactedBytes,
+    Redacted,
     redacted,
     redacted_bytes,
     redacted_line,
@@ -278,7 +278,7 @@ def _redacted_block(block: bytes, rule: _LineRedaction) -> Iterator[bytes]:
         if rule.only_own is not None and loose_object(line).get("sessionId") != rule.only_own:
             continue
         yield block[end:start]
-        result: RedactedBytes = redacted_line(line, rule.fingerprints, rule.keep)
+        result: Redacted[bytes] = redacted_line(line, rule.fingerprints, rule.keep)
         yield with_plain_thoughts(result.data, [one.field for one in result.found])
         end = stop
     yield block[end:]
@@ -395,4 +395,4 @@ class _CopyCleaner:
         return redacted_content(place.path, place.shape, self._fingerprints, self._keep)
 
     def _text(self, title: str) -> str:
-        return redacted(title, self._fingerprints, self._keep).text
+        return redacted(title, self._fingerprints, self._keep).data

@@ -10,6 +10,7 @@ import decimal
 import zlib
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,8 +43,8 @@ from recollect.model.lines.json_text import is_plainly_sound
 from recollect.model.text.terms import indexed_bytes
 from recollect.model.text.titles import FIRST_PROMPT, STATED_BY, said_of_session, typed_texts
 from recollect.model.views.damage import RecordGenerations, code_of, damage_of, generation_of
+from recollect.model.views.fact_line import RESULT, WORKTREE, goes_on_from, origin_of
 from recollect.model.views.facts import PROSE, TITLE, TOOL_RESULT, LineFacts, RecordedTotal, facts_of
-from recollect.model.views.links import WORKTREE, goes_on_from, origin_of
 from recollect.model.views.tool_calls import call_events, lists_changes
 from recollect.store.logs.reader import OpenLog
 from recollect.store.logs.summary import FORK_ORIGIN
@@ -331,19 +332,11 @@ def _rank(facts: LineFacts, said: ResponseUsage) -> tuple[int, bool, int]:
 
 def call_rows(facts: LineFacts, line: Line) -> Iterator[CallRow]:
     """The calls and results of a line."""
-    for number, one in enumerate(call_events(facts, line.data)):
-        if number < CALLS_A_LINE:
-            place = line.offset * CALLS_A_LINE + number
-            yield CallRow(
-                place,
-                call_key(one.id),
-                one.at,
-                one.tool,
-                one.kind,
-                one.is_commit,
-                one.is_error,
-                facts.is_forked,
-            )
+    for number, (block, kind, is_commit) in enumerate(islice(call_events(facts, line.data), CALLS_A_LINE)):
+        name, tool = (block.tool_use_id, None) if block.type == RESULT else (block.id, block.name)
+        is_error = tool is None and block.is_error is True
+        place = line.offset * CALLS_A_LINE + number
+        yield CallRow(place, call_key(name), facts.at, tool, kind, is_commit, is_error, facts.is_forked)
 
 
 def usage_rows(facts: LineFacts, asked: Id = None) -> Iterator[UsageRow]:

@@ -15,7 +15,7 @@ import bisect
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from recollect.model.files.history import FileStep, reported_text
 from recollect.model.files.reports import FileChange
@@ -146,14 +146,6 @@ _MOST_STATES = 200
 _MARK = "\ufeff"
 
 
-class DatedStep(Struct, frozen=True):
-    """A step of one path; ``author`` is the number of the change, ``UNKNOWN`` for a state that was only seen."""
-
-    path: str
-    step: FileStep
-    author: int
-
-
 class FileReplay:
     """Replays steps in the order of time; between two of them it can be asked about any text."""
 
@@ -161,7 +153,7 @@ class FileReplay:
         self._path = path
         self._histories = {path: _PathHistory()}
 
-    def take(self, one: DatedStep) -> None:
+    def take(self, one: FileStep) -> None:
         history = self._histories.setdefault(one.path, _PathHistory())
         history.take(one, self._others(history))
 
@@ -178,7 +170,7 @@ class FileReplay:
         return self._histories[self._path].text == plain(text)
 
 
-def line_owners(steps: Iterable[DatedStep], path: str, present: str) -> list[int]:
+def line_owners(steps: Iterable[FileStep], path: str, present: str) -> list[int]:
     """For each line of ``present`` the change that wrote it. ``steps`` are in the order of time."""
     replay = FileReplay(path)
     for one in completed(list(steps), path, present):
@@ -200,9 +192,9 @@ class _PathHistory:
         self._states: dict[str, list[int]] = {}
         self._written: dict[str, int] = {}
 
-    def take(self, one: DatedStep, others: Sequence[_PathHistory]) -> None:
-        version, change = one.step.version, one.step.change
-        text = _text_of(one.step)
+    def take(self, one: FileStep, others: Sequence[_PathHistory]) -> None:
+        version, change = one.version, one.change
+        text = _text_of(one)
         if change is None:
             if text is not None:
                 self.seen(text, others)
@@ -210,7 +202,7 @@ class _PathHistory:
         if text is None:
             self._written |= dict.fromkeys(_put_in(change), one.author)
             return
-        base = _base_of(one.step, self.text)
+        base = _base_of(one, self.text)
         if base is None or not version.existed:
             self.seen(text, others)  # what of it was there before is not known
             return
@@ -282,29 +274,25 @@ class _PathHistory:
         return lines_of(self.text), self.owners
 
 
-def completed(steps: Sequence[DatedStep], path: str, present: str | None) -> list[DatedStep]:
+def completed(steps: Sequence[FileStep], path: str, present: str | None) -> list[FileStep]:
     """The steps, with contents that only a later state shows: an edit is undone in the text that follows it."""
     after: dict[str, str | None] = {path: None if present is None else plain(present)}
-    found: list[DatedStep] = []
+    found: list[FileStep] = []
     for one in reversed(steps):
-        change, text = one.step.change, _text_of(one.step)
+        change, text = one.change, _text_of(one)
         known = after.get(one.path)
         before = None
         if change is not None and text is None and known is not None:
             before = undone(known, change.replacements, change.hunks)
         if change is not None and before is not None and known is not None:
-            found += [_step(one, known, change, one.author), _step(one, before, None, UNKNOWN)]
+            after_it = structs.replace(one.version, content=known, existed=True)
+            before_it = structs.replace(after_it, content=before)
+            found += [structs.replace(one, version=after_it), FileStep(before_it, None, one.path)]
             after[one.path] = before
         else:
             found.append(one)
             after[one.path] = text if change is None else change.original
     return found[::-1]
-
-
-def _step(one: DatedStep, text: str, change: FileChange | None, author: int) -> DatedStep:
-    return DatedStep(
-        one.path, FileStep(structs.replace(one.step.version, content=text, existed=True), change), author
-    )
 
 
 def _text_of(step: FileStep) -> str | None:

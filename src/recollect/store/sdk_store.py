@@ -31,7 +31,7 @@ import msgspec
 
 from recollect.errors import InvalidId, NotFound, UsageError
 from recollect.model.lines.damage import DEFAULT_LIMITS, Damage, DamageCode, Line
-from recollect.model.views.links import line_links
+from recollect.model.views.fact_line import fact_line
 from recollect.store.logs.log import Log
 from recollect.store.logs.open_logs import OpenLogs
 from recollect.store.logs.reader import read_lines
@@ -220,7 +220,7 @@ def stored_uuid(item: Line | Damage) -> str | None:
     """The id of a line in the log, read without the rest of the line."""
     if isinstance(item, Damage) or b'"uuid"' not in item.data:
         return None
-    seen = line_links.sound(item.data)
+    seen = fact_line(item.data, with_damage=False)
     if seen is not None:
         return seen.uuid or None
     entry = entry_of(item)  # for lines that the view refuses, such as half a surrogate pair

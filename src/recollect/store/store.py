@@ -44,9 +44,9 @@ from recollect.model.lines.draft import Draft, Stamp, claude_lines, flat_lines
 from recollect.model.lines.entry import Entry
 from recollect.model.lines.ids import AgentId, ProjectKey, SessionId, parsed_time
 from recollect.model.lines.json_text import json_of
+from recollect.model.views.fact_line import FactLine, fact_line
 from recollect.model.views.facts import usage_facts
 from recollect.model.views.ledger import Ledger
-from recollect.model.views.links import LineLinks, line_links
 from recollect.store.logs.log import Log
 from recollect.store.logs.reader import LogReader, read_lines, without_repeats
 from recollect.store.logs.summary import glance
@@ -474,7 +474,7 @@ class SessionLog:
             # Increasing times in file order: older clients choose the leaf by time.
             at = now if at is None or now > at else at + _STEP
             for line in self._lines(draft, entry_id, parent, at):
-                seen = line_links(line) or LineLinks()
+                seen = fact_line(line) or FactLine()
                 lines.append((line, seen.uuid))
                 parent, at = seen.uuid or parent, parsed_time(seen.timestamp) or at
         return lines
@@ -509,7 +509,7 @@ class SessionLog:
             return False
         at = first.at or self._store.clock()
         lines = [
-            (line, (line_links(line) or LineLinks()).uuid)
+            (line, (fact_line(line) or FactLine()).uuid)
             for line in self._lines(draft, entry_id, first.parent_uuid, at)
         ]
         missing = []
@@ -552,7 +552,7 @@ class SessionLog:
 
     def _take_in(self, line: Line, part: int) -> None:
         self._ledger.add(usage_facts(line.data))
-        seen = line_links(line.data)
+        seen = fact_line(line.data)
         if seen is not None and seen.uuid is not None:
             self._places.setdefault(seen.uuid, (part, line.offset))
             self._last_uuid = seen.uuid

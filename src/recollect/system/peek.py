@@ -20,7 +20,7 @@ from typing import BinaryIO
 import msgspec
 
 from recollect.model.lines.damage import Line, split_lines
-from recollect.model.views.links import LineLinks, line_links
+from recollect.model.views.fact_line import FactLine, fact_line
 
 # The head of a log is mostly asked for its first lines.
 _PIECE = 16 << 10
@@ -139,7 +139,7 @@ def first_bytes(path: str, size: int) -> bytes:
         os.close(descriptor)
 
 
-def peek_lines(path: Path, *, within: int | None = None) -> Iterator[LineLinks]:
+def peek_lines(path: Path, *, within: int | None = None) -> Iterator[FactLine]:
     """The readable lines from the head of a log, none that starts after byte ``within``."""
     with open_regular(path) as log:
 
@@ -150,6 +150,6 @@ def peek_lines(path: Path, *, within: int | None = None) -> Iterator[LineLinks]:
         for line in split_lines(read):
             if within is not None and line.offset > within:
                 return
-            links = line_links(line.data) if isinstance(line, Line) else None
+            links = fact_line(line.data) if isinstance(line, Line) else None
             if links is not None:
                 yield links

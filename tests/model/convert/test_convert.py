@@ -545,7 +545,7 @@ def said(items: Sequence[Entry | Damage]) -> list[Any]:
         elif isinstance(turn, Response):
             usage = turn.best.usage if turn.best else None
             counts = [getattr(usage, name, None) or 0 for name in FOUR_COUNTS]
-            parts = [_part(part.what) for part in turn.parts if isinstance(part.what, TextBlock | TurnCall)]
+            parts = [_part(what) for _, what in turn.parts if isinstance(what, TextBlock | TurnCall)]
             results = [(r.block.tool_use_id, r.block.text(), bool(r.block.is_error)) for r in turn.results]
             story.append(("assistant", turn.model, counts, [part for part in parts if part], results))
     return story

@@ -9,7 +9,7 @@ from recollect.model.secrets import prefilter
 
 def search_with(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Search blocks with the scan engine, however little was searched before, or with ``re``."""
-    monkeypatch.setattr(prefilter._State, "searched", 1 << 60)
+    monkeypatch.setattr(prefilter, "_WORTH_THE_ENGINE", 0)
     if way == "re":
         monkeypatch.setattr(prefilter, "scan_engine", lambda: None)
     elif prefilter.scan_engine() is None:

@@ -112,7 +112,7 @@ def test_no_character_is_cut_in_two() -> None:
 
 def test_half_a_surrogate_pair_comes_out_as_it_went_in() -> None:
     """Transcripts hold such text."""
-    assert f"\ud800 {MARK} \udc00" == redacted(f"\ud800 {TOKEN} \udc00", digits).text
+    assert f"\ud800 {MARK} \udc00" == redacted(f"\ud800 {TOKEN} \udc00", digits).data
 
 
 def test_a_line_with_half_a_surrogate_pair_stays_json() -> None:

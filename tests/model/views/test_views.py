@@ -16,18 +16,42 @@ from recollect.model.lines.codec import decode
 from recollect.model.lines.damage import Damage, Line
 from recollect.model.lines.json_text import deeper_than, loose_value
 from recollect.model.views.damage import damage_of
+from recollect.model.views.fact_line import (
+    FactLine,
+    client_line,
+    fact_line,
+    graph_line,
+    line_of,
+    narrow_line,
+    readable_entry,
+)
 from recollect.model.views.facts import RecordedTotal, facts_by_codec, facts_of
-from recollect.model.views.links import FactLine, graph_line, line_links
-from recollect.model.views.tool_calls import CallLine, call_line
 from tests.model.views.any_lines import LINES
 from tests.transcripts import lines_of, session_logs
 
 VIEWS: dict[str, tuple[Callable[[bytes], Any], Callable[[bytes], Any]]] = {
-    "links": (line_links, line_links.by_codec),
-    "graph": (lambda data: as_graph(graph_line(data)), lambda data: as_graph(graph_line.by_codec(data))),
+    "links": (lambda data: as_links(fact_line(data)), lambda data: as_links(by_codec(data))),
+    "graph": (lambda data: as_graph(graph_line(data)), lambda data: as_graph(client_line(data))),
     "facts": (facts_of, facts_by_codec),
-    "calls": (call_line, call_line.by_codec),
+    "calls": (lambda data: as_calls(fact_line(data)), lambda data: as_calls(by_codec(data))),
 }
+
+
+def by_codec(data: bytes) -> FactLine | None:
+    entry = readable_entry(data)
+    return None if entry is None else line_of(entry)
+
+
+def as_links(line: FactLine | None) -> Any:
+    """What a line is, its place in the chain, and where it was written."""
+    return None if line is None else [getattr(line, name) for name in FactLine.__struct_fields__[:9]]
+
+
+def as_calls(line: FactLine | None) -> Any:
+    """What tools were asked and gave back."""
+    if line is None:
+        return None
+    return [plain(one) for one in (*line.calls, *line.results)], plain(line.tool_use_result)
 
 
 def as_graph(line: FactLine | None) -> Any:
@@ -42,9 +66,6 @@ def as_graph(line: FactLine | None) -> Any:
 
 def plain(value: Any) -> Any:
     """A view as plain values: JSON that was left undecoded counts by what it says."""
-    if isinstance(value, CallLine):
-        rest = (value.type, value.timestamp, value.cwd, value.session_id, plain(value.tool_use_result))
-        return rest, [plain(block) for block in value.calls], [plain(block) for block in value.results]
     if isinstance(value, msgspec.Struct):
         # ``decoded`` is the line itself, kept so that the graph need not decode it again; see the test below.
         fields = (name for name in value.__struct_fields__ if name != "decoded")
@@ -148,14 +169,14 @@ def test_views_say_what_the_codec_says_of_real_lines(log_homes: Path) -> None:
 def test_what_is_damaged_has_a_view_but_is_not_sound() -> None:
     """Bad UTF-8 in a field that is read; the codec saves the rest."""
     data = b'{"type":"user","uuid":"u1","timestamp":"\xff","message":{"content":"x"}}'
-    seen = line_links(data)
+    seen = fact_line(data)
 
-    assert ("u1", None, None) == (seen and seen.uuid, line_links.sound(data), line_links.narrowly(data))
+    assert ("u1", None, None) == (seen and seen.uuid, fact_line(data, with_damage=False), narrow_line(data))
 
 
 def test_a_sound_line_of_odd_shape_is_sound() -> None:
     """A time that is a number is left out, and the id is known."""
     data = b'{"type":"user","uuid":"u1","timestamp":7,"message":{"content":"x"}}'
-    seen = line_links.sound(data)
+    seen = fact_line(data, with_damage=False)
 
-    assert (("u1", None), None) == (seen and (seen.uuid, seen.timestamp), line_links.narrowly(data))
+    assert (("u1", None), None) == (seen and (seen.uuid, seen.timestamp), narrow_line(data))

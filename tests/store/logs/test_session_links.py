@@ -11,7 +11,8 @@ import recollect
 from recollect.cli.main import main
 from recollect.model.lines import codec
 from recollect.model.lines.damage import Line
-from recollect.model.lines.entry import BridgeSession, ContinuedIn, Entry
+from recollect.model.lines.entry import Entry, Kind
+from recollect.model.text.titles import metadata_text
 from tests.small_home import ONE, TALK, TWO, put
 
 CONTINUED: dict[str, object] = {
@@ -34,13 +35,14 @@ def _entry(line: dict[str, object]) -> Entry:
     return item
 
 
-def test_both_lines_are_typed_and_keep_what_is_unknown() -> None:
+def test_both_lines_are_known_and_keep_what_is_unknown() -> None:
     """The session that took over, the session elsewhere, and a field of the future."""
     continued, bridge = _entry(CONTINUED), _entry(BRIDGE)
 
-    assert ContinuedIn(session_id=ONE, continued_in_session_id=TWO) == continued.body
+    assert [Kind.CONTINUED_IN, Kind.BRIDGE_SESSION] == [continued.kind, bridge.kind]
+    assert [ONE, TWO] == [continued.session_id, metadata_text(continued)]
     assert [1] == continued.fields()["zork"]
-    assert BridgeSession(session_id=ONE, bridge_session_id="cse_01", last_sequence_num=7) == bridge.body
+    assert ["cse_01", 7] == [metadata_text(bridge), bridge.fields()["lastSequenceNum"]]
 
 
 @pytest.mark.parametrize("index", ["--no-refresh", "--no-index"])

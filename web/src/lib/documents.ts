@@ -818,7 +818,6 @@ export interface ServedHomeDocument {
 /** Calls the API made itself; searches are billed one by one. */
 export interface ServerToolUse {
   web_search_requests: number | null
-  web_fetch_requests: number | null
 }
 
 /** The sub-agents of a session, in the order they started. */
@@ -1311,7 +1310,6 @@ export interface Usage {
   inference_geo: string | null
   output_tokens_details: OutputDetails | null
   iterations?: unknown
-  fallback_credit?: unknown
 }
 
 /** Where the content of a version comes from. */

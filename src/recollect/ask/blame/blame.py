@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from recollect.ask.blame.sessions import FileNeedle, SessionTrail, sessions_naming
 from recollect.ask.homes import Homes
 from recollect.errors import NotFound, StorageError, UsageError
-from recollect.model.blame import UNCERTAIN, DatedStep, is_trivial, line_owners, lines_of, plain
+from recollect.model.blame import UNCERTAIN, is_trivial, line_owners, lines_of, plain
 from recollect.model.files.history import FileStep, reported_text
 from recollect.model.lines.damage import brief_repr
 from recollect.store.git import former_names, repository_of
@@ -171,7 +171,7 @@ class FileTrails(Struct, frozen=True):
 
     file: SameFile
     writings: list[FileWriting]
-    steps: list[tuple[dt.datetime, DatedStep]]
+    steps: list[tuple[dt.datetime, FileStep]]
 
 
 class BlamedLine(Struct, frozen=True):
@@ -360,16 +360,16 @@ def _in_time(file: SameFile, found: Sequence[tuple[SessionTrail, str, list[FileS
             ):
                 owner[uuid] = trail
     writings: list[FileWriting] = []
-    dated: list[tuple[dt.datetime, DatedStep]] = []
+    dated: list[tuple[dt.datetime, FileStep]] = []
     for trail, path, steps in found:
         latest = _EARLIEST
         for step in steps:
             latest = max(latest, step.version.at or latest)
             uuid = step.version.entry_uuid
             if step.change is None:
-                dated.append((latest, DatedStep(path, step, -1)))
+                dated.append((latest, structs.replace(step, path=path)))
             elif owner.get(uuid or "", trail) is trail:
-                dated.append((latest, DatedStep(path, step, len(writings))))
+                dated.append((latest, structs.replace(step, path=path, author=len(writings))))
                 writings.append(_writing(trail, step))
     dated.sort(key=lambda one: one[0])
     return FileTrails(file, writings, dated)

@@ -29,7 +29,7 @@ from recollect.model.lines.entry import Assistant, Entry, System, ToolCallBody, 
 from recollect.model.lines.json_text import loose_value
 from recollect.model.text.query import WordQuery
 from recollect.model.text.titles import asked_text, read_entry
-from recollect.model.views.links import LineLinks, line_links
+from recollect.model.views.fact_line import FactLine, fact_line
 from recollect.store.file_backups import body_reader
 from recollect.store.home import first_text
 from recollect.store.home_walk import scan_logs
@@ -177,7 +177,7 @@ class SessionTrail:
         waiting: set[bytes] = set()  # calls that name the file and have no result yet
         try:
             for line in read_lines(path):
-                key = line_links(line.data) if isinstance(line, Line) else None
+                key = fact_line(line.data) if isinstance(line, Line) else None
                 if key is None or not isinstance(line, Line):
                     continue
                 entry = self._noted(line, key, agent, waiting)
@@ -188,7 +188,7 @@ class SessionTrail:
         except (NotFound, StorageError):
             return
 
-    def _noted(self, line: Line, key: LineLinks, agent: str | None, waiting: set[bytes]) -> Entry | None:
+    def _noted(self, line: Line, key: FactLine, agent: str | None, waiting: set[bytes]) -> Entry | None:
         """The entry of a line that bears on the file; its links are noted in any case."""
         data = line.data
         is_result = b'"tool_result"' in data

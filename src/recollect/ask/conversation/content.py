@@ -35,7 +35,7 @@ from recollect.model.conversation.conversation import (
 from recollect.model.lines.blocks import Block, ToolResultBlock, UnknownBlock
 from recollect.model.lines.entry import Entry, User
 from recollect.model.lines.json_text import encode_json
-from recollect.model.views.links import REFUSED
+from recollect.model.views.fact_line import REFUSED
 from recollect.store.home import AgentFile
 from recollect.store.logs.conversation_cache import LogGraph
 

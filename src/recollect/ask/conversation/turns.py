@@ -25,9 +25,9 @@ from recollect.model.files.reports import EDITING_TOOLS, LineTally, call_tally, 
 from recollect.model.lines.damage import Line
 from recollect.model.lines.ids import is_uuid, parsed_time
 from recollect.model.lines.json_text import loose_value
+from recollect.model.views.fact_line import CallBlock, fact_line
 from recollect.model.views.facts import LineFacts, usage_facts
 from recollect.model.views.ledger import Ledger
-from recollect.model.views.tool_calls import CallBlock, call_line
 from recollect.store.logs.reader import OpenLog
 from recollect.store.own_settings import price_list
 from recollect.store.session_files import PROJECTS, SUBAGENTS
@@ -100,7 +100,7 @@ class _TurnWork(Struct):
     def add(self, line: Line) -> None:
         if b'"tool_use"' not in line.data and b'"tool_result"' not in line.data:
             return
-        seen = call_line(line.data)
+        seen = fact_line(line.data)
         if seen is not None:
             self.calls += len(seen.calls)
             self.edits |= {one.id: one for one in seen.calls if one.name in EDITING_TOOLS}

@@ -26,7 +26,7 @@ from recollect.errors import NotFound, StorageError
 from recollect.model.conversation.agents import inline_roots, is_warm_up
 from recollect.model.cost.money import usd
 from recollect.model.lines.damage import Line
-from recollect.model.views.links import line_links
+from recollect.model.views.fact_line import fact_line
 from recollect.store.logs.conversation_cache import LogGraph
 from recollect.store.logs.reader import OpenLog
 from recollect.system.pool import Run
@@ -128,7 +128,7 @@ def _agents_in(path: Path, agent: str | None) -> int:
 
 def _session_of(path: Path) -> str | None:
     with OpenLog(path) as log:
-        links = (line_links(item.data) for item in log.lines() if isinstance(item, Line))
+        links = (fact_line(item.data) for item in log.lines() if isinstance(item, Line))
         return next((one.session_id for one in links if one is not None and one.session_id), None)
 
 

@@ -14,7 +14,7 @@ from recollect.model.lines.damage import Damage
 from recollect.model.secrets import KEY_BYTES
 from recollect.model.secrets.prefilter import suspects
 from recollect.model.secrets.redaction import (
-    RedactedBytes,
+    Redacted,
     Redaction,
     fingerprint,
     redacted,
@@ -84,7 +84,7 @@ class Redactor:
     def text(self, text: str) -> str:
         clean = redacted(text, self._fingerprints, self._keep)
         self.found += clean.found
-        return clean.text
+        return clean.data
 
     def line(self, data: bytes, *, count: bool = True) -> bytes:
         """One line of a log, without its newline; ``count`` says whether its secrets are counted."""
@@ -102,7 +102,7 @@ class Redactor:
             else:
                 yield one
 
-    def _taken(self, result: RedactedBytes) -> bytes:
+    def _taken(self, result: Redacted[bytes]) -> bytes:
         self.found += result.found
         return result.data
 

@@ -24,7 +24,7 @@ from recollect.model.conversation.chain import entries_of
 from recollect.model.lines.codec import decode
 from recollect.model.lines.damage import Line
 from recollect.model.lines.entry import Entry
-from recollect.model.views.links import goes_on_from
+from recollect.model.views.fact_line import goes_on_from
 from recollect.store.logs.reader import read_lines
 from recollect.system.locations import is_known_id
 from recollect.system.paths import AGENTS, CLAUDE

@@ -17,7 +17,7 @@ from pathlib import Path
 from recollect.errors import RecollectError
 from recollect.model.lines.damage import Line
 from recollect.model.text.titles import directory_name
-from recollect.model.views.links import WORKTREE, origin_of
+from recollect.model.views.fact_line import WORKTREE, origin_of
 from recollect.store.git import repository_of
 from recollect.store.logs.reader import read_lines
 from recollect.system.fsops import is_directory

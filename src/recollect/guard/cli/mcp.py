@@ -131,7 +131,7 @@ def _target(one: KnownServer) -> str:
     text = (
         shlex.join([written.command, *written.args]) if written.kind is ServerTransport.STDIO else written.url
     )
-    return redacted(text, lambda secret: "").text
+    return redacted(text, lambda secret: "").data
 
 
 def _trust(options: Namespace) -> int:

@@ -151,7 +151,7 @@ def _without_secrets(value: object) -> object:
     if not isinstance(value, str) or len(value) < 12:
         return value
 
-    return redacted(value, lambda _: "hidden").text
+    return redacted(value, lambda _: "hidden").data
 
 
 def _text(value: object) -> str:

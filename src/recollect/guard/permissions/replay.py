@@ -29,7 +29,7 @@ from recollect.model.lines.ids import parsed_time
 from recollect.model.lines.json_text import loose_object, loose_value
 from recollect.model.secrets.redaction import redacted
 from recollect.model.settings.decision import Decision, RuleSource, Verdict
-from recollect.model.views.tool_calls import call_line
+from recollect.model.views.fact_line import fact_line
 from recollect.store.home import ClaudeHome, LogFile
 from recollect.store.logs.reader import OpenLog
 
@@ -90,7 +90,7 @@ def _calls(home: ClaudeHome, log: LogFile) -> Iterator[tuple[str, PastCall]]:
 def _in_line(
     path: Path, line: Line, cwd: str, earlier: dict[str, PastCall]
 ) -> Iterator[tuple[str, PastCall]]:
-    found = call_line(line.data)
+    found = fact_line(line.data)
     if found is None:
         return
     session, at = found.session_id or path.stem, parsed_time(found.timestamp)
@@ -265,7 +265,7 @@ def shown(call: PastCall) -> str:
 
 @lru_cache(maxsize=10_000)
 def _without_secrets(text: str) -> str:
-    return redacted(text, lambda _: "hidden").text[:_EXAMPLE_LENGTH]
+    return redacted(text, lambda _: "hidden").data[:_EXAMPLE_LENGTH]
 
 
 def _about(call: PastCall) -> str:

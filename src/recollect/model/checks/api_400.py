@@ -33,7 +33,7 @@ _CALL_ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
 
 
 class BlockRefusal(Struct, frozen=True):
-    """A block that the API refuses. ``message`` is what the API says after the place of the block.
+    """A block that the API refuses. ``message`` is what the API says after the place of the block, ``reason`` our words for it.
 
     ``key`` is the same for the block in a line and in the list, where the client has merged texts.
     """
@@ -41,6 +41,7 @@ class BlockRefusal(Struct, frozen=True):
     code: str
     message: str
     key: str = ""
+    reason: str = ""
 
 
 def api_faults(messages: Sequence[Json], entries: Sequence[Entry]) -> Iterator[RuleViolation]:
@@ -153,16 +154,7 @@ _SPACE = b" \t\r\n"
 _HEADER = 256 * 1024  # characters of base64; in a JPEG the size may come after an embedded thumbnail
 
 
-class ImageFault(Struct, frozen=True):
-    """Why the API refuses an image, in its words and, as ``reason``, in ours."""
-
-    code: str
-    reason: str
-    message: str
-    key: str = ""
-
-
-def image_fault(block: dict[str, Any]) -> ImageFault | None:
+def image_fault(block: dict[str, Any]) -> BlockRefusal | None:
     """None where the API would not refuse an image, or where it fetches the image itself."""
     source = block.get("source")
     if isinstance(source, dict) and source.get("type") != "base64":
@@ -170,23 +162,20 @@ def image_fault(block: dict[str, Any]) -> ImageFault | None:
     data = source.get("data") if isinstance(source, dict) else None
     if not isinstance(data, str) or not data.strip():
         reason = "the image is empty" if isinstance(source, dict) else "the image has no source"
-        return ImageFault("api-empty-image", reason, ": image cannot be empty")
+        return BlockRefusal("api-empty-image", ": image cannot be empty", reason=reason)
     key = str(len(data))
     if len(data) > MOST_BYTES:
-        return ImageFault(
-            "api-oversize-image",
-            f"the image has {len(data)} bytes, the API takes {MOST_BYTES}",
-            f": image exceeds 5 MB maximum: {len(data)} bytes > {MOST_BYTES} bytes",
-            key,
-        )
+        reason = f"the image has {len(data)} bytes, the API takes {MOST_BYTES}"
+        message = f": image exceeds 5 MB maximum: {len(data)} bytes > {MOST_BYTES} bytes"
+        return BlockRefusal("api-oversize-image", message, key, reason)
     if not is_base64(data):
         reason = "the data of the image is not base64"
-        return ImageFault("api-damaged-image", reason, ".data: invalid base64 data", key)
+        return BlockRefusal("api-damaged-image", ".data: invalid base64 data", key, reason)
     width, height = pixels(data)
     if max(width, height) > MOST_PIXELS:
         reason = f"the image has {width} x {height} pixels, the API takes {MOST_PIXELS}"
         most = "At least one of the image dimensions exceed max allowed size: 8000 pixels"
-        return ImageFault("api-oversize-image", reason, f".data: {most} ({reason})", key)
+        return BlockRefusal("api-oversize-image", f".data: {most} ({reason})", key, reason)
     return None
 
 

@@ -136,18 +136,17 @@ def walk_of(graph: Graph, lost: Mapping[str, str]) -> ChainWalk:
         if current.is_boundary:
             walk.begins_at = current.offset
             break
-        step = parent_step(graph, current, seen)
-        following = step.parent
-        if step.broken_at is not None:
+        following, broken_at, is_circle = parent_step(graph, current, seen)
+        if broken_at is not None:
             following = graph.elder(current, seen)
             if following is None:
-                cut = _fault("history-cut", _broken_link(step.broken_at, is_circle=step.is_circle), current)
+                cut = _fault("history-cut", _broken_link(broken_at, is_circle=is_circle), current)
                 following = _cut(graph, walk, current, cut, _named(graph, current, lost, seen))
-            elif not step.is_circle:
-                walk.joined.append((current, step.broken_at))
-            if step.is_circle:
+            elif not is_circle:
+                walk.joined.append((current, broken_at))
+            if is_circle:
                 walk.circles.append(current)
-            walk.passed.add(step.broken_at)
+            walk.passed.add(broken_at)
         elif following is None and _begins_with_an_answer(walk):
             cut = _fault("unlinked-answer", "an answer that names no parent", current)
             following = _cut(graph, walk, current, cut, None)

@@ -46,7 +46,7 @@ from recollect.model.lines.entry import (
     User,
 )
 from recollect.model.lines.json_text import Json
-from recollect.model.views.links import goes_on_from
+from recollect.model.views.fact_line import goes_on_from
 
 LineOf = Callable[[Node], Line]
 # Any line the client can hold is read: leaving one out would lose history.
@@ -150,12 +150,8 @@ _MESSAGES = (User, Assistant, ToolCallBody, ToolResultBody)
 _decoder = json.JSONDecoder()
 
 
-class LinePart(Struct, frozen=True):
-    """A part of a line: an entry, or bytes that are none."""
-
-    start: int
-    length: int
-    is_entry: bool
+# A part of a line: where it starts, its length, and whether it is an entry or bytes that are none.
+LinePart = tuple[int, int, bool]
 
 
 class DamagedLine(Struct, frozen=True):
@@ -220,12 +216,12 @@ def _unreadable_record(item: Entry, agent: str) -> RuleViolation:
 
 def examined(damage: Damage) -> DamagedLine:
     """What the client passes over in a damaged line; ``damage.readable`` is what it reads of it."""
-    parts = [part for part in parts_of(damage.data) if part.is_entry]
+    parts = [(start, length) for start, length, is_entry in parts_of(damage.data) if is_entry]
     is_read = damage.readable is not None
     lost = tuple(
         item
-        for part in parts[is_read:]
-        if isinstance(item := codec.decode(Line(damage.data[part.start : part.start + part.length])), Entry)
+        for start, length in parts[is_read:]
+        if isinstance(item := codec.decode(Line(damage.data[start : start + length])), Entry)
     )
     return _damaged(damage, b"" if lost or is_read else damage.data, lost)
 
@@ -270,8 +266,8 @@ def parts_of(data: bytes) -> Iterator[LinePart]:
         if end is not None:
             gap, size = _size(text[start:position]), _size(text[position:end])
             if gap:
-                yield LinePart(byte, gap, is_entry=False)
-            yield LinePart(byte + gap, size, is_entry=True)
+                yield byte, gap, False
+            yield byte + gap, size, True
             byte += gap + size
             position = start = end
         else:
@@ -279,7 +275,7 @@ def parts_of(data: bytes) -> Iterator[LinePart]:
         position = _next_start(text, position + (end is None))
     rest = _size(text[start:])
     if rest or not data:
-        yield LinePart(byte, rest, is_entry=False)
+        yield byte, rest, False
 
 
 def _next_start(text: str, position: int) -> int:

@@ -37,7 +37,7 @@ from recollect.model.conversation.client_words import (
 from recollect.model.cost.prices import SYNTHETIC_MODEL
 from recollect.model.lines.entry import Assistant, Attachment, Entry, System, User
 from recollect.model.lines.json_text import Json, loose_object, loose_value
-from recollect.model.views.links import graph_line
+from recollect.model.views.fact_line import graph_line
 
 _THINKING = frozenset(["thinking", "redacted_thinking"])
 _SERVER_CALLS = frozenset(["server_tool_use", "mcp_tool_use"])
@@ -119,10 +119,8 @@ def _said(entry: Entry, tools: Set[str]) -> Iterable[_EntryContribution]:
             if is_sent(note):
                 yield from _notes(loose_value(body.rendered), body.rendered_role or "user")
         elif (worded := worded_note(note)) is not None:
-            first, *more = worded.parts
-            yield _EntryContribution(
-                "note", first, None, worded.role, more=more, only_inside=worded.only_inside
-            )
+            (first, *more), role, only_inside = worded
+            yield _EntryContribution("note", first, None, role, more=more, only_inside=only_inside)
 
 
 def _ends_in_error(entries: Sequence[Entry], kinds: tuple[type, ...]) -> bool:

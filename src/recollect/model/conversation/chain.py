@@ -50,38 +50,30 @@ def _last_notes(graph: Graph, chain: list[Node], seen: set[str]) -> list[Node]:
     return sorted(found, key=graph.place)
 
 
-class ParentStep(Struct, frozen=True, gc=False):
-    """One step from an entry to its parent.
+def parent_step(graph: Graph, node: Node, seen: set[str]) -> tuple[Node | None, str | None, bool]:
+    """The parent of an entry, None at the root and where the path is broken.
 
-    ``parent`` is None at the root and where the path is broken. If it is broken, ``broken_at`` is the id that
-    could not be followed: it is not in the log, or (``is_circle``) was visited before.
+    Then the id that could not be followed, if it is broken: it is not in the log, or, third, was visited before. Progress lines
+    are passed through and added to ``seen``.
     """
-
-    parent: Node | None
-    broken_at: str | None = None
-    is_circle: bool = False
-
-
-def parent_step(graph: Graph, node: Node, seen: set[str]) -> ParentStep:
-    """The parent of an entry. Progress lines are passed through and added to ``seen``."""
     name = graph.parent_of(node)
     while name is not None:
         parent = graph.loaded(name)
         if parent is None or parent.uuid in seen:
-            return ParentStep(None, name, parent is not None)
+            return None, name, parent is not None
         if parent.is_link:
-            return ParentStep(parent)
+            return parent, None, False
         seen.add(parent.uuid)
         name = graph.parent_of(parent)
-    return ParentStep(None)
+    return None, None, False
 
 
 def _before(graph: Graph, node: Node, seen: set[str]) -> Node | None:
     """The entry that the client treats as the parent: where the path is broken, one at most five seconds
     older.
     """
-    step = parent_step(graph, node, seen)
-    return step.parent if step.broken_at is None else graph.elder(node, seen)
+    parent, broken_at, _ = parent_step(graph, node, seen)
+    return parent if broken_at is None else graph.elder(node, seen)
 
 
 def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: Load) -> list[Node]:

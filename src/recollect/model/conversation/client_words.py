@@ -12,7 +12,6 @@ import pkgutil
 from collections.abc import Callable, Mapping
 
 import msgspec
-from msgspec import Struct
 
 from recollect.model.lines.json_text import Json
 
@@ -59,15 +58,9 @@ def notification(text: str) -> str:
     return f"{REMINDER[0]}{_TEXTS['not_the_user']}{text}{REMINDER[1]}"
 
 
-class WordedNote(Struct):
-    """A note whose words are not in the log: its parts, and as whom they are sent.
-
-    ``only_inside``: it is sent only to models that get notes in the user's message.
-    """
-
-    parts: list[str | list[Json]]
-    role: str = "system"
-    only_inside: bool = False
+# A note whose words are not in the log: its parts, as whom they are sent, and whether only to models that get notes in the
+# user's message.
+WordedNote = tuple[list[str | list[Json]], str, bool]
 
 
 def worded_note(note: Note) -> WordedNote | None:
@@ -83,7 +76,7 @@ def worded_note(note: Note) -> WordedNote | None:
         return _stand_in(kind, note)
     make = _WORDED.get(kind)
     made = make(note) if make is not None else None
-    return WordedNote([_reminder(made)]) if isinstance(made, str) and made else made or None
+    return ([_reminder(made)], "system", False) if isinstance(made, str) and made else made or None
 
 
 def is_sent(note: Note) -> bool:
@@ -103,11 +96,11 @@ def _stand_in(kind: str, note: Note) -> WordedNote:
     content = note.get("content")
     if kind == "file" and isinstance(content, Mapping) and content.get("type") == "image":
         name = _reminder(f"{STAND_IN}{kind}] {note.get('filename')}")
-        return WordedNote([name, [_image(content.get("file"))]], "user")
+        return [name, [_image(content.get("file"))]], "user", False
     words = f"{STAND_IN}{kind}] {json.dumps(data, ensure_ascii=False)}"
     named = [_reminder(f"{STAND_IN}{kind}]")] if kind in _IN_TWO_PARTS else []
     is_early = kind == "task_reminder"
-    return WordedNote([*named, _reminder(words)], "user" if is_early else "system", is_early)
+    return [*named, _reminder(words)], "user" if is_early else "system", is_early
 
 
 def _image(file: object) -> Json:
@@ -136,8 +129,8 @@ def _queued(note: Note) -> WordedNote:
         words = _reminder(_TEXTS["sent_meanwhile"].format(text))
     images = [block for block in blocks if block.get("type") == "image"]
     if not images:
-        return WordedNote([words])
-    return WordedNote([[{"type": "text", "text": words}, *images]], "user")
+        return [words], "system", False
+    return [[{"type": "text", "text": words}, *images]], "user", False
 
 
 def _agents(note: Note) -> str | None:

@@ -25,7 +25,7 @@ from recollect.model.lines.blocks import Block, TextBlock, UnknownBlock, Usage
 from recollect.model.lines.damage import Damage, brief_repr, readable_entries
 from recollect.model.lines.entry import Assistant, Attachment, Entry, System, User
 from recollect.model.lines.json_text import loose_object
-from recollect.model.views.links import REFUSED, graph_line
+from recollect.model.views.fact_line import REFUSED, graph_line
 
 # The entry that a compaction boundary names as the last one before the cut.
 LineBefore = Callable[[Node], str | None]

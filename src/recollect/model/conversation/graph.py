@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from recollect.model.lines.damage import Line
 from recollect.model.lines.ids import parsed_time
 from recollect.model.lines.json_text import Json, loose_object
-from recollect.model.views.links import FactLine, graph_line, text_of
+from recollect.model.views.fact_line import FactLine, graph_line, text_of
 
 # Types the client treats as links of a conversation and as possible ends of one. It passes through progress
 # lines; what follows a line of any other type is an orphan.

@@ -28,7 +28,6 @@ from recollect.model.convert.turns import (
     LossCode,
     LossCollector,
     Response,
-    ResponsePart,
     Turn,
     TurnCall,
     TurnPrompt,
@@ -125,12 +124,11 @@ class _ClaudeWriter:
     def _response(self, response: Response) -> None:
         answer = self._answer(response)
         ids = {id(call): self._call_id(call) for call in response.calls}
-        for part in self._parts_to_write(response):
-            what = part.what
+        for source, part in self._parts_to_write(response):
             block = (
-                msgspec.structs.replace(what.block, id=ids[id(what)]) if isinstance(what, TurnCall) else what
+                msgspec.structs.replace(part.block, id=ids[id(part)]) if isinstance(part, TurnCall) else part
             )
-            self._write(part.source, functools.partial(answer, [block]))
+            self._write(source, functools.partial(answer, [block]))
         for result in response.results:
             self._result(result, ids[id(result.call)])
         for call in response.calls:
@@ -156,12 +154,12 @@ class _ClaudeWriter:
             blocks, model=model, usage=usage, message_id=message_id, request_id=request_id, stop_reason=stop
         )
 
-    def _parts_to_write(self, response: Response) -> list[ResponsePart]:
+    def _parts_to_write(self, response: Response) -> list[tuple[Entry, Block | TurnCall]]:
         """The parts to write; never empty, or the token counts of the response would have no line."""
-        parts = [part for part in response.parts if part.what != TextBlock("")]
+        parts = [part for part in response.parts if part[1] != TextBlock("")]
         if not parts:
             self._lost(LossCode.EMPTY, f"answer without content, written as {NO_CONTENT}", response.source)
-        return parts or [ResponsePart(response.source, TextBlock(NO_CONTENT))]
+        return parts or [(response.source, TextBlock(NO_CONTENT))]
 
     def _result(self, result: TurnResult, call_id: str) -> None:
         block = msgspec.structs.replace(result.block, tool_use_id=call_id)
@@ -328,8 +326,7 @@ def _prompt(turn: TurnPrompt, losses: LossCollector) -> Iterator[_Item]:
 
 
 def _response(turn: Response, losses: LossCollector) -> Iterator[_Item]:
-    for part in turn.parts:
-        what = part.what
+    for source, what in turn.parts:
         if isinstance(what, TurnCall):
             arguments = msgspec.json.encode(loose_value(what.block.input)).decode()
             yield {
@@ -345,7 +342,7 @@ def _response(turn: Response, losses: LossCollector) -> Iterator[_Item]:
             if what.text:
                 yield {"type": "message", "role": "assistant", "content": content}
         else:
-            _lost(what, part.source, losses)
+            _lost(what, source, losses)
     for result in turn.results:
         yield _output(result, losses)
 

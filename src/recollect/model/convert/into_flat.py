@@ -25,7 +25,7 @@ from recollect.model.convert.turns import (
     TurnResult,
     turns_of,
 )
-from recollect.model.lines import dialects, draft
+from recollect.model.lines import draft
 from recollect.model.lines.blocks import (
     Block,
     DocumentBlock,
@@ -39,6 +39,7 @@ from recollect.model.lines.blocks import (
     Usage,
 )
 from recollect.model.lines.damage import Damage
+from recollect.model.lines.dialects import FORMAT_VERSION
 from recollect.model.lines.entry import Assistant, ChainBody, Entry, User
 
 
@@ -85,10 +86,10 @@ class _FlatWriter:
     def _prompt(self, prompt: TurnPrompt) -> None:
         texts = self._texts(prompt.source, prompt.blocks) or [""]
         session = prompt.source.session_id
-        origin = dialects.FlatMetadata(session_id=session) if session else None
+        origin = {"sessionId": session} if session else None
         for words in texts:
             content = msgspec.Raw(msgspec.json.encode(words))
-            self._write(prompt.source, dialects.FlatLine(type="user", content=content, metadata=origin))
+            self._write(prompt.source, draft.FlatLine(type="user", content=content, metadata=origin))
 
     def _response(self, response: Response) -> None:
         pieces = self._pieces(response)
@@ -100,21 +101,21 @@ class _FlatWriter:
                 self._write(source, draft.flat_call(piece))
                 continue
             content = msgspec.Raw(msgspec.json.encode(piece))
-            line = dialects.FlatLine(
+            line = draft.FlatLine(
                 type="assistant", content=content, usage=usage, model=response.model, stop_reason=stop
             )
             self._write(source, line)
-            usage = dialects.FlatUsage()  # counted once, on the first line
+            usage = draft.flat_usage(None)  # counted once, on the first line
         for result in response.results:
             self._result(result)
 
     def _pieces(self, response: Response) -> list[tuple[Entry, str | ToolUseBlock]]:
         pieces: list[tuple[Entry, str | ToolUseBlock]] = []
-        for part in response.parts:
-            if isinstance(part.what, TurnCall):
-                pieces.append((part.source, part.what.block))
+        for source, part in response.parts:
+            if isinstance(part, TurnCall):
+                pieces.append((source, part.block))
             else:
-                pieces += [(part.source, words) for words in self._texts(part.source, [part.what])]
+                pieces += [(source, words) for words in self._texts(source, [part])]
         return pieces
 
     def _texts(self, source: Entry, blocks: Sequence[Block]) -> list[str]:
@@ -123,7 +124,7 @@ class _FlatWriter:
                 self._lost(*_no_place_for(block), source)
         return [block.text for block in blocks if isinstance(block, TextBlock)]
 
-    def _counts(self, response: Response) -> dialects.FlatUsage:
+    def _counts(self, response: Response) -> dict[str, int]:
         usage = response.best.usage if response.best else None
         if usage is None:
             self._lost(LossCode.USAGE_UNKNOWN, "response without token counts, written as 0", response.source)
@@ -138,14 +139,14 @@ class _FlatWriter:
         line = draft.flat_result(result.block, name or "")
         self._write(result.source, line)
 
-    def _write(self, source: Entry, line: dialects.FlatLine) -> None:
+    def _write(self, source: Entry, line: draft.FlatLine) -> None:
         uuid = source.uuid if source.uuid not in self._named else None
         if uuid:
             self._named.add(uuid)
         self.lines.append(
-            dialects.encode(
+            msgspec.json.encode(
                 msgspec.structs.replace(
-                    line, timestamp=source.body.timestamp, uuid=uuid, format_version=dialects.FORMAT_VERSION
+                    line, timestamp=source.body.timestamp, uuid=uuid, format_version=FORMAT_VERSION
                 )
             )
         )
@@ -189,7 +190,7 @@ def _no_place_for(block: Block) -> tuple[LossCode, str]:
     for kinds, code, what in _NO_PLACE_FOR:
         if isinstance(block, kinds):
             return code, what
-    return LossCode.SERVER_TOOL, f"{block.__struct_config__.tag} block"
+    return LossCode.SERVER_TOOL, f"{block.type} block"
 
 
 def _has_detail(usage: Usage) -> bool:

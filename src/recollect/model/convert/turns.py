@@ -167,20 +167,16 @@ class TurnPrompt(Struct, eq=False):
     blocks: list[Block]
 
 
-class ResponsePart(Struct, eq=False):
-    """One part of a response and its line."""
-
-    source: Entry
-    what: Block | TurnCall
-
-
 class Response(Struct, eq=False):
-    """One answer of the API. ``messages`` come from its lines; a response made only of calls has none."""
+    """One answer of the API. ``messages`` come from its lines; a response made only of calls has none.
+
+    ``parts`` are its blocks and calls, each with its line.
+    """
 
     source: Entry
     messages: list[ApiMessage] = field(default_factory=list)
     request_id: str | None = None
-    parts: list[ResponsePart] = field(default_factory=list)
+    parts: list[tuple[Entry, Block | TurnCall]] = field(default_factory=list)
     results: list[TurnResult] = field(default_factory=list)
     interrupted: bool = False
     last_answer: int = -1
@@ -189,7 +185,7 @@ class Response(Struct, eq=False):
     @property
     def calls(self) -> list[TurnCall]:
         """The calls it made, in order."""
-        return [part.what for part in self.parts if isinstance(part.what, TurnCall)]
+        return [part for _, part in self.parts if isinstance(part, TurnCall)]
 
     @property
     def message_id(self) -> str | None:
@@ -208,7 +204,7 @@ class Response(Struct, eq=False):
 
 Turn = TurnPrompt | Response | TurnResult | Entry
 # An entry is the start of a line of an answer, or a line about the session.
-_Atom = ResponsePart | TurnCall | TurnResult | TurnPrompt | Entry
+_Atom = tuple[Entry, Block] | TurnCall | TurnResult | TurnPrompt | Entry
 
 
 def turns_of(items: Iterable[Entry | Damage], losses: LossCollector) -> list[Turn]:
@@ -298,7 +294,7 @@ def _user_atoms(entry: Entry, body: User) -> list[_Atom]:
 def _assistant_atoms(entry: Entry, body: Assistant) -> list[_Atom]:
     atoms: list[_Atom] = [entry]
     atoms.extend(
-        TurnCall(entry, block) if isinstance(block, ToolUseBlock) else ResponsePart(entry, block)
+        TurnCall(entry, block) if isinstance(block, ToolUseBlock) else (entry, block)
         for block in body.message.blocks
     )
     return atoms
@@ -421,8 +417,8 @@ class _TurnBuilder:
         match atom:
             case Entry(body=Assistant() as body):
                 self._open(atom, body)
-            case ResponsePart():
-                self._response(atom.source).parts.append(atom)
+            case (source, block):
+                self._response(source).parts.append((source, block))
             case TurnCall():
                 self._call(position, atom)
             case TurnResult():
@@ -464,7 +460,7 @@ class _TurnBuilder:
             return
         response.known_calls.add(identity)
         call.response = response
-        response.parts.append(ResponsePart(call.source, call))
+        response.parts.append((call.source, call))
         response.last_answer = max(response.last_answer, call.answered_at)
 
     def _result(self, result: TurnResult) -> None:

@@ -32,9 +32,8 @@ from msgspec import Struct, UnsetType
 from recollect.errors import UsageError
 from recollect.model.files.reports import (
     FileChange,
-    FileNote,
-    FileReading,
     FileReports,
+    FileSight,
     LineTally,
     ReportContext,
     change_tally,
@@ -65,7 +64,7 @@ class BackedUpFile(Struct, frozen=True):
     at: dt.datetime | None
 
 
-FileEvent: TypeAlias = BackedUpFile | FileChange | FileReading | FileNote
+FileEvent: TypeAlias = BackedUpFile | FileChange | FileSight
 
 
 class FileEvents:
@@ -91,10 +90,8 @@ class FileEvents:
         elif isinstance(body, FileHistoryDelta):
             self._add_delta(place, body)
         elif isinstance(body, FileHistoryNote):
-            self._put(
-                place,
-                FileNote(path=body.path, context=report_context(entry), deleted=body.operation == "delete"),
-            )
+            is_gone = body.operation == "delete"
+            self._put(place, FileSight(path=body.path, context=report_context(entry), existed=not is_gone))
         elif uuid is None or uuid not in self._places:  # a repeated line counts once
             if uuid is not None:
                 self._places[uuid] = place
@@ -261,10 +258,15 @@ class FileVersion(Struct, frozen=True, kw_only=True):
 
 
 class FileStep(Struct, frozen=True):
-    """A state of a file, and the change that made it; None where it was only seen."""
+    """A state of a file, and the change that made it; None where it was only seen.
+
+    In a replay ``path`` is the file it counts for, and ``author`` the number of the change, -1 for none that is known.
+    """
 
     version: FileVersion
     change: FileChange | None = None
+    path: str = ""
+    author: int = -1
 
 
 def file_steps(
@@ -373,10 +375,10 @@ class _FileVersions:
             self._backed_up(event)
         elif isinstance(event, FileChange):
             self._changed(event)
-        elif isinstance(event, FileReading):
+        elif event.content is not None:
             self._seen(event.content, event.context, VersionSource.READ)
         else:
-            self._add(VersionSource.NOTE, event.context, existed=not event.deleted)
+            self._add(VersionSource.NOTE, event.context, existed=event.existed)
 
     def _add(
         self,

@@ -2,7 +2,7 @@
 
 A call names a file; its result reports, in a shape that depends on tool and client version, what was written,
 what was there before and how the two differ. ``FileReports`` remembers the calls and turns each result into a
-``FileChange`` or a ``FileReading``. The result takes precedence over the call, because a person may have
+``FileChange`` or a ``FileSight``. The result takes precedence over the call, because a person may have
 altered the change before it was made; without a rich result the call is used.
 
 Calls that failed, were denied or have no result report nothing. Neither does a Read of part of a file, or of
@@ -25,7 +25,7 @@ from recollect.model.files.text_edits import Hunk, Replacement
 from recollect.model.lines.blocks import ToolResultBlock, ToolUseBlock
 from recollect.model.lines.entry import Assistant, Entry, ToolCallBody, ToolResultBody, User
 from recollect.model.lines.json_text import loose_value
-from recollect.model.views.tool_calls import call_line
+from recollect.model.views.fact_line import fact_line
 
 EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 
@@ -69,20 +69,13 @@ class FileChange(Struct, frozen=True, kw_only=True):
     proposed: str | tuple[Replacement, ...] | None = None
 
 
-class FileReading(Struct, frozen=True, kw_only=True):
-    """A file was read as a whole."""
+class FileSight(Struct, frozen=True, kw_only=True):
+    """A file was read as a whole; without ``content`` another writer's note that it changed, or is gone."""
 
     path: str
     context: ReportContext
-    content: str | bytes
-
-
-class FileNote(Struct, frozen=True, kw_only=True):
-    """Another writer's note that a file changed or was deleted."""
-
-    path: str
-    context: ReportContext
-    deleted: bool
+    content: str | bytes | None = None
+    existed: bool = True
 
 
 def report_context(entry: Entry) -> ReportContext:
@@ -98,7 +91,7 @@ class FileReports:
         # Of mirrored results: their calls, and what they say.
         self._told: set[tuple[tuple[str, ...], int]] = set()
 
-    def of(self, entry: Entry) -> list[FileChange | FileReading | FileNote]:
+    def of(self, entry: Entry) -> list[FileChange | FileSight]:
         """The reports of this entry; most have none."""
         body = entry.body
         if isinstance(body, Assistant):
@@ -135,7 +128,7 @@ class FileReports:
 
     def _answered(
         self, entry: Entry, block: ToolResultBlock, rich: Raw | UnsetType
-    ) -> FileChange | FileReading | None:
+    ) -> FileChange | FileSight | None:
         call = self._calls.pop(block.tool_use_id, None)
         if block.is_error is True or (call is not None and call.name not in _FILE_TOOLS):
             return None
@@ -158,21 +151,19 @@ def _rich_fields(rich: Raw | UnsetType) -> _Fields | str | None:
     return value if isinstance(value, str) else None
 
 
-def told_changes(
-    rich: Raw | UnsetType | None, context: ReportContext
-) -> list[FileChange | FileReading | FileNote] | None:
+def told_changes(rich: Raw | UnsetType | None, context: ReportContext) -> list[FileChange | FileSight] | None:
     """What a mirrored line of another agent says it changed, however many files; None where it says nothing."""
     if rich is None or isinstance(rich, UnsetType) or not bytes(rich).startswith(_CHANGED):
         return None
     value = loose_value(bytes(rich))
     listed = value.get("changedFiles") if isinstance(value, dict) else None
-    found: list[FileChange | FileReading | FileNote] = []
+    found: list[FileChange | FileSight] = []
     for fields in listed if isinstance(listed, list) else ():
         if not isinstance(fields, dict):
             continue
         if fields.get("type") == "delete":
             path = fields.get("filePath")
-            found += [FileNote(path=path, context=context, deleted=True)] if isinstance(path, str) else []
+            found += [FileSight(path=path, context=context, existed=False)] if isinstance(path, str) else []
         elif (report := _from_result(context, None, fields)) is not None:
             found.append(report)
     return found
@@ -183,7 +174,7 @@ def told_changes(
 
 def _from_result(
     context: ReportContext, call: ToolUseBlock | None, fields: _Fields
-) -> FileChange | FileReading | None:
+) -> FileChange | FileSight | None:
     file = fields.get("file")
     if isinstance(file, dict):
         return _sight(context, call, file, is_text=fields.get("type") == "text")
@@ -226,12 +217,12 @@ def _notebook(context: ReportContext, fields: _Fields) -> FileChange | None:
 
 def _sight(
     context: ReportContext, call: ToolUseBlock | None, file: _Fields, *, is_text: bool
-) -> FileReading | None:
+) -> FileSight | None:
     path = file.get("filePath") or (_arguments(call).get("file_path") if call else None)
     content = _whole_text(file) if is_text else _whole_bytes(file)
     if not isinstance(path, str) or content is None:
         return None
-    return FileReading(path=path, context=context, content=content)
+    return FileSight(path=path, context=context, content=content)
 
 
 def _whole_text(file: _Fields) -> str | None:
@@ -399,7 +390,7 @@ def changes_by_call(answer: Entry, asked: bytes | None) -> Iterator[tuple[str, l
     """The listed changes of each call that a line answers. ``asked``: the line with the calls, which tells several apart."""
     if not isinstance(answer.body, User):
         return
-    line = None if asked is None else call_line(asked)
+    line = None if asked is None else fact_line(asked)
     given = {} if line is None else {one.id: one.input for one in line.calls}
     for block in answer.body.message.blocks:
         if isinstance(block, ToolResultBlock):

@@ -11,15 +11,16 @@ and decoding them is what makes parsing slow.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from recollect.model.lines.damage import brief_repr
-from recollect.model.lines.json_text import encoded, given
+from recollect.model.lines.json_text import encoded, given, loose_value
 
 
 class _ContentBlock(Struct, frozen=True, tag_field="type"):
@@ -93,47 +94,21 @@ class ToolResultBlock(_ContentBlock, frozen=True, tag="tool_result"):
         return "\n".join(block.text for block in self.blocks() if isinstance(block, TextBlock))
 
 
-class _ServerResult(_ContentBlock, frozen=True):
+class ServerResultBlock(_ContentBlock, frozen=True):
+    """The result of a call that the API ran itself; ``type`` says of which tool."""
+
+    type: ClassVar[
+        Literal[
+            "web_search_tool_result",
+            "web_fetch_tool_result",
+            "code_execution_tool_result",
+            "bash_code_execution_tool_result",
+            "text_editor_code_execution_tool_result",
+            "mcp_tool_result",
+        ]
+    ]
     tool_use_id: str | None = None
     content: Raw | UnsetType = UNSET
-
-
-class WebSearchResultBlock(_ServerResult, frozen=True, tag="web_search_tool_result"):
-    """Results of a web search."""
-
-    type: ClassVar[Literal["web_search_tool_result"]] = "web_search_tool_result"
-
-
-class WebFetchResultBlock(_ServerResult, frozen=True, tag="web_fetch_tool_result"):
-    """A fetched page."""
-
-    type: ClassVar[Literal["web_fetch_tool_result"]] = "web_fetch_tool_result"
-
-
-class CodeExecutionResultBlock(_ServerResult, frozen=True, tag="code_execution_tool_result"):
-    """Output of code the API ran."""
-
-    type: ClassVar[Literal["code_execution_tool_result"]] = "code_execution_tool_result"
-
-
-class BashExecutionResultBlock(_ServerResult, frozen=True, tag="bash_code_execution_tool_result"):
-    """Output of a shell command the API ran."""
-
-    type: ClassVar[Literal["bash_code_execution_tool_result"]] = "bash_code_execution_tool_result"
-
-
-class TextEditorResultBlock(_ServerResult, frozen=True, tag="text_editor_code_execution_tool_result"):
-    """Outcome of an edit the API made."""
-
-    type: ClassVar[Literal["text_editor_code_execution_tool_result"]] = (
-        "text_editor_code_execution_tool_result"
-    )
-
-
-class McpToolResultBlock(_ServerResult, frozen=True, tag="mcp_tool_result"):
-    """Result from a remote MCP server."""
-
-    type: ClassVar[Literal["mcp_tool_result"]] = "mcp_tool_result"
 
 
 class ImageBlock(_ContentBlock, frozen=True, tag="image"):
@@ -171,7 +146,7 @@ class UnknownBlock(_ContentBlock, frozen=True, tag="\0recollect-unknown-block"):
     json: bytes
 
 
-KnownBlock = (
+_Block = (
     TextBlock
     | ThinkingBlock
     | RedactedThinkingBlock
@@ -179,25 +154,21 @@ KnownBlock = (
     | ServerToolUseBlock
     | McpToolUseBlock
     | ToolResultBlock
-    | WebSearchResultBlock
-    | WebFetchResultBlock
-    | CodeExecutionResultBlock
-    | BashExecutionResultBlock
-    | TextEditorResultBlock
-    | McpToolResultBlock
     | ImageBlock
     | DocumentBlock
     | ToolReferenceBlock
 )
+if TYPE_CHECKING:
+    KnownBlock = _Block | ServerResultBlock
+else:  # msgspec wants a class for each tag
+    of_tag = functools.partial(msgspec.defstruct, fields=[], bases=(ServerResultBlock,), frozen=True)
+    tags = get_args(get_args(get_type_hints(ServerResultBlock)["type"])[0])
+    results = [of_tag("ServerResultBlock", tag=tag, namespace={"type": tag}) for tag in tags]
+    KnownBlock = functools.reduce(operator.or_, results, _Block)
 Block = KnownBlock | UnknownBlock
 
 
-class _BlockType(Struct):
-    type: str
-
-
 _one = msgspec.json.Decoder(KnownBlock)
-_type = msgspec.json.Decoder(_BlockType)
 _text_or_parts = msgspec.json.Decoder(str | list[Raw] | None)
 
 
@@ -207,12 +178,9 @@ def decode_block(raw: bytes | Raw) -> Block:
         known: KnownBlock = _one.decode(raw)
         return known
     except msgspec.ValidationError:
-        pass
-    try:
-        claimed: str | None = _type.decode(raw).type
-    except msgspec.ValidationError:
-        claimed = None
-    return UnknownBlock(claimed, bytes(raw))
+        value = loose_value(raw)
+        claimed = value.get("type") if isinstance(value, dict) else None
+        return UnknownBlock(claimed if isinstance(claimed, str) else None, bytes(raw))
 
 
 def blocks_of(content: Raw | UnsetType) -> list[Block]:
@@ -257,7 +225,6 @@ class ServerToolUse(Struct, frozen=True):
     """Calls the API made itself; searches are billed one by one."""
 
     web_search_requests: int | None = None
-    web_fetch_requests: int | None = None
 
 
 class OutputDetails(Struct, frozen=True):
@@ -280,7 +247,6 @@ class Usage(Struct, frozen=True):
     inference_geo: str | None = None
     output_tokens_details: OutputDetails | None = None
     iterations: Raw | UnsetType = UNSET
-    fallback_credit: Raw | UnsetType = UNSET
 
     @property
     def cache_write_1h_tokens(self) -> int:

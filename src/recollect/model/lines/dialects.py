@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec import Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from recollect.model.lines.blocks import Block, TextBlock, Usage, blocks_of, decode_block
+from recollect.model.lines.blocks import Block, TextBlock, blocks_of, decode_block
 from recollect.model.lines.damage import Notice
 from recollect.model.lines.entry import (
     METADATA,
@@ -133,17 +133,6 @@ Decoded = tuple[Body, tuple[Notice, ...]]
 _by_type: dict[str, type[Body]] = {str(body.__struct_config__.tag): body for body in TAGGED}
 
 
-class _OtherSummary(Struct, rename="camel"):
-    """A summary as another writer stores it: the condensed conversation in a ``content`` object."""
-
-    summary: str
-    message_count: int | None = None
-    summarized_until: str | None = None
-
-
-_other_summary = msgspec.json.Decoder(_OtherSummary)
-
-
 @functools.cache
 def _line() -> msgspec.json.Decoder[Any]:
     """Of a line of any known type; it takes as long to make as to read a thousand lines."""
@@ -195,16 +184,13 @@ def _summary(fields: RawFields) -> Decoded:
         if "summary" in fields or "content" not in fields:
             body, complete = struct_of(Summary, fields)
             return body, _notices(complete)
-        other = _other_summary.decode(fields["content"])
+        # Another writer stores the condensed conversation in a ``content`` object.
+        other = dict(raw_fields(fields["content"]))
+        names = {"summarizedUntil": "leafUuid"}
+        own = {name: fields[name] for name in ("sessionId", "timestamp") if name in fields}
+        return struct_of(Summary, {names.get(name, name): raw for name, raw in other.items()} | own)[0], ()
     except (WrongShape, msgspec.ValidationError) as problem:
         return unknown_shape("summary", fields, str(problem)), ()
-    return Summary(
-        summary=other.summary,
-        leaf_uuid=other.summarized_until,
-        message_count=other.message_count,
-        session_id=text_field(fields, "sessionId"),
-        timestamp=text_field(fields, "timestamp"),
-    ), ()
 
 
 def _notices(complete: bool) -> tuple[Notice, ...]:
@@ -213,130 +199,74 @@ def _notices(complete: bool) -> tuple[Notice, ...]:
 
 _TOOL_EVENTS = ("tool_use", "tool_result")
 _EVENTS = ("user", "assistant", "system", *_TOOL_EVENTS)
-
-
-def has_event_shape(fields: RawFields) -> bool:
-    """Whether a line is written in this dialect."""
-    type_name = text_field(fields, "type")
-    if type_name in _TOOL_EVENTS and "tool_use_id" in fields:
-        return True
-    foreign = "sessionId" in fields or "parentUuid" in fields
-    return type_name in _EVENTS and "session_id" in fields and not foreign
-
-
-def event_body(fields: RawFields) -> Body | None:
-    """The meaning of the event; None where its contents do not match its type."""
-    try:
-        return _EVENT_READERS[text_field(fields, "type") or ""](fields)
-    except (WrongShape, msgspec.ValidationError):
-        return None
-
-
-def _origin(fields: RawFields) -> dict[str, Any]:
-    links = chain_fields(fields)
-    links["session_id"] = links["session_id"] or text_field(fields, "session_id")
-    return links
-
-
-def _message_body(kind: type[Body], fields: RawFields) -> Body:
-    body, _ = struct_of(kind, fields)
-    return msgspec.structs.replace(body, **_origin(fields))
-
-
-def _tool_use(fields: RawFields) -> Body:
-    call = ToolCallBody(
-        name=_needed(fields, "name"), call_id=text_field(fields, "tool_use_id"), **_origin(fields)
-    )
-    return replace(call, input=fields["input"]) if "input" in fields else call
-
-
-def _event_result(fields: RawFields) -> Body:
-    content = fields.get("content", UNSET)
-    return ToolResultBody(
-        call_id=_needed(fields, "tool_use_id"),
-        content=content,
-        error=_error_text(content) if bytes(fields.get("is_error", b"")) == b"true" else None,
-        **_origin(fields),
-    )
-
-
-def _needed(fields: RawFields, name: str) -> str:
-    text = text_field(fields, name)
-    if text is None:
-        raise WrongShape(f"{name} is missing or no text")
-    return text
-
-
-def _error_text(content: Raw | UnsetType) -> str:
-    return "\n".join(block.text for block in blocks_of(content) if isinstance(block, TextBlock))
-
-
-_EVENT_READERS = {
-    "user": lambda fields: _message_body(User, fields),
-    "assistant": lambda fields: _message_body(Assistant, fields),
-    "system": lambda fields: _message_body(System, fields),
-    "tool_use": _tool_use,
-    "tool_result": _event_result,
-}
-
-
 _SPOKEN = ("user", "assistant")
 FORMAT_VERSION = 1
+# What the fields of a call and of a result are called, by dialect and type.
+_NAMES: dict[tuple[Dialect, str], tuple[type[Body], dict[str, str]]] = {
+    (Dialect.EVENTS, "tool_use"): (ToolCallBody, {"callId": "tool_use_id"}),
+    (Dialect.EVENTS, "tool_result"): (ToolResultBody, {"callId": "tool_use_id"}),
+    (Dialect.FLAT, "tool_call"): (
+        ToolCallBody,
+        {"name": "tool", "callId": "toolCallId", "input": "arguments"},
+    ),
+    (Dialect.FLAT, "tool_result"): (
+        ToolResultBody,
+        {"name": "tool", "callId": "toolCallId", "content": "result", "durationMs": "duration_ms"},
+    ),
+}
+_MESSAGE_NAMES = {"content": "content", "model": "model", "stop_reason": "stopReason"}
+_USAGE_NAMES = {
+    "cache_creation_tokens": "cache_creation_input_tokens",
+    "cache_read_tokens": "cache_read_input_tokens",
+}
+_MESSAGES: dict[str, type[Body]] = {"user": User, "assistant": Assistant, "system": System}
 
 
-class FlatUsage(Struct, frozen=True, omit_defaults=False):
-    """Token counts under the names of this dialect."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_creation_tokens: int = 0
-    cache_read_tokens: int = 0
-
-
-class FlatMetadata(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Where a prompt came from."""
-
-    source: str | None = None
-    session_id: str | None = None
-
-
-class FlatLine(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A line of any type: a prompt, an answer, a call, or its result or error."""
-
-    type: str
-    tool: str | None = None
-    content: Raw | UnsetType = UNSET
-    arguments: Raw | UnsetType = UNSET
-    result: Raw | UnsetType = UNSET
-    error: str | None = None
-    timestamp: str | None = None
-    metadata: FlatMetadata | None = None
-    usage: FlatUsage | None = None
-    model: str | None = None
-    stop_reason: str | None = field(default=None, name="stopReason")
-    duration_ms: float | int | None = None
-    tool_call_id: str | None = field(default=None, name="toolCallId")
-    uuid: str | None = None
-    format_version: int | None = field(default=None, name="formatVersion")
-
-
-def has_flat_shape(fields: RawFields) -> bool:
-    """Whether a line is written in this dialect."""
+def _dialect_of(fields: RawFields) -> Dialect:
     type_name = text_field(fields, "type")
+    is_own = "sessionId" in fields or "parentUuid" in fields
+    if (type_name in _TOOL_EVENTS and "tool_use_id" in fields) or (
+        type_name in _EVENTS and "session_id" in fields and not is_own
+    ):
+        return Dialect.EVENTS
     if type_name in _SPOKEN:
-        return "content" in fields and "message" not in fields
-    return type_name in ("tool_call", "tool_result") and "tool" in fields
+        return Dialect.FLAT if "content" in fields and "message" not in fields else Dialect.CLAUDE
+    is_flat = type_name in ("tool_call", "tool_result") and "tool" in fields
+    return Dialect.FLAT if is_flat else Dialect.CLAUDE
 
 
-def flat_body(fields: RawFields) -> Body | None:
-    """The meaning of the line; None where its contents do not match its type."""
-    reader = _FLAT_READERS[text_field(fields, "type") or ""]
+def _read_in(dialect: Dialect, fields: RawFields) -> Body | None:
+    """The meaning of a line in another dialect; None where its contents do not match its type."""
+    type_name = text_field(fields, "type") or ""
     try:
-        if _version(fields) > FORMAT_VERSION:
+        if dialect is Dialect.FLAT and _version(fields) > FORMAT_VERSION:
             return None
-        return reader(struct_of(FlatLine, fields)[0], chain_fields(fields))
+        kind, names = _NAMES.get((dialect, type_name)) or (_MESSAGES[type_name], {})
+        own = {name: fields[theirs] for name, theirs in names.items() if theirs in fields}
+        if dialect is Dialect.FLAT and type_name in _SPOKEN:
+            own["message"] = _flat_message(type_name, fields)
+        rest = {name: raw for name, raw in fields.items() if name not in own and name not in names}
+        body = cast("ChainBody", struct_of(kind, own | rest)[0])
     except (WrongShape, msgspec.ValidationError):
         return None
+    if dialect is Dialect.FLAT:
+        session, source = _origin(fields)
+        return replace(body, session_id=body.session_id or session, entrypoint=body.entrypoint or source)
+    if isinstance(body, ToolResultBody):
+        if body.call_id is None:
+            return None
+        is_error = bytes(fields.get("is_error", b"")) == b"true"
+        body = replace(body, name=None, error=_error_text(body.content) if is_error else None)
+    return replace(body, session_id=body.session_id or text_field(fields, "session_id"))
+
+
+def _origin(fields: RawFields) -> tuple[str | None, str | None]:
+    """The session of a flat prompt, and where it came from."""
+    try:
+        about = raw_fields(fields.get("metadata", Raw(b"{}")))
+    except msgspec.ValidationError:
+        return None, None
+    return text_field(about, "sessionId"), text_field(about, "source")
 
 
 def _version(fields: RawFields) -> int:
@@ -347,66 +277,20 @@ def _version(fields: RawFields) -> int:
     return version
 
 
-def encode(line: FlatLine) -> bytes:
-    """The line without its newline."""
-    return msgspec.json.encode(line)
+def _flat_message(role: str, fields: RawFields) -> Raw:
+    names = _MESSAGE_NAMES if role == "assistant" else {"content": "content"}
+    message: dict[str, Any] = {name: fields[theirs] for name, theirs in names.items() if theirs in fields}
+    if role == "assistant" and "usage" in fields:
+        try:
+            counts = raw_fields(fields["usage"])
+            message["usage"] = {_USAGE_NAMES.get(name, name): count for name, count in counts.items()}
+        except msgspec.ValidationError:
+            pass  # an answer without counts
+    return Raw(msgspec.json.encode({**message, "role": role}))
 
 
-def _flat_content(line: FlatLine) -> str | list[Block]:
-    text: object = None if isinstance(line.content, UnsetType) else msgspec.json.decode(line.content)
-    if isinstance(text, str):
-        return text
-    if not isinstance(text, list):
-        raise WrongShape("content: expected text or blocks")
-    return blocks_of(line.content)
-
-
-def _user(line: FlatLine, links: dict[str, Any]) -> Body:
-    if line.metadata is not None:
-        links["session_id"] = links["session_id"] or line.metadata.session_id
-        links["entrypoint"] = links["entrypoint"] or line.metadata.source
-    return User(message=RawMessage(_flat_content(line), "user"), **links)
-
-
-def _assistant(line: FlatLine, links: dict[str, Any]) -> Body:
-    counts = line.usage
-    usage = None
-    if counts is not None:
-        usage = Usage(
-            input_tokens=counts.input_tokens,
-            output_tokens=counts.output_tokens,
-            cache_creation_input_tokens=counts.cache_creation_tokens,
-            cache_read_input_tokens=counts.cache_read_tokens,
-        )
-    message = ApiMessage(
-        content=_flat_content(line),
-        role="assistant",
-        model=line.model,
-        stop_reason=line.stop_reason,
-        usage=usage,
-    )
-    return Assistant(message=message, **links)
-
-
-def _tool_call(line: FlatLine, links: dict[str, Any]) -> Body:
-    if line.tool is None:
-        raise WrongShape("tool is no text")
-    call = ToolCallBody(name=line.tool, call_id=line.tool_call_id, **links)
-    return call if isinstance(line.arguments, UnsetType) else replace(call, input=line.arguments)
-
-
-def _tool_result(line: FlatLine, links: dict[str, Any]) -> Body:
-    return ToolResultBody(
-        name=line.tool,
-        call_id=line.tool_call_id,
-        content=line.result,
-        error=line.error,
-        duration_ms=line.duration_ms,
-        **links,
-    )
-
-
-_FLAT_READERS = {"user": _user, "assistant": _assistant, "tool_call": _tool_call, "tool_result": _tool_result}
+def _error_text(content: Raw | UnsetType) -> str:
+    return "\n".join(block.text for block in blocks_of(content) if isinstance(block, TextBlock))
 
 
 _NAMED, _UNPLACED = (User, Assistant, System), (UnknownBody, UnknownShapeBody)
@@ -421,8 +305,5 @@ def settled(text: bytes, body: Body) -> tuple[Dialect, Body]:
     elif not isinstance(body, _UNPLACED):
         return Dialect.CLAUDE, body
     fields = raw_fields(text)
-    if has_event_shape(fields):
-        return Dialect.EVENTS, event_body(fields) or body
-    if has_flat_shape(fields):
-        return Dialect.FLAT, flat_body(fields) or body
-    return Dialect.CLAUDE, body
+    dialect = _dialect_of(fields)
+    return dialect, (None if dialect is Dialect.CLAUDE else _read_in(dialect, fields)) or body

@@ -25,9 +25,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from recollect.model.lines import dialects
 from recollect.model.lines.blocks import (
     Block,
     DocumentBlock,
@@ -43,6 +42,7 @@ from recollect.model.lines.blocks import (
 )
 from recollect.model.lines.codec import decode
 from recollect.model.lines.damage import Damage, Line, brief_repr
+from recollect.model.lines.dialects import FORMAT_VERSION
 from recollect.model.lines.entry import Entry, Kind
 from recollect.model.lines.ids import derived_id, derived_uuid, is_uuid
 from recollect.model.lines.json_text import encoded, given, json_of, refusal
@@ -321,7 +321,7 @@ def flat_lines(draft: Draft, stamp: Stamp) -> list[bytes]:
                 msgspec.structs.replace(
                     line,
                     uuid=derived_uuid(stamp.uuid, n) if n else stamp.uuid,
-                    format_version=dialects.FORMAT_VERSION,
+                    format_version=FORMAT_VERSION,
                 )
             )
         )
@@ -419,10 +419,30 @@ def _metadata_fields(draft: MetadataDraft, stamp: Stamp) -> dict[str, Any]:
     return fields
 
 
+class FlatLine(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A line of the flat dialect: a prompt, an answer, a call, or its result or error."""
+
+    type: str
+    tool: str | None = None
+    content: Raw | UnsetType = UNSET
+    arguments: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: str | None = None
+    timestamp: str | None = None
+    metadata: dict[str, str] | None = None
+    usage: dict[str, int] | None = None
+    model: str | None = None
+    stop_reason: str | None = field(default=None, name="stopReason")
+    duration_ms: float | int | None = None
+    tool_call_id: str | None = field(default=None, name="toolCallId")
+    uuid: str | None = None
+    format_version: int | None = field(default=None, name="formatVersion")
+
+
 # ---- flat ------------------------------------------------------------------------------------------------
 
 
-def _flat_user(draft: UserDraft, stamp: Stamp) -> list[dialects.FlatLine]:
+def _flat_user(draft: UserDraft, stamp: Stamp) -> list[FlatLine]:
     time = iso_time(stamp.timestamp)
     blocks = (draft.content,) if isinstance(draft.content, str) else draft.content
     lines = [
@@ -433,18 +453,19 @@ def _flat_user(draft: UserDraft, stamp: Stamp) -> list[dialects.FlatLine]:
     said = tuple(block for block in blocks if not isinstance(block, ToolResultBlock))
     if said:
         content = json_of("user", draft.content) if isinstance(draft.content, str) else _flat_content(said)
-        origin = dialects.FlatMetadata(source=draft.source, session_id=stamp.session_id)
-        lines.append(dialects.FlatLine(type="user", content=content, timestamp=time, metadata=origin))
+        source = {} if draft.source is None else {"source": draft.source}
+        origin = {**source, "sessionId": stamp.session_id}
+        lines.append(FlatLine(type="user", content=content, timestamp=time, metadata=origin))
     return lines
 
 
-def _flat_assistant(draft: AssistantDraft, stamp: Stamp) -> list[dialects.FlatLine]:
+def _flat_assistant(draft: AssistantDraft, stamp: Stamp) -> list[FlatLine]:
     time = iso_time(stamp.timestamp)
     calls = [block for block in draft.content if isinstance(block, ToolUseBlock)]
     said = tuple(block for block in draft.content if not isinstance(block, ToolUseBlock))
-    lines: list[dialects.FlatLine] = []
+    lines: list[FlatLine] = []
     if said or draft.usage is not None:
-        answer = dialects.FlatLine(
+        answer = FlatLine(
             type="assistant",
             content=_flat_content(said),
             timestamp=time,
@@ -456,25 +477,22 @@ def _flat_assistant(draft: AssistantDraft, stamp: Stamp) -> list[dialects.FlatLi
     return [*lines, *(msgspec.structs.replace(flat_call(call), timestamp=time) for call in calls)]
 
 
-def flat_usage(usage: Usage | None) -> dialects.FlatUsage:
+def flat_usage(usage: Usage | None) -> dict[str, int]:
     """The four counts under the names of the flat dialect."""
-    if usage is None:
-        return dialects.FlatUsage()
-    return dialects.FlatUsage(
-        usage.input_tokens or 0,
-        usage.output_tokens or 0,
-        usage.cache_creation_input_tokens or 0,
-        usage.cache_read_input_tokens or 0,
-    )
+    usage = usage or Usage()
+    return {
+        "input_tokens": usage.input_tokens or 0,
+        "output_tokens": usage.output_tokens or 0,
+        "cache_creation_tokens": usage.cache_creation_input_tokens or 0,
+        "cache_read_tokens": usage.cache_read_input_tokens or 0,
+    }
 
 
-def flat_call(block: ToolUseBlock) -> dialects.FlatLine:
-    return dialects.FlatLine(
-        type="tool_call", tool=block.name, arguments=block.input, tool_call_id=block.id or None
-    )
+def flat_call(block: ToolUseBlock) -> FlatLine:
+    return FlatLine(type="tool_call", tool=block.name, arguments=block.input, tool_call_id=block.id or None)
 
 
-def flat_result(block: ToolResultBlock, tool: str) -> dialects.FlatLine:
+def flat_result(block: ToolResultBlock, tool: str) -> FlatLine:
     """A result on a line of its own. ``tool`` is written even when empty: it identifies the dialect."""
     result: Raw | UnsetType = Raw(b'""') if isinstance(block.content, UnsetType) else block.content
     error = None
@@ -482,9 +500,7 @@ def flat_result(block: ToolResultBlock, tool: str) -> dialects.FlatLine:
         error = block.text()
         if all(isinstance(part, TextBlock) for part in block.blocks()):
             result = UNSET  # the text is complete; only a picture justifies writing it twice
-    return dialects.FlatLine(
-        type="tool_result", tool=tool, result=result, error=error, tool_call_id=block.tool_use_id
-    )
+    return FlatLine(type="tool_result", tool=tool, result=result, error=error, tool_call_id=block.tool_use_id)
 
 
 def _flat_content(blocks: tuple[Any, ...]) -> Raw:
@@ -529,9 +545,9 @@ def _refuse_blocks(what: str, blocks: tuple[Block, ...], wrong: tuple[type, ...]
 
 
 def _refuse_nameless(what: str, **names: str) -> None:
-    for field, value in names.items():
+    for name, value in names.items():
         if not value:
-            raise refusal(f"{what}: {field} is empty", "it connects a call with its result; give one")
+            raise refusal(f"{what}: {name} is empty", "it connects a call with its result; give one")
 
 
 def _check_chain(stamp: Stamp) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
@@ -84,13 +85,6 @@ class Body(Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
     __repr__ = brief_repr
 
 
-class ForkOrigin(Struct, frozen=True, rename="camel"):
-    """Where a copied entry came from."""
-
-    session_id: str | None = None
-    message_uuid: str | None = None
-
-
 class ChainBody(Body, frozen=True, kw_only=True):
     """An entry that is a link of the conversation."""
 
@@ -106,8 +100,7 @@ class ChainBody(Body, frozen=True, kw_only=True):
     user_type: str | None = None
     entrypoint: str | None = None
     slug: str | None = None
-    forked_from: ForkOrigin | None = None
-    team_name: str | None = None
+    forked_from: dict[str, Any] | None = None
     agent_name: str | None = None
 
 
@@ -140,10 +133,8 @@ class User(ChainBody, frozen=True, kw_only=True, tag="user"):
 
     message: RawMessage
     tool_use_result: Raw | UnsetType = UNSET
-    source_tool_assistant_uuid: str | None = field(default=None, name="sourceToolAssistantUUID")
     is_compact_summary: bool | None = None
     is_visible_in_transcript_only: bool | None = None
-    prompt_id: str | None = None
     permission_mode: str | None = None
 
 
@@ -161,14 +152,11 @@ class Assistant(ChainBody, frozen=True, kw_only=True, tag="assistant"):
 
 
 class CompactMetadata(Struct, frozen=True, rename="camel"):
-    """The cause of a compaction and what it preserved."""
+    """The cause of a compaction, and how large the conversation was."""
 
     trigger: str | None = None
     pre_tokens: int | None = None
-    post_tokens: int | None = None
     duration_ms: float | int | None = None
-    preserved_segment: Raw | UnsetType = UNSET
-    preserved_messages: Raw | UnsetType = UNSET
 
 
 class System(ChainBody, frozen=True, kw_only=True, tag="system"):
@@ -201,7 +189,6 @@ class Progress(ChainBody, frozen=True, kw_only=True, tag="progress"):
 
     data: Raw | UnsetType = UNSET
     tool_use_id: str | None = field(default=None, name="toolUseID")
-    parent_tool_use_id: str | None = field(default=None, name="parentToolUseID")
 
 
 class ToolCallBody(ChainBody, frozen=True, kw_only=True):
@@ -254,49 +241,11 @@ class Tag(Body, frozen=True, kw_only=True, tag="tag"):
     tag: str
 
 
-class LastPrompt(Body, frozen=True, kw_only=True, tag="last-prompt"):
-    """Which leaf the conversation ended at."""
-
-    leaf_uuid: str | None = None
-    last_prompt: str | None = None
-    explicit: bool | None = None
-
-
-class PrLink(Body, frozen=True, kw_only=True, tag="pr-link"):
-    """A pull request that belongs to the session."""
-
-    pr_number: int | None = None
-    pr_url: str | None = None
-    pr_repository: str | None = None
-
-
-class ContinuedIn(Body, frozen=True, kw_only=True, tag="continued-in"):
-    """The session that took over, when this one was sent to the background as a copy."""
-
-    continued_in_session_id: str | None = None
-
-
-class BridgeSession(Body, frozen=True, kw_only=True, tag="bridge-session"):
-    """The session elsewhere through which this one is controlled remotely."""
-
-    bridge_session_id: str | None = None
-    last_sequence_num: int | None = None
-    owner_account_uuid: str | None = None
-
-
-class QueueOperation(Body, frozen=True, kw_only=True, tag="queue-operation"):
-    """A prompt entering or leaving the queue; unrelated to a session's start or end."""
-
-    operation: str
-    content: Raw | UnsetType = UNSET
-
-
 class FileHistorySnapshot(Body, frozen=True, kw_only=True, tag="file-history-snapshot"):
     """Which backups belong to a prompt."""
 
     snapshot: Raw
     message_id: str | None = None
-    is_snapshot_update: bool | None = None
 
 
 class FileHistoryDelta(Body, frozen=True, kw_only=True, tag="file-history-delta"):
@@ -314,19 +263,6 @@ class FileHistoryNote(Body, frozen=True, kw_only=True, tag="file-history"):
     path: str
     operation: str | None = None
     snippet: str | None = None
-
-
-class ContentReplacement(Body, frozen=True, kw_only=True, tag="content-replacement"):
-    """Large results that were replaced in later requests."""
-
-    replacements: Raw
-
-
-class ForeignRecord(Body, frozen=True, kw_only=True, tag="foreign-record"):
-    """A record of another agent that is no part of the conversation, kept as it was."""
-
-    record_type: str | None = None
-    original: str | None = None
 
 
 class UnknownBody(ChainBody, frozen=True, kw_only=True):
@@ -418,22 +354,22 @@ TAGGED: tuple[type[Body], ...] = (
     CustomTitle,
     AiTitle,
     Tag,
-    LastPrompt,
-    PrLink,
-    ContinuedIn,
-    BridgeSession,
-    QueueOperation,
     FileHistorySnapshot,
     FileHistoryDelta,
     FileHistoryNote,
-    ContentReplacement,
-    ForeignRecord,
 )
 # Known types that are a ``Metadata``. In the mirror of another agent's home ``foreign-source`` names the file whose records
 # follow, ``foreign-usage`` is one model call without its content.
 METADATA = frozenset(
     (
         Kind.AGENT_NAME,
+        Kind.FOREIGN_RECORD,
+        Kind.CONTENT_REPLACEMENT,
+        Kind.QUEUE_OPERATION,
+        Kind.BRIDGE_SESSION,
+        Kind.CONTINUED_IN,
+        Kind.PR_LINK,
+        Kind.LAST_PROMPT,
         Kind.AGENT_COLOR,
         Kind.AGENT_SETTING,
         Kind.FRAME_LINK,

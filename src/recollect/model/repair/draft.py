@@ -137,15 +137,15 @@ class RepairDraft:
         self._graph = None
         row = self.rows[number]
         self.act(code, number, why)
-        newline = row.length - sum(part.length for part in parts)
-        made: list[RepairRow] = []
-        for index, part in enumerate(parts):
-            length = part.length + (newline if index == len(parts) - 1 else 0)
-            if part.is_entry:
-                made.append(RepairRow(row.line, row.offset + part.start, length))
+        newline = row.length - sum(length for _, length, _ in parts)
+        rows: list[RepairRow] = []
+        for index, (start, length, is_entry) in enumerate(parts):
+            whole = length + (newline if index == len(parts) - 1 else 0)
+            if is_entry:
+                rows.append(RepairRow(row.line, row.offset + start, whole))
             else:
-                self.drop(row.line, row.offset + part.start, length, code)
-        self.rows[number : number + 1] = made
+                self.drop(row.line, row.offset + start, whole, code)
+        self.rows[number : number + 1] = rows
 
     def drop(self, line: int, offset: int, length: int, reason: str) -> None:
         """Set a span of the original aside."""
@@ -378,7 +378,7 @@ def fix_errors(draft: RepairDraft, errors: Sequence[tuple[int, RuleViolation]], 
 def _recover(draft: RepairDraft, number: int, error: RuleViolation) -> None:
     """Give each entry of a damaged line a line of its own; what is no entry is set aside."""
     parts = list(parts_of(draft.text(number)))
-    kept = sum(part.is_entry for part in parts)
+    kept = sum(is_entry for _, _, is_entry in parts)
     code = _SPLIT.get(error.code, "entry-saved") if kept else _SET_ASIDE.get(error.code, "unreadable")
     draft.split(number, parts, code, f"{error.what}; " + (f"{kept} complete kept" if kept else "set aside"))
 

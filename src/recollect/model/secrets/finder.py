@@ -20,9 +20,8 @@ from recollect.model.secrets.patterns import (
     SHAPES,
     TESTS,
     TOKENS,
-    NamedPattern,
-    ShapePattern,
     TokenPattern,
+    ValuePattern,
     entropy,
     is_believed_value,
     is_invented,
@@ -121,9 +120,6 @@ def marked_inside() -> tuple[TokenPattern, ...]:
     return tuple(token for token in TOKENS if token.inside)
 
 
-SecretRule = NamedPattern | ShapePattern
-
-
 class ValueRule(NamedTuple):
     """The conditions on a value, and its kind."""
 
@@ -137,10 +133,10 @@ class ValueRule(NamedTuple):
 
 
 @functools.cache
-def believed(rule: SecretRule) -> ValueRule:
+def believed(rule: ValuePattern) -> ValueRule:
     """The conditions on the values of a rule."""
-    if isinstance(rule, NamedPattern):
-        return ValueRule(rule.kind, MatchRank.NAMED, 3.0, lambda value: not is_invented(value))
+    if rule.name:
+        return ValueRule(rule.kind, MatchRank.NAMED, rule.entropy, lambda value: not is_invented(value))
     rank = MatchRank.GENERIC if rule.is_generic else MatchRank.SHAPED
     return ValueRule(rule.kind, rank, rule.entropy, TESTS.get(rule.kind, is_believed_value))
 
@@ -153,9 +149,9 @@ _NAME_MATTERS = re.compile(
 
 
 @functools.cache
-def value_pattern(rule: SecretRule, *, is_loose: bool = False) -> re.Pattern[str]:
+def value_pattern(rule: ValuePattern, *, is_loose: bool = False) -> re.Pattern[str]:
     """The expression of a rule; a loose one ignores what follows the secret."""
-    if isinstance(rule, ShapePattern):
+    if rule.pattern:
         return re.compile(rule.pattern, re.ASCII)
     name = rule.name.replace("_?", "[_. -]?")
     letter = _WORD_LETTER if "_-]" in rule.body else "[0-9A-Za-z+/]"
@@ -163,12 +159,9 @@ def value_pattern(rule: SecretRule, *, is_loose: bool = False) -> re.Pattern[str
     return re.compile(f"(?i:{name}){_GIVEN}(?P<secret>{rule.body}){edge}", re.ASCII)
 
 
-def rules_for(small: str) -> Iterator[SecretRule]:
+def rules_for(small: str) -> Iterator[ValuePattern]:
     """The rules that have one of their words in a lower-case text."""
-    rules: tuple[SecretRule, ...] = (*NAMED, *SHAPES)
-    for rule in rules:
-        if any(word in small for word in rule.words):
-            yield rule
+    return (rule for rule in (*NAMED, *SHAPES) if any(word in small for word in rule.words))
 
 
 def in_value(name: str, text: str) -> Iterator[SecretMatch]:
@@ -387,16 +380,16 @@ def _settled(found: list[SecretMatch]) -> list[SecretMatch]:
 
 def _look(text: str) -> Iterator[SecretMatch]:
     runs = list(base64_stretches(text))
-    binary = [run.place for run in runs if _is_binary(run.letters)]
+    binary = [place for place, letters in runs if _is_binary(letters)]
     yield from _outside(binary, _directly(text))
     for is_marked in (False, True):
         if not is_marked or re.search(r"\n[ \t]*[>+|\u2502\xe2-]", text):
             view = joined(text, is_marked=is_marked)
             if view is not None:
                 yield from _outside(binary, over_lines(view))
-    for run in runs:
-        for inner in _in_base64(run.letters):
-            yield SecretMatch(inner.kind, *run.place, inner.secret, MatchRank.WRAPPED)
+    for place, letters in runs:
+        for inner in _in_base64(letters):
+            yield SecretMatch(inner.kind, *place, inner.secret, MatchRank.WRAPPED)
 
 
 def _outside(binary: list[TextSpan], found: Iterator[SecretMatch]) -> Iterator[SecretMatch]:

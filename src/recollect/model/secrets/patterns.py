@@ -9,6 +9,7 @@ import pkgutil
 import re
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -17,48 +18,34 @@ from msgspec import Struct
 class TokenPattern(Struct, frozen=True):
     """A secret with a provider's mark: its beginning, or a few letters ``inside``.
 
-    ``body`` follows one of ``starts``, or is the whole secret. ``hint`` is what may be expected at the first long word of the
-    secret, if that is not one of ``starts``.
+    ``body`` follows one of ``starts``, or is the whole secret.
     """
 
     kind: str
     about: str
     body: str
     starts: tuple[str, ...] = ()
-    hint: str = ""
     inside: str = ""
 
 
-class NamedPattern(Struct, frozen=True):
-    """A secret that only a name before it identifies. ``words`` are in lower case; one must be in the text."""
+class ValuePattern(Struct, frozen=True):
+    """A secret by the ``name`` before it and its ``body``, or by its form: ``pattern``, in which it is the group "secret".
+
+    ``words`` are in lower case; one must be in the text.
+    """
 
     kind: str
     about: str
     words: tuple[str, ...]
-    name: str
-    body: str
-
-
-class ShapePattern(Struct, frozen=True):
-    """A secret by its form. ``words`` as in ``NamedPattern``; the secret is the group of that name."""
-
-    kind: str
-    about: str
-    words: tuple[str, ...]
-    pattern: str
-    entropy: float = 0.0
+    name: str = ""
+    body: str = ""
+    pattern: str = ""
+    entropy: float = 3.0
     is_generic: bool = False
 
 
-class _Patterns(Struct):
-    classes: dict[str, str]
-    tokens: tuple[TokenPattern, ...]
-    named: tuple[NamedPattern, ...]
-    shapes: tuple[ShapePattern, ...]
-
-
 @functools.cache
-def _load() -> _Patterns:
+def _load() -> dict[str, Any]:
     text = pkgutil.get_data("recollect.model.secrets", "patterns.toml")
     assert text is not None  # noqa: S101 - for the type checker: the file is part of the package
     table = msgspec.toml.decode(text)
@@ -77,11 +64,13 @@ def _load() -> _Patterns:
             return {name: whole(one) for name, one in value.items()}
         return value
 
-    return msgspec.convert(whole(table), _Patterns)
+    return msgspec.convert(whole(table), dict[str, Any])
 
 
-TOKENS, NAMED, SHAPES = _load().tokens, _load().named, _load().shapes
-BETWEEN = _load().classes["BETWEEN"]
+TOKENS = msgspec.convert(_load()["tokens"], tuple[TokenPattern, ...])
+NAMED = msgspec.convert(_load()["named"], tuple[ValuePattern, ...])
+SHAPES = msgspec.convert([{"entropy": 0.0, **row} for row in _load()["shapes"]], tuple[ValuePattern, ...])
+BETWEEN: str = _load()["classes"]["BETWEEN"]
 
 
 # ---- whether a value looks random, or was invented for people to read -----------------------------------------

@@ -15,7 +15,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
+from typing import AnyStr, Generic, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -39,17 +39,10 @@ class Redaction(NamedTuple):
     field: str = ""
 
 
-class RedactedText(NamedTuple):
-    """A text without its secrets, and what was replaced."""
+class Redacted(NamedTuple, Generic[AnyStr]):
+    """A text or bytes without secrets, and what was replaced."""
 
-    text: str
-    found: list[Redaction]
-
-
-class RedactedBytes(NamedTuple):
-    """Bytes without their secrets, and what was replaced."""
-
-    data: bytes
+    data: AnyStr
     found: list[Redaction]
 
 
@@ -58,31 +51,31 @@ def mark(kind: str, digits: str) -> str:
     return f"[redacted:{kind}:{digits}]"
 
 
-def redacted(text: str, fingerprint: Fingerprint, keep: Collection[str] = ()) -> RedactedText:
+def redacted(text: str, fingerprint: Fingerprint, keep: Collection[str] = ()) -> Redacted[str]:
     """A text without its secrets; ``keep`` holds ``kind:fingerprint`` of those that stay."""
     # Half a surrogate pair must come out unchanged.
     data, found = _without(text.encode("utf-8", "surrogatepass"), fingerprint, keep, hits_in_text)
-    return RedactedText(data.decode("utf-8", "surrogatepass"), found)
+    return Redacted(data.decode("utf-8", "surrogatepass"), found)
 
 
-def redacted_line(data: bytes, fingerprint: Fingerprint, keep: Collection[str] = ()) -> RedactedBytes:
+def redacted_line(data: bytes, fingerprint: Fingerprint, keep: Collection[str] = ()) -> Redacted[bytes]:
     """A line of a log, or a JSON document, without its secrets; anything that is not JSON is treated as text."""
     return _without(data, fingerprint, keep, hits_in_json)
 
 
-def redacted_fragment(data: bytes, fingerprint: Fingerprint, keep: Collection[str] = ()) -> RedactedBytes:
+def redacted_fragment(data: bytes, fingerprint: Fingerprint, keep: Collection[str] = ()) -> Redacted[bytes]:
     """A part of a JSON text, cut between two strings; only its strings are changed."""
     return _without(data, fingerprint, keep, hits_in_fragment)
 
 
-def redacted_bytes(data: bytes, fingerprint: Fingerprint, keep: Collection[str] = ()) -> RedactedBytes:
+def redacted_bytes(data: bytes, fingerprint: Fingerprint, keep: Collection[str] = ()) -> Redacted[bytes]:
     """A plain text in any encoding."""
     return _without(data, fingerprint, keep, hits_in_text)
 
 
 def _without(
     data: bytes, fingerprint: Fingerprint, keep: Collection[str], look: Callable[[bytes], list[SecretHit]]
-) -> RedactedBytes:
+) -> Redacted[bytes]:
     found: list[Redaction] = []
     for _ in range(_ROUNDS):
         named = [(hit, fingerprint(hit.secret)) for hit in look(data)]
@@ -92,7 +85,7 @@ def _without(
         found += (Redaction(hit.kind, digits, hit.field) for hit, digits in hits)
         marks = ((span, mark(hit.kind, digits).encode()) for hit, digits in hits for span in hit.spans)
         data = _cut(data, marks)
-    return RedactedBytes(data, found)
+    return Redacted(data, found)
 
 
 def _cut(data: bytes, cuts: Iterable[tuple[TextSpan, bytes]]) -> bytes:

@@ -161,15 +161,8 @@ def _behind_margin(text: str, start: int, end: int, is_marked: bool) -> int:
     return first if mark is None else mark.end()
 
 
-class Base64Run(NamedTuple):
-    """A run of base64, and its letters without what separates its lines."""
-
-    place: TextSpan
-    letters: str
-
-
-def base64_stretches(text: str) -> Iterator[Base64Run]:
-    """Every run of base64; wrapped lines are one run."""
+def base64_stretches(text: str) -> Iterator[tuple[TextSpan, str]]:
+    """Every run of base64, and its letters without what separates its lines; wrapped lines are one run."""
     end = 0
     for run in _BASE64.finditer(text):
         if run.start() < end:
@@ -180,7 +173,7 @@ def base64_stretches(text: str) -> Iterator[Base64Run]:
             text[start] == "+" and text[start - 1 : start] in ("", "\n") and text.startswith("\n+", run.end())
         )
         letters, end = _wrapped(text, TextSpan(start + is_marked, run.end()), is_marked)
-        yield Base64Run(TextSpan(start + is_marked, end), letters)
+        yield TextSpan(start + is_marked, end), letters
 
 
 def _wrapped(text: str, run: TextSpan, is_marked: bool) -> tuple[str, int]:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import NamedTuple
 
 from recollect.errors import UsageError
 
@@ -43,22 +42,19 @@ _DAYS = {"d": 1, "day": 1, "w": 7, "week": 7}
 _DAYS_BACK = {"today": 0, "yesterday": 1}
 
 
-class TimeSpan(NamedTuple):
-    """From ``start`` up to but excluding ``end``. None: it has no end of its own."""
-
-    start: dt.datetime
-    end: dt.datetime | None
+# From the first up to but excluding the second. None: it has no end of its own.
+TimeSpan = tuple[dt.datetime, dt.datetime | None]
 
 
 def since(text: str, now: dt.datetime, zone: dt.tzinfo | None = None) -> dt.datetime:
     """The first moment included by ``--since TEXT``."""
-    return span_of(text, now, zone).start
+    return span_of(text, now, zone)[0]
 
 
 def until(text: str, now: dt.datetime, zone: dt.tzinfo | None = None) -> dt.datetime:
     """The first moment excluded by ``--until TEXT``."""
-    span = span_of(text, now, zone)
-    return span.start if span.end is None else span.end
+    start, end = span_of(text, now, zone)
+    return start if end is None else end
 
 
 def bounds(
@@ -103,21 +99,21 @@ def span_of(text: str, now: dt.datetime, zone: dt.tzinfo | None = None) -> TimeS
     if days is None:
         raise UsageError(f"date {text!a}: not understood", hint=HINT)
     try:
-        return TimeSpan(_midnight(days[0], zone), _midnight(days[1], zone))
+        return _midnight(days[0], zone), _midnight(days[1], zone)
     except (ValueError, OverflowError):
         raise UsageError(f"date {text!a}: beyond the calendar", hint=HINT) from None
 
 
 def _length(count: int, unit: str, now: dt.datetime, zone: dt.tzinfo | None) -> TimeSpan:
     if unit in _EXACT:
-        return TimeSpan(now - dt.timedelta(seconds=count * _EXACT[unit]), None)
+        return now - dt.timedelta(seconds=count * _EXACT[unit]), None
     first = now.astimezone(zone).date() - dt.timedelta(days=max(count * _DAYS[unit] - 1, 0))
-    return TimeSpan(_midnight(first, zone), None)
+    return _midnight(first, zone), None
 
 
 def _ago(count: int, unit: str, now: dt.datetime, zone: dt.tzinfo | None) -> TimeSpan:
     if unit in _EXACT:
-        return TimeSpan(now - dt.timedelta(seconds=count * _EXACT[unit]), None)
+        return now - dt.timedelta(seconds=count * _EXACT[unit]), None
     today = now.astimezone(zone).date()
     if unit in _DAYS:
         day = today - dt.timedelta(days=count * _DAYS[unit])
@@ -127,14 +123,14 @@ def _ago(count: int, unit: str, now: dt.datetime, zone: dt.tzinfo | None) -> Tim
         )
         # A month too short for the day ends earlier.
         day = min(first + dt.timedelta(days=today.day - 1), after - dt.timedelta(days=1))
-    return TimeSpan(_midnight(day, zone), _midnight(day + dt.timedelta(days=1), zone))
+    return _midnight(day, zone), _midnight(day + dt.timedelta(days=1), zone)
 
 
 def _moment(text: str, zone: dt.tzinfo | None) -> TimeSpan:
     at = dt.datetime.fromisoformat(text.upper())
     if at.tzinfo is None:
         at = at.replace(tzinfo=zone).astimezone(zone)
-    return TimeSpan(at, None)
+    return at, None
 
 
 def _days(words: str, today: dt.date) -> tuple[dt.date, dt.date] | None:

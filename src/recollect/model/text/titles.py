@@ -21,17 +21,16 @@ from recollect.model.lines.damage import Damage, Line
 from recollect.model.lines.entry import (
     AiTitle,
     Attachment,
-    BridgeSession,
-    ContinuedIn,
     CustomTitle,
     Entry,
-    LastPrompt,
+    Kind,
     Summary,
     Tag,
     User,
 )
 from recollect.model.lines.ids import short_id
 from recollect.model.lines.json_text import loose_object
+from recollect.model.views.fact_line import text_of
 from recollect.model.views.facts import LineFacts
 
 # How the title of a repaired copy ends.
@@ -48,6 +47,13 @@ STATED_BY = {
     "last-prompt": "last_prompt",
     "tag": "tag",
     "continued-in": "continued_in",
+}
+
+
+_NAMED_IN = {
+    Kind.LAST_PROMPT: "lastPrompt",
+    Kind.CONTINUED_IN: "continuedInSessionId",
+    Kind.BRIDGE_SESSION: "bridgeSessionId",
 }
 
 
@@ -205,11 +211,8 @@ def metadata_text(entry: Entry) -> str | None:
     match entry.body:
         case CustomTitle(custom_title=text) | AiTitle(ai_title=text) | Tag(tag=text) | Summary(summary=text):
             return text[:LONGEST_TITLE]
-        case ContinuedIn(continued_in_session_id=name) | BridgeSession(bridge_session_id=name):
-            return None if name is None else name[:LONGEST_TITLE]
-        case LastPrompt(last_prompt=prompt):
-            return None if prompt is None else prompt.strip()[:LONGEST_TITLE]
-    return None
+    value = text_of(entry.fields(), _NAMED_IN.get(entry.kind, ""))
+    return None if value is None else value.strip()[:LONGEST_TITLE]
 
 
 def typed_texts(entry: Entry) -> Iterator[str]:

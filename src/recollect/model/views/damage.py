@@ -15,8 +15,8 @@ from recollect.model.lines.damage import (
     Damage,
     Line,
 )
-from recollect.model.lines.json_text import deeper_than, loose_object
-from recollect.model.views.links import line_links
+from recollect.model.lines.json_text import is_plainly_sound, loose_object
+from recollect.model.views.fact_line import narrow_line
 
 # agents/lines.py writes the type first.
 _UNREADABLE_RECORD = re.compile(rb'\{"type":"[a-z]+' + UNREADABLE.encode() + b'"')
@@ -85,19 +85,7 @@ def code_of(damage: Damage | None, data: bytes) -> str | None:
 
 def damage_of(line: Line) -> Damage | None:
     """What is wrong with a line."""
-    data = line.data
-    if (
-        not deeper_than(data, DEFAULT_LIMITS.depth)
-        and _is_utf8(data)
-        and line_links.narrowly(data) is not None
-    ):
+    if is_plainly_sound(line.data, DEFAULT_LIMITS.depth) and narrow_line(line.data) is not None:
         return None
     item = decode(line)
     return item if isinstance(item, Damage) else None
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        return data.isascii() or bool(data.decode())
-    except UnicodeDecodeError:
-        return False

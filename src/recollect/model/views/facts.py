@@ -12,7 +12,7 @@ import datetime as dt
 from collections.abc import Iterator
 
 import msgspec
-from msgspec import Raw, Struct, UnsetType
+from msgspec import Raw, Struct, UnsetType, structs
 
 from recollect.model.cost.line_usage import (
     AGENT_PROGRESS,
@@ -31,25 +31,25 @@ from recollect.model.lines.entry import (
     Attachment,
     CustomTitle,
     Entry,
-    PrLink,
+    Kind,
     Progress,
     Summary,
     System,
     Tag,
     ToolCallBody,
     ToolResultBody,
-    UnknownBody,
     UnknownShapeBody,
     User,
 )
 from recollect.model.lines.ids import milliseconds_of
 from recollect.model.lines.json_text import content_of, loose_value
-from recollect.model.views.links import (
+from recollect.model.views.fact_line import (
     REFUSED,
     FactLine,
     FactMessage,
     is_of_other_dialect,
-    links_of,
+    line_of,
+    narrow_line,
     raw_of,
     readable_entry,
     text_of,
@@ -128,13 +128,6 @@ class LineFacts(Struct, frozen=True, gc=False):
         return self.uuid is not None or self.type in _LINKS
 
 
-class _AgentProgress(Struct, rename="camel", gc=False):
-    type: str | None = None
-    message: FactLine | None = None
-
-
-_line = msgspec.json.Decoder(FactLine)
-_news = msgspec.json.Decoder(_AgentProgress)
 _LATEST = 1 << 50  # milliseconds; what is later is no time
 _SPEAKS = ("user", "assistant", "system")
 # Within blocks: names of things, and what is text to no one.
@@ -145,18 +138,15 @@ _LABELS = frozenset(
 
 def facts_of(data: bytes) -> LineFacts | None:
     """What the index keeps of a line; None where it is blank or cannot be read at all."""
-    try:
-        line = _line.decode(data)
-    except REFUSED:
-        return facts_by_codec(data)
-    if line.session_id is None and is_of_other_dialect(data):
+    line = narrow_line(data)
+    if line is None or (line.session_id is None and is_of_other_dialect(data)):
         return facts_by_codec(data)
     kind = line.type
     if line.message is None and kind not in ("attachment", "progress"):
         if kind == "system" and not isinstance(line.content, UnsetType):
             return _facts(line, one_text(OTHER, joined(strings_in(line.content))))
         if kind == "cost-state":
-            return msgspec.structs.replace(_facts(line, None), recorded=recorded_total(data))
+            return structs.replace(_facts(line, None), recorded=recorded_total(data))
         return _facts(line, None) if kind in WITHOUT_TEXT else facts_by_codec(data)
     if kind == "attachment" and not isinstance(line.attachment, UnsetType):
         return _facts(line, one_text(OTHER, joined(strings_in(line.attachment))))
@@ -287,15 +277,14 @@ def _facts(line: FactLine, texts: LineTexts | None, response: ResponseUsage | No
         line.session_id,
         line.agent_id,
         line.is_sidechain is True,
-        not isinstance(line.forked_from, UnsetType) and bytes(line.forked_from) != b"null",
+        line.is_forked,
         line.is_meta is True,
         line.cwd,
         line.git_branch,
         line.version,
         texts,
         response,
-        None,
-        line,
+        decoded=line,
     )
 
 
@@ -321,9 +310,10 @@ def progress_usage(data: Raw | UnsetType) -> ResponseUsage | None:
     if isinstance(data, UnsetType) or b'"usage"' not in bytes(data):
         return None
     try:
-        inner = _news.decode(data).message
+        fields = msgspec.json.decode(data, type=dict[str, Raw])
     except REFUSED:
         return None
+    inner = narrow_line(bytes(fields.get("message", b"null")))
     if inner is None or inner.message is None:
         return None
     said = _usage_of(inner, inner.message, None)
@@ -392,29 +382,20 @@ def facts_by_codec(data: bytes) -> LineFacts | None:
     if entry is None:
         return None
     entry = _with_content(entry)
-    body, fields, chain = entry.body, entry.fields(), entry.chain
-    links = links_of(entry)
-    kind = str(entry.kind)
+    body, kind = entry.body, str(entry.kind)
     if isinstance(body, UnknownShapeBody) and body.type_name in WITHOUT_TEXT:
         kind = body.type_name
-    texts = None if kind in WITHOUT_TEXT else _entry_texts(entry)
-    return LineFacts(
-        kind,
-        links["uuid"],
-        links["parent_uuid"],
-        milliseconds(links["timestamp"]),
-        links["session_id"],
-        links["agent_id"],
-        links["is_sidechain"] is True,
-        fields.get("forkedFrom") is not None,
-        links["is_meta"] is True,
-        links["cwd"],
-        text_of(fields, "gitBranch") if chain is None else chain.git_branch,
-        text_of(fields, "version") if chain is None else chain.version,
-        texts,
-        _entry_usage(entry, texts),
-        recorded_total(entry.raw) if kind == "cost-state" else None,
-    )
+    texts, usage = None if kind in WITHOUT_TEXT else _entry_texts(entry), None
+    line = structs.replace(line_of(entry), type=kind)
+    if isinstance(body, Progress):
+        usage = progress_usage(body.data)
+    elif isinstance(body, Assistant):
+        called = texts[TOOL_INPUT] if texts else None
+        message = body.message
+        spoken = FactMessage(message.id, message.model, message.stop_reason, message.usage)
+        usage = _usage_of(line, spoken, called.partition("\n")[0] if called else None)
+    recorded = recorded_total(entry.raw) if kind == "cost-state" else None
+    return structs.replace(_facts(line, texts, usage), recorded=recorded, decoded=None)
 
 
 def _entry_texts(entry: Entry) -> LineTexts | None:
@@ -438,10 +419,9 @@ def _entry_texts(entry: Entry) -> LineTexts | None:
             return one_text(TOOL_RESULT, "\n".join(part for part in (told, error) if part))
         case CustomTitle(custom_title=text) | AiTitle(ai_title=text) | Summary(summary=text) | Tag(tag=text):
             return one_text(TITLE, text)
-        case PrLink(pr_url=url, pr_repository=repository):
-            return one_text(OTHER, " ".join(part for part in (repository, url) if part))
-        case UnknownBody() | UnknownShapeBody():
-            return one_text(OTHER, joined(strings_of(_without_links(entry))))
+    if entry.kind is Kind.PR_LINK:
+        parts = (text_of(entry.fields(), name) for name in ("prRepository", "prUrl"))
+        return one_text(OTHER, " ".join(filter(None, parts)))
     return one_text(OTHER, joined(strings_of(_without_links(entry))))
 
 
@@ -452,29 +432,6 @@ _LINK_FIELDS = frozenset(
 
 def _without_links(entry: Entry) -> dict[str, object]:
     return {name: value for name, value in entry.fields().items() if name not in _LINK_FIELDS}
-
-
-def _entry_usage(entry: Entry, texts: LineTexts | None) -> ResponseUsage | None:
-    if isinstance(entry.body, Progress):
-        return progress_usage(entry.body.data)
-    body = entry.body
-    if not isinstance(body, Assistant) or body.message.usage is None:
-        return None
-    message = body.message
-    if not is_billed("assistant", message.model):
-        return None
-    called = texts[TOOL_INPUT] if texts else None
-    return response_usage(
-        body.message.usage,
-        is_sidechain=body.is_sidechain,
-        message_id=message.id,
-        request_id=body.request_id,
-        model=message.model,
-        stop_reason=message.stop_reason,
-        tool=called.partition("\n")[0] if called else None,
-        cost=None if body.cost_usd is None else repr(body.cost_usd).encode(),
-        duration_ms=body.duration_ms,
-    )
 
 
 def _with_content(entry: Entry) -> Entry:

@@ -21,7 +21,7 @@ from msgspec import Struct
 from recollect.errors import Busy, InvalidId, NotFound, RecollectError, UsageError
 from recollect.model.lines.ids import SessionId
 from recollect.model.project_key import project_key
-from recollect.model.views.links import line_links
+from recollect.model.views.fact_line import fact_line
 from recollect.share.sync.http_remote import HttpRemote
 from recollect.share.sync.install import InstalledSession, Installer, is_start
 from recollect.share.sync.lines import is_sealed
@@ -163,7 +163,7 @@ class Pull:
         session = detail.session.id
         for piece in self._remote.read(session, "", START):
             for number, line in enumerate(lines_of(piece)):
-                found = line_links(self._opened(line, session, "", number).rstrip(b"\r\n"))
+                found = fact_line(self._opened(line, session, "", number).rstrip(b"\r\n"))
                 if found is not None and found.cwd:
                     return found.cwd
             break

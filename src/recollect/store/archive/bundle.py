@@ -25,7 +25,7 @@ from typing import IO
 from msgspec import structs
 
 from recollect.errors import DamagedData, StorageError, UsageError
-from recollect.model.views.links import line_links
+from recollect.model.views.fact_line import fact_line
 from recollect.store.archive.archive import Archive, is_named
 from recollect.store.archive.manifest import Manifest, decoded, encoded
 from recollect.store.archive.objects import SeekableReader, StoredObject
@@ -228,7 +228,7 @@ class _BundleContents:
         with fsops.reading(path) as fd:
             reader = SeekableReader(fd, path)
             head = reader.frame(0) if reader.frames else b""
-        found = (line_links(line) for line in head.split(b"\n"))
+        found = (fact_line(line) for line in head.split(b"\n"))
         return next((line.session_id for line in found if line is not None and line.session_id), None)
 
     def _publish(self, manifest: Manifest, path: Path) -> Manifest:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from recollect.errors import IdConflict, Outcome, RecollectError
-from recollect.model.views.links import line_links
+from recollect.model.views.fact_line import fact_line
 
 REMEMBERED = 4096
 TAIL_WINDOW = 64 * 1024
@@ -99,7 +99,7 @@ def _id_of(line: bytes) -> str | None:
     if b'"uuid"' not in line:
         return None
     # A damaged line is never a repeat: the entry is stored again, complete.
-    seen = line_links.sound(line)
+    seen = fact_line(line, with_damage=False)
     return None if seen is None else seen.uuid
 
 
