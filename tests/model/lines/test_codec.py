@@ -21,9 +21,11 @@ from recollect.model.lines.entry import (
     Kind,
     Summary,
     System,
+    UnknownBody,
     UnknownShapeBody,
     User,
 )
+from recollect.model.views.facts import facts_of
 from tests.transcripts import lines_of, session_logs
 
 USER = (
@@ -201,6 +203,44 @@ def test_shapes_that_only_other_writers_use_become_the_same_kinds() -> None:
     assert (history.path, history.operation, history.snippet) == ("/a", "edit", "+x")
     assert isinstance(answer, Assistant)
     assert (answer.cost_usd, answer.duration_ms) == (0.01, 1500)
+
+
+def test_a_call_without_a_name_is_not_one() -> None:
+    """A line of a flat type in another shape is kept as unknown, never dropped."""
+    entry = entry_of(b'{"type":"tool_call","arguments":{}}')
+
+    assert (Dialect.CLAUDE, UnknownBody) == (entry.dialect, type(entry.body))
+
+
+def test_a_foreign_session_id_beside_our_own_changes_nothing() -> None:
+    """A line with both ``sessionId`` and ``session_id`` is the client's: it never leaves its own out."""
+    entry = entry_of(b'{"type":"user","message":{"content":"x"},"sessionId":"ours","session_id":"theirs"}')
+
+    assert (Dialect.CLAUDE, "ours") == (entry.dialect, entry.session_id)
+
+
+def test_words_about_a_session_id_do_not_make_an_event() -> None:
+    """The field name inside a text is no field."""
+    entry = entry_of(
+        b'{"type":"user","message":{"content":"\\"session_id\\"?"},"sessionId":"ours","uuid":"u"}'
+    )
+
+    assert Dialect.CLAUDE == entry.dialect
+
+
+def test_a_model_beside_the_message_is_the_answers_model() -> None:
+    """Seed 004 writes ``model`` on the line: it is read by the codec and priced by every view."""
+    line = (
+        b'{"type":"assistant","sessionId":"s","uuid":"u","parentUuid":"p","timestamp":"2026-01-01T00:00:00Z",'
+        b'"message":{"role":"assistant","content":[{"type":"text","text":"x"}],"usage":{"input_tokens":7}},'
+        b'"requestId":"req_1","model":"claude-sonnet-4-5-20250929"}'
+    )
+    entry, facts = entry_of(line), facts_of(line)
+    assert isinstance(entry.body, Assistant)
+    assert facts is not None
+    assert facts.response is not None
+    models = {entry.body.message.model, facts.response.model}
+    assert {"claude-sonnet-4-5-20250929"} == models
 
 
 def test_a_line_about_the_session_keeps_its_kind_and_all_its_fields() -> None:
