@@ -56,9 +56,6 @@ class Metrics:
         self.count("swept_usage_rows", done.usage_rows)
         self.gauges |= {"sweep_backlog": done.backlog, "sweep_milliseconds": int(seconds * 1_000)}
 
-    def value(self, name: str) -> int:
-        return self.gauges.get(name, 0)
-
     def text(self, batches: tuple[int, int], more: Mapping[str, float] | None = None) -> str:
         """``more``: values that are measured when they are asked for, by name."""
         lines = [

@@ -42,7 +42,6 @@ _CODES = {
     "forbidden": (403, "ask an admin of your organisation for a token with that scope"),
     "not_found": (404, "GET /v1/sessions lists what there is"),
     "method": (405, "see /openapi.json"),
-    "format": (406, "ask for csv or json, or install pyarrow on the server"),
     "slow": (408, "repeat the request"),
     "changed": (409, "read it first, then name its ETag in If-Match"),
     "exists": (409, "choose another name"),

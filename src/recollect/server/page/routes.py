@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from hashlib import sha256
 from html import escape
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import anyio
@@ -358,24 +358,15 @@ class MembersApp:
         headers, method = RequestHeaders(scope["headers"]), scope["method"]
         is_page = method in ("GET", "HEAD") and not _is_below_api(scope["path"])
         is_link = is_page and headers.only(b"sec-fetch-mode") == "navigate"
-        problem = (
-            self._host(headers)
-            or self._origin(headers)
-            or (None if is_link else fetch_site(headers, method))
-            or method_refusal(method)
-            or _content_type(headers, method)
-        )
+        problem: tuple[int, str, str] | None
+        if headers.only(b"host").lower() not in self.address.hosts:
+            problem = 421, "this host name is not served here", f"open {self.address.origin}"
+        elif headers.count(b"origin") and headers.only(b"origin") != self.address.origin:
+            problem = 403, "the request comes from another page", f"open {self.address.origin}"
+        else:
+            problem = None if is_link else fetch_site(headers, method)
+            problem = problem or method_refusal(method) or _content_type(headers, method)
         return None if problem is None else answers.refusal(*problem)
-
-    def _host(self, headers: RequestHeaders) -> tuple[int, str, str] | None:
-        if headers.only(b"host").lower() in self.address.hosts:
-            return None
-        return 421, "this host name is not served here", f"open {self.address.origin}"
-
-    def _origin(self, headers: RequestHeaders) -> tuple[int, str, str] | None:
-        if not headers.count(b"origin") or headers.only(b"origin") == self.address.origin:
-            return None
-        return 403, "the request comes from another page", f"open {self.address.origin}"
 
     async def _stranger(self, scope: AsgiScope) -> Response | None:
         """Refuse requests without a valid member; the member is added to the scope."""
@@ -402,7 +393,9 @@ class MembersApp:
         was read before."""
         place, now = form_token(secret), time.monotonic()
         known = self._members.get(place)
-        is_recent = known is not None and now - known[0] < _GRACE_SECONDS and not _is_over(known[1])
+        ends = None if known is None else known[1].token.expires
+        is_over = ends is not None and time.time_ns() // 1_000_000 >= ends
+        is_recent = known is not None and now - known[0] < _GRACE_SECONDS and not is_over
         if known is not None and is_recent and now < self._silent_until:
             return known[1]
         try:
@@ -492,7 +485,7 @@ class MembersApp:
         except RequestRefused as denied:
             return _not_signed_in(denied)
         response = RedirectResponse(address, 303)
-        self._set_pending(response, pending, _PENDING_SECONDS)
+        self.set_cookie(response, pending, _PENDING_SECONDS, is_pending=True)
         return response
 
     async def _callback(self, request: Request) -> Response:
@@ -508,25 +501,21 @@ class MembersApp:
         else:
             response = RedirectResponse(f"/{place}", 303)
             self.set_cookie(response, secret)
-        self._set_pending(response, "", 0)
+        self.set_cookie(response, "", 0, is_pending=True)
         return response
-
-    def _set_pending(self, response: Response, value: str, max_age: int) -> None:
-        # The provider's answer is a link from another site.
-        secure = self.address.is_secure
-        response.set_cookie(
-            self.address.pending, value, max_age, path="/", secure=secure, httponly=True, samesite="lax"
-        )
 
     def forget(self, secret: str) -> None:
         """Who has this cookie is looked up again."""
         self._members.pop(form_token(secret), None)
 
-    def set_cookie(self, response: Response, value: str, max_age: int | None = None) -> None:
+    def set_cookie(
+        self, response: Response, value: str, max_age: int | None = None, *, is_pending: bool = False
+    ) -> None:
+        """The cookie of a session; ``is_pending``: of a sign-in, which comes back by a link from the provider's site."""
+        name, path = (self.address.pending, "/") if is_pending else (self.address.cookie, "/api")
+        site: Literal["lax", "strict"] = "lax" if is_pending else "strict"
         secure = self.address.is_secure
-        response.set_cookie(
-            self.address.cookie, value, max_age, path="/api", secure=secure, httponly=True, samesite="strict"
-        )
+        response.set_cookie(name, value, max_age, path=path, secure=secure, httponly=True, samesite=site)
 
     async def _file(self, request: Request) -> Response:
         return built_file(self._built, request.path_params["path"])
@@ -556,11 +545,6 @@ class MembersApp:
 def form_token(secret: str) -> str:
     """The token for every POST, derived from the cookie's secret; the same on every server."""
     return sha256(b"recollect page\0" + secret.encode("utf-8", "replace")).hexdigest()
-
-
-def _is_over(member: Caller) -> bool:
-    ends = member.token.expires
-    return ends is not None and time.time_ns() // 1_000_000 >= ends
 
 
 def _is_below_api(path: str) -> bool:

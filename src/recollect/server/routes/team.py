@@ -7,7 +7,6 @@ import csv
 import datetime as dt
 import io
 from collections.abc import Callable, Collection, Iterable, Sequence
-from importlib import import_module
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
@@ -23,7 +22,7 @@ from recollect.model.text.query import WordQuery
 from recollect.model.text.snippet import snippet
 from recollect.server.database.records import LineSearch, SessionReader, UsageQuestion, UsageSum
 from recollect.server.facts import texts_of
-from recollect.server.refusals import RequestRefused, invalid
+from recollect.server.refusals import invalid
 from recollect.server.service import ServerRequest, Service, Text, Time, bounds
 from recollect.server.tenancy import COST
 from recollect.share.sync.wire import LineHit, LineHits, TeamCostReport, TeamCostRow
@@ -110,30 +109,14 @@ def _harmless(cell: str) -> str:
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
-def as_parquet(report: TeamCostReport) -> bytes:
-    """Parquet; ``ImportError`` where pyarrow is not installed."""
-    pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")
-    columns = {name: pa.array([row.keys[name] for row in report.rows], pa.string()) for name in report.by}
-    columns["responses"] = pa.array([row.responses for row in report.rows], pa.int64())
-    for name in _COUNTS:
-        columns[name] = pa.array([getattr(row.tokens, name) for row in report.rows], pa.int64())
-    amounts = [None if row.usd is None else row.pico_usd for row in report.rows]
-    columns["pico_usd"] = pa.array(amounts, pa.decimal128(38, 0))
-    columns["unpriced"] = pa.array([row.unpriced for row in report.rows], pa.list_(pa.string()))
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink)
-    return sink.getvalue()
-
-
 # --- the routes --------------------------------------------------------------------------------------------
 
 _WORDS = "^[a-z0-9]{1,30}( [a-z0-9]{1,30}){0,4}$"  # for programs that make requests up
 _FORMATS: dict[str, Callable[[TeamCostReport], bytes]] = {
     "json": msgspec.json.encode,
     "csv": as_csv,
-    "parquet": as_parquet,
 }
-_MEDIA_TYPES = {"json": "application/json", "csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+_MEDIA_TYPES = {"json": "application/json", "csv": "text/csv"}
 _WIDTH = 160
 
 
@@ -142,12 +125,11 @@ async def cost(
     by: Annotated[str, Meta(extra_json_schema={"pattern": f"^({'|'.join(KEYS)})$"})] = "person",
     since: Time = None,
     until: Time = None,
-    format_: Literal["json", "csv", "parquet"] = "json",
+    format_: Literal["json", "csv"] = "json",
 ) -> Annotated[
     Response,
     Media("application/json", TeamCostReport),
     Media("text/csv", {"type": "string"}),
-    Media("application/vnd.apache.parquet"),
 ]:
     """The cost report."""
     keys = [ALIASES.get(name, name) for name in by.split(",")]
@@ -158,10 +140,7 @@ async def cost(
     report = await team_report(
         ask.service, ask.org, keys, bounds(since, until), reader=ask.caller.reader, person=person
     )
-    try:
-        data = await asyncio.to_thread(_FORMATS[format_], report)
-    except ImportError:
-        raise RequestRefused("format", "this server cannot write Parquet") from None
+    data = await asyncio.to_thread(_FORMATS[format_], report)
     return Response(data, media_type=_MEDIA_TYPES[format_])
 
 
