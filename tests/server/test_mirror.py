@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import Busy, StorageError
+from recollect.errors import StorageError
 from recollect.server.page.mirror import Mirror
 from recollect.share.sync.wire import START, Position, SessionDescription, SessionDetail
 from recollect.system import fsops
@@ -181,17 +181,6 @@ def test_a_side_file_that_was_deleted_or_changed_follows(tmp_path: Path) -> None
     assert found == {f"projects/-srv-shop/{ONE}/tool-results/b.txt": b"two"}
 
 
-def test_sealed_sessions_are_not_there(tmp_path: Path) -> None:
-    """Also one that became sealed when it was pushed anew."""
-    remote = MemoryRemote()
-    kept(remote)
-    kept(remote, TWO)
-    mirror = mirrored(remote, tmp_path)
-    kept(remote, data=b'{"sealed":1}\n', told=SessionDescription(encrypted=True))
-    look(mirror, remote)
-    assert sorted(files(mirror)) == [f"projects/-srv-shop/{TWO}.jsonl"]
-
-
 def test_names_that_no_home_has_a_place_for_are_left_out(tmp_path: Path) -> None:
     """They are counted, stand nowhere, and do not keep the rest from being shown."""
     remote = MemoryRemote()
@@ -264,19 +253,6 @@ def test_the_copies_that_were_looked_at_longest_ago_go_first(tmp_path: Path) -> 
     mirror.look_at(ONE)
     assert left == {TWO, third}
     assert remote.read_from == [(ONE, "", 0), (ONE, "subagents/agent-1", 0)]
-
-
-def test_what_is_looked_at_is_asked_for_again_after_a_rest(tmp_path: Path) -> None:
-    remote = Noting()
-    kept(remote)
-    mirror = Mirror(tmp_path, remote, rest=60)
-    mirror.look_at(ONE)
-    mirror.look_at(ONE)
-    mirror.stop()
-    mirror.look_at(ONE)
-    assert remote.asked == [ONE]
-    with pytest.raises(Busy):
-        mirror.look_at(TWO)
 
 
 def test_many_who_look_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:

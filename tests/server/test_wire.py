@@ -5,11 +5,9 @@ from __future__ import annotations
 from hashlib import sha256
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from recollect.errors import UsageError
-from recollect.share.sync.wire import START, Position, described, description
+from recollect.share.sync.wire import START, Position
 
 
 def test_the_chain_is_what_the_protocol_says() -> None:
@@ -18,13 +16,6 @@ def test_the_chain_is_what_the_protocol_says() -> None:
     two = sha256(one + b"b\n").digest()
     assert START.after([b"a\n", b"b\n"]) == Position(2, two)
     assert str(Position(1, one)) == f"1:{one.hex()}"
-
-
-@given(st.integers(0, 2**53 - 1), st.binary(min_size=32, max_size=32))
-def test_a_position_survives_its_header(lines: int, running: bytes) -> None:
-    """Written and read again it is the same."""
-    position = Position(lines, running)
-    assert Position.parse(str(position)) == position
 
 
 @pytest.mark.parametrize(
@@ -46,11 +37,3 @@ def test_what_is_no_position_is_refused(text: str) -> None:
     """Exactly one way to write each."""
     with pytest.raises(UsageError):
         Position.parse(text)
-
-
-@given(st.text(max_size=100).filter(lambda text: "\0" not in text and text.isprintable()))
-def test_a_description_survives_its_header(text: str) -> None:
-    """Any language, in a header that only takes ASCII."""
-    header = described(text)
-    assert header.isascii()
-    assert description(header) == text

@@ -11,7 +11,6 @@ import contextlib
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from io import BytesIO
-from typing import NamedTuple
 
 import zstandard
 from starlette.responses import StreamingResponse
@@ -179,13 +178,8 @@ async def timed(parts: Iterator[bytes], size: int, limits: ServerLimits) -> Asyn
         yield part
 
 
-class LineRange(NamedTuple):
-    """A range of lines, its bytes, and the bytes of the whole log."""
-
-    first: int
-    until: int
-    bytes: int
-    of_bytes: int
+# A range of lines: the first, and the one it ends before; its bytes, and those of the whole log.
+LineRange = tuple[int, int, int, int]
 
 
 async def lines_within(

@@ -65,7 +65,7 @@ from recollect.server.database.records import (
 )
 from recollect.server.database.sql import Database
 from recollect.server.people import erased, person_archive, planned_erasure
-from recollect.server.routes.admin import ApiTokens, CreatedToken, Teams, Users
+from recollect.server.routes.admin import CreatedToken
 from recollect.server.tenancy import SCOPES, issued, new_id
 from recollect.share.sync.wire import plain_text
 from recollect.system import fsops
@@ -230,7 +230,7 @@ async def _list_teams(options: Namespace, database: Database, names: list[str]) 
         f"{padded(visible(team.name), 30)} {team.id}  {visible(', '.join(people.get(user, user) for user in team.members))}"
         for team in teams
     ]
-    return Teams(teams), *lines
+    return {"teams": teams}, *lines
 
 
 async def _set_members(options: Namespace, database: Database, names: list[str]) -> _Answer:
@@ -262,7 +262,7 @@ async def _list_users(options: Namespace, database: Database, names: list[str]) 
         f"{padded(visible(user.name), 30)} {padded(user.role, 11)} {user.id}{'  disabled' if user.disabled else ''}"
         for user in users
     ]
-    return Users(users), *lines
+    return {"users": users}, *lines
 
 
 async def _change_user(options: Namespace, database: Database, names: list[str]) -> _Answer:
@@ -332,7 +332,7 @@ async def _list_tokens(options: Namespace, database: Database, names: list[str])
         + ("revoked" if token.revoked else "expired" if token.expires and token.expires < now else "good")
         for token in tokens
     ]
-    return ApiTokens(tokens), *lines
+    return {"tokens": tokens}, *lines
 
 
 async def _revoke_token(options: Namespace, database: Database, names: list[str]) -> _Answer:

@@ -4,7 +4,7 @@ their own tokens, and signing in without one by a code; and the server's state.
 An admin gets no archive of another member: it has private sessions, which an admin may delete and not read.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict, replace
@@ -38,6 +38,7 @@ from recollect.share.typed_http import Media, answer
 _HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 OVERLAP_HOURS = 24
 _MOST = 1 << 62
+_Status = dict[Literal["status"], str]
 _Days = Annotated[int, Meta(ge=1, le=36_500)]
 
 
@@ -56,12 +57,6 @@ class _TeamChange(Struct, forbid_unknown_fields=True):
     members: Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=10_000)]
 
 
-class Teams(Struct):
-    """The teams of an organisation, with the ids of their members."""
-
-    teams: list[OrgTeam]
-
-
 class _NewUser(Struct, forbid_unknown_fields=True):
     name: Name
     role: Role = "member"
@@ -70,12 +65,6 @@ class _NewUser(Struct, forbid_unknown_fields=True):
 class _UserChange(Struct, forbid_unknown_fields=True):
     role: Role | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
-
-
-class Users(Struct):
-    """The members of an organisation."""
-
-    users: list[OrgUser]
 
 
 class _NewToken(Struct, forbid_unknown_fields=True):
@@ -91,12 +80,6 @@ class CreatedToken(ApiToken, frozen=True, kw_only=True):
     token: str
 
 
-class ApiTokens(Struct):
-    """The tokens of an organisation, without their secrets."""
-
-    tokens: list[ApiToken]
-
-
 class _AuditPage(Struct):
     acts: list[AuditRow]
     next: str | None
@@ -106,10 +89,6 @@ class Erasure(Struct, forbid_unknown_fields=True):
     """``name``: that of the member, so that no one is erased by a wrong id."""
 
     name: Annotated[str, Meta(max_length=200)]
-
-
-class _Status(Struct):
-    status: str
 
 
 class _DeviceStart(Struct, forbid_unknown_fields=True):
@@ -141,9 +120,9 @@ async def change_org(ask: ServerRequest, body: _OrgChange) -> Org:
     return changed
 
 
-async def teams(ask: ServerRequest) -> Teams:
+async def teams(ask: ServerRequest) -> dict[Literal["teams"], list[OrgTeam]]:
     """All teams."""
-    return Teams(await ask.service.database.teams(ask.org))
+    return {"teams": await ask.service.database.teams(ask.org)}
 
 
 async def add_team(ask: ServerRequest, body: _NewTeam) -> OrgTeam:
@@ -166,9 +145,9 @@ async def remove_team(ask: ServerRequest, team_id: PathId) -> None:
         raise not_found()
 
 
-async def users(ask: ServerRequest) -> Users:
+async def users(ask: ServerRequest) -> dict[Literal["users"], list[OrgUser]]:
     """All members."""
-    return Users(await ask.service.database.users(ask.org))
+    return {"users": await ask.service.database.users(ask.org)}
 
 
 async def add_user(ask: ServerRequest, body: _NewUser) -> OrgUser:
@@ -212,9 +191,9 @@ async def _member(ask: ServerRequest, user_id: str) -> OrgUser:
     raise not_found()
 
 
-async def tokens(ask: ServerRequest) -> ApiTokens:
-    """All tokens."""
-    return ApiTokens(await ask.service.database.tokens(ask.org))
+async def tokens(ask: ServerRequest) -> dict[Literal["tokens"], list[ApiToken]]:
+    """All tokens, without their secrets."""
+    return {"tokens": await ask.service.database.tokens(ask.org)}
 
 
 async def add_token(ask: ServerRequest, body: _NewToken) -> CreatedToken:
@@ -259,13 +238,13 @@ async def metrics(ask: ServerRequest) -> Annotated[Response, Media("text/plain",
 
 async def health(_: ServerRequest) -> _Status:
     """Whether the process is alive."""
-    return _Status("ok")
+    return {"status": "ok"}
 
 
 async def ready(ask: ServerRequest) -> Annotated[Response, Media("application/json", _Status)]:
     """Whether requests would be served"""
     reason = "closing" if ask.service.closing.is_set() else await ask.service.database.ready()
-    return answer(_Status(reason or "ok"), 503 if reason else 200)
+    return answer({"status": reason or "ok"}, 503 if reason else 200)
 
 
 # --- one's own ----------------------------------------------------------------------------------------------

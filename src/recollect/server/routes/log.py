@@ -183,11 +183,12 @@ async def read(
     if ask.scope["method"] == "HEAD":
         return Response(headers=headers, media_type=NDJSON)
     share, limits = BudgetShare(ask.service.budget), ask.service.limits
-    span = LineRange(start.lines, head.lines, head.bytes - start.bytes, head.bytes)
-    if span.bytes:
+    missing = head.bytes - start.bytes
+    span = start.lines, head.lines, missing, head.bytes
+    if missing:
         await ask.service.database.reach(ask.org, session, key, start.lines)
     # While a status can still be sent: later the answer can only break off.
-    if not await share.hold(min(span.bytes, limits.body_bytes)):
+    if not await share.hold(min(missing, limits.body_bytes)):
         raise busy("too many large answers at once", 3)
     return TimedStreamingResponse(_lines(ask, session, key, span, share), share, limits, headers, NDJSON)
 
@@ -212,7 +213,7 @@ async def _lines(
     service = ask.service
 
     def segments(line: int) -> AsyncIterator[Segment]:
-        return service.database.segments(ask.org, session, key, line, span.until)
+        return service.database.segments(ask.org, session, key, line, span[1])
 
     async for data in lines_within(share, service.limits, span, segments):
         async for piece in timed(pieces_of(data), len(data), service.limits):
