@@ -171,7 +171,7 @@ def _way(stage: str, home: Path, opened: OpenIndex) -> Callable[[str], object]:
 
     database = opened.database
     if stage == "found":
-        return lambda query: TextQueries(database).newest(WordQuery.parse(query).fts(), TextFilter(), 20)
+        return lambda query: TextQueries(database).find(WordQuery.parse(query).fts(), TextFilter(), 20)
     return lambda query: search(query, opened=opened, limit=20, rank=stage == "ranked")
 
 

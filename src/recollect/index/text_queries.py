@@ -14,7 +14,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import apsw
@@ -28,9 +28,10 @@ from recollect.model.text.titles import title_of
 UNDATED = -(1 << 62)  # older than every time
 # A count is exact up to here: each message needs a look-up, and a search should not take longer.
 COUNTED = 1_000
-# Ranking costs about two microseconds per match, so only this many of the newest are ranked.
-RANKED = 10_000
-_FIRST, _AT_ONCE = 32, 512
+# Ranking costs about two microseconds per match, so only this many of the newest are ranked; and walking a match takes a few, so with
+# this many the sessions found so far are the answer.
+RANKED = WALKED = 10_000
+_AT_ONCE = 512
 # Text that a person wrote, and titles, weigh more than what a tool printed.
 _WEIGHTS = "1.0, 4.0, 2.0, 2.0, 1.0, 8.0"
 
@@ -68,6 +69,8 @@ SELECT files.id, files.path, files.size, files.mtime, files.role, files.session,
   LEFT JOIN names AS main_branch ON main_branch.id = main.branch
  WHERE files.id IN (SELECT value FROM json_each(?))
 """
+_SESSIONS = "SELECT id, coalesce(session, path) FROM files WHERE id IN (SELECT value FROM json_each(?))"
+_REPEATED = "SELECT DISTINCT text FROM messages WHERE text IN (SELECT value FROM json_each(?)) AND text <> id"
 _PLACES = """
 SELECT files.id, coalesce(own.text, (
          SELECT text FROM files AS main JOIN names ON names.id = main.cwd
@@ -107,6 +110,8 @@ class MessageCopy(Struct, frozen=True, order=True, gc=False):
     kind: int
 
 
+BestCopyOf = Callable[["TextMatch"], int]
+"""The number of the log that a text with several copies is shown in."""
 _Own = tuple[int | None, int | None, bytes | str | None]  # log, time, id
 
 
@@ -119,13 +124,21 @@ class TextMatch(Struct, frozen=True, gc=False):
 
 
 class TextQueryResult(Struct, frozen=True, gc=False):
-    """The matches. ``total`` is a lower bound if it is not exact; ``counts``, by session: how many messages match."""
+    """The matches, and the sessions: each its best text, and how many messages match. ``total`` is a lower bound if it is not exact."""
 
     texts: list[TextMatch]
     total: int
     is_exact: bool
-    is_all_ranked: bool = True
-    counts: list[int] = []
+    is_all_ranked: bool
+    sessions: list[tuple[TextMatch, int]]
+
+
+class _WalkedText(Struct, frozen=True, gc=False):
+    place: int  # in the order of the walk
+    row: int
+    at: int
+    message: object
+    session: str
 
 
 class TextLogRow(Struct, frozen=True, gc=False):
@@ -154,40 +167,142 @@ class TextQueries:
 
     # --- hits -----------------------------------------------------------------------------------
 
-    def newest(self, match: str, only: TextFilter, limit: int) -> TextQueryResult:
-        """The newest messages, newest first, each once."""
-        stream, kept, seen = self._rows(match, only), _NewestRows(limit), _RowCounter(limit)
-        size = _FIRST
-        while rows := seen.taken(stream, size):
-            if kept.is_full and self._newest_up_to(rows[0] >> SPAN_BITS) <= kept.oldest:
-                break
-            self._weigh(rows, only, kept, seen)
-            size = min(2 * size, _AT_ONCE)
-        return self._answer(kept.rows(), stream, only, seen)
+    def find(
+        self,
+        match: str,
+        only: TextFilter,
+        limit: int,
+        *,
+        sessions: int = 0,
+        prose: str | None = None,
+        best: BestCopyOf | None = None,
+        rank: bool = False,
+    ) -> TextQueryResult:
+        """The newest messages, each once, or the best by BM25 of the newest ``RANKED`` matches.
 
-    def _weigh(self, rows: Sequence[int], only: TextFilter, kept: _NewestRows, seen: _RowCounter) -> None:
+        And as many ``sessions``, those with the newest matches or with the best; each by its best text: prose if there is any, the newest,
+        or the first by rank. ``prose`` is the same query over what people read.
+        """
+        stream, is_all = self._ranked_rows(match, only) if rank else (self._rows(match, only), True)
+        walked, is_exact = self._walk(stream, only, limit, sessions, is_newest_first=not rank)
+        shown: dict[object, int] = {}
+        # Of two versions of a message the newer one is shown.
+        for one in walked if rank else sorted(walked, key=lambda one: (one.at, one.row), reverse=True):
+            shown.setdefault(one.message, one.row)
+        return TextQueryResult(
+            self.texts(list(shown.values())[:limit], only),
+            len(shown),
+            is_exact and is_all,
+            is_all,
+            self._by_session(walked, only, sessions, prose, best, rank=rank) if sessions else [],
+        )
+
+    def _by_session(
+        self,
+        walked: list[_WalkedText],
+        only: TextFilter,
+        sessions: int,
+        prose: str | None,
+        best: BestCopyOf | None,
+        *,
+        rank: bool,
+    ) -> list[tuple[TextMatch, int]]:
+        found: dict[str, list[_WalkedText]] = {}
+        for one in self._moved(walked, only, best):
+            found.setdefault(one.session, []).append(one)
+        # A walk by rank meets the best session first, whatever its time.
+        order = sorted(found.values(), key=lambda rows: -max(row.at for row in rows))
+        chosen = list(found.values() if rank else order)[:sessions]
+        spoken = self._spoken(prose, chosen)
+        best_rows = [
+            min(rows, key=lambda one: (one.row not in spoken, one.place if rank else -one.at))
+            for rows in chosen
+        ]
+        texts = {text.row: text for text in self.texts([one.row for one in best_rows], only)}
+        return [
+            (texts[one.row], len({row.message for row in rows}))
+            for one, rows in zip(best_rows, chosen, strict=True)
+            if one.row in texts
+        ]
+
+    def _walk(
+        self, stream: Iterator[int], only: TextFilter, limit: int, sessions: int, *, is_newest_first: bool
+    ) -> tuple[list[_WalkedText], bool]:
+        """The first rows, until enough messages and sessions are known and few enough rows are counted; and whether these are all."""
+        walked: list[_WalkedText] = []
+        messages: dict[object, int] = {}
+        newest: dict[str, int] = {}
+        owners: dict[int, str] = {}
+        while rows := list(itertools.islice(stream, _AT_ONCE)):
+            if len(walked) >= COUNTED:
+                latest = self._newest_up_to(rows[0] >> SPAN_BITS) if is_newest_first else UNDATED
+                if _are_known(messages, limit, latest) and (
+                    len(walked) >= WALKED or _are_known(newest, sessions, latest)
+                ):
+                    return walked, False
+            for one in self._placed(rows, only, owners, len(walked)):
+                walked.append(one)
+                messages[one.message] = max(messages.get(one.message, one.at), one.at)
+                newest[one.session] = max(newest.get(one.session, one.at), one.at)
+        return walked, True
+
+    def _placed(
+        self, rows: Sequence[int], only: TextFilter, owners: dict[int, str], start: int
+    ) -> Iterator[_WalkedText]:
+        """The rows with the session of the copy that was read first, of those that are selected."""
         known = self._own_copies(rows)
-        seen.ids |= {row: uuid for row, (_, _, uuid) in known.items()}
-        for row in rows:
-            file, at, uuid = known.get(row, (None, None, None))
-            if file is None or not only.fits(file, at):
-                # The copy that was read first is gone or filtered out; another one is not.
-                for text in self.texts([row], only):
-                    kept.add(text.at, row, text.copies[0].uuid)
-            elif not kept.is_full or (at is not None and at > kept.oldest):
-                kept.add(self.time_of(at), row, uuid)
+        if only != TextFilter():
+            known = {row: own for row, own in known.items() if only.fits(own[0] or 0, own[1])}
+        others = [row for row in rows if row not in known]
+        # Its first copy is gone or filtered out; another one is not.
+        for text in self.texts(others, only) if others else ():
+            first = text.copies[0]
+            known[text.row] = (first.file, first.at, first.uuid)
+        missing = {cast("int", file) for file, _, _ in known.values()} - owners.keys()
+        if missing:
+            owners.update(cast("list[tuple[int, str]]", self._db.rows(_SESSIONS, numbers(missing))))
+        for place, row in enumerate(rows, start):
+            own = known.get(row)
+            if own is not None:
+                file, at, _ = own
+                yield _WalkedText(
+                    place, row, self.time_of(at), message_of(row, own), owners.get(cast("int", file), "")
+                )
 
-    def ranked(self, match: str, only: TextFilter, limit: int) -> TextQueryResult:
-        """The best by BM25 of the newest ``RANKED`` matches, each message once."""
-        stream, is_all = self._ranked_rows(match, only)
-        best: dict[object, int] = {}
-        while len(best) < limit and (rows := list(itertools.islice(stream, 2 * limit))):
-            known = self._own_copies(rows)
-            for row in rows:
-                best.setdefault(message_of(row, known.get(row)), row)
-        seen = _RowCounter(limit)
-        answer = self._answer(list(best.values())[:limit], self._rows(match, only), only, seen)
-        return structs.replace(answer, is_all_ranked=is_all)
+    def _moved(
+        self, walked: list[_WalkedText], only: TextFilter, best: BestCopyOf | None
+    ) -> list[_WalkedText]:
+        """What a fork copied belongs to the session it was said in. Decided once for each pair of logs."""
+        found = self._db.rows(_REPEATED, numbers(one.row for one in walked))
+        repeated = [cast("int", row) for (row,) in found]
+        if not repeated:
+            return walked
+        decided: dict[tuple[int, ...], int] = {}
+        homes: dict[int, int] = {}
+        for text in self.texts(repeated, only):
+            files = tuple(copy.file for copy in text.copies)
+            if files not in decided:
+                decided[files] = best(text) if best and len(files) > 1 else files[0]
+            homes[text.row] = decided[files]
+        owners = dict(cast("list[tuple[int, str]]", self._db.rows(_SESSIONS, numbers(set(homes.values())))))
+        return [
+            structs.replace(one, session=owners.get(homes[one.row], one.session)) if one.row in homes else one
+            for one in walked
+        ]
+
+    def _spoken(self, prose: str | None, chosen: Iterable[Sequence[_WalkedText]]) -> set[int]:
+        """The rows that match in what people read, of sessions that leave a choice."""
+        rows = [one.row for several in chosen for one in several if len(several) > 1]
+        if not rows or prose is None:
+            return set()
+        sql = "SELECT rowid FROM texts(:match) WHERE rowid BETWEEN :low AND :high"
+        return {row for (row,) in self._run(sql, prose, TextFilter(), low=min(rows), high=max(rows))}
+
+    def occurs(self, match: str) -> bool:
+        """Whether any text matches."""
+        return (
+            next(self._run("SELECT rowid FROM texts(:match) LIMIT 1", match, TextFilter()), None) is not None
+        )
 
     def _ranked_rows(self, match: str, only: TextFilter) -> tuple[Iterator[int], bool]:
         """The newest matching rows, best first, and whether they are all."""
@@ -206,20 +321,6 @@ class TextQueries:
         stream = self._rows(match, only)
         while rows := list(itertools.islice(stream, _AT_ONCE)):
             yield from self.texts(rows, only)
-
-    def _answer(
-        self, shown: Sequence[int], stream: Iterator[int], only: TextFilter, seen: _RowCounter
-    ) -> TextQueryResult:
-        """The texts to show, and the number of all: few are counted by id, many only estimated."""
-        while seen.is_counting and seen.taken(stream, _AT_ONCE):
-            pass
-        texts = self.texts(shown, only)
-        if not seen.is_counting:
-            return TextQueryResult(texts, seen.most, False)
-        missing = [row for row in seen.rows if row not in seen.ids]
-        known = self._own_copies(missing)
-        messages = {message_of(row, known.get(row) or (0, 0, seen.ids.get(row))) for row in seen.rows}
-        return TextQueryResult(texts, len(messages), True)
 
     def _rows(self, match: str, only: TextFilter) -> Iterator[int]:
         """Matching rows, last one first."""
@@ -363,55 +464,9 @@ def message_of(row: int, own: _Own | None) -> object:
     return own[2] if own is not None and isinstance(own[2], bytes) else row
 
 
-class _RowCounter:
-    """The rows so far, as long as they are few enough to be counted one by one."""
-
-    def __init__(self, limit: int) -> None:
-        self.most = max(COUNTED, limit)
-        self.rows: list[int] = []
-        self.ids: dict[int, bytes | str | None] = {}
-
-    @property
-    def is_counting(self) -> bool:
-        # More rows than messages are allowed: the versions of a message count once.
-        return len(self.rows) <= self.most + self.most // 10
-
-    def taken(self, stream: Iterator[int], size: int) -> list[int]:
-        """The next rows of a stream, recorded."""
-        rows = list(itertools.islice(stream, size))
-        self.rows += rows if self.is_counting else ()
-        return rows
-
-
-class _NewestRows:
-    """The newest rows so far, up to a number. Of two versions of a message the first one stays."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._kept: list[tuple[int, int, bytes | str | None]] = []  # oldest first
-        self._known: dict[bytes, tuple[int, int, bytes | str | None]] = {}
-        self.is_full = False
-        self.oldest = UNDATED
-
-    def add(self, at: int, row: int, uuid: bytes | str | None) -> None:
-        entry = (at, row, uuid)
-        if isinstance(uuid, bytes):
-            before = self._known.get(uuid)
-            if before is not None:
-                if before[0] > at:
-                    return
-                del self._kept[bisect.bisect_left(self._kept, before[:2], key=lambda kept: kept[:2])]
-            self._known[uuid] = entry
-        bisect.insort(self._kept, entry, key=lambda kept: kept[:2])
-        if len(self._kept) > self._limit:
-            dropped = self._kept.pop(0)[2]
-            if isinstance(dropped, bytes):
-                self._known.pop(dropped, None)
-        self.is_full = len(self._kept) >= self._limit
-        self.oldest = self._kept[0][0]
-
-    def rows(self) -> list[int]:
-        return [row for _, row, _ in reversed(self._kept)]
+def _are_known(times: Mapping[Any, int], number: int, latest: int) -> bool:
+    """Whether the newest of some things are known, if none to come is newer than ``latest``."""
+    return not number or (len(times) >= number and sorted(times.values(), reverse=True)[number - 1] >= latest)
 
 
 def numbers(found: Iterable[int]) -> str:

@@ -25,8 +25,15 @@ from recollect.ask.search.question import (
 from recollect.ask.search.text_scan import SpottedLine, TextScanTask, quoted_by_pattern
 from recollect.index.access import OpenIndex
 from recollect.index.schema import TOOL_OUTPUT
-from recollect.index.session_texts import SessionTextQueries
-from recollect.index.text_queries import RANKED, UNDATED, MessageCopy, TextFilter, TextLogRow, TextMatch
+from recollect.index.text_queries import (
+    RANKED,
+    UNDATED,
+    MessageCopy,
+    TextFilter,
+    TextLogRow,
+    TextMatch,
+    TextQueries,
+)
 from recollect.model.lines.ids import is_uuid
 from recollect.model.text.query import WordQuery
 from recollect.model.views.facts import TEXT_KINDS
@@ -81,7 +88,7 @@ class IndexSearch:
     """One search of one index."""
 
     def __init__(self, opened: OpenIndex, request: SearchRequest, quotes: QuoteReader) -> None:
-        self._rows = SessionTextQueries(opened.database)
+        self._rows = TextQueries(opened.database)
         self._wanted = request
         self._quotes = quotes
         question = request.question
@@ -118,29 +125,23 @@ class IndexSearch:
 
     def _by_words(self, finder: WordQuery) -> SearchResult:
         request, match = self._wanted, finder.fts(self._columns)
-        shown: list[FoundMessage] = []
-        total, is_exact, notes = 0, True, list[str]()
-        if request.limit:
-            answer = (self._rows.ranked if request.rank else self._rows.newest)(
-                match, self._only, request.limit
-            )
-            total, is_exact = answer.total, answer.is_exact
-            if not answer.is_all_ranked:
-                notes.append(f"too many messages match: only the newest {RANKED:,} were ranked")
-            shown = self._placed(answer.texts)
-        sessions: list[tuple[list[FoundMessage], int]] = []
-        if request.sessions:
-            prose = finder.fts(("prose",)) if "prose" in request.question.kinds else None
-            found = self._rows.by_session(
-                match, prose, self._only, request.sessions, self._best_log, rank=request.rank
-            )
-            if not request.limit:
-                total, is_exact = found.total, found.is_exact
-            self._look_up(copy.file for text in found.texts for copy in text.copies)
-            sessions = [
-                (self._placed([text]), count) for text, count in zip(found.texts, found.counts, strict=True)
-            ]
-        return self._quoted_answer(shown, sessions, total, notes, is_exact=is_exact)
+        prose = finder.fts(("prose",)) if "prose" in request.question.kinds else None
+        found = self._rows.find(
+            match,
+            self._only,
+            request.limit,
+            sessions=request.sessions,
+            prose=prose,
+            best=self._best_log,
+            rank=request.rank,
+        )
+        notes = []
+        if request.limit and not found.is_all_ranked:
+            notes.append(f"too many messages match: only the newest {RANKED:,} were ranked")
+        self._look_up(copy.file for text, _ in found.sessions for copy in text.copies)
+        sessions = [(self._placed([text]), count) for text, count in found.sessions]
+        shown = self._placed(found.texts)
+        return self._quoted_answer(shown, sessions, found.total, notes, is_exact=found.is_exact)
 
     def _best_log(self, text: TextMatch) -> int:
         self._look_up(copy.file for copy in text.copies)
