@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from recollect.model.lines.entry import Entry
 from recollect.store.logs import reader
-from recollect.store.logs import summary as glance_module
 from recollect.store.logs.reader import LogReader
 from recollect.store.logs.summary import LogSummary, glance
 
@@ -258,10 +257,7 @@ def test_windows_of_any_size_see_the_same(pieces: list[bytes], tmp_path: Path) -
     log.write_bytes(b"".join(pieces))
     expected = full_read(log)
 
-    with (
-        patch.multiple(reader, _PROBE=8, FIRST_READ=40, READ=80),
-        patch.object(glance_module, "_WINDOW", 40),
-    ):
+    with patch.multiple(reader, _PROBE=8, FIRST_READ=40, READ=80):
         seen = glance(log)
 
     names = ("custom_title", "ai_title", "tag", "summary", "last_prompt")

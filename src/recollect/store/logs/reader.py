@@ -27,8 +27,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
 
-from msgspec import Struct
-
 from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.lines.damage import (
     DEFAULT_LIMITS,
@@ -62,13 +60,6 @@ PACKED = ".zst"
 _FLAGS = os.O_RDONLY
 for _name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"):
     _FLAGS |= getattr(os, _name, 0)
-
-
-class LineBlock(Struct, frozen=True, gc=False):
-    """Whole lines of the log."""
-
-    data: bytes
-    offset: int
 
 
 class OpenLog:
@@ -181,25 +172,6 @@ class OpenLog:
 
     def lines_backwards(self, end: int) -> Iterator[Line | Damage]:
         """Lines before ``end``, which must be the start of a line or the end of one, newest first."""
-        for block in self.blocks_backwards(end):
-            if isinstance(block, Damage):
-                yield block
-            else:
-                yield from reversed(list(self.lines_of(block)))
-
-    def lines_of(self, block: LineBlock) -> Iterator[Line | Damage]:
-        """The lines of a block."""
-        data, start = block.data, block.offset
-        return split_lines(
-            lambda size, at: data[at - start : at - start + size],
-            start,
-            start + len(data),
-            self.limits,
-            goes_on=True,
-        )
-
-    def blocks_backwards(self, end: int) -> Iterator[LineBlock | Damage]:
-        """The same lines in blocks, for a search that need not examine each; Damage is an oversize line."""
         size, top = FIRST_READ, end
         while end > 0:
             low = max(0, end - size)
@@ -207,14 +179,10 @@ class OpenLog:
             if len(data) != end - low or (end < top and not data.endswith(NEWLINE)):
                 return  # cut or overwritten meanwhile
             begin = first_seam(data) if low else 0
-            if begin >= 0:
-                data = data[begin:] if begin else data
-                yield LineBlock(data, low + begin)
-                end = low + begin
-            else:
-                start = self._sure_start(end)
-                yield from self._long_blocks(start, end)
-                end = start
+            # Without a seam there is one line, or a few that only reading on from a sure start tells apart.
+            start = low + begin if begin >= 0 else self._sure_start(end)
+            yield from reversed(list(split_lines(self.read, start, end, self.limits, goes_on=True)))
+            end = start
             size = min(size * 2, READ)
 
     def fingerprint(self, position: int) -> bytes:
@@ -286,20 +254,6 @@ class OpenLog:
             return oversize(start, length, self.limits)
         data = self.read_all(length, start)
         return rest_damage(data, start) if data.strip(b" \t\r") else Line(data, start)
-
-    def _long_blocks(self, start: int, end: int) -> Iterator[LineBlock | Damage]:
-        """The lines of a range in which no line surely begins but the first; each alone if they are long."""
-        spans = [(start, end - start)]
-        if end - start - 1 > self.limits.line_bytes:
-            lines = split_lines(self.read, start, end, self.limits, goes_on=True)
-            spans = [(item.offset, item.end - item.offset) for item in lines]
-        for offset, length in reversed(spans):
-            if length - 1 > self.limits.line_bytes:
-                yield oversize(offset, length - 1, self.limits)
-                continue
-            data = self.read_all(length, offset)
-            if len(data) == length:
-                yield LineBlock(data, offset)
 
 
 def read_lines(

@@ -3,15 +3,14 @@
 The head of a log says where and when it began and what was asked first; its
 end says when it stopped. Titles, tags and prompts of the client are metadata:
 the last one wins wherever it stands. The client repeats them near the end and
-readers that trust this lose a title once enough text follows it (H5). So the log
-is searched backwards by a pattern; only lines that match are decoded.
+readers that trust this lose a title once enough text follows it (H5). So every line
+is looked at, and those are decoded that may say something.
 
 The answer is the same as if every line had been decoded. Texts are as they stand in
 the log, only shortened: a caller that shows them makes them safe.
 
-It does not choose the branch a session would resume with, does not look at the
-files beside the log, and does not find a type whose name is written with JSON
-escapes, which no client does.
+It does not choose the branch a session would resume with and does not look at the
+files beside the log.
 
 ``ConversationLoader`` loads parts of a conversation: its titles, a page of messages, or all of them as a stream. Messages are
 the links of a conversation, in log order, including side chains and dead branches; a damaged line counts if its message
@@ -23,7 +22,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -42,19 +41,26 @@ from recollect.model.lines.damage import (
     brief_repr,
     readable,
 )
-from recollect.model.lines.entry import ChainBody, Entry, Kind
-from recollect.model.lines.ids import SessionId
+from recollect.model.lines.entry import Entry, Kind
+from recollect.model.lines.ids import SessionId, parsed_time
 from recollect.model.text.titles import metadata_text, title_of, typed_prompt
 from recollect.model.views.damage import RecordGenerations, damage_code
-from recollect.store.logs.reader import LineBlock, LogReader, OpenLog, read_lines
+from recollect.model.views.links import LineLinks, line_links
+from recollect.store.logs.reader import LogReader, OpenLog, read_lines
 from recollect.system.peek import open_regular
 
-_WINDOW = 64 * 1024
-_REPEATED = (Kind.CUSTOM_TITLE, Kind.AI_TITLE, Kind.TAG, Kind.LAST_PROMPT, Kind.SUMMARY)
-# Links to other sessions stand near the end where there are any: they are looked for as far back as the rest.
-_METADATA = (*_REPEATED, Kind.CONTINUED_IN, Kind.BRIDGE_SESSION)
-_BRANCH = rb'"gitBranch"[ \t]*:[ \t]*"[^"]'
-_MAIN_LINE = rb'"isSidechain"[ \t]*:[ \t]*false'
+# Metadata entries, of which the last one wins, and what they say.
+_METADATA = {
+    Kind.CUSTOM_TITLE.value: "custom_title",
+    Kind.AI_TITLE.value: "ai_title",
+    Kind.TAG.value: "tag",
+    Kind.LAST_PROMPT.value: "last_prompt",
+    Kind.SUMMARY.value: "summary",
+    Kind.CONTINUED_IN.value: "continued_in",
+    Kind.BRIDGE_SESSION.value: "bridge_session",
+}
+# How many links without a time are remembered behind the last one with a time.
+_UNTIMED = 16
 _CHAIN_KINDS = frozenset(
     (
         Kind.USER,
@@ -66,6 +72,9 @@ _CHAIN_KINDS = frozenset(
         Kind.TOOL_RESULT,
     )
 )
+
+
+_CHAIN_TYPES = frozenset(kind.value for kind in _CHAIN_KINDS)
 
 
 class LogSummary(Struct, frozen=True, kw_only=True):
@@ -103,31 +112,13 @@ class LogSummary(Struct, frozen=True, kw_only=True):
 
 
 def glance(path: Path, limits: Limits = DEFAULT_LIMITS) -> LogSummary:
-    """Look at a log. Most lack a title or a tag, so that looking for it reads all of the log."""
+    """Look at a log. Every line is looked at, few are decoded."""
     with OpenLog(path, limits) as log:
-        end = log.whole_end()
-        head = _SummaryHead(log, end)
-        tail = _SummaryTail(log, end, seek_main_line=head.begins_aside)
-        first, last, found = head.origin, tail.origin, tail.metadata
-        return LogSummary(
-            size=log.size(),
-            first_at=first.at or last.at,
-            last_at=last.at or first.at,
-            session_id=first.session_id or last.session_id,
-            cwd=first.cwd or last.cwd,
-            git_branch=last.git_branch or first.git_branch,
-            version=last.version or first.version,
-            entrypoint=first.entrypoint or last.entrypoint,
-            first_prompt=head.prompt,
-            last_prompt=found.get(Kind.LAST_PROMPT) or None,
-            custom_title=found.get(Kind.CUSTOM_TITLE) or None,
-            ai_title=found.get(Kind.AI_TITLE) or None,
-            summary=found.get(Kind.SUMMARY) or None,
-            tag=found.get(Kind.TAG) or None,
-            continued_in=found.get(Kind.CONTINUED_IN) or None,
-            bridge_session=found.get(Kind.BRIDGE_SESSION) or None,
-            is_sidechain_only=head.begins_aside and not tail.has_main_line,
-        )
+        seen = _Glance(limits)
+        for line in log.lines(0, log.whole_end(), goes_on=True):
+            if isinstance(line, Line):
+                seen.take(line)
+        return seen.summary(log.size())
 
 
 def is_message(entry: Entry) -> bool:
@@ -135,15 +126,16 @@ def is_message(entry: Entry) -> bool:
     return entry.kind in _CHAIN_KINDS or entry.uuid is not None
 
 
-def marked_entries(log: OpenLog, end: int, kinds: Collection[Kind]) -> Iterator[Entry]:
+def marked_entries(log: OpenLog, end: int, kinds: Collection[Kind]) -> list[Entry]:
     """Entries of some metadata kinds before ``end``, newest first, decoding no others."""
-    pattern = re.compile(_type_pattern(kinds))
-    for block in log.blocks_backwards(end):
-        if isinstance(block, LineBlock):
-            for line in _lines_backwards(log, block):
-                entry = readable(codec.decode(line, log.limits)) if pattern.search(line.data) else None
-                if entry is not None and entry.kind in kinds:
-                    yield entry
+    names = b"|".join(re.escape(kind.value.encode()) for kind in kinds)
+    pattern = re.compile(rb'"type"[ \t]*:[ \t]*"(?:%s)"' % names)
+    found = [
+        readable(codec.decode(line, log.limits))
+        for line in log.lines(0, end, goes_on=True)
+        if isinstance(line, Line) and pattern.search(line.data)
+    ]
+    return [entry for entry in found[::-1] if entry is not None and entry.kind in kinds]
 
 
 class _SummaryOrigin:
@@ -157,8 +149,11 @@ class _SummaryOrigin:
         self.version: str | None = None
         self.entrypoint: str | None = None
 
-    def note(self, entry: Entry, chain: ChainBody) -> None:
+    def note(self, entry: Entry | None) -> None:
         """Take over what is not known yet."""
+        chain = None if entry is None else entry.chain
+        if entry is None or chain is None:
+            return
         self.at = self.at or entry.at
         self.session_id = self.session_id or entry.session_id
         self.cwd = self.cwd or chain.cwd
@@ -167,110 +162,73 @@ class _SummaryOrigin:
         self.entrypoint = self.entrypoint or chain.entrypoint
 
 
-class _SummaryHead:
-    """The start of a log, read up to its first prompt."""
+class _Glance:
+    """What the lines of a log say of it, taken in their order."""
 
-    def __init__(self, log: OpenLog, end: int) -> None:
-        self.origin = _SummaryOrigin()
-        self.prompt: str | None = None
-        self.begins_aside = False
-        self._begun = False
-        for line in log.lines(0, end, goes_on=True):
-            if isinstance(line, Damage) or (line.offset >= _WINDOW and not self._worth_decoding(line.data)):
-                continue
-            entry = readable(codec.decode(line, log.limits))
-            if entry is not None:
-                self._take(entry)
-            if self.prompt is not None and self.origin.at is not None and self.origin.cwd:
-                break
-
-    def _worth_decoding(self, data: bytes) -> bool:
-        """Whether a line beyond the window could be a prompt, or the first link, time or directory.
-
-        Quotes inside JSON strings are escaped, so what a person wrote cannot look like a member.
-        """
-        if self.prompt is None and b'"user"' in data and b'"tool_result"' not in data:
-            return True
-        wanted = (
-            (not self._begun, b'"uuid"'),
-            (self.origin.at is None, b'"timestamp"'),
-            (not self.origin.cwd, b'"cwd"'),
-        )
-        return any(is_missing and name in data for is_missing, name in wanted)
-
-    def _take(self, entry: Entry) -> None:
-        chain = entry.chain
-        if chain is None or not is_message(entry):
-            self.origin.session_id = self.origin.session_id or entry.session_id
-            return
-        if not self._begun:
-            self._begun, self.begins_aside = True, chain.is_sidechain is True
-        self.origin.note(entry, chain)
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._first = _SummaryOrigin()
+        self._prompt: str | None = None
+        self._metadata: dict[str, str | None] = {}
         # An agent's own log is a side chain from its first line on; elsewhere side chains are not the user's.
-        if self.prompt is None and (chain.is_sidechain is True) == self.begins_aside:
-            self.prompt = typed_prompt(entry)
+        self._begins_aside: bool | None = None
+        self._has_main_line = False
+        # The last link with a time and those after it, and the last that names a branch.
+        self._last: list[Line] = []
+        self._branch: Line | None = None
 
-
-class _SummaryTail:
-    """The end of a log, and its metadata wherever it stands."""
-
-    def __init__(self, log: OpenLog, end: int, *, seek_main_line: bool) -> None:
-        self.origin = _SummaryOrigin()
-        self.metadata: dict[Kind, str] = {}
-        self._has_main_line = not seek_main_line
-        sought = self._sought()
-        for block in log.blocks_backwards(end):
-            if isinstance(block, Damage) or not sought.search(block.data):
-                continue
-            for line in _lines_backwards(log, block):
-                if sought.search(line.data):
-                    self._take(readable(codec.decode(line, log.limits)))
-                    if self._is_satisfied:
-                        return
-                    sought = self._sought()
-
-    @property
-    def has_main_line(self) -> bool:
-        """Whether a line belongs to the conversation itself."""
-        return self._has_main_line
-
-    @property
-    def _is_satisfied(self) -> bool:
-        has_place = self.origin.at is not None and bool(self.origin.git_branch) and self._has_main_line
-        return has_place and all(kind in self.metadata for kind in _REPEATED)
-
-    def _sought(self) -> re.Pattern[bytes]:
-        """What is still missing, as a pattern of lines that may have it."""
-        missing = [kind for kind in _METADATA if kind not in self.metadata]
-        patterns = [_type_pattern(missing)] if missing else []
-        patterns += [] if self.origin.at is not None else [rb'"timestamp"']
-        patterns += [] if self.origin.git_branch else [_BRANCH]
-        patterns += [] if self._has_main_line else [_MAIN_LINE]
-        return re.compile(b"|".join(patterns))
-
-    def _take(self, entry: Entry | None) -> None:
-        if entry is None:
+    def take(self, line: Line) -> None:
+        links = line_links(line.data)
+        if links is None:
             return
-        text = metadata_text(entry)
-        if text is not None and entry.kind in _METADATA:
-            self.metadata.setdefault(entry.kind, text)
-        if entry.chain is None or not is_message(entry):
-            return
-        if self.origin.at is None:
-            self.origin.note(entry, entry.chain)
-        self.origin.git_branch = self.origin.git_branch or entry.chain.git_branch
-        self._has_main_line = self._has_main_line or entry.chain.is_sidechain is not True
+        if links.type in _METADATA:
+            entry = self._entry(line)
+            text = None if entry is None else metadata_text(entry)
+            if text is not None:
+                self._metadata[links.type] = text
+        elif links.uuid is None and links.type not in _CHAIN_TYPES:
+            self._first.session_id = self._first.session_id or links.session_id
+        else:
+            self._take_link(line, links)
 
+    def _take_link(self, line: Line, links: LineLinks) -> None:
+        is_aside = links.is_sidechain is True
+        if self._begins_aside is None:
+            self._begins_aside = is_aside
+        self._has_main_line |= not is_aside
+        may_be_prompt = self._prompt is None and links.type == "user" and is_aside == self._begins_aside
+        if may_be_prompt or self._first.at is None or not self._first.cwd:
+            entry = self._entry(line)
+            self._first.note(entry)
+            if entry is not None and may_be_prompt:
+                self._prompt = typed_prompt(entry)
+        self._last = [line] if parsed_time(links.timestamp) is not None else [*self._last[-_UNTIMED:], line]
+        if b'"gitBranch"' in line.data:
+            self._branch = line
 
-def _type_pattern(kinds: Collection[Kind]) -> bytes:
-    """A line's type in compact or spaced JSON."""
-    names = b"|".join(re.escape(kind.value.encode()) for kind in kinds)
-    return rb'"type"[ \t]*:[ \t]*"(?:%s)"' % names
+    def summary(self, size: int) -> LogSummary:
+        """The summary of the lines so far."""
+        first, last, branch = self._first, _SummaryOrigin(), _SummaryOrigin()
+        for line in reversed(self._last):
+            last.note(self._entry(line))
+        if self._branch is not None:
+            branch.note(self._entry(self._branch))
+        return LogSummary(
+            size=size,
+            first_at=first.at or last.at,
+            last_at=last.at or first.at,
+            session_id=first.session_id or last.session_id,
+            cwd=first.cwd or last.cwd,
+            git_branch=branch.git_branch or first.git_branch,
+            version=last.version or first.version,
+            entrypoint=first.entrypoint or last.entrypoint,
+            first_prompt=self._prompt,
+            is_sidechain_only=self._begins_aside is True and not self._has_main_line,
+            **{_METADATA[name]: text or None for name, text in self._metadata.items()},
+        )
 
-
-def _lines_backwards(log: OpenLog, block: LineBlock) -> Iterator[Line]:
-    """The lines of a block that can be decoded, newest first."""
-    return (line for line in reversed(list(log.lines_of(block))) if isinstance(line, Line))
+    def _entry(self, line: Line) -> Entry | None:
+        return readable(codec.decode(line, self._limits))
 
 
 _ORIGIN_WINDOW = 64 << 10
@@ -336,8 +294,7 @@ class ConversationLoader:
     def load_summary(self, session: SessionId) -> list[Entry]:
         """Every summary and title entry in log order, from any position."""
         with OpenLog(self._path_of(session), self._limits) as log:
-            newest_first = list(marked_entries(log, log.whole_end(), SUMMARY_KINDS))
-        return newest_first[::-1]
+            return marked_entries(log, log.whole_end(), SUMMARY_KINDS)[::-1]
 
     def load_messages(self, session: SessionId, offset: int, limit: int) -> list[Entry]:
         """``messages[offset:][:limit]``, by Python's rules for a negative offset."""
