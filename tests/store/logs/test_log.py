@@ -517,7 +517,7 @@ def test_threads_share_a_sync(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     first_is_syncing.wait(120)
     for thread in threads[1:]:
         thread.start()
-    while len(log._group._open.jobs) < 7:
+    while len(log._waiting) < 7:
         pass
     joined.set()
     for thread in threads:
@@ -540,10 +540,10 @@ def gathered(
             came_back.append(error)
 
     threads = [threading.Thread(target=append, args=(line, None)) for line in (b"one", b"two")]
-    with log._group.between_batches:
+    with log._turn:
         for number, thread in enumerate(threads):
             thread.start()
-            while len(log._group._open.jobs) <= number:
+            while len(log._waiting) <= number:
                 pass
         monkeypatch.setattr(fsops, name, effect)
     for thread in threads:
@@ -605,7 +605,7 @@ def test_an_interrupt_before_the_turn_frees_the_followers(
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr(log._group, "between_batches", Interrupted())
+    monkeypatch.setattr(log, "_turn", Interrupted())
     with pytest.raises(KeyboardInterrupt):
         log.append(b"one")
     monkeypatch.undo()

@@ -21,15 +21,14 @@ they append.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Self
 
 from recollect.errors import (
     AppendFailed,
@@ -45,87 +44,6 @@ from recollect.store.logs.batch import AppendJob, AppendResult, BatchLayout, Bat
 from recollect.store.logs.log_file import AppendFile
 from recollect.system import fsops
 from recollect.system.lock import FileLock
-
-Job = TypeVar("Job")
-
-
-class _CommitBatch(Generic[Job]):
-    __slots__ = ("done", "jobs", "leader")
-
-    def __init__(self) -> None:
-        self.jobs: list[Job] = []
-        self.leader: object | None = None
-        # Held until the batch ends; created when the first follower waits.
-        self.done: threading.Lock | None = None
-
-
-class GroupCommit(Generic[Job]):
-    """Collects jobs of many threads into batches, which are committed one at a time.
-
-    ``between_batches`` is held during a commit: take it for work that must not overlap with one.
-    """
-
-    def __init__(self) -> None:
-        self._joining = threading.Lock()
-        self.between_batches = threading.Lock()
-        self._open: _CommitBatch[Job] = _CommitBatch()
-
-    def run(self, jobs: Iterable[Job], commit: Callable[[list[Job]], None]) -> None:
-        """Return when a commit with these jobs has ended; the commit must mark each job.
-
-        An interrupt ends only its leader: the followers return, possibly with unmarked jobs.
-        """
-        me = object()
-        batch: _CommitBatch[Job] | None = None
-        try:
-            with self._joining:
-                batch = self._open
-                self._join(batch, jobs, me)
-            if batch.leader is me:
-                with self.between_batches:
-                    self._close(batch)
-                    commit(batch.jobs)
-            else:
-                self._wait(batch)
-        finally:
-            # Repeat if an interrupt ended it half way: followers of a dead leader would wait for ever.
-            ended = False
-            try:
-                self._end(batch, me)
-                ended = True
-            finally:
-                if not ended:
-                    self._end(batch, me)
-
-    def _join(self, batch: _CommitBatch[Job], jobs: Iterable[Job], me: object) -> None:
-        batch.jobs.extend(jobs)
-        if batch.leader is None:
-            batch.leader = me
-        elif batch.done is None:
-            done = threading.Lock()
-            done.acquire()
-            batch.done = done
-
-    def _close(self, batch: _CommitBatch[Job]) -> None:
-        with self._joining:
-            if self._open is batch:
-                self._open = _CommitBatch()
-
-    def _wait(self, batch: _CommitBatch[Job]) -> None:
-        # One statement that takes and releases: an interrupt between two would block the other followers.
-        with contextlib.suppress(RuntimeError), batch.done or contextlib.nullcontext():
-            pass
-
-    def _end(self, batch: _CommitBatch[Job] | None, me: object) -> None:
-        if batch is None or batch.leader is not me:
-            return
-        if self._open is batch:
-            self._close(batch)
-        if batch.done is not None:
-            # Released more than once, by design: later callers find it free, and nothing else happens.
-            with contextlib.suppress(RuntimeError):
-                batch.done.release()
-
 
 __all__ = ["AppendResult", "Log"]
 
@@ -145,7 +63,9 @@ class Log:
         self._lock = FileLock(lock_path or path.with_name(path.name + ".lock"), lock_timeout, guards=path)
         self._file = AppendFile(path)
         self._recent = RecentIds(self._file.read)
-        self._group: GroupCommit[AppendJob] = GroupCommit()
+        # Jobs that wait for the next batch; ``_turn`` is held during a commit.
+        self._waiting: list[AppendJob] = []
+        self._joining, self._turn = threading.Lock(), threading.Lock()
         _live.add(self)
 
     def __repr__(self) -> str:
@@ -174,8 +94,23 @@ class Log:
         return self.answer(job)
 
     def run(self, jobs: Sequence[AppendJob]) -> None:
-        """Commit jobs as one batch, together with those of other threads; then call ``answer`` for each."""
-        self._group.run(jobs, self._commit)
+        """Commit jobs as one batch, together with those of other threads; then call ``answer`` for each.
+
+        Whoever gets the turn commits for all who wait by then. An interrupt ends only its own thread.
+        """
+        try:
+            with self._joining:
+                self._waiting += jobs
+            with self._turn:
+                if any(job.result is None and job.error is None for job in jobs):
+                    with self._joining:
+                        batch, self._waiting = self._waiting, []
+                    if batch:
+                        self._commit(batch)
+        except BaseException:
+            with self._joining:
+                self._waiting = [job for job in self._waiting if job not in jobs]
+            raise
 
     def answer(self, job: AppendJob) -> list[AppendResult]:
         """The result of a job after ``run``: positions, or the error raised."""
@@ -186,7 +121,7 @@ class Log:
 
     def close(self) -> None:
         """Close the file. Safe to call twice."""
-        with self._group.between_batches:
+        with self._turn:
             self._closed = True
             self._file.drop()
             self._lock.close()
@@ -288,7 +223,8 @@ class Log:
         self._file.drop()
         self._file.unsynced = False
         self._recent.forget()
-        self._group = GroupCommit()
+        self._waiting = []
+        self._joining, self._turn = threading.Lock(), threading.Lock()
 
 
 def checked_job(lines: BatchLines) -> AppendJob:
