@@ -37,16 +37,10 @@ _EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
 # ---- reading ---------------------------------------------------------------------------------------------
 
 
-def touched_files(
-    home: ClaudeHome, session: SessionFile, *, bodies: bool = True
-) -> dict[str, list[FileVersion]]:
-    """Every version of every file the session and its sub-agents touched.
-
-    Without ``bodies`` no backup is opened: their versions have a name and no content, and edits that depend
-    on one are unknown.
-    """
+def touched_files(home: ClaudeHome, session: SessionFile) -> dict[str, list[FileVersion]]:
+    """Every version of every file the session and its sub-agents touched."""
     entries = session_entries(home, session)
-    return file_versions(entries, session.first_cwd(), body_of=body_reader(home, session) if bodies else None)
+    return file_versions(entries, session.first_cwd(), body_of=body_reader(home, session))
 
 
 def body_reader(home: ClaudeHome, session: SessionFile) -> BodyOf:

@@ -14,7 +14,6 @@ Links are moved as links; their targets are not touched. The caller checks wheth
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import errno
 import hashlib
@@ -196,7 +195,8 @@ class Trash:
         directory = self.root / batch.batch
         with as_storage_error("empty the trash", directory, _HINT):
             discard_tree(directory / _FILES)
-            self._dissolve(batch)
+            (directory / _MANIFEST).unlink(missing_ok=True)
+            fsops.remove_directory(directory)
 
     def obstacles(self, batch: TrashBatch) -> list[Path]:
         """Files in the way of a restore."""
@@ -257,16 +257,6 @@ class Trash:
             if file.kind != "link" and file.mtime_ns < before and os.path.lexists(place):
                 os.utime(place)
 
-    def _dissolve(self, batch: TrashBatch) -> None:
-        """Remove an emptied batch. If anything is left in it, it and its manifest stay."""
-        directory = self.root / batch.batch
-        _remove_empty(directory / _FILES)
-        if not (directory / _FILES).exists():
-            with contextlib.suppress(FileNotFoundError):
-                (directory / _MANIFEST).unlink()
-            with contextlib.suppress(OSError):
-                directory.rmdir()
-
 
 def _measured(content: Iterator[bytes]) -> tuple[int, str]:
     """Size and hash of a content."""
@@ -301,15 +291,6 @@ def _described(
         yield same or TrashedFile(name, "file", mode, mtime, found.st_size, digest_at(path, found.st_size))
     else:
         raise OSError(errno.EINVAL, "neither a file nor a directory", str(path))
-
-
-def _remove_empty(directory: Path) -> None:
-    """Remove the empty directories of a tree."""
-    if directory.is_dir() and not directory.is_symlink():
-        for inner in list(directory.iterdir()):
-            _remove_empty(inner)
-        with contextlib.suppress(OSError):
-            directory.rmdir()
 
 
 def trash_at(data: Path) -> Trash:

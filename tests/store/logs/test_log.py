@@ -621,7 +621,8 @@ def test_a_conflict_does_not_fail_its_neighbours(path: Path) -> None:
     with Log(path) as log:
         log.append(A, "a")
         jobs = [log_module.checked_job([pair]) for pair in ((B, "b"), (b"other", "a"), (C, "c"))]
-        log.run(jobs)
+        log.join(jobs)
+        log.commit(jobs)
 
         assert ([False, True, False], A + b"\n" + B + b"\n" + C + b"\n") == (
             [isinstance(job.error, IdConflict) for job in jobs],
@@ -637,7 +638,8 @@ def test_a_repeat_in_a_failed_batch_is_not_called_unstored(
         log.append(A, "a")
         jobs = [log_module.checked_job([pair]) for pair in ((A, "a"), (B, "b"))]
         monkeypatch.setattr(fsops, "write_all", failing(errno.ENOSPC))
-        log.run(jobs)
+        log.join(jobs)
+        log.commit(jobs)
 
     assert [Outcome.UNKNOWN, Outcome.NOT_STORED] == [
         job.error.outcome for job in jobs if isinstance(job.error, AppendFailed)

@@ -22,7 +22,7 @@ from typing import Self
 
 from recollect.errors import LogUnusable
 from recollect.model.lines.damage import DEFAULT_LIMITS, Limits
-from recollect.store.logs.batch import AppendJob, BatchLines
+from recollect.store.logs.batch import BatchLines
 from recollect.store.logs.follow import Followed, Follower, FollowFrom
 from recollect.store.logs.log import AppendResult, Log, checked_job
 from recollect.system.thread_hop import in_thread
@@ -40,8 +40,6 @@ class AsyncLog:
     ) -> None:
         self._log = Log(path, lock_path=lock_path, lock_timeout=lock_timeout)
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recollect-log")
-        self._waiting: dict[AppendJob, asyncio.Future[None]] = {}
-        self._draining: asyncio.Task[None] | None = None
         self._closed = False
 
     def __repr__(self) -> str:
@@ -66,15 +64,15 @@ class AsyncLog:
         if not lines:
             return []
         job = checked_job(lines)
-        self._refuse_if_closed()
-        written = asyncio.get_running_loop().create_future()
-        self._waiting[job] = written
-        if self._draining is None:
-            self._draining = asyncio.create_task(self._drain())
+        if self._closed:
+            raise LogUnusable(self.path, "the log is closed")
+        self._log.join([job])
         try:
-            await written
-        finally:
-            self._waiting.pop(job, None)
+            await asyncio.sleep(0)  # what is appended side by side is one batch
+            await asyncio.get_running_loop().run_in_executor(self._worker, self._log.commit, [job])
+        except BaseException:
+            self._log.leave([job])
+            raise
         return self._log.answer(job)
 
     async def close(self) -> None:
@@ -83,12 +81,11 @@ class AsyncLog:
             return
         self._closed = True
         try:
-            await self._drained()
-            await asyncio.get_running_loop().run_in_executor(self._worker, self._log.close)
+            await asyncio.sleep(0)  # appends that were called before are given to the worker first
         finally:
-            # For a close that was cancelled half way; otherwise this does nothing.
-            self._worker.submit(self._log.close)
+            closed = self._worker.submit(self._log.close)
             self._worker.shutdown(wait=False)
+        await asyncio.shield(asyncio.wrap_future(closed))
 
     async def __aenter__(self) -> Self:
         return self
@@ -100,31 +97,6 @@ class AsyncLog:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise LogUnusable(self.path, "the log is closed")
-
-    async def _drained(self) -> None:
-        if self._draining is not None:
-            await asyncio.wait([self._draining])
-
-    async def _drain(self) -> None:
-        """Write what is waiting until the queue is empty."""
-        loop = asyncio.get_running_loop()
-        batch: dict[AppendJob, asyncio.Future[None]] = {}
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting, {}
-                run = loop.run_in_executor(self._worker, self._log.run, list(batch))
-                await asyncio.wait([run])
-                for written in batch.values():
-                    _resolve(written, run.exception())
-        finally:
-            self._draining = None
-            # After a cancellation some callers remain: they must not wait for a task that has ended.
-            for written in (*batch.values(), *self._waiting.values()):
-                written.cancel()
 
 
 async def async_follow(
@@ -153,12 +125,3 @@ async def async_follow(
 async def _pause(stop: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
-
-
-def _resolve(written: asyncio.Future[None], error: BaseException | None) -> None:
-    if written.done():
-        return
-    if error is None:
-        written.set_result(None)
-    else:
-        written.set_exception(error)

@@ -90,17 +90,26 @@ class Log:
         if not lines:
             return []
         job = checked_job(lines)
-        self.run([job])
+        self.join([job])
+        self.commit([job])
         return self.answer(job)
 
-    def run(self, jobs: Sequence[AppendJob]) -> None:
+    def join(self, jobs: Sequence[AppendJob]) -> None:
+        """Add jobs to the next batch. Call ``commit`` for them, or ``leave``."""
+        with self._joining:
+            self._waiting += jobs
+
+    def leave(self, jobs: Sequence[AppendJob]) -> None:
+        """Take jobs out of the next batch; those that are being written are not stopped."""
+        with self._joining:
+            self._waiting = [job for job in self._waiting if job not in jobs]
+
+    def commit(self, jobs: Sequence[AppendJob]) -> None:
         """Commit jobs as one batch, together with those of other threads; then call ``answer`` for each.
 
         Whoever gets the turn commits for all who wait by then. An interrupt ends only its own thread.
         """
         try:
-            with self._joining:
-                self._waiting += jobs
             with self._turn:
                 if any(job.result is None and job.error is None for job in jobs):
                     with self._joining:
@@ -108,12 +117,11 @@ class Log:
                     if batch:
                         self._commit(batch)
         except BaseException:
-            with self._joining:
-                self._waiting = [job for job in self._waiting if job not in jobs]
+            self.leave(jobs)
             raise
 
     def answer(self, job: AppendJob) -> list[AppendResult]:
-        """The result of a job after ``run``: positions, or the error raised."""
+        """The result of a job after ``commit``: positions, or the error raised."""
         if job.result is not None:
             return job.result
         error = job.error or self._interrupted(Outcome.NOT_STORED)
