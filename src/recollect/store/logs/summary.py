@@ -45,7 +45,7 @@ from recollect.model.lines.entry import Entry, Kind
 from recollect.model.lines.ids import SessionId, parsed_time
 from recollect.model.text.titles import metadata_text, title_of, typed_prompt
 from recollect.model.views.damage import RecordGenerations, damage_code
-from recollect.model.views.links import LineLinks, line_links
+from recollect.model.views.fact_line import FactLine, fact_line
 from recollect.store.logs.reader import LogReader, OpenLog, read_lines
 from recollect.system.peek import open_regular
 
@@ -59,8 +59,6 @@ _METADATA = {
     Kind.CONTINUED_IN.value: "continued_in",
     Kind.BRIDGE_SESSION.value: "bridge_session",
 }
-# How many links without a time are remembered behind the last one with a time.
-_UNTIMED = 16
 _CHAIN_KINDS = frozenset(
     (
         Kind.USER,
@@ -138,93 +136,61 @@ def marked_entries(log: OpenLog, end: int, kinds: Collection[Kind]) -> list[Entr
     return [entry for entry in found[::-1] if entry is not None and entry.kind in kinds]
 
 
-class _SummaryOrigin:
-    """Where and when something was said, as told by the first links that are noted."""
-
-    def __init__(self) -> None:
-        self.at: dt.datetime | None = None
-        self.session_id: str | None = None
-        self.cwd: str | None = None
-        self.git_branch: str | None = None
-        self.version: str | None = None
-        self.entrypoint: str | None = None
-
-    def note(self, entry: Entry | None) -> None:
-        """Take over what is not known yet."""
-        chain = None if entry is None else entry.chain
-        if entry is None or chain is None:
-            return
-        self.at = self.at or entry.at
-        self.session_id = self.session_id or entry.session_id
-        self.cwd = self.cwd or chain.cwd
-        self.git_branch = self.git_branch or chain.git_branch
-        self.version = self.version or chain.version
-        self.entrypoint = self.entrypoint or chain.entrypoint
-
-
 class _Glance:
     """What the lines of a log say of it, taken in their order."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._first = _SummaryOrigin()
+        self._first_at: dt.datetime | None = None
+        self._last_at: dt.datetime | None = None
         self._prompt: str | None = None
-        self._metadata: dict[str, str | None] = {}
+        self._texts: dict[str, str | None] = {}
         # An agent's own log is a side chain from its first line on; elsewhere side chains are not the user's.
         self._begins_aside: bool | None = None
         self._has_main_line = False
-        # The last link with a time and those after it, and the last that names a branch.
-        self._last: list[Line] = []
-        self._branch: Line | None = None
 
     def take(self, line: Line) -> None:
-        links = line_links(line.data)
-        if links is None:
+        facts = fact_line(line.data)
+        if facts is None:
             return
-        if links.type in _METADATA:
+        if facts.session_id:
+            self._texts.setdefault("session_id", facts.session_id)
+        if facts.type in _METADATA:
             entry = self._entry(line)
             text = None if entry is None else metadata_text(entry)
             if text is not None:
-                self._metadata[links.type] = text
-        elif links.uuid is None and links.type not in _CHAIN_TYPES:
-            self._first.session_id = self._first.session_id or links.session_id
-        else:
-            self._take_link(line, links)
+                self._texts[_METADATA[facts.type]] = text or None
+        elif facts.uuid is not None or facts.type in _CHAIN_TYPES:
+            self._take_link(line, facts)
 
-    def _take_link(self, line: Line, links: LineLinks) -> None:
-        is_aside = links.is_sidechain is True
+    def _take_link(self, line: Line, facts: FactLine) -> None:
+        is_aside = facts.is_sidechain is True
         if self._begins_aside is None:
             self._begins_aside = is_aside
         self._has_main_line |= not is_aside
-        may_be_prompt = self._prompt is None and links.type == "user" and is_aside == self._begins_aside
-        if may_be_prompt or self._first.at is None or not self._first.cwd:
+        if self._prompt is None and facts.type == "user" and is_aside == self._begins_aside:
             entry = self._entry(line)
-            self._first.note(entry)
-            if entry is not None and may_be_prompt:
-                self._prompt = typed_prompt(entry)
-        self._last = [line] if parsed_time(links.timestamp) is not None else [*self._last[-_UNTIMED:], line]
-        if b'"gitBranch"' in line.data:
-            self._branch = line
+            self._prompt = None if entry is None else typed_prompt(entry)
+        if "entrypoint" not in self._texts and b'"entrypoint"' in line.data:
+            chain = entry.chain if (entry := self._entry(line)) is not None else None
+            self._texts["entrypoint"] = None if chain is None else chain.entrypoint
+        if facts.cwd:
+            self._texts.setdefault("cwd", facts.cwd)
+        for name, text in (("git_branch", facts.git_branch), ("version", facts.version)):
+            if text:
+                self._texts[name] = text
+        at = parsed_time(facts.timestamp)
+        self._first_at, self._last_at = self._first_at or at, at or self._last_at
 
     def summary(self, size: int) -> LogSummary:
         """The summary of the lines so far."""
-        first, last, branch = self._first, _SummaryOrigin(), _SummaryOrigin()
-        for line in reversed(self._last):
-            last.note(self._entry(line))
-        if self._branch is not None:
-            branch.note(self._entry(self._branch))
         return LogSummary(
             size=size,
-            first_at=first.at or last.at,
-            last_at=last.at or first.at,
-            session_id=first.session_id or last.session_id,
-            cwd=first.cwd or last.cwd,
-            git_branch=branch.git_branch or first.git_branch,
-            version=last.version or first.version,
-            entrypoint=first.entrypoint or last.entrypoint,
+            first_at=self._first_at,
+            last_at=self._last_at,
             first_prompt=self._prompt,
             is_sidechain_only=self._begins_aside is True and not self._has_main_line,
-            **{_METADATA[name]: text or None for name, text in self._metadata.items()},
+            **self._texts,
         )
 
     def _entry(self, line: Line) -> Entry | None:
