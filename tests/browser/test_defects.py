@@ -170,7 +170,7 @@ def test_the_button_of_homes_unfolds_what_was_found_and_folds_it_again(pretendin
     do("go", hash="#/health", wait=".health .lines")
     health = do("answer", path="/api/health")
     finding = {"code": "E07", "severity": "warning", "what": "Odd", "fix": "Look at it", "path": "/srv/odd"}
-    do("pretend", path="/api/health", body={**health, "homes": {"findings": [finding]}})
+    do("pretend", path="/api/health", body={**health, "homes": [finding]})
     do("go", hash="#/sessions", wait=".list .row")
     do("go", hash="#/health", wait=".lines li:has-text('Homes')")
     line = ".lines li:has-text('Homes')"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recollect.ask.doctor.home_checks import WITHIN_DAYS, quick_findings
 from recollect.ask.secrets.scan import SecretScan, scan
@@ -29,68 +29,22 @@ OLD_DAYS = 90
 ScanState = Literal["unknown", "running", "done", "failed"]
 
 
-class ExpiringSessionDocument(Struct, frozen=True):
-    """A session that the client will soon delete."""
+class SessionsAtRisk(Struct, frozen=True, kw_only=True):
+    """Sessions that need attention: the first of them, how many and how large they are, and what to do.
 
-    session: str
-    title: str
-    expires_at: dt.datetime
-    is_archived: bool
+    ``days``: within which they expire, or without activity; ``not_archived``: how many of them the archive has not.
+    ``is_complete``: whether all logs were read.
+    """
 
-
-class ExpiringDocument(Struct, frozen=True, kw_only=True):
-    """Sessions that the client will soon delete."""
-
-    within_days: int
-    sessions: list[ExpiringSessionDocument]
+    sessions: list[SessionSummary] = []
     total: int
-    not_archived: int
+    bytes: int
+    days: int | None = None
+    not_archived: int = 0
+    is_complete: bool = True
+    note: str = ""
     command: str | None
-    action: RequestDocument | None
-
-
-class NotArchivedDocument(Struct, frozen=True):
-    """Sessions that are not in the archive."""
-
-    total: int
-    bytes: int
-    command: str
-    action: RequestDocument | None
-
-
-class DamagedSessionDocument(Struct, frozen=True):
-    """A session with damaged lines."""
-
-    session: str
-    title: str
-    lines: int
-
-
-class DamagedDocument(Struct, frozen=True, kw_only=True):
-    """Sessions with damage; ``complete`` if all logs were read."""
-
-    sessions: list[DamagedSessionDocument]
-    total: int
-    is_complete: bool
-    command: str
-    action: RequestDocument | None
-
-
-class OldSessionsDocument(Struct, frozen=True, kw_only=True):
-    """Sessions without recent activity."""
-
-    before_days: int
-    total: int
-    bytes: int
-    note: str
-    command: str
-    action: RequestDocument | None
-
-
-class HomeFindingsDocument(Struct, frozen=True):
-    """Findings about the homes themselves."""
-
-    findings: list[Finding]
+    action: RequestDocument | None = None
 
 
 class SecretKindDocument(Struct, frozen=True):
@@ -118,11 +72,11 @@ class SecretsDocument(Struct, frozen=True, kw_only=True):
 class HealthDocument(Struct, frozen=True, kw_only=True):
     """What needs attention."""
 
-    expiring: ExpiringDocument
-    not_archived: NotArchivedDocument
-    damaged: DamagedDocument
-    old: OldSessionsDocument
-    homes: HomeFindingsDocument
+    expiring: SessionsAtRisk
+    not_archived: SessionsAtRisk
+    damaged: SessionsAtRisk
+    old: SessionsAtRisk
+    homes: list[Finding]
     secrets: SecretsDocument
     changes: list[RecentChangeDocument]
 
@@ -194,68 +148,56 @@ def _by_kind(scanned: SecretScan) -> list[SecretKindDocument]:
 
 def health_document(desk: PageBackend, listed: PageSessions, secrets: SecretJob) -> HealthDocument:
     rows = [row for row in listed.rows() if not row.is_archive_only]
-    kept = {row.id: listed.is_archived(listed.session_of(row)) for row in rows}
+    rows = [replace(row, is_archived=listed.is_archived(listed.session_of(row))) for row in rows]
+    missing = [row for row in rows if not row.is_archived and listed.session_of(row).session_id is not None]
+    damaged = sorted((row for row in rows if row.damaged), key=lambda row: -(row.damaged or 0))
     return HealthDocument(
-        expiring=_expiring(desk, rows, kept),
-        not_archived=_not_archived(desk, listed, rows, kept),
-        damaged=_damaged(desk, rows),
+        expiring=_expiring(desk, rows),
+        not_archived=SessionsAtRisk(
+            total=len(missing),
+            bytes=sum(row.bytes for row in missing),
+            command=desk.command("archive", "add", "--all"),
+            action=RequestDocument("/api/archive", {"which": "all"}) if missing else None,
+        ),
+        damaged=SessionsAtRisk(
+            sessions=damaged[:_MOST],
+            total=len(damaged),
+            bytes=sum(row.bytes for row in damaged),
+            is_complete=all(row.damaged is not None for row in rows),
+            command=desk.command("check"),
+        ),
         old=_old(desk, rows),
-        homes=HomeFindingsDocument(_home_findings(desk)),
+        homes=_home_findings(desk),
         secrets=secrets.document(),
         changes=_changes(desk),
     )
 
 
-def _expiring(desk: PageBackend, rows: Sequence[SessionSummary], kept: dict[str, bool]) -> ExpiringDocument:
+def _expiring(desk: PageBackend, rows: Sequence[SessionSummary]) -> SessionsAtRisk:
     end = dt.datetime.now(dt.UTC) + dt.timedelta(days=WITHIN_DAYS)
-    dated = [(row.expires_at, row) for row in rows if row.expires_at is not None]
-    soon = sorted((pair for pair in dated if pair[0] <= end), key=lambda pair: pair[0])
-    missing = [row for _, row in soon if not kept[row.id]]
-    return ExpiringDocument(
-        within_days=WITHIN_DAYS,
-        sessions=[ExpiringSessionDocument(row.id, row.title, at, kept[row.id]) for at, row in soon[:_MOST]],
+    dated = [(row.expires_at, row) for row in rows if row.expires_at is not None and row.expires_at <= end]
+    soon = [row for _, row in sorted(dated, key=lambda pair: pair[0])]
+    missing = [row for row in soon if not row.is_archived]
+    names = [command_name(row.id, row.path) for row in missing[:20]]
+    return SessionsAtRisk(
+        sessions=soon[:_MOST],
         total=len(soon),
+        bytes=sum(row.bytes for row in soon),
+        days=WITHIN_DAYS,
         not_archived=len(missing),
-        command=desk.command(
-            "archive", "add", *(command_name(row.id, Path(row.path)) for row in missing[:20])
-        )
-        if missing
-        else None,
+        command=desk.command("archive", "add", *names) if missing else None,
         action=RequestDocument("/api/archive", {"which": "expiring"}) if missing else None,
     )
 
 
-def _not_archived(
-    desk: PageBackend, listed: PageSessions, rows: Sequence[SessionSummary], kept: dict[str, bool]
-) -> NotArchivedDocument:
-    missing = [row for row in rows if not kept[row.id] and listed.session_of(row).session_id is not None]
-    return NotArchivedDocument(
-        total=len(missing),
-        bytes=sum(row.bytes for row in missing),
-        command=desk.command("archive", "add", "--all"),
-        action=RequestDocument("/api/archive", {"which": "all"}) if missing else None,
-    )
-
-
-def _damaged(desk: PageBackend, rows: Sequence[SessionSummary]) -> DamagedDocument:
-    hurt = sorted((row for row in rows if row.damaged), key=lambda one: -(one.damaged or 0))
-    return DamagedDocument(
-        sessions=[DamagedSessionDocument(one.id, one.title, one.damaged or 0) for one in hurt[:_MOST]],
-        total=len(hurt),
-        is_complete=all(row.damaged is not None for row in rows),
-        command=desk.command("check"),
-        action=None,
-    )
-
-
-def _old(desk: PageBackend, rows: Sequence[SessionSummary]) -> OldSessionsDocument:
+def _old(desk: PageBackend, rows: Sequence[SessionSummary]) -> SessionsAtRisk:
     before = dt.datetime.now(dt.UTC) - dt.timedelta(days=OLD_DAYS)
-    mirrors = {one.root for one in desk.home.homes if is_mirror(one)}  # a clean-up leaves them out
-    old = [row for row in rows if row.shown_at < before and not row.live and Path(row.home) not in mirrors]
-    return OldSessionsDocument(
-        before_days=OLD_DAYS,
+    mirrors = {str(one.root) for one in desk.home.homes if is_mirror(one)}  # a clean-up leaves them out
+    old = [row for row in rows if row.shown_at < before and not row.live and row.home not in mirrors]
+    return SessionsAtRisk(
         total=len(old),
         bytes=sum(row.bytes for row in old),
+        days=OLD_DAYS,
         note=f"sessions tagged {HOLD} are kept",
         command=desk.command("cleanup", "--days", str(OLD_DAYS)),
         action=RequestDocument("/api/cleanup", {"days": OLD_DAYS}) if old else None,

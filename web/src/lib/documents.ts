@@ -249,22 +249,6 @@ export interface CostRow {
   is_unlogged?: boolean
 }
 
-/** Sessions with damage; ``complete`` if all logs were read. */
-export interface DamagedDocument {
-  sessions: DamagedSessionDocument[]
-  total: number
-  is_complete: boolean
-  command: string
-  action: RequestDocument | null
-}
-
-/** A session with damaged lines. */
-export interface DamagedSessionDocument {
-  session: string
-  title: string
-  lines: number
-}
-
 /** A directory of this machine and those in it, without hidden ones. ``parent`` is null at the root. */
 export interface DirectoryDocument {
   path: string
@@ -279,24 +263,6 @@ export interface ErrorDocument {
   error: string
   hint: string
   sign_in?: boolean
-}
-
-/** Sessions that the client will soon delete. */
-export interface ExpiringDocument {
-  within_days: number
-  sessions: ExpiringSessionDocument[]
-  total: number
-  not_archived: number
-  command: string | null
-  action: RequestDocument | null
-}
-
-/** A session that the client will soon delete. */
-export interface ExpiringSessionDocument {
-  session: string
-  title: string
-  expires_at: string
-  is_archived: boolean
 }
 
 /** Values the list can be filtered by, most frequent first. */
@@ -404,11 +370,11 @@ export interface ForkDocument {
 
 /** What needs attention. */
 export interface HealthDocument {
-  expiring: ExpiringDocument
-  not_archived: NotArchivedDocument
-  damaged: DamagedDocument
-  old: OldSessionsDocument
-  homes: HomeFindingsDocument
+  expiring: SessionsAtRisk
+  not_archived: SessionsAtRisk
+  damaged: SessionsAtRisk
+  old: SessionsAtRisk
+  homes: Finding[]
   secrets: SecretsDocument
   changes: RecentChangeDocument[]
 }
@@ -429,11 +395,6 @@ export interface HitPlacesDocument {
   total: number
   total_is_exact: boolean
   notes: string[]
-}
-
-/** Findings about the homes themselves. */
-export interface HomeFindingsDocument {
-  findings: Finding[]
 }
 
 /** Whether the index can be queried, and the progress of a build. */
@@ -532,14 +493,6 @@ export interface MessageWindowDocument {
   messages: PageMessageDocument[]
 }
 
-/** Sessions that are not in the archive. */
-export interface NotArchivedDocument {
-  total: number
-  bytes: number
-  command: string
-  action: RequestDocument | null
-}
-
 /** An old session, and the reason if it stays. */
 export interface OldSession {
   session: string
@@ -547,16 +500,6 @@ export interface OldSession {
   last_at: string | null
   bytes: number
   kept_because: string | null
-}
-
-/** Sessions without recent activity. */
-export interface OldSessionsDocument {
-  before_days: number
-  total: number
-  bytes: number
-  note: string
-  command: string
-  action: RequestDocument | null
 }
 
 /** How the output divides. */
@@ -999,6 +942,19 @@ export interface SessionTodoList {
   path: string
   orphan: boolean
   items: SessionTodo[]
+}
+
+/** Sessions that need attention: the first of them, how many and how large they are, and what to do. ``days``: within which they expire, or without activity; ``not_archived``: how many of them the archive has not. ``is_complete``: whether all logs were read. */
+export interface SessionsAtRisk {
+  sessions: SessionSummary[]
+  total: number
+  bytes: number
+  days: number | null
+  not_archived: number
+  is_complete: boolean
+  note: string
+  command: string | null
+  action: RequestDocument | null
 }
 
 /** Bytes of the original that are not in the result unchanged. */
