@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 from recollect.agents import opencode_database
+from recollect.agents.databases import connected
 from recollect.agents.mirror import AgentMirror
-from recollect.agents.opencode_database import connected
 from recollect.errors import StorageError
 from tests.agents import tiny_homes
 

@@ -14,6 +14,7 @@ import recollect
 from recollect.ask.library import Home
 from recollect.cli.main import main
 from recollect.errors import UsageError
+from recollect.system.paths import AGENTS
 from tests.agents import tiny_homes
 from tests.agents.samples import codex_samples, other_samples, tree_state
 from tests.cli.session_logs import OTHER, SESSION, SessionLog
@@ -172,8 +173,13 @@ def test_where_there_is_no_home_every_command_says_once_where_it_looked(
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     assert main(command.split()) == 0
     told = capsys.readouterr().err
-    places = "~/.claude, ~/.config/claude, ~/.codex, ~/.local/share/opencode, ~/.gemini and ~/.qwen"
-    assert told.count(f"No home of an agent was found: looked in {places}. Name one with --home DIR") == 1
+    assert (
+        told.count(
+            "No home of an agent was found: looked in ~/.claude, ~/.config/claude and the usual places of"
+        )
+        == 1
+    )
+    assert f"codex, {', '.join(list(AGENTS)[1:-1])} and {list(AGENTS)[-1]}. Name one with --home DIR" in told
     (own_home / ".claude" / "projects").mkdir(parents=True)
     assert main(command.split()) == 0
     assert "No home" not in capsys.readouterr().err
@@ -185,7 +191,7 @@ def test_a_place_that_a_variable_names_is_told_by_its_name(
     monkeypatch.delenv("CLAUDE_CONFIG_DIR")
     monkeypatch.setenv("XDG_DATA_HOME", str(own_home / "data"))
     assert main(["list"]) == 0
-    assert "~/.codex, $XDG_DATA_HOME/opencode, ~/.gemini" in capsys.readouterr().err
+    assert "codex, $XDG_DATA_HOME/opencode, gemini" in capsys.readouterr().err
 
 
 READING = ["list", "cost", "search x", "show @last", "stats", "scan", "check", "export @last"]

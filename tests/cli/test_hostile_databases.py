@@ -18,7 +18,7 @@ from tests.agents import tiny_homes
 LIST = """
 import sys
 from recollect.cli.main import main
-from recollect.agents import opencode_database as untouched_database
+from recollect.agents import databases as untouched_database
 untouched_database.QUERY_SECONDS = float(sys.argv[1])
 sys.exit(main(["--agent", "opencode", "list"]))
 """

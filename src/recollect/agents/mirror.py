@@ -98,7 +98,8 @@ class AgentDialect(Protocol):
 
 def dialect_of(agent: str) -> AgentDialect:
     """The module that knows an agent."""
-    dialect: AgentDialect = importlib.import_module(f"recollect.agents.{agent}")
+    module = importlib.import_module(f"recollect.agents.{agent}")
+    dialect: AgentDialect = getattr(module, "DIALECT", module)
     return dialect
 
 

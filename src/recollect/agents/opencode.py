@@ -15,13 +15,14 @@ from msgspec import Struct
 
 from recollect.agents import opencode_database, opencode_store
 from recollect.agents.blocks import Item, MirroredThread, as_messages
+from recollect.agents.databases import StoreChangedError
 from recollect.agents.growth import Unit, UnitState, holds_none
 from recollect.agents.loose import fitted, parsed
 from recollect.agents.mirror import AgentMirror
 from recollect.agents.opencode_database import RowStore
 from recollect.agents.opencode_facts import StoreFacts
 from recollect.agents.opencode_sessions import OpenCodeSession
-from recollect.agents.opencode_store import FILES, SHAPES, FileStore, StoreChangedError
+from recollect.agents.opencode_store import FILES, SHAPES, FileStore
 from recollect.errors import StorageError
 from recollect.system.peek import ReadProblems
 

@@ -74,10 +74,6 @@ class OpenCodeRecord(Struct, frozen=True):
     odd: tuple[str, ...] = ()  # the fields that are not as expected
 
 
-class StoreChangedError(Exception):
-    """A store was written to while it was read: what was read may not fit together."""
-
-
 def _roots(home: Path) -> list[Path]:
     return [home / "storage", *sorted((home / "project").glob("*/storage/session"))]
 

@@ -111,6 +111,8 @@ AGENTS = {
         left_out="plans, trackers and tasks of the session, checkpoints and pasted images",
     ),
     "qwen": Agent((".qwen",), ("projects/*/chats",), ("qwen", "--resume"), plan=("todo_write", "todos")),
+    "copilot": Agent((".copilot",), ("session-state",), ("copilot", "--resume"), variable="COPILOT_HOME"),
+    "pi": Agent((".pi",), ("agent/sessions",), ("pi", "--session")),
 }
 CLAUDE = "claude"
 
@@ -133,9 +135,9 @@ def agent_homes(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
 
 
 def usual_places(environ: Mapping[str, str]) -> str:
-    """Where homes are looked for, for a sentence."""
-    named = [origin for _, _, origin in agent_homes(environ)]
-    return ", ".join(["~/.claude", "~/.config/claude", *named[:-1]]) + f" and {named[-1]}"
+    """Where homes are looked for, for a sentence: a place that a variable names, else whose usual place it is."""
+    others = [origin if origin.startswith("$") else agent for agent, _, origin in agent_homes(environ)]
+    return f"~/.claude, ~/.config/claude and the usual places of {', '.join(others[:-1])} and {others[-1]}"
 
 
 def client_homes(environ: Mapping[str, str]) -> list[tuple[str, str]]:

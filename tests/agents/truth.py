@@ -1,0 +1,58 @@
+"""What an independent parser counted in homes of other agents, and the same counted in our mirror of them."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from recollect.agents.mirror import AgentMirror
+
+TOKENS = {
+    "input": "input_tokens",
+    "cache_read": "cache_read_input_tokens",
+    "cache_write": "cache_creation_input_tokens",
+    "output": "output_tokens",
+}
+
+
+def known(transcripts: Path, agent: str) -> dict[str, dict[str, Any]]:
+    """The facts of each sample by its path below the samples."""
+    truth = json.loads((transcripts / "dialects" / "truth" / f"{agent}.json").read_text("utf-8"))
+    return {name.removeprefix("dev/"): facts for name, facts in truth["files"].items()}
+
+
+def counts(mirror: AgentMirror) -> dict[str, dict[str, Any]]:
+    """The same facts by source, from the lines of a mirror. Every line counts, whatever branch it stands on."""
+    found: defaultdict[str, dict[str, Any]] = defaultdict(_nothing)
+    for log in sorted(mirror.root.rglob("*.jsonl")):
+        source = ""
+        for line in map(json.loads, log.read_bytes().splitlines()):
+            kind, message = line["type"], line.get("message") or {}
+            if kind == "foreign-source":
+                source = line["source"]
+            facts, content = found[source], message.get("content")
+            blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+            if kind == "user" and not line.get("isMeta") and not line.get("isCompactSummary"):
+                facts["prompts"] += any(block["type"] != "tool_result" for block in blocks)
+            elif kind == "assistant":
+                facts["answers"] += any(block["type"] == "text" and block["text"].strip() for block in blocks)
+                facts["tool_calls"] += sum(block["type"] == "tool_use" for block in blocks)
+            elif kind == "foreign-usage":
+                facts["models"].add(message["model"])
+                for name, ours in TOKENS.items():
+                    facts["tokens"][name] += message["usage"][ours]
+            facts["unknown"] += ":" in kind
+    return dict(found)
+
+
+def _nothing() -> dict[str, Any]:
+    return {
+        "prompts": 0,
+        "answers": 0,
+        "tool_calls": 0,
+        "unknown": 0,
+        "models": set(),
+        "tokens": dict.fromkeys(TOKENS, 0),
+    }
