@@ -148,7 +148,7 @@ def _compared(rows: Iterator[TheirRow], prices: PriceList, now: int) -> Iterator
             continue
         different = [
             f"{what} {_dollars(ours)} / {_dollars(theirs)}"
-            for what, ours, theirs in zip(CLASSES, price.rates(), row.rates, strict=False)
+            for what, ours, theirs in zip(CLASSES, price, row.rates, strict=False)
             if theirs is not None and ours != theirs
         ]
         if different:

@@ -24,7 +24,7 @@ def write(text: str | bytes) -> Path:
 def rates(model: str, prices: PriceList) -> tuple[int | None, ...] | None:
     """Pico-dollars of each class, or None."""
     price = prices.find(model, 0, 0)
-    return None if price is None else price.rates()
+    return None if price is None else tuple(price)
 
 
 def test_prices_are_text_or_numbers_and_exact() -> None:

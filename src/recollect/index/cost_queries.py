@@ -17,7 +17,7 @@ from msgspec import Struct
 from recollect.agents.homes import agent_of_log, copied_only
 from recollect.index.database import IndexDatabase
 from recollect.index.schema import AGENT, ANSWERED, COPIED, QUARTER_MS, SESSION, TOOL_OUTPUT, same_uuid
-from recollect.model.cost.calendar import NO_TIME, UNKNOWN, QuarterSpan, Timeline
+from recollect.model.cost.calendar import NO_TIME, QUARTERS_A_DAY, UNKNOWN, QuarterSpan, Timeline
 from recollect.model.cost.line_usage import ResponseCopy
 from recollect.model.cost.prices import UNCERTAIN
 from recollect.model.cost.reconcile import LoggedCopy, RecordedCost, TokenCounts
@@ -29,9 +29,7 @@ _COUNTS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", 
 # Python's floor division, also for times before 1970: SQLite rounds towards zero.
 _SHIFT = 10_000_000
 QUARTER = f"((coalesce(at, 0) + {_SHIFT * QUARTER_MS}) / {QUARTER_MS} - {_SHIFT})"
-_QUARTERS_A_DAY = 96
 _FEW = 12
-_DAY = f"((quarter + {_SHIFT * _QUARTERS_A_DAY}) / {_QUARTERS_A_DAY} - {_SHIFT})"
 # Responses that use the same classes of tokens, so that a class without a price is not hidden in a sum.
 _CLASSES = " + ".join(f"({name} > 0) * {1 << place}" for place, name in enumerate(_COUNTS))
 # The plus keeps SQLite from scanning all lines of the log: few lines share an id.
@@ -280,16 +278,9 @@ class UsageTables:
         return " AND ".join(limits) or "1"
 
 
-def days(database: IndexDatabase) -> list[int]:
-    """The UTC days (numbered since 1970) with counted usage, found by skipping from one to the next."""
-    next_day = f"({_DAY} + 1) * {_QUARTERS_A_DAY}"
-    return _numbers(
-        database,
-        "WITH RECURSIVE found(quarter) AS (SELECT min(quarter) FROM rollup UNION ALL"  # noqa: S608 - constants
-        f" SELECT (SELECT quarter FROM rollup WHERE quarter >= {next_day.replace('quarter', 'found.quarter')}"
-        " ORDER BY quarter LIMIT 1) FROM found WHERE quarter NOT NULL)"
-        f" SELECT {_DAY} FROM found WHERE quarter NOT NULL",
-    )
+def days(database: IndexDatabase) -> set[int]:
+    """The UTC days (numbered since 1970) with counted usage."""
+    return {quarter // QUARTERS_A_DAY for quarter in quarters(database)}
 
 
 def quarters(database: IndexDatabase) -> list[int]:

@@ -72,7 +72,7 @@ def test_a_price_with_a_gap_counts_as_far_as_it_goes(tmp_path: Path, monkeypatch
     """Without a price for output, 10 tokens of input still cost what they cost."""
     _two(tmp_path / "home")
     monkeypatch.setattr(module, "price_list", PriceList)
-    monkeypatch.setattr(PriceList, "find", lambda *_: Price((3_000_000, None, None, None, None, None)))
+    monkeypatch.setattr(PriceList, "find", lambda *_: Price(3_000_000, None, None, None, None, None))
     with open_index([tmp_path / "home"], cache=tmp_path / "cache") as opened:
         one = session_sums(opened)[ONE]
     assert (30_000_000, frozenset({"claude-sonnet-4-5-20250929"})) == (one.pico_usd, one.unpriced)

@@ -55,7 +55,7 @@ def per_million(
     price = prices.find(model, at, kind)
     if price is None:
         return None
-    *tokens, search = price.rates()
+    *tokens, search = price
     assert search is not None
     return (*("-" if rate is None else exact(rate * 10**6) for rate in tokens), exact(search * 1_000))
 
@@ -118,8 +118,8 @@ def test_every_class_of_every_model_costs_what_the_package_says(model: ModelInfo
                     kind | variant(size, None, None, None),
                 )
                 assert price is not None
-                ours = price.cost(**counts)
-                assert ours is not None
+                ours, missing = price.cost([counts[name] for name in CLASSES])
+                assert missing is None
                 theirs = said_by_the_package(ANTHROPIC, model, counts, day, context)
                 if Decimal(exact(ours)) != theirs:
                     different.append((day, context, counts, exact(ours), theirs))
@@ -265,12 +265,11 @@ def test_a_class_without_a_price_leaves_the_others_priced() -> None:
     price = PRICES.find("claude-2.1", NOW, 0)
 
     assert price is not None
-    assert 10 * 8_000_000 + 5 * 24_000_000 == price.cost(10, 5, 0, 0, 0, 0)
+    plain = 10 * 8_000_000 + 5 * 24_000_000
+    assert (plain, None) == price.cost((10, 5, 0, 0, 0, 0))
     for cached in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
-        assert 10 * 8_000_000 + 5 * 24_000_000 == price.cost(10, 5, *cached, 0)
-        assert price.cost(0, 0, *cached, 0) is None
-        assert (0, 0, *cached, 0) == price.missing((10, 5, *cached, 0))
-    assert (0,) * 6 == price.missing((10, 5, 0, 0, 0, 0))
+        assert (plain, (0, 0, *cached, 0)) == price.cost((10, 5, *cached, 0))
+        assert (0, (0, 0, *cached, 0)) == price.cost((0, 0, *cached, 0))
 
 
 # --- Names ---------------------------------------------------------------------------------------
@@ -380,7 +379,7 @@ def test_bedrock_names_cost_what_the_package_says_of_amazon() -> None:
         if not brand or model.id.endswith(("claude-3-haiku-20240307-v1:0", "claude-3-opus-20240229-v1:0")):
             continue  # the package has no cache prices for these two
         price = PRICES.find(endpoint.replace("regional.", "us.") + brand + name, NOW, 0)
-        ours = None if price is None else price.cost(**counts)
+        ours = None if price is None else price.cost([counts[name] for name in CLASSES])[0]
         theirs = said_by_the_package(AMAZON, model, counts, day, {})
         compared += 1
         if ours is None or Decimal(exact(ours)) != theirs:
@@ -560,7 +559,7 @@ def test_models_of_other_vendors_have_the_price_of_the_package(
     price = PriceList().find(model, at, variant(tokens, None, None, None))
     assert price is not None
     written = 1_000 if price.cache_write_5m is not None else 0
-    assert price.cost(1_000, 1_000, written, 0, 1_000, 0) == expected * 1_000
+    assert price.cost((1_000, 1_000, written, 0, 1_000, 0)) == (expected * 1_000, None)
 
 
 @pytest.mark.parametrize("model", ["qwen3-coder-plus", "gpt-5.1-codex-unheard-of", "m1"])

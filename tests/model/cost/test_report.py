@@ -10,20 +10,12 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from recollect.model.budget import blocks
+from recollect.model.cost.aggregator import CostAggregator, CostQuery, one_total_a_session
 from recollect.model.cost.calendar import Timeline
 from recollect.model.cost.money import Usd
 from recollect.model.cost.prices import BATCH, UNCERTAIN, PriceList
 from recollect.model.cost.reconcile import RecordedCost
-from recollect.model.cost.report import (
-    KEYS,
-    CostAggregator,
-    CostQuery,
-    CostReport,
-    UncertainUsage,
-    UsageGroup,
-    UsageLog,
-    one_total_a_session,
-)
+from recollect.model.cost.report import KEYS, CostReport, UncertainUsage, UsageGroup, UsageLog
 from recollect.model.lines.blocks import Tokens
 
 PRICES = PriceList()

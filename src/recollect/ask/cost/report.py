@@ -30,6 +30,7 @@ from recollect.index.cost_queries import (
 )
 from recollect.index.stat_queries import session_titles
 from recollect.model.budget import blocks
+from recollect.model.cost.aggregator import CostAggregator, CostQuery, one_total_a_session, owner_of
 from recollect.model.cost.calendar import NO_TIME, QUARTER_MS, UNKNOWN, Offset, Timeline
 from recollect.model.cost.money import PricedResponse, Usd, usd
 from recollect.model.cost.prices import UNCERTAIN, PriceList
@@ -39,14 +40,10 @@ from recollect.model.cost.report import (
     MAIN_AGENT,
     MODES,
     TOTAL,
-    CostAggregator,
-    CostQuery,
     CostReport,
     CostRow,
     UsageGroup,
     UsageLog,
-    one_total_a_session,
-    owner_of,
 )
 from recollect.model.lines.blocks import Tokens
 from recollect.model.lines.ids import milliseconds_of, moment_of

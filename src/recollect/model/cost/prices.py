@@ -30,6 +30,8 @@ The status line starts this module at every turn: it imports next to nothing.
 import datetime as dt
 import json
 from bisect import bisect_right
+from collections import namedtuple
+from operator import mul
 
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
@@ -126,69 +128,19 @@ def variant(
     return kind | UNCERTAIN if uncertain or not is_known else kind
 
 
-class Price:
+class Price(namedtuple("Rates", "input output cache_write_5m cache_write_1h cache_read web_search")):
     """Pico-dollars per token of each class, and per web search; None where no price is known."""
 
-    __slots__ = (
-        "_is_whole",
-        "_rates",
-        "cache_read",
-        "cache_write_1h",
-        "cache_write_5m",
-        "input",
-        "output",
-        "web_search",
-    )
+    __slots__ = ()
 
-    def __init__(self, rates: Rates) -> None:
-        self._rates = rates
-        (
-            self.input,
-            self.output,
-            self.cache_write_5m,
-            self.cache_write_1h,
-            self.cache_read,
-            self.web_search,
-        ) = rates
-
-    def rates(self) -> Rates:
-        """All of them, in the order in which ``cost`` takes counts."""
-        return self._rates
-
-    def cost(  # noqa: PLR0917 - six counts in the order of the table, called once for every sum
-        self,
-        input: int,  # noqa: A002 - the word every other place uses for this class of tokens
-        output: int,
-        cache_write_5m: int,
-        cache_write_1h: int,
-        cache_read: int,
-        web_searches: int,
-    ) -> int | None:
-        """Pico-dollars for these counts, without those that have no price (``missing``); None where only such ones are counted."""
-        if None not in self._rates:  # nearly all are whole, and a list asks for thousands
-            a, b, c, d, e, f = self._rates
-            cached = cache_write_5m * c + cache_write_1h * d + cache_read * e  # type: ignore[operator]
-            return input * a + output * b + cached + web_searches * f  # type: ignore[operator]
-        counts = (input, output, cache_write_5m, cache_write_1h, cache_read, web_searches)
-        total = sum(count * rate for count, rate in zip(counts, self._rates, strict=True) if rate is not None)
-        return total if total or not any(self.missing(counts)) else None
-
-    def missing(self, counts: "Sequence[int]") -> "tuple[int, ...]":
-        """These counts as far as they have no price; 0 for the others."""
-        if None not in self._rates:
-            return _NOTHING
-        return tuple(
-            0 if rate is not None else count for count, rate in zip(counts, self._rates, strict=True)
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Price) and self.rates() == other.rates()
-
-    def __hash__(self) -> int:
-        return hash(self.rates())
-
-    def __repr__(self) -> str:
-        return f"Price({self.rates()})"
+    def cost(self, counts: "Sequence[int]") -> "tuple[int, Sequence[int] | None]":
+        """Pico-dollars for counts of these classes, and the counts that have no price and are not in them; None where all have one."""
+        if None not in self:
+            return sum(map(mul, counts, self)), None
+        pairs = list(zip(counts, self, strict=True))
+        missing = tuple(0 if rate is not None else count for count, rate in pairs)
+        pico_usd = sum(count * rate for count, rate in pairs if rate is not None)
+        return pico_usd, missing if any(missing) else None
 
 
 class PriceList:
@@ -202,7 +154,7 @@ class PriceList:
     """
 
     def __init__(self, overrides: "Mapping[str, Mapping[str, object]] | None" = None) -> None:
-        self._own = {name.lower(): Price(_own_rates(given)) for name, given in (overrides or {}).items()}
+        self._own = {name.lower(): Price(*_own_rates(given)) for name, given in (overrides or {}).items()}
         starts = {start for row in MODELS for periods in row[3:] for start, _ in periods}
         self._claude_changes = tuple(sorted(starts - {0}))
         # The quarters at which prices of other models may change, and Claude's do not.
@@ -225,10 +177,7 @@ class PriceList:
     ) -> "tuple[int, Sequence[int] | None]":
         """Pico-dollars, and the counts that have no price and are not in them; None where all have one."""
         price = self.find(model, max(quarter, 0), variant)
-        if price is None:
-            return 0, counts
-        missing = price.missing(counts)
-        return price.cost(*counts) or 0, missing if any(missing) else None
+        return (0, counts) if price is None else price.cost(counts)
 
     def describe(self, model: str, quarter: int, variant: int) -> str:
         """Which price ``find`` gives, and by which rules; or why it gives none."""
@@ -336,7 +285,7 @@ def _listed(row: _Row, place: int, quarter: int, variant: int) -> tuple[Price | 
         f"{SOURCE} and published rules" if changes or variant & FAST else SOURCE
     )
     text = ", ".join(filter(None, notes + changes))
-    return Price((*rates, search)), f"{text}; list price ({source})"
+    return Price._make([*rates, search]), f"{text}; list price ({source})"
 
 
 def _tier_periods(name: str, tier: str) -> Periods:
@@ -433,5 +382,4 @@ def _day(quarter: int) -> str:
     return (dt.date(1970, 1, 1) + dt.timedelta(days=quarter // _QUARTERS_A_DAY)).isoformat()
 
 
-_NOTHING = (0,) * 6
-_FREE = Price(_NOTHING)
+_FREE = Price(0, 0, 0, 0, 0, 0)

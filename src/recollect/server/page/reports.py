@@ -14,9 +14,10 @@ from recollect.ask.search.question import WORDS
 from recollect.ask.search.search import milliseconds
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.errors import UsageError
+from recollect.model.cost.aggregator import ranks_of
 from recollect.model.cost.calendar import month_name, week_name
 from recollect.model.cost.money import members_of
-from recollect.model.cost.report import MODES, CostReport, CostRow, UnpricedModel, ranks_of
+from recollect.model.cost.report import MODES, CostReport, CostRow, UnpricedModel
 from recollect.model.lines.blocks import Tokens
 from recollect.model.text import timespan
 from recollect.model.text.query import WordQuery
