@@ -10,53 +10,23 @@ import os
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.guard.policy.terms import Mode
+from recollect.guard.policy.terms import Mode, names
 from recollect.model.settings.decision import Verdict
 from tests.guard.policy.worlds import CWD, TableWorld, engine
 
 EXAMPLES = 100_000 if os.environ.get("RECOLLECT_TORTURE") else 200
 PATIENT = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
-WORDS = [
-    "rm",
-    "git",
-    "push",
-    "-rf",
-    "x",
-    "*",
-    "secret",
-    "cat",
-    "sudo",
-    "env",
-    "ls",
-    "--force",
-    "src/a",
-    "npm",
-    "run",
-]
+WORDS = sorted(names("rm git push -rf x * secret cat sudo env ls --force src/a npm run"))
 RULES = st.one_of(
     st.sampled_from(
-        [
-            "Bash",
-            "Read",
-            "Edit",
-            "Write",
-            "WebFetch",
-            "mcp__a",
-            "Bash(*)",
-            "Read(./secret)",
-            "Edit(src/**)",
-            "Read(*.pem)",
-            "WebFetch(domain:a.example)",
-            "WebFetch(domain:*.example)",
-            "mcp__a__*",
-            "mcp__a__b",
-            "Bash(run_in_background:true)",
-            "Read(~/.ssh/**)",
-            "Edit(//etc/**)",
-            "*",
-            "m*",
-        ]
+        sorted(
+            names(
+                "Bash Read Edit Write WebFetch mcp__a Bash(*) Read(./secret) Edit(src/**) Read(*.pem) mcp__a__*"
+                " WebFetch(domain:a.example) WebFetch(domain:*.example) mcp__a__b Bash(run_in_background:true)"
+                " Read(~/.ssh/**) Edit(//etc/**) * m*"
+            )
+        )
     ),
     st.builds(
         lambda words, tail: f"Bash({' '.join(words)}{tail})",

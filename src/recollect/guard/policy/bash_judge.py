@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from recollect.guard.policy.cautions import (
@@ -323,7 +323,7 @@ class BashJudge:
                 (word.text or "-").startswith("-") and word.text != "--" for word in view.words[1:]
             )
             return PolicyFinding(Verdict.ALLOW, "it changes to a working directory") if plain else None
-        if not read_only(replace(view, redirects=(), assignments=())):
+        if not read_only(view):
             return None
         return PolicyFinding(Verdict.ALLOW, "it is read-only")
 

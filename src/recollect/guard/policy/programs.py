@@ -30,7 +30,7 @@ from recollect.guard.policy.command_lines import (
     table,
     take_apart,
 )
-from recollect.guard.policy.terms import Command, Redirect, Word, names
+from recollect.guard.policy.terms import Command, Word, names
 
 _FORMATS = ("--format", "--pretty")
 _FORMAT = re.compile(r"[A-Za-z%].*", re.DOTALL)
@@ -93,13 +93,10 @@ _SED = table("-n --quiet --silent -E -r -z")
 _SED_PRINTS = re.compile(r"[0-9]+(?:,[0-9]+)?p(?:;[0-9]+(?:,[0-9]+)?p)*", re.ASCII)
 _SED_REPLACES = re.compile(r"s/[^/\\$`!;\n]+/[^/\\$`!;&\n]*/g?")
 _JQ_REACHES = re.compile(r"env|include|import|system|input_line|modulemeta", re.IGNORECASE)
-_NO_TARGETS = frozenset({"/dev/null"})
-_NETWORK = re.compile(r"/+dev/+(?:tcp|udp)(?:/|$)")
 
 
 def read_only(command: Command) -> bool:
-    if not command.words or command.assignments or not all(map(_harmless_redirect, command.redirects)):
-        return False
+    """Whether the words of a command only look; what it is redirected to and what it assigns is judged elsewhere."""
     name, rest = command.words[0].text, command.words[1:]
     if name is None or (name not in GLOBS_PASS and any(word.globs for word in command.words)):
         return False
@@ -120,15 +117,6 @@ def read_only(command: Command) -> bool:
         return not any(word.globs or (word.text or "-exec").startswith(FIND_CHANGES) for word in rest)
     special = {"git": looks_only, "sed": _replaces_or_prints}.get(name)
     return special(rest) if special else name in TABLES and _listed(name, rest)
-
-
-def _harmless_redirect(redirect: Redirect) -> bool:
-    if redirect.target is None:
-        return True
-    text = redirect.target.text
-    if text is None or redirect.target.globs or _NETWORK.match(text):
-        return False
-    return not redirect.writes or text in _NO_TARGETS
 
 
 def _listed(name: str, rest: Sequence[Word]) -> bool:
