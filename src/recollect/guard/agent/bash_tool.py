@@ -148,9 +148,8 @@ class BackgroundTasks:
         """TaskOutput: the state of a task and what it printed so far."""
         task = self._named(call)
         call.require_still_allowed()
-        asked = call.arguments.get("timeout")
-        seconds = asked / 1000 if isinstance(asked, int | float) and not isinstance(asked, bool) else 30.0
-        end = time.monotonic() + min(max(seconds, 0.0), _MOST_SECONDS)
+        asked = call.number("timeout")
+        end = time.monotonic() + min(max(30.0 if asked is None else asked / 1000, 0.0), _MOST_SECONDS)
         while call.arguments.get("block") is not False and task.report is None and time.monotonic() < end:
             if cancelled.wait(_BLINK):
                 break
@@ -282,10 +281,8 @@ class BashTool:
             raise ToolFailed(f"{problem.message}. {problem.hint}") from problem
 
     def _seconds(self, call: ApprovedCall) -> float | None:
-        asked = call.arguments.get("timeout")
-        if isinstance(asked, int | float) and not isinstance(asked, bool) and asked > 0:
-            return min(asked / 1000, _MOST_SECONDS)
-        return self._limits.seconds
+        asked = call.number("timeout")
+        return min(asked / 1000, _MOST_SECONDS) if asked and asked > 0 else self._limits.seconds
 
     def _follow(self, directory_file: Path) -> str:
         """Take over the command's final directory; returns the message if it is not kept, else ""."""
@@ -306,7 +303,8 @@ class BashTool:
         return words("directory_reset", directory=self.cwd)
 
     def _answer(self, call: ApprovedCall, result: RunResult, limits: RunLimits, note: str) -> ToolOutcome:
-        out, err = _text(result.stdout), _text(result.stderr)
+        texts = (data.decode("utf-8", "replace") for data in (result.stdout, result.stderr))
+        out, err = (text.rstrip().lstrip("\n") for text in texts)
         err = "\n".join(filter(None, (err, note)))
         said = "\n".join(filter(None, (out, err)))
         marks: dict[str, object] = {"sandboxed": result.sandbox != "unconfined"}
@@ -348,10 +346,6 @@ class BashTool:
         return ToolOutcome(
             words("persisted", path=path, kib=len(data) / 1024, preview=preview), rich, marks=marks
         )
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace").rstrip().lstrip("\n")
 
 
 def _cut(text: str) -> str:

@@ -64,6 +64,11 @@ class ApprovedCall:
     asked_by: str | None
     """The entry of the session's log that holds the call; None for a sub-agent's."""
 
+    def number(self, name: str) -> float | None:
+        """An argument that is a number."""
+        value = self.arguments.get(name)
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
     def require_still_allowed(self) -> None:
         """The last check before anything is done (E10, C07)."""
         if not self.still_allowed():

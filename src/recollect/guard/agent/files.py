@@ -101,7 +101,11 @@ def write(real: str, data: bytes, before: FileSnapshot | None) -> FileSnapshot:
                 )
             try:
                 openat.create_file(directory, temporary, data, None if before is None else before.mode)
-                _publish(directory, temporary, name, before)
+                # A rename would replace a file created since the check; a hard link fails instead.
+                if before is None and openat.give_second_name(directory, temporary, name):
+                    openat.remove(directory, temporary)
+                else:
+                    openat.replace(directory, temporary, name)
             except BaseException:
                 with contextlib.suppress(OSError):
                     openat.remove(directory, temporary)
@@ -115,14 +119,6 @@ def write(real: str, data: bytes, before: FileSnapshot | None) -> FileSnapshot:
     if seen is None:
         raise ToolFailed(f"{real}: the file was removed right after it was written")
     return seen
-
-
-def _publish(directory: int, temporary: str, name: str, before: FileSnapshot | None) -> None:
-    # A rename would replace a file created since the check; a hard link fails instead.
-    if before is None and openat.give_second_name(directory, temporary, name):
-        openat.remove(directory, temporary)
-    else:
-        openat.replace(directory, temporary, name)
 
 
 class FileHistory:
@@ -160,14 +156,11 @@ class FileHistory:
         try:
             seen = read(self._gate.world.resolved(path))
             data = None if seen is None else seen.data
-            if data == self._body(backup):
+            if data == (backup.name and backup_body(self._home, self._log.id, backup.name)):
                 return backup
             return self._stored(path, data, max(backup.version, 0) + 1, now)
         except (ToolFailed, RecollectError):  # a file that cannot be read keeps its last backup
             return backup
-
-    def _body(self, backup: FileBackup) -> bytes | None:
-        return None if backup.name is None else backup_body(self._home, self._log.id, backup.name)
 
     def _stored(self, path: str, data: bytes | None, version: int, at: dt.datetime) -> FileBackup:
         if data is None:
@@ -285,16 +278,15 @@ class FileTools:
             return _picture(seen.data, kind)
         text = _shown(seen.data)
         lines = text.split("\n")
-        first = max(_number(call, "offset", 1), 1)
-        limit = max(_number(call, "limit", _LINES), 1)
+        first = max(int(call.number("offset") or 1), 1)
+        limit = max(int(call.number("limit") or _LINES), 1)
         chosen = lines[first - 1 : first - 1 + limit]
         (self._seen_in_part.discard if len(chosen) == len(lines) else self._seen_in_part.add)(real)
         content = "\n".join(chosen)
         if len(content.encode("utf-8", "replace")) > _READ_BYTES:
-            raise ToolFailed(
-                f"File content ({len(content):,} characters) exceeds maximum allowed size ({_READ_BYTES // 1024}KB). "
-                "Use offset and limit parameters to read specific portions of the file."
-            )
+            most = f"maximum allowed size ({_READ_BYTES // 1024}KB)"
+            how = "Use offset and limit parameters to read specific portions of the file."
+            raise ToolFailed(f"File content ({len(content):,} characters) exceeds {most}. {how}")
         file = {
             "filePath": path,
             "content": content,
@@ -302,7 +294,12 @@ class FileTools:
             "startLine": first,
             "totalLines": len(lines),
         }
-        return ToolOutcome(_numbered(text, chosen, first, len(lines)), {"type": "text", "file": file})
+        shown = "\n".join(f"{number}\t{line[:_LINE_CHARACTERS]}" for number, line in enumerate(chosen, first))
+        if not text:
+            shown = words("empty_file")
+        elif not chosen:
+            shown = words("beyond_the_end", first=first, total=len(lines))
+        return ToolOutcome(shown, {"type": "text", "file": file})
 
     # ---- Write -------------------------------------------------------------------------------------------
 
@@ -405,11 +402,6 @@ def _text(call: ApprovedCall, name: str) -> str:
     return value
 
 
-def _number(call: ApprovedCall, name: str, default: int) -> int:
-    value = call.arguments.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
 def _has_crlf(data: bytes) -> bool:
     """True only if all line ends are CRLF: a file with both kinds is left as it is."""
     return b"\r\n" in data and data.count(b"\r\n") == data.count(b"\n")
@@ -433,25 +425,10 @@ def _bytes(text: str, ending: str) -> bytes:
         ) from None
 
 
-def _numbered(text: str, lines: list[str], first: int, total: int) -> str:
-    if not text:
-        return words("empty_file")
-    if not lines:
-        return (
-            "<system-reminder>Warning: the file exists but is shorter than the provided offset "
-            f"({first}). The file has {total} lines.</system-reminder>"
-        )
-    return "\n".join(f"{number}\t{line[:_LINE_CHARACTERS]}" for number, line in enumerate(lines, first))
-
-
 def _picture(data: bytes, kind: str) -> ToolOutcome:
     if len(data) > _IMAGE_BYTES:
         raise ToolFailed(f"The image has {len(data):,} bytes; at most {_IMAGE_BYTES:,} can be shown.")
     encoded = base64.b64encode(data).decode("ascii")
-    block: dict[str, Any] = {
-        "type": "image",
-        "source": {"type": "base64", "media_type": kind, "data": encoded},
-    }
-    return ToolOutcome(
-        [block], {"type": "image", "file": {"base64": encoded, "type": kind, "originalSize": len(data)}}
-    )
+    source = {"type": "base64", "media_type": kind, "data": encoded}
+    file = {"base64": encoded, "type": kind, "originalSize": len(data)}
+    return ToolOutcome([{"type": "image", "source": source}], {"type": "image", "file": file})

@@ -336,9 +336,8 @@ def _options(call: ApprovedCall, mode: str) -> list[str]:
 
 
 def _number(call: ApprovedCall, name: str, default: int) -> int:
-    value = call.arguments.get(name)
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1_000_000
-    return int(value) if usable and value is not None else default
+    value = call.number(name)
+    return int(value) if value is not None and 0 <= value < 1_000_000 else default
 
 
 def _checked(result: RunResult) -> bytes:
