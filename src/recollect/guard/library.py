@@ -20,34 +20,19 @@ from pathlib import Path
 
 from recollect.errors import UsageError
 from recollect.guard.permissions.engine import FileWorld, hooks_of, permit
-from recollect.guard.policy.command_lines import CommandPattern
 from recollect.guard.policy.engine import PolicyEngine, RuleSet, call_of, combine_hook
-from recollect.guard.policy.hosts import DomainPattern
-from recollect.guard.policy.paths import Anchor, PathPattern, Workspace
-from recollect.guard.policy.rules import (
-    ParameterPattern,
-    Rule,
-    RuleNote,
-    RuleProblem,
-    approval_rules,
-    parse_rule,
-)
+from recollect.guard.policy.paths import Workspace
+from recollect.guard.policy.rules import RuleNote, RuleProblem, approval_rules, parse_rule
 from recollect.guard.policy.terms import Mode
 from recollect.model.settings.decision import Decision, DecisionPart, RuleSource, Scope, Verdict
 from recollect.store.home import ClaudeHome
 from recollect.system.locations import claude_homes, home_at
 
 __all__ = [
-    "Anchor",
-    "CommandPattern",
     "Decision",
     "DecisionPart",
-    "DomainPattern",
     "Engine",
     "Mode",
-    "ParameterPattern",
-    "PathPattern",
-    "Rule",
     "RuleNote",
     "RuleSource",
     "Scope",

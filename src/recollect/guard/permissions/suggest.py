@@ -246,7 +246,7 @@ def idle_rules(rules: RuleSet, fired: set[tuple[str, str]]) -> list[RuleNote]:
         if shadow is not None:
             found.append(shadow)
         elif (rule.verdict.value, rule.text) not in fired:
-            found.append(RuleNote.about(rule, "no past call matched it", kind="dead"))
+            found.append(rule.note("no past call matched it", kind="dead"))
     return found
 
 
@@ -256,10 +256,10 @@ def _shadow(rule: Rule, number: int, rules: Sequence[Rule]) -> RuleNote | None:
             continue
         if other.verdict.strictness > rule.verdict.strictness:
             why = f"{other.verdict.value} {other.text} decides first ({other.source})"
-            return RuleNote.about(rule, why, kind="shadowed")
+            return rule.note(why, kind="shadowed")
         equal = other.text == rule.text and at > number
         if other.verdict is rule.verdict and not equal:
-            return RuleNote.about(rule, f"{other.text} already covers it ({other.source})", kind="needless")
+            return rule.note(f"{other.text} already covers it ({other.source})", kind="needless")
     return None
 
 

@@ -293,19 +293,17 @@ class PolicyEngine:
 
     def _look(self, rule: Rule, tool: str, arguments: Mapping[str, object]) -> RuleNote:
         if needs_trust(rule) and not self.workspace.trusted:
-            return RuleNote.about(
-                rule, "a project's allow rules wait for the workspace to be trusted", matched=False
-            )
+            return rule.note("a project's allow rules wait for the workspace to be trusted", matched=False)
         alone = PolicyEngine(
             RuleSet((rule,)), replace(self.workspace, trusted=True), Mode.DEFAULT, self.world
         )
         parts = alone.decide(tool, arguments).parts
         found = next((part for part in parts if part.rule == rule.text), None)
         if found:
-            return RuleNote.about(rule, found.why, matched=True)
+            return rule.note(found.why, matched=True)
         about = covers(rule.tool, tool) or rule.tool in ("Read", "Edit")
         why = "no part of the call matches" if about else "the rule is for another tool"
-        return RuleNote.about(rule, why, matched=False)
+        return rule.note(why, matched=False)
 
     def _decision(
         self, tool: str, arguments: Mapping[str, object], judged: Judgement, world: MemoizedWorld

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Self
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -75,6 +74,9 @@ class Rule:
     specifiers: tuple[Specifier, ...] = ()
     """More than one only in deny and ask: each is a reading of the same text."""
 
+    def note(self, why: str, *, kind: str | UnsetType = UNSET, matched: bool | UnsetType = UNSET) -> RuleNote:
+        return RuleNote(self.text, self.verdict, self.source, why, kind, matched)
+
 
 class RuleNote(Struct, frozen=True, rename={"verdict": "list"}):
     """What there is to say about one rule: whether it matches a call, or does something other than it seems to."""
@@ -85,12 +87,6 @@ class RuleNote(Struct, frozen=True, rename={"verdict": "list"}):
     why: str
     kind: str | UnsetType = UNSET
     matched: bool | UnsetType = UNSET
-
-    @classmethod
-    def about(
-        cls, rule: Rule, why: str, *, kind: str | UnsetType = UNSET, matched: bool | UnsetType = UNSET
-    ) -> Self:
-        return cls(rule.text, rule.verdict, rule.source, why, kind, matched)
 
     def __str__(self) -> str:
         return f"{self.verdict.value} {self.rule}: {self.why}"
@@ -358,13 +354,13 @@ def rule_warnings(rules: Iterable[Rule]) -> tuple[RuleNote, ...]:
     for rule in every:
         earlier = seen.setdefault((rule.text.strip(), rule.verdict), rule)
         if earlier is not rule:
-            found.append(RuleNote.about(rule, "the same rule is also listed elsewhere", kind="duplicate"))
-        found += [RuleNote.about(rule, why, kind=kind) for kind, why in _surprises(rule)]
+            found.append(rule.note("the same rule is also listed elsewhere", kind="duplicate"))
+        found += [rule.note(why, kind=kind) for kind, why in _surprises(rule)]
         stricter = (one for one in held if one.verdict.strictness > rule.verdict.strictness)
         over = next((one for one in stricter if contains(one, rule)), None)
         if over is not None:
             why = f"{over.verdict.value} {over.text} comes first and covers all of it"
-            found.append(RuleNote.about(rule, why, kind="shadowed"))
+            found.append(rule.note(why, kind="shadowed"))
     return tuple(found)
 
 
