@@ -195,8 +195,6 @@ async def usable_address(origin: UrlOrigin, *, private_allowed: bool) -> str:
             raise AddressRefused("it is at a private address, which was not allowed for this server")
         if not private and scheme != "https":
             raise AddressRefused("plain http to a public address; use https")
-    if not addresses:
-        raise AddressRefused("its host name has no address")
     return addresses[0]
 
 

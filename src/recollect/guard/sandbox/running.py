@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, cast
 
 from recollect.errors import NotFound, NotPermitted, UsageError
 from recollect.guard.sandbox import jail, protected
@@ -117,20 +117,11 @@ class RunningProcess:
         self._said: CapturedStream | None = None
         self.put_back: tuple[str, ...] = ()
         self.pid = self.process.pid
+        self.stdin, self.stdout = (
+            cast("IO[bytes]", self.process.stdin),
+            cast("IO[bytes]", self.process.stdout),
+        )
         self.sandbox: Backend = order.backend
-
-    @property
-    def stdin(self) -> IO[bytes]:
-        """Its standard input; only for processes started with ``start``."""
-        if self.process.stdin is None:
-            raise UsageError("this process has no stdin of its own", hint="use execution.start")
-        return self.process.stdin
-
-    @property
-    def stdout(self) -> IO[bytes]:
-        if self.process.stdout is None:
-            raise UsageError("this process has no stdout of its own", hint="use execution.start")
-        return self.process.stdout
 
     @property
     def stderr(self) -> bytes:
@@ -208,9 +199,7 @@ class RunningProcess:
 
     def keep(self, stream: str, on_output: OnOutput | None = None) -> CapturedStream:
         """Read one of its streams from now on, up to the limit."""
-        pipe = self.process.stdout if stream == "stdout" else self.process.stderr
-        if pipe is None:
-            raise UsageError(f"this process has no {stream} of its own", hint="start it again")
+        pipe = self.stdout if stream == "stdout" else cast("IO[bytes]", self.process.stderr)
         captured = CapturedStream(pipe, stream, self._order.limits.output_bytes, on_output)
         if stream == "stderr":
             self._said = captured
