@@ -97,38 +97,9 @@ def run(options: Namespace) -> int:
     if options.max_bytes < _LEAST_BYTES:
         raise UsageError(f"--max-bytes {options.max_bytes}: too small", hint=f"give {_LEAST_BYTES} or more")
     now = dt.datetime.now(dt.UTC)
-    since, until = span_of(options, now)
     query = " ".join(options.query)
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
-    session = _session_id(options, homes) if options.session else None
-    # While a first index of many logs is built: its words so far, then the text as it stands in the logs, then all words.
-    first = [] if options.best or options.rank else [(FirstNeed(seconds=0.5), _how(options))]
-    first += [(FirstNeed(seconds=0.0), "substring")] if first and _how(options) == "words" else []
-    for need, how in (*first, (None, _how(options))):
-        with asked_index(options, homes, need) as opened, output.progress_bar("reading") as progress:
-            found = search(
-                query,
-                opened=opened,
-                how=how,
-                kinds=None if options.kind is None else [kind for kind in options.kind.split(",") if kind],
-                project=options.project,
-                since=since,
-                until=until,
-                session=session,
-                rank=options.rank,
-                case=options.case,
-                limit=_LIMIT if options.limit is None else options.limit,
-                sessions=0 if options.flat else _SESSIONS if options.limit is None else options.limit,
-                with_hits=options.flat or options.json,
-                width=options.width,
-                seconds=options.seconds,
-                loose=not opened.coverage,
-                progress=progress,
-            )
-        # The build may have ended meanwhile: that the text is nowhere does not mean that the words are not.
-        if found.total or (not opened.coverage and how == _how(options)):
-            break
-    found = _typed(found)
+    found = _typed(_found(query, options, homes, now))
     hits = [
         NumberedHit(one.session or one.best.path, one.best.agent, one.best.uuid) for one in found.sessions
     ]
@@ -147,6 +118,42 @@ def run(options: Namespace) -> int:
             _print_sessions(found, now)
         _remark(found, options, has_homes=bool(homes), is_numbered=is_numbered)
     return Busy.exit_code if found.is_cut_short else 0
+
+
+def _found(query: str, options: Namespace, homes: Sequence[Path], now: dt.datetime) -> SearchResult:
+    since, until = span_of(options, now)
+    session = _session_id(options, homes) if options.session else None
+    # While a first index of many logs is built: its words so far, then the text as it stands in the logs, then all words.
+    own = _how(options)
+    for need in [None] if options.best or options.rank else [FirstNeed(seconds=0.5), None]:
+        with asked_index(options, homes, need) as opened, output.progress_bar("reading") as progress:
+            for how in [own, "substring"] if own == "words" and opened.coverage else [own]:
+                found = search(
+                    query,
+                    opened=opened,
+                    how=how,
+                    kinds=None
+                    if options.kind is None
+                    else [kind for kind in options.kind.split(",") if kind],
+                    project=options.project,
+                    since=since,
+                    until=until,
+                    session=session,
+                    rank=options.rank,
+                    case=options.case,
+                    limit=_LIMIT if options.limit is None else options.limit,
+                    sessions=0 if options.flat else _SESSIONS if options.limit is None else options.limit,
+                    with_hits=options.flat or options.json,
+                    width=options.width,
+                    seconds=options.seconds,
+                    loose=not opened.coverage,
+                    progress=progress,
+                )
+                if found.total:
+                    break
+        if found.total or not opened.coverage:
+            break
+    return found
 
 
 def _session_id(options: Namespace, homes: Sequence[Path]) -> str:
