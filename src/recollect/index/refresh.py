@@ -41,7 +41,7 @@ _BUNDLE, _PIECE = 4 << 20, 1 << 20
 # What waits for the writer while it commits, about a megabyte of text each.
 _WAITING = 12
 # Bytes of logs in the first batches of a first build, and in all others.
-_FIRST_BATCHES, _BATCH = (16 << 20, 48 << 20), 256 << 20
+_FIRST_BATCHES, _BATCH = (8 << 20, 48 << 20), 256 << 20
 # Room in the numbers of a batch: lines are ten times as long on the average.
 _LEAST_LINE, _SPARE_LINES = 256, 64
 
