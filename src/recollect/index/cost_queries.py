@@ -10,7 +10,7 @@ Only reads; knows nothing of prices or time zones.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -70,24 +70,13 @@ class UsageQuery(Struct, frozen=True):
     with_durations: bool = False
 
 
-class CountedResponseRow(NamedTuple):
-    """A response with the number of its log. Times are milliseconds since 1970."""
+class ResponseRow(UsageGroup, frozen=True, kw_only=True, gc=False):
+    """A response by itself. ``at`` is in milliseconds since 1970."""
 
     message: str | None
     request: str
-    log: int
     at: int | None
-    model: str | None
-    branch: str | None
-    tool: str | None
-    variant: int
-    input: int
-    output: int
-    cache_write_5m: int
-    cache_write_1h: int
-    cache_read: int
-    web_searches: int
-    is_counted: bool = True
+    is_counted: bool
 
 
 class UnusedLog(Struct, frozen=True):
@@ -199,7 +188,7 @@ class UsageTables:
             for quarter, file, model, branch, tool, *rest in rows
         ]
 
-    def responses(self, query: UsageQuery) -> Iterator[CountedResponseRow]:
+    def responses(self, query: UsageQuery) -> Iterator[ResponseRow]:
         """Every response that counts, one at a time, in the order of time."""
         limits = [self._limits(query), *([] if query.with_copies else ["counted"])]
         limits += [f"at >= {int(query.since)}"] if query.since is not None else []
@@ -215,9 +204,23 @@ class UsageTables:
             " FROM copies JOIN responses ON responses.id = response"
             f" WHERE {' AND '.join(limits)} ORDER BY at, copies.id"
         )
-        for message, request, file, at, model, branch, tool, *rest, counted in cast("Iterable[Any]", rows):
-            values = (message, request, file, at, name(model), name(branch), name(tool), *rest, bool(counted))
-            yield CountedResponseRow._make(values)
+        for message, request, file, at, model, branch, tool, variant, *counts, counted in cast(
+            "Iterable[Any]", rows
+        ):
+            yield ResponseRow(
+                quarter_of(at),
+                file,
+                name(model),
+                name(branch),
+                name(tool),
+                variant,
+                1,
+                *counts,
+                message=message,
+                request=request,
+                at=at,
+                is_counted=bool(counted),
+            )
 
     def records(self) -> list[tuple[int | None, RecordedCost]]:
         """The clients' own running totals, each with its time."""

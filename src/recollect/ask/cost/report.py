@@ -8,6 +8,7 @@ the caller's, or those of the package and the user's config.toml.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import time
 import zoneinfo
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,10 +23,9 @@ from recollect.errors import Ambiguous, NotFound, UsageError
 from recollect.index import cost_queries
 from recollect.index.access import OpenIndex
 from recollect.index.cost_queries import (
-    CountedResponseRow,
+    ResponseRow,
     UsageQuery,
     UsageTables,
-    quarter_of,
     unrecorded_logs,
 )
 from recollect.index.stat_queries import session_titles
@@ -78,14 +78,10 @@ def costs(
     the id of, such as a title or a path.
     """
     by = () if tuple(by) == (TOTAL,) else tuple(by)
-    _check(by, mode)
-    _check_prompts(by, mode, is_detailed=explain or performance)
+    _check(by, mode, is_detailed=explain or performance)
     offset = offset_of(timezone)
     notes = (_FROM_LOGS,) if opened.is_temporary else ()
-    one = CostReportBuilder(
-        UsageTables(opened.database), by, _milliseconds(since), _milliseconds(until), notes
-    )
-    one.choose(project, model, session, named)
+    one = CostReportBuilder(opened, by, since, until, project, model, session, named, notes)
     prices = prices or price_list()
     moment = _milliseconds(now or dt.datetime.now(dt.UTC)) or 0
     report = one.made(offset, prices, mode, moment, explain=explain, performance=performance)
@@ -129,14 +125,13 @@ def responses(
 
     ``with_copies``: also the copies, which cost nothing. Nothing is held in memory.
     """
-    one = CostReportBuilder(UsageTables(opened.database), (), _milliseconds(since), _milliseconds(until))
-    one.choose(project, model, session, named)
+    one = CostReportBuilder(opened, (), since, until, project, model, session, named)
     return one.responses(prices or price_list(), with_copies=with_copies)
 
 
-def _priced_response(row: CountedResponseRow, log: UsageLog, prices: PriceList) -> PricedResponse:
-    tokens = Tokens(*row[8:14])
-    pico, missing = prices.cost(row.model or "", quarter_of(row.at), row.variant, tokens.counts)
+def _priced_response(row: ResponseRow, log: UsageLog, prices: PriceList) -> PricedResponse:
+    tokens = Tokens(*row.counts)
+    pico, missing = prices.cost(row.model or "", row.quarter, row.variant, row.counts)
     return PricedResponse(
         message_id=row.message,
         request_id=row.request,
@@ -218,32 +213,20 @@ def zone_of(name: str | None) -> dt.tzinfo | None:
 
 
 def offset_of(timezone: str | None) -> Offset:
-    """What a zone's clock shows, as seconds east of UTC at a moment."""
+    """What a zone's clock shows, as seconds east of UTC at a moment. A time no clock can show counts as UTC: one made-up line must not
+    end the report."""
     zone = zone_of(timezone)
-    if zone is dt.UTC:
-        return lambda _: 0
-    return _safe(_local_offset if zone is None else lambda at: _zone_offset(zone, at))
 
-
-def _local_offset(at: int) -> int:
-    return time.localtime(at).tm_gmtoff
-
-
-def _zone_offset(zone: dt.tzinfo, at: int) -> int:
-    offset = dt.datetime.fromtimestamp(at, zone).utcoffset()
-    return 0 if offset is None else int(offset.total_seconds())
-
-
-def _safe(offset: Offset) -> Offset:
-    """A time no clock can show counts as UTC: one made-up line must not end the report."""
-
-    def safe(at: int) -> int:
+    def offset(at: int) -> int:
         try:
-            return offset(at)
+            if zone is None:
+                return time.localtime(at).tm_gmtoff
+            east = dt.datetime.fromtimestamp(at, zone).utcoffset()
         except (OverflowError, ValueError, OSError):
             return 0
+        return 0 if east is None else int(east.total_seconds())
 
-    return safe
+    return offset
 
 
 def _milliseconds(moment: dt.datetime | None) -> int | None:
@@ -258,42 +241,24 @@ def _milliseconds(moment: dt.datetime | None) -> int | None:
 class CostReportBuilder:
     """The parts of a report, put together step by step."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - the filters of ``costs``, in their order
         self,
-        tables: UsageTables,
+        opened: OpenIndex,
         by: tuple[str, ...],
-        since: int | None,
-        until: int | None,
-        notes: Iterable[str] = (),
-    ) -> None:
-        self._tables, self._database = tables, tables.database
-        self._by = by
-        self._since, self._until = since, until
-        self._files: Collection[int] | None = None
-        self._models: Collection[str] | None = None
-        self._known: dict[int, UsageLog] | None = None
-        self._notes = list(notes)
-
-    @property
-    def _logs(self) -> dict[int, UsageLog]:
-        if self._known is None:
-            logs = cost_queries.logs(self._database)
-            if "client" in self._by or "tool" in self._by:
-                logs = {
-                    number: structs.replace(log, client=agent_of_log(log.home, log.path))
-                    for number, log in logs.items()
-                }
-            self._known = with_repositories(logs) if "repo" in self._by else logs
-        return self._known
-
-    def choose(
-        self,
+        since: dt.datetime | None,
+        until: dt.datetime | None,
         project: str | Path | None,
         model: str | None,
         session: str | None,
         named: Callable[[str], str] | None,
+        notes: Iterable[str] = (),
     ) -> None:
-        """Leave out what was not asked for."""
+        self._database, self._tables = opened.database, UsageTables(opened.database)
+        self._by = by
+        self._since, self._until = _milliseconds(since), _milliseconds(until)
+        self._files: Collection[int] | None = None
+        self._models: Collection[str] | None = None
+        self._notes = list(notes)
         if project is not None:
             wanted = ProjectFilter(project)
             self._files = [
@@ -306,9 +271,24 @@ class CostReportBuilder:
             among = self._logs if self._files is None else self._files
             self._files = [number for number in among if self._logs[number].session == name]
         if model is not None:
-            self._models = _named(model, self._tables.models())
+            models = self._tables.models()
+            self._models = (
+                [model]
+                if model in models
+                else [name for name in models if model.casefold() in name.casefold()]
+            )
             if not self._models:
                 self._notes.append(f"no response of a model named {model}")
+
+    @functools.cached_property
+    def _logs(self) -> dict[int, UsageLog]:
+        logs = cost_queries.logs(self._database)
+        if "client" in self._by or "tool" in self._by:
+            logs = {
+                number: structs.replace(log, client=agent_of_log(log.home, log.path))
+                for number, log in logs.items()
+            }
+        return with_repositories(logs) if "repo" in self._by else logs
 
     def made(
         self, offset: Offset, prices: PriceList, mode: str, now: int, *, explain: bool, performance: bool
@@ -355,7 +335,7 @@ class CostReportBuilder:
             with_copies=with_copies,
         )
         for row in self._tables.responses(query):
-            yield _priced_response(row, self._logs[row.log], prices)
+            yield _priced_response(row, self._logs[row.log or 0], prices)
 
     def _added_up(self, query: UsageQuery, asked: CostQuery, unrecorded: tuple[str, ...]) -> CostReport:
         logs = self._logs if "file" in query.columns else {}
@@ -372,18 +352,8 @@ class CostReportBuilder:
         """Each response for itself, with its prompt."""
         prompts = PromptTimes(self._database)
         for row in self._tables.responses(query):
-            prompt = prompts.at(self._logs[row.log].session, row.at)
-            yield UsageGroup(
-                quarter_of(row.at),
-                row.log,
-                row.model,
-                row.branch,
-                row.tool,
-                row.variant,
-                1,
-                *row[8:14],
-                prompt=prompt,
-            )
+            session = self._logs[row.log or 0].session
+            yield structs.replace(row, prompt=prompts.at(session, row.at))
 
     def _timeline(self, offset: Offset, prices: PriceList, now: int) -> tuple[Timeline, int | None]:
         database, by = self._database, self._by
@@ -450,7 +420,7 @@ class CostReportBuilder:
         return structs.replace(report, uncertain=explained)
 
 
-def _check(by: Sequence[str], mode: str) -> None:
+def _check(by: Sequence[str], mode: str, *, is_detailed: bool) -> None:
     if TOTAL in by:
         raise UsageError(f"by {','.join(by)}: total is one row for everything", hint="name it alone")
     for key in by:
@@ -460,12 +430,7 @@ def _check(by: Sequence[str], mode: str) -> None:
             raise UsageError(f"by {','.join(by)}: {key} is given twice", hint="name each key once")
     if mode not in MODES:
         raise UsageError(f"mode {mode!a}: not known", hint=f"the modes are {', '.join(MODES)}")
-
-
-def _check_prompts(by: Sequence[str], mode: str, *, is_detailed: bool) -> None:
-    if "prompt" not in by:
-        return
-    if mode != "calculate" or is_detailed:
+    if "prompt" in by and (mode != "calculate" or is_detailed):
         raise UsageError(
             "by prompt: only tokens times price are known of a prompt",
             hint="leave out --mode, --explain and --performance",
@@ -490,12 +455,6 @@ def with_repositories(logs: dict[int, UsageLog]) -> dict[int, UsageLog]:
 
 
 # --- names ------------------------------------------------------------------------------------------
-
-
-def _named(wanted: str, models: Collection[str]) -> list[str]:
-    if wanted in models:
-        return [wanted]
-    return [name for name in models if wanted.casefold() in name.casefold()]
 
 
 def _session_id(name: str, logs: Collection[UsageLog], named: Callable[[str], str] | None) -> str:
