@@ -15,7 +15,6 @@ import pytest
 
 from recollect.ask.library import Home
 from recollect.errors import IdConflict, InvalidId, NotFound, UsageError
-from recollect.model.lines import draft
 from recollect.model.lines.blocks import TextBlock, Tokens, ToolResultBlock, ToolUseBlock, Usage
 from recollect.provider import ChatMessage, ClaudeStorageProvider
 from recollect.store.store import Store
@@ -364,15 +363,6 @@ def test_statistics_count_messages_tokens_and_cost(provider: ClaudeStorageProvid
     assert (START, START + dt.timedelta(minutes=7)) == (stats.first_at, stats.last_at)
 
 
-def test_a_fork_does_not_cost_twice(provider: ClaudeStorageProvider) -> None:
-    """Two sessions, one answer paid for."""
-    log(provider, user("a"), answer("b", 10))
-    run(provider.fork_session(PROJECT, SESSION))
-    stats = run(provider.get_statistics(PROJECT))
-
-    assert (2, Tokens(input=100, output=10)) == (stats.sessions, stats.spending.tokens)
-
-
 def test_a_reset_goes_to_the_trash_and_back(provider: ClaudeStorageProvider, tmp_path: Path) -> None:
     """Every byte of logs, sub-agents and todos; what is logged in between starts a new chain."""
     log(provider, user("a"), answer("b"))
@@ -392,16 +382,6 @@ def test_a_reset_goes_to_the_trash_and_back(provider: ClaudeStorageProvider, tmp
 
     run(provider.restore(trashed.batch))
     assert before == {name: data for name, data in content().items() if "trash" not in name}
-
-
-def test_a_log_that_somebody_took_away_is_started_anew(provider: ClaudeStorageProvider) -> None:
-    """Another process deletes between two messages: the second has no dangling parent."""
-    log(provider, user("a"))
-    Store(provider.base_dir).delete(SESSION)
-    log(provider, user("b"))
-
-    assert ["b"] == texts(run(provider.get_session_messages(PROJECT, SESSION)))
-    assert [None] == [line["parentUuid"] for line in lines(Store(provider.base_dir).find(SESSION).path)]
 
 
 # ---- where it writes ----------------------------------------------------------------------------------------
@@ -435,14 +415,3 @@ def test_a_session_that_a_client_has_open_is_not_written_to(own_home: Path) -> N
     with pytest.raises(UsageError, match="running client"):
         log(provider, user("a"))
     assert [OTHER] == [log(provider, user("b"), session=OTHER) and OTHER]
-
-
-def test_the_store_reads_what_the_provider_wrote(provider: ClaudeStorageProvider) -> None:
-    """One implementation behind both: a session goes on in either."""
-    first = log(provider, user("a"))[0]
-    with Store(provider.base_dir).open(SESSION) as opened:
-        second = opened.append(draft.assistant("b", model=SONNET))
-    log(provider, user("c"))
-
-    messages = run(provider.get_session_messages(PROJECT, SESSION))
-    assert [(None, "a"), (first, "b"), (second, "c")] == [(one.parent_uuid, one.text) for one in messages]

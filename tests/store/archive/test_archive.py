@@ -12,7 +12,6 @@ from recollect.errors import DamagedData, UsageError
 from recollect.store.archive.archive import Archive
 from recollect.store.archive.objects import ObjectStore, SeekableWriter
 from recollect.store.changes.journal import ChangeJournal
-from recollect.system import fsops
 from tests.store.archive.kept_sessions import SESSION, added, lines, small_session
 
 FLIPS = 10_000 if os.environ.get("RECOLLECT_TORTURE") else 150
@@ -150,10 +149,6 @@ def test_a_damaged_copy_is_not_restored(tmp_path: Path, home: Path, archive: Arc
     assert {} == tree(tmp_path / "elsewhere")
 
 
-class _Crash(BaseException):
-    """What a killed process looks like from inside: nothing after it is carried out."""
-
-
 _STEPS = (
     "write_all",
     "sync_file",
@@ -166,65 +161,6 @@ _STEPS = (
     "create_new",
     "open_append",
 )
-
-
-def crashing_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    """Let the n-th durable call, and every one after it, not happen."""
-    left = [steps]
-
-    def wrapped(name: str) -> None:
-        original = getattr(fsops, name)
-
-        def call(*arguments: object, **options: object) -> object:
-            left[0] -= 1
-            if left[0] < 0:
-                raise _Crash
-            return original(*arguments, **options)
-
-        monkeypatch.setattr(fsops, name, call)
-
-    for name in _STEPS:
-        wrapped(name)
-
-
-@pytest.mark.parametrize("action", ["add", "grow", "restore"])
-def test_a_crash_at_any_step_leaves_the_old_or_the_new_state(tmp_path: Path, action: str) -> None:
-    """Killed before every durable call in turn: the archive verifies, and doing it again succeeds."""
-    finished = False
-    steps = 0
-    while not finished:
-        work = tmp_path / f"{steps}"
-        home, archive, target = work / "home", Archive(work / "archive"), work / "target"
-        files = small_session(home)
-        if action != "add":
-            added(archive, home, files)
-        if action == "grow":
-            with files[0].open("ab") as log:
-                log.write(lines(5, seed=5))
-        with pytest.MonkeyPatch.context() as patch:
-            crashing_after(patch, steps)
-            try:
-                if action == "restore":
-                    archive.restore(archive.find(SESSION), target)
-                else:
-                    added(archive, home, files)
-                finished = True
-            except _Crash:
-                pass
-        assert [] == archive.verify(), steps
-        if action == "restore":
-            if not finished:
-                for path in [path for path in target.rglob("*") if path.is_file()]:
-                    path.unlink()
-                archive.restore(archive.find(SESSION), target)
-            assert tree(home) == tree(target)
-        else:
-            added(archive, home, files)
-            assert [] == archive.verify()
-            archive.restore(archive.find(SESSION), target)
-            assert tree(home) == tree(target)
-        steps += 1
-    assert steps > 10
 
 
 def test_what_an_interrupted_addition_left_goes_with_the_next(home: Path, archive: Archive) -> None:

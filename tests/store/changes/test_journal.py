@@ -206,26 +206,6 @@ def test_root_does_not_take_a_file_from_its_owner(log: Path, journal: ChangeJour
     assert (1234, 4321) == (log.stat().st_uid, log.stat().st_gid)
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
-def test_new_files_and_directories_are_private_under_any_umask(
-    home: Path, journal: ChangeJournal, umask: int
-) -> None:
-    """0600 and 0700, in the home and in the journal; a mode that was asked for is exact."""
-    plan = plan_for(home)
-    plan.create(home / "new" / "one", b"1")
-    plan.create(home / "new" / "two", b"2", mode=0o644, mtime_ns=LONG_AGO)
-    before = os.umask(umask)
-    try:
-        journal.apply(plan)
-    finally:
-        os.umask(before)
-
-    ours = [journal.root, *journal.root.rglob("*")]
-    assert {0o700} == {mode(path) for path in [home / "new", *ours] if path.is_dir()}
-    assert {0o600} == {mode(path) for path in [home / "new" / "one", *ours] if path.is_file()}
-    assert (0o644, LONG_AGO) == (mode(home / "new" / "two"), (home / "new" / "two").stat().st_mtime_ns)
-
-
 def test_the_hidden_name_is_one_that_no_client_lists(log: Path, journal: ChangeJournal) -> None:
     """While a change is prepared its file begins with a dot and does not end in .jsonl or .json."""
     seen: list[str] = []

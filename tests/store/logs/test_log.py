@@ -574,48 +574,6 @@ def test_a_failed_sync_fails_everyone_in_the_batch(path: Path, monkeypatch: pyte
     assert [SyncFailed, SyncFailed] == [type(error) for error in errors]
 
 
-def test_an_interrupted_leader_does_not_leave_its_followers_waiting(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ctrl-C hits the thread that writes; the other one in the batch is told that nothing was stored."""
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with Log(path) as log:
-        log.append(b"zero")
-        came_back = gathered(log, monkeypatch, "write_all", interrupted)
-        log.append(b"three")
-
-    assert ({KeyboardInterrupt, AppendFailed}, b"zero\nthree\n") == (
-        {type(error) for error in came_back},
-        path.read_bytes(),
-    )
-
-
-def test_an_interrupt_before_the_turn_frees_the_followers(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A leader that dies while it waits for its turn takes its batch out of the way."""
-    log = Log(path)
-
-    class Interrupted:
-        def __enter__(self) -> None:
-            raise KeyboardInterrupt
-
-        def __exit__(self, *_: object) -> None: ...
-
-    monkeypatch.setattr(log, "_turn", Interrupted())
-    with pytest.raises(KeyboardInterrupt):
-        log.append(b"one")
-    monkeypatch.undo()
-    next_one = threading.Thread(target=log.append, args=(b"two",), daemon=True)
-    next_one.start()
-    next_one.join(120)
-
-    assert b"two\n" == path.read_bytes()
-
-
 def test_a_conflict_does_not_fail_its_neighbours(path: Path) -> None:
     """Of several jobs in one batch only the conflicting one is refused."""
     with Log(path) as log:
