@@ -245,21 +245,21 @@ class AgentMirrorFiles:
         path = self._root / log
         with self.writing(path):
             fsops.make_directories(path.parent, synced=False)
-            opened = fsops.open_append(path)
+            fd = fsops.open_append(path)
             self._unsynced.add(path)
             self._unsynced_names.update(one for one in path.parents if one.is_relative_to(self._root))
             try:
                 if self._is_lost:
-                    lines = self._not_written(log, lines, opened.fd)
-                size = fsops.size_of(opened.fd)
+                    lines = self._not_written(log, lines, fd)
+                size = fsops.size_of(fd)
                 try:
-                    fsops.write_all(opened.fd, b"".join(lines))
+                    fsops.write_all(fd, b"".join(lines))
                 except OSError:
-                    fsops.truncate(opened.fd, size)  # a full disk: what was written of it is given back
+                    fsops.truncate(fd, size)  # a full disk: what was written of it is given back
                     raise
-                return fsops.size_of(opened.fd)
+                return fsops.size_of(fd)
             finally:
-                fsops.close(opened.fd)
+                fsops.close(fd)
 
     def _not_written(self, log: str, lines: list[bytes], fd: int) -> list[bytes]:
         """Those that are not there yet. A line at the end that was begun and not ended goes."""

@@ -19,29 +19,20 @@ from recollect.store.changes.journal import ChangePlan
 from recollect.store.home import ClaudeHome
 
 
-class HookRequest(msgspec.Struct):
-    """The fields of the client's request that matter here."""
-
-    session_id: str = ""
-    transcript_path: str = ""
-
-
 def archive_session(home: Homes, request: bytes, data: Path) -> ArchiveResult:
     """Archive the session of a hook's request, which must lie in one of the homes."""
     try:
-        asked = msgspec.json.decode(request, type=HookRequest)
+        asked = msgspec.json.decode(request, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         raise UsageError(
             f"hook: stdin is no request of the client ({problem})",
             hint="this command is run by the client's hooks, not by hand",
         ) from None
-    log = Path(asked.transcript_path)
-    session = next(
-        (one for one in home.sessions() if one.id == asked.session_id and one.path.name == log.name), None
-    )
+    name, log = asked.get("session_id"), Path(str(asked.get("transcript_path", "")))
+    session = next((one for one in home.sessions() if one.id == name and one.path.name == log.name), None)
     if session is None:
         raise NotFound(
-            f"session {asked.session_id!a}: not in the homes looked at",
+            f"session {name!a}: not in the homes looked at",
             hint="a session without a message has no log; name its home with --home DIR",
         )
     return keep.add(keep.archive_at(data), session, dt.datetime.now(dt.UTC))

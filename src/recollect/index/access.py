@@ -85,7 +85,7 @@ class OpenIndex:
         self.close()
         fsops.make_directories(self.path.parent)
         # Created here first, so that no other user can read it, whatever the umask.
-        fsops.close(fsops.open_append(self.path).fd)
+        fsops.close(fsops.open_append(self.path))
         self._identity = fsops.identity_at(str(self.path))
         self._database = IndexDatabase(self.path)
 

@@ -27,7 +27,7 @@ from recollect.index.extraction import ExtractionJob, NumberedFrame, is_continue
 from recollect.index.frame import Frame, ScannedLog
 from recollect.index.ingest import Ingest
 from recollect.index.schema import AGENT, SESSION, TOOL_OUTPUT
-from recollect.system.pool import ProgressCallback, Run, TaskFailure, TaskPiece, WorkerPool, bundles, cores
+from recollect.system.pool import ProgressCallback, Run, WorkerPool, bundles, cores
 
 # Below this size, starting a process takes longer than reading here.
 _WORTH_A_PROCESS = 24 << 20
@@ -376,9 +376,9 @@ def frames_of(
     ]
     pool = WorkerPool(extraction_job, processes=count, waiting=_WAITING)
     for event in pool.events([pickle.dumps(task) for task in tasks]):
-        if isinstance(event, TaskPiece):
+        if not event.is_end:
             yield from pickle.loads(event.value)  # noqa: S301 - of a process of ours
-        elif isinstance(event, TaskFailure):
+        elif event.problem is not None:
             # From the start: frames that were already applied are refused.
             for number, job in tasks[event.task]:
                 yield from numbered_frames(number, job)

@@ -55,13 +55,6 @@ class LiveSession(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-class _Process(msgspec.Struct, frozen=True):
-    """When a running process started; both None where the system does not report it."""
-
-    ticks: int | None = None
-    started: datetime | None = None
-
-
 def live_sessions(home: ClaudeHome, *, proc: Path = Path("/proc")) -> list[LiveSession]:
     """The sessions whose marker belongs to a running process, by process id.
 
@@ -112,15 +105,16 @@ def _proof(marker: dict[str, Any], proc: Path) -> bool | None:
     process = _running(marker["pid"], proc)
     if process is None:
         return None
-    if process.ticks is None or process.started is None:
+    ticks, began = process
+    if ticks is None or began is None:
         return False
     start = marker.get("procStart")
     if isinstance(start, str | int) and re.fullmatch(r"[0-9]{1,18}", str(start)):
-        return True if int(start) == process.ticks else None
+        return True if int(start) == ticks else None
     written = _date(start)
     if written is not None:
-        return True if abs(written - process.started) <= _TOLERANCE else None
-    return _proof_by_start(_from_milliseconds(marker.get("startedAt")), process.started)
+        return True if abs(written - began) <= _TOLERANCE else None
+    return _proof_by_start(_from_milliseconds(marker.get("startedAt")), began)
 
 
 def _proof_by_start(marked: datetime | None, started: datetime) -> bool | None:
@@ -132,24 +126,27 @@ def _proof_by_start(marked: datetime | None, started: datetime) -> bool | None:
     return False if started <= marked + _TOLERANCE else None
 
 
-def _running(pid: int, proc: Path) -> _Process | None:
-    """The process with this number; None if there is none, or only a zombie."""
+def _running(pid: int, proc: Path) -> tuple[int | None, datetime | None] | None:
+    """When the process with this number started, in ticks and as a time; None if there is none, or only a zombie.
+
+    Both are None where the system does not report them.
+    """
     if not (proc / "self" / "stat").exists():
-        return _Process() if _answers(pid) else None
+        return (None, None) if _answers(pid) else None
     try:
         # The name in parentheses may hold anything, parentheses and spaces too: split after the last one.
         fields = (proc / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except FileNotFoundError:
         return None
     except OSError:
-        return _Process()
+        return None, None
     if fields[:1] in ([b"Z"], [b"X"]):
         return None
     try:
         ticks = int(fields[19])  # field 22 of the line; field 3, the state, is the first here
-        return _Process(ticks, _boot_time(proc) + timedelta(seconds=ticks / os.sysconf("SC_CLK_TCK")))
+        return ticks, _boot_time(proc) + timedelta(seconds=ticks / os.sysconf("SC_CLK_TCK"))
     except (IndexError, ValueError, OSError, OverflowError):
-        return _Process()
+        return None, None
 
 
 def _boot_time(proc: Path) -> datetime:

@@ -150,14 +150,14 @@ def append_durably(path: Path, data: bytes, expected_size: int) -> bool:
     """Append bytes to a file of ours that has this size; False where it has another. Created if missing."""
     with as_storage_error("append to", path):
         fsops.make_directories(path.parent)
-        opened = fsops.open_append(path)
+        fd = fsops.open_append(path)
         try:
-            if fsops.size_of(opened.fd) != expected_size:
+            if fsops.size_of(fd) != expected_size:
                 return False
-            fsops.write_all(opened.fd, data)
-            fsops.sync_data(opened.fd)
+            fsops.write_all(fd, data)
+            fsops.sync_data(fd)
         finally:
-            fsops.close_quietly(opened.fd)
-        if opened.created:
+            fsops.close_quietly(fd)
+        if not expected_size:  # the file may be new
             fsops.sync_dir(path.parent)
     return True

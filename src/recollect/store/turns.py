@@ -174,7 +174,7 @@ def record_limits(data: str, limits: Iterable[tuple[str, float, float | None]], 
     from recollect.system import fsops
 
     fsops.make_directories(Path(name).parent, synced=False)
-    fd = fsops.open_append(Path(name)).fd
+    fd = fsops.open_append(Path(name))
     try:
         if fcntl is not None:
             fcntl.flock(fd, fcntl.LOCK_EX)

@@ -23,7 +23,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from recollect.errors import StorageError
 
@@ -64,13 +64,6 @@ class NetworkFileSystem(RuntimeWarning):
     """A log is on a network file system, where appends of two machines can overlap (S1)."""
 
 
-class OpenedFile(NamedTuple):
-    """A new descriptor, and whether this call created the file."""
-
-    fd: int
-    created: bool
-
-
 def next_step(cause: OSError | None, again: str = "append again") -> str:
     """What a person can do about this failure; ``again`` says how to repeat what failed."""
     step = _NEXT_STEP.get((cause and cause.errno) or 0, "{again} once the cause is gone")
@@ -80,14 +73,14 @@ def next_step(cause: OSError | None, again: str = "append again") -> str:
 # --- opening -----------------------------------------------------------------
 
 
-def open_append(path: Path) -> OpenedFile:
+def open_append(path: Path) -> int:
     """Open for reading and appending; create the file when there is none."""
     return _open_or_create(path, os.O_RDWR | os.O_APPEND)
 
 
 def open_lock_file(path: Path) -> int:
     """Open for reading and writing; create the file when there is none."""
-    return _open_or_create(path, os.O_RDWR).fd
+    return _open_or_create(path, os.O_RDWR)
 
 
 def open_nofollow(path: Path) -> int:
@@ -110,13 +103,13 @@ def create_new(path: Path) -> int:
     return _create(path, os.O_WRONLY)
 
 
-def _open_or_create(path: Path, flags: int) -> OpenedFile:
+def _open_or_create(path: Path, flags: int) -> int:
     while True:
         with contextlib.suppress(FileNotFoundError):
-            return OpenedFile(_open_regular(path, flags), created=False)
+            return _open_regular(path, flags)
         # O_EXCL shows that we created the file, so a mode set by someone else is never changed.
         with contextlib.suppress(FileExistsError):
-            return OpenedFile(_create(path, flags), created=True)
+            return _create(path, flags)
 
 
 def _open_regular(path: Path, flags: int) -> int:

@@ -3,8 +3,7 @@
 A job is a top-level function. It takes a setup and returns a function that turns one task into pieces; it may yield
 None while it has no piece yet, so that a deadline is looked at. Setup, tasks and pieces cross a pipe as pickles.
 
-``events`` yields pieces as they arrive and one end for each task: a ``TaskEnd``, or a ``TaskFailure`` where the process
-died or the job raised. ``answers`` is for jobs with one piece a task: the caller repeats a failed task, so that every
+``events`` yields pieces as they arrive and one end for each task, with a problem where the process died or the job raised. ``answers`` is for jobs with one piece a task: the caller repeats a failed task, so that every
 answer comes exactly once. Without worker processes (none requested, or none can be started) the caller does all tasks.
 
 Not ``concurrent.futures``: its workers run the main script of a program again, or copy a process with all its threads,
@@ -42,27 +41,13 @@ _GRACE_SECONDS = 3.0
 _LONGEST_WAIT = 1e6  # the timeouts of locks have a maximum
 
 
-class TaskPiece(NamedTuple):
-    """One piece of a task's result."""
+class TaskEvent(NamedTuple):
+    """One piece of a task's result, or its end. With a ``problem`` it did not complete, and pieces of it may have come before."""
 
     task: int
-    value: Any
-
-
-class TaskEnd(NamedTuple):
-    """A task is done: all of its pieces came before."""
-
-    task: int
-
-
-class TaskFailure(NamedTuple):
-    """A task did not complete. Some of its pieces may have come before."""
-
-    task: int
-    why: str
-
-
-TaskEvent = TaskPiece | TaskEnd | TaskFailure
+    value: Any = None
+    is_end: bool = False
+    problem: str | None = None
 
 
 class DeadlinePassed(Exception):
@@ -109,16 +94,15 @@ class WorkerPool:
         """The one piece of each task, with the task's number. Failed tasks are repeated here, and may raise."""
         pieces: dict[int, Any] = {}
         for event in self.events(tasks):
-            if isinstance(event, TaskPiece):
+            if not event.is_end:
                 pieces[event.task] = event.value
-            elif isinstance(event, TaskEnd):
+            elif event.problem is None:
                 if event.task in pieces:
                     yield event.task, pieces.pop(event.task)
             else:
                 pieces.pop(event.task, None)
-                for again in self._done_here(event.task, tasks[event.task]):
-                    if isinstance(again, TaskPiece):
-                        yield event.task, again.value
+                again = self._done_here(event.task, tasks[event.task])
+                yield from ((event.task, one.value) for one in again if not one.is_end)
 
     def _done_here(self, number: int, task: Any) -> Iterator[TaskEvent]:
         """A task done by the caller; an error of the job is raised unchanged."""
@@ -126,10 +110,10 @@ class WorkerPool:
             self._run = self.job(self.setup)
         for piece in self._run(task):
             if piece is not None:
-                yield TaskPiece(number, piece)
+                yield TaskEvent(number, piece)
             if time.monotonic() > self.deadline:
                 raise DeadlinePassed
-        yield TaskEnd(number)
+        yield TaskEvent(number, is_end=True)
 
     def _events(
         self, workers: list[subprocess.Popen[bytes]], tasks: Sequence[Any], open_tasks: deque[int]
@@ -150,7 +134,7 @@ class WorkerPool:
                 else:
                     yield event
             for number in open_tasks:
-                yield TaskFailure(number, "no process was left to run it")
+                yield TaskEvent(number, is_end=True, problem="no process was left to run it")
         finally:
             open_tasks.clear()
             for worker in workers:
@@ -189,13 +173,12 @@ class WorkerPool:
                 number = open_tasks.popleft()
                 _send(to, tasks[number])
                 while len(answer := pickle.load(back)) == 1:  # noqa: S301 - written by our own process
-                    news.put(TaskPiece(number, *answer))
-                _, why = answer
-                news.put(TaskEnd(number) if why is None else TaskFailure(number, why))
+                    news.put(TaskEvent(number, *answer))
+                news.put(TaskEvent(number, is_end=True, problem=answer[1]))
                 number = None
         except Exception:  # noqa: BLE001 - whatever it is: this worker is of no use
             if number is not None:
-                news.put(TaskFailure(number, "its process ended early"))
+                news.put(TaskEvent(number, is_end=True, problem="its process ended early"))
         finally:
             worker.kill()
             news.put(None)

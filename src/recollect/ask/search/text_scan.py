@@ -36,8 +36,6 @@ from recollect.store.logs.reader import OpenLog
 from recollect.system.pool import (
     DeadlinePassed,
     Run,
-    TaskFailure,
-    TaskPiece,
     WorkerPool,
     bundles,
     cores,
@@ -143,9 +141,9 @@ def _collected(
     problem = None
     try:
         for event in pool.events(requests):
-            if isinstance(event, TaskPiece):
+            if not event.is_end:
                 pieces.append(event.value)
-            elif isinstance(event, TaskFailure):
+            elif event.problem is not None:
                 problem = LOST
             elif tell is not None:
                 tell(event.task)

@@ -65,11 +65,11 @@ class BackgroundTask:
     def write(self, data: bytes) -> None:
         with contextlib.suppress(OSError):
             fsops.make_directories(self.output.parent)
-            opened = fsops.open_append(self.output)
+            fd = fsops.open_append(self.output)
             try:
-                fsops.write_all(opened.fd, data)
+                fsops.write_all(fd, data)
             finally:
-                fsops.close_quietly(opened.fd)
+                fsops.close_quietly(fd)
 
     def text(self) -> str:
         """The end of its output so far."""

@@ -223,7 +223,7 @@ class Mirror:
     def _append(self, copy: _SessionCopy, session: str, key: str, path: Path) -> None:
         for piece in self._source.read(session, key, copy.logs[path]):
             try:
-                _write(path, fsops.open_append(path).fd, [piece])
+                _write(path, fsops.open_append(path), [piece])
             except BaseException:
                 copy.forget(path)  # half a line may be there: it is fetched anew
                 raise

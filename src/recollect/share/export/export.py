@@ -84,7 +84,7 @@ def check_target(path: Path, *, force: bool) -> None:
 
 def fill(temporary: Path, pieces: Iterable[bytes]) -> int:
     """Write a new file that only its owner can read, sync it, and return its size."""
-    fd = fsops.open_append(temporary).fd
+    fd = fsops.open_append(temporary)
     written = 0
     try:
         for piece in pieces:

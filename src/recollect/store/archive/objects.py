@@ -299,7 +299,7 @@ class ObjectStore:
     def _store(self, fd: int, length: int, before: StoredObject | None) -> StoredObject:
         temporary = self.root / f".{os.urandom(8).hex()}.tmp"
         fsops.make_directories(self.root)
-        target = fsops.open_append(temporary).fd
+        target = fsops.open_append(temporary)
         try:
             writer = SeekableWriter(target)
             done = self._reused(fd, length, before, writer) if before is not None else 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -21,21 +20,14 @@ REMEMBERED = 4096
 TAIL_WINDOW = 64 * 1024
 
 
-class _IdPlace(NamedTuple):
-    """Where the line of an id is, and the hash of that line within this process."""
-
-    offset: int
-    length: int
-    hash: int
-
-
 class RecentIds:
     """The last few thousand ids of one file, which is read through ``read(offset, length)``."""
 
     def __init__(self, read: Callable[[int, int], bytes], capacity: int = REMEMBERED) -> None:
         self._read = read
         self._capacity = capacity
-        self._places: OrderedDict[str, _IdPlace] = OrderedDict()
+        # Where the line of an id is: its offset, its length, and its hash within this process.
+        self._places: OrderedDict[str, tuple[int, int, int]] = OrderedDict()
         # Always the start of a line. Every whole line before it is known, or was too far from the end.
         self._known_to = 0
 
@@ -53,7 +45,7 @@ class RecentIds:
 
     def remember(self, entry_id: str, offset: int, line: bytes) -> None:
         """Record the position of an id; of two positions the first counts (L8)."""
-        self._places.setdefault(entry_id, _IdPlace(offset, len(line) + 1, hash(line)))
+        self._places.setdefault(entry_id, (offset, len(line) + 1, hash(line)))
         if len(self._places) > self._capacity:
             self._places.popitem(last=False)
 
@@ -74,11 +66,11 @@ class RecentIds:
 
     def _line(self, entry_id: str) -> tuple[int, bytes] | None:
         """The line of an id, unless other bytes are in its place now."""
-        place = self._places.get(entry_id)
-        data = b"" if place is None else self._read(place.offset, place.length)
-        if place is None or not data.endswith(b"\n") or hash(data[:-1]) != place.hash:
+        if entry_id not in self._places:
             return None
-        return place.offset, data[:-1]
+        offset, length, known = self._places[entry_id]
+        data = self._read(offset, length)
+        return (offset, data[:-1]) if data.endswith(b"\n") and hash(data[:-1]) == known else None
 
     def forget(self) -> None:
         """Drop everything: the file is another one."""

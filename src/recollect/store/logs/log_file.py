@@ -132,10 +132,10 @@ class AppendFile:
 
     def _open(self) -> int:
         try:
-            return fsops.open_append(self.path).fd
+            return fsops.open_append(self.path)
         except FileNotFoundError:
             fsops.make_directories(self.path.parent)
-            return fsops.open_append(self.path).fd
+            return fsops.open_append(self.path)
 
     def _warn_of_network(self) -> None:
         if self._network is not None:
