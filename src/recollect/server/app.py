@@ -36,7 +36,7 @@ from recollect.server.refusals import (
     refusal_of,
     too_many,
 )
-from recollect.server.routes import admin, log, team
+from recollect.server.routes import admin, sessions, team
 from recollect.server.service import ServerRequest, Service
 from recollect.server.tenancy import (
     ADMIN,
@@ -103,9 +103,9 @@ _LINES = Media(NDJSON, {"type": "string", "pattern": "^[^\\n]+\\n$"})
 _BYTES = Media("application/octet-stream", {"type": "string", "format": "binary"})
 _SESSION, _USER, _TEAM = "/v1/sessions/{session_id}", "/v1/users/{user_id}", "/v1/teams/{team_id}"
 ROUTES = (
-    Endpoint("PUT", f"{_SESSION}/log", log.append, WRITE, takes=_LINES),
-    Endpoint("GET", f"{_SESSION}/log", log.read, READ, is_stream=True),
-    Endpoint("HEAD", f"{_SESSION}/log", log.read, READ, operationId="head"),
+    Endpoint("PUT", f"{_SESSION}/log", sessions.append, WRITE, takes=_LINES),
+    Endpoint("GET", f"{_SESSION}/log", sessions.read, READ, is_stream=True),
+    Endpoint("HEAD", f"{_SESSION}/log", sessions.read, READ, operationId="head"),
     Endpoint("GET", "/healthz", admin.health, None),
     Endpoint("GET", "/readyz", admin.ready, None, responses=_READY),
     Endpoint("GET", "/openapi.json", _openapi, None),
@@ -116,14 +116,14 @@ ROUTES = (
     Endpoint("GET", "/v1/whoami/tokens", admin.own_tokens, ANY),
     Endpoint("DELETE", "/v1/whoami/tokens/{token_id}", admin.revoke_own, ANY),
     Endpoint("GET", "/metrics", admin.metrics, METRICS),
-    Endpoint("GET", "/v1/heads", log.heads, READ),
-    Endpoint("GET", "/v1/sessions", log.sessions, READ),
-    Endpoint("GET", _SESSION, log.session, READ),
-    Endpoint("PATCH", _SESSION, log.describe, WRITE),
-    Endpoint("DELETE", _SESSION, log.delete, DELETE),
-    Endpoint("PUT", f"{_SESSION}/file", log.put_file, WRITE, takes=_BYTES),
-    Endpoint("GET", f"{_SESSION}/file", log.read_file, READ),
-    Endpoint("DELETE", f"{_SESSION}/file", log.delete_file, DELETE),
+    Endpoint("GET", "/v1/heads", sessions.heads, READ),
+    Endpoint("GET", "/v1/sessions", sessions.sessions, READ),
+    Endpoint("GET", _SESSION, sessions.session, READ),
+    Endpoint("PATCH", _SESSION, sessions.describe, WRITE),
+    Endpoint("DELETE", _SESSION, sessions.delete, DELETE),
+    Endpoint("PUT", f"{_SESSION}/file", sessions.put_file, WRITE, takes=_BYTES),
+    Endpoint("GET", f"{_SESSION}/file", sessions.read_file, READ),
+    Endpoint("DELETE", f"{_SESSION}/file", sessions.delete_file, DELETE),
     Endpoint("GET", "/v1/cost", team.cost, COST),
     Endpoint("GET", "/v1/search", team.search, READ),
     Endpoint("GET", "/v1/whoami", admin.whoami, COST),

@@ -198,7 +198,7 @@ class ServerRequest:
     """One request and its caller."""
 
     def __init__(self, service: Service, scope: Scope, receive: Receive) -> None:
-        self.service, self.scope, self.receive = service, scope, receive
+        self.service, self.database, self.scope, self.receive = service, service.database, scope, receive
         self.admitted: Caller | None = None
         # As bytes: most headers are never read.
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -209,6 +209,11 @@ class ServerRequest:
         if self.admitted is None:
             raise RequestRefused("unauthorized", "a valid token is needed")
         return self.admitted
+
+    @property
+    def author(self) -> Author:
+        """For the audit log."""
+        return self.caller.author
 
     @property
     def attempt(self) -> tuple[str, Author] | None:
@@ -223,7 +228,7 @@ class ServerRequest:
     async def readable(self, session_id: str) -> str:
         """The session, if the caller may read it."""
         session = str(SessionId(session_id))
-        access = await self.service.database.access(self.org, session, self.caller.reader)
+        access = await self.database.access(self.org, session, self.caller.reader)
         if access is None or not access.is_visible:
             raise not_found()
         return session
@@ -231,7 +236,7 @@ class ServerRequest:
     async def writable(self, session_id: str) -> str:
         """The session, if it is new or the caller may add to it."""
         session = str(SessionId(session_id))
-        access = await self.service.database.access(self.org, session, self.caller.writer)
+        access = await self.database.access(self.org, session, self.caller.writer)
         if access is not None and not access.is_visible and ADMIN not in self.caller.scopes:
             raise not_found()
         return session

@@ -46,7 +46,7 @@ from recollect.server.database.records import (
     seen_by,
 )
 from recollect.server.database.sql_logs import SqlLogs, log_head, packed, unpacked
-from recollect.server.database.sql_tenants import PersonTables, TenantTables
+from recollect.server.database.sql_people import PersonTables, TenantTables
 from recollect.server.database.sql_usage import usage_query
 from recollect.server.database.tables import session_ref
 from recollect.share.sync.wire import (

@@ -10,6 +10,7 @@ Several server processes may use one file; they take turns.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import re
 import threading
@@ -292,11 +293,8 @@ def opened(path: str, *, read_only: bool = False) -> apsw.Connection:
 
 
 def _version(path: str) -> int:
-    connection = opened(path)
-    try:
+    with contextlib.closing(opened(path)) as connection:
         return int(connection.pragma("user_version"))
-    finally:
-        connection.close()
 
 
 def migrate(path: str) -> int:
@@ -304,13 +302,11 @@ def migrate(path: str) -> int:
     # The file will hold everyone's conversations; create it with our own mode before SQLite would.
     Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     Path(path).touch(mode=0o600)
-    connection = opened(path)
-    try:
+    with contextlib.closing(opened(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         steps = sqlite_steps()
         version = int(connection.pragma("user_version"))
         if version > len(steps):
-            connection.execute("ROLLBACK")
             raise UsageError(
                 f"{path}: made by a newer recollect (tables {version}, this version knows {len(steps)})",
                 hint="use that version",
@@ -320,5 +316,3 @@ def migrate(path: str) -> int:
         connection.pragma("user_version", len(steps))
         connection.execute("COMMIT")
         return len(steps) - version
-    finally:
-        connection.close()

@@ -20,11 +20,10 @@ from typing import TypeVar
 from msgspec import json
 
 from recollect.errors import Busy, InvalidId
-from recollect.model.lines.ids import SessionId
 from recollect.model.project_key import project_key
 from recollect.server.page.access import OrganizationSource
 from recollect.share.sync.http_remote import HttpRemote
-from recollect.share.sync.selection import FLAT, place_of
+from recollect.share.sync.selection import FLAT, is_session_name, place_of
 from recollect.share.sync.wire import (
     START,
     LogHead,
@@ -213,12 +212,10 @@ class Mirror:
         at = copy.logs.get(path, START)
         with contextlib.suppress(SessionGone):
             if START.lines < at.lines <= head.lines:
-                try:
+                with contextlib.suppress(PositionConflict):  # it began anew
                     self._append(copy, session, head.key, path)
-                except PositionConflict:
-                    self._fetch(copy, session, head.key, path)
-            else:
-                self._fetch(copy, session, head.key, path)
+                    return
+            self._fetch(copy, session, head.key, path)
 
     def _append(self, copy: _SessionCopy, session: str, key: str, path: Path) -> None:
         for piece in self._source.read(session, key, copy.logs[path]):
@@ -276,8 +273,4 @@ def _write(path: Path, fd: int, pieces: Iterable[bytes]) -> int:
 
 def has_place(session: str) -> bool:
     """Whether a mirror can hold it: the name is a valid file name and distinct from that of a sub-agent."""
-    try:
-        SessionId(session)
-    except InvalidId:
-        return False
-    return not session.startswith(_AGENT)
+    return is_session_name(session) and not session.startswith(_AGENT)

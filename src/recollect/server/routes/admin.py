@@ -116,44 +116,44 @@ async def change_org(ask: ServerRequest, body: _OrgChange) -> Org:
     changed = replace(
         known, **{name: value for name, value in asdict(body).items() if not isinstance(value, UnsetType)}
     )
-    await ask.service.database.change_org(changed, ask.caller.author)
+    await ask.database.change_org(changed, ask.author)
     return changed
 
 
 async def teams(ask: ServerRequest) -> dict[Literal["teams"], list[OrgTeam]]:
     """All teams."""
-    return {"teams": await ask.service.database.teams(ask.org)}
+    return {"teams": await ask.database.teams(ask.org)}
 
 
 async def add_team(ask: ServerRequest, body: _NewTeam) -> OrgTeam:
     """A new team."""
     team = OrgTeam(new_id(), ask.org, plain_text(body.name, 200), now_ms())
-    await ask.service.database.add_team(team, ask.caller.author)
+    await ask.database.add_team(team, ask.author)
     return team
 
 
 async def change_team(ask: ServerRequest, team_id: PathId, body: _TeamChange) -> OrgTeam:
     """Set the members of a team."""
-    if not await ask.service.database.set_team(ask.org, team_id, body.members, ask.caller.author):
+    if not await ask.database.set_team(ask.org, team_id, body.members, ask.author):
         raise not_found()
-    return next(team for team in await ask.service.database.teams(ask.org) if team.id == team_id)
+    return next(team for team in await ask.database.teams(ask.org) if team.id == team_id)
 
 
 async def remove_team(ask: ServerRequest, team_id: PathId) -> None:
     """Remove a team."""
-    if not await ask.service.database.remove_team(ask.org, team_id, ask.caller.author):
+    if not await ask.database.remove_team(ask.org, team_id, ask.author):
         raise not_found()
 
 
 async def users(ask: ServerRequest) -> dict[Literal["users"], list[OrgUser]]:
     """All members."""
-    return {"users": await ask.service.database.users(ask.org)}
+    return {"users": await ask.database.users(ask.org)}
 
 
 async def add_user(ask: ServerRequest, body: _NewUser) -> OrgUser:
     """A new member."""
     user = OrgUser(new_id(), ask.org, plain_text(body.name, 200), body.role, False, now_ms())
-    await ask.service.database.add_user(user, ask.caller.author)
+    await ask.database.add_user(user, ask.author)
     return user
 
 
@@ -163,7 +163,7 @@ async def change_user(ask: ServerRequest, user_id: PathId, body: _UserChange) ->
     disabled = None if isinstance(body.disabled, UnsetType) else body.disabled
     if user_id == ask.caller.user.id and (disabled or role not in (None, "admin")):
         raise invalid("an admin cannot lower or disable themselves", "ask another admin")
-    changed = await ask.service.database.change_user(ask.org, user_id, role, disabled, ask.caller.author)
+    changed = await ask.database.change_user(ask.org, user_id, role, disabled, ask.author)
     if changed is None:
         raise not_found()
     return changed
@@ -171,7 +171,7 @@ async def change_user(ask: ServerRequest, user_id: PathId, body: _UserChange) ->
 
 async def plan_erasure(ask: ServerRequest, user_id: PathId) -> ErasureReport:
     """What erasing a member would remove and keep."""
-    return await planned_erasure(ask.service.database, await _member(ask, user_id))
+    return await planned_erasure(ask.database, await _member(ask, user_id))
 
 
 async def erase(ask: ServerRequest, user_id: PathId, body: Erasure) -> ErasureReport:
@@ -181,11 +181,11 @@ async def erase(ask: ServerRequest, user_id: PathId, body: Erasure) -> ErasureRe
         raise invalid("an admin cannot erase themselves", "ask another admin")
     if body.name != user.name:
         raise invalid("name: not that of the member", "repeat the name, as GET /v1/users shows it")
-    return await erased(ask.service.database, user, ask.caller.author)
+    return await erased(ask.database, user, ask.author)
 
 
 async def _member(ask: ServerRequest, user_id: str) -> OrgUser:
-    for user in await ask.service.database.users(ask.org):
+    for user in await ask.database.users(ask.org):
         if user.id == user_id:
             return user
     raise not_found()
@@ -193,7 +193,7 @@ async def _member(ask: ServerRequest, user_id: str) -> OrgUser:
 
 async def tokens(ask: ServerRequest) -> dict[Literal["tokens"], list[ApiToken]]:
     """All tokens, without their secrets."""
-    return {"tokens": await ask.service.database.tokens(ask.org)}
+    return {"tokens": await ask.database.tokens(ask.org)}
 
 
 async def add_token(ask: ServerRequest, body: _NewToken) -> CreatedToken:
@@ -202,15 +202,13 @@ async def add_token(ask: ServerRequest, body: _NewToken) -> CreatedToken:
     lasting = None if body.days is None else body.days * _DAY_MS
     machine = None if body.machine is None else plain_text(body.machine, 200)
     scopes = tuple(dict.fromkeys(body.scopes))
-    secret, token = await issued(
-        ask.service.database, user, scopes, ask.caller.author, machine=machine, lasting_ms=lasting
-    )
+    secret, token = await issued(ask.database, user, scopes, ask.author, machine=machine, lasting_ms=lasting)
     return CreatedToken(**asdict(token), token=secret)
 
 
 async def revoke_token(ask: ServerRequest, token_id: PathId) -> None:
     """Revoke a token."""
-    if not await ask.service.database.revoke_token(ask.org, token_id, ask.caller.author):
+    if not await ask.database.revoke_token(ask.org, token_id, ask.author):
         raise not_found()
 
 
@@ -221,16 +219,16 @@ async def audit(
     before = None if cursor is None else parts_of(cursor, tuple[int])[0]
     if before is not None and abs(before) > _MOST:
         raise invalid("cursor: not valid")
-    rows = await ask.service.database.audit(ask.org, before, limit + 1)
+    rows = await ask.database.audit(ask.org, before, limit + 1)
     page = rows[:limit]
     return _AuditPage(page, cursor_of(page[-1].id) if len(rows) > limit else None)
 
 
 async def metrics(ask: ServerRequest) -> Annotated[Response, Media("text/plain", {"type": "string"})]:
     """Counts for Prometheus"""
-    batches: tuple[int, int] = getattr(ask.service.database, "batches", (0, 0))
-    reason = await ask.service.database.ready()
-    more = {"database_up": float(reason is None), **ask.service.database.connections()}
+    batches: tuple[int, int] = getattr(ask.database, "batches", (0, 0))
+    reason = await ask.database.ready()
+    more = {"database_up": float(reason is None), **ask.database.connections()}
     if ask.service.mover is not None and reason is None:
         more |= await ask.service.mover.gauges()
     return Response(ask.service.metrics.text(batches, more), media_type="text/plain; version=0.0.4")
@@ -243,7 +241,7 @@ async def health(_: ServerRequest) -> _Status:
 
 async def ready(ask: ServerRequest) -> Annotated[Response, Media("application/json", _Status)]:
     """Whether requests would be served"""
-    reason = "closing" if ask.service.closing.is_set() else await ask.service.database.ready()
+    reason = "closing" if ask.service.closing.is_set() else await ask.database.ready()
     return answer({"status": reason or "ok"}, 503 if reason else 200)
 
 
@@ -288,7 +286,7 @@ def _slow_down(ask: ServerRequest) -> None:
 async def rotate(ask: ServerRequest, body: _Rotation) -> IssuedToken:
     """A new token in place of this one."""
     overlap = body.overlap_hours * _HOUR_MS
-    done = await rotated(ask.service.database, ask.caller, overlap)
+    done = await rotated(ask.database, ask.caller, overlap)
     if done is None:
         raise RequestRefused(
             "exists",
@@ -301,17 +299,17 @@ async def rotate(ask: ServerRequest, body: _Rotation) -> IssuedToken:
 
 async def own_tokens(ask: ServerRequest) -> OwnTokens:
     """The caller's own tokens."""
-    tokens = await ask.service.database.person_tokens(ask.org, ask.caller.user.id)
+    tokens = await ask.database.person_tokens(ask.org, ask.caller.user.id)
     return OwnTokens(tokens, ask.caller.token.id)
 
 
 async def revoke_own(ask: ServerRequest, token_id: PathId) -> None:
     """Revoke a token of one's own."""
-    own = await ask.service.database.person_tokens(ask.org, ask.caller.user.id)
+    own = await ask.database.person_tokens(ask.org, ask.caller.user.id)
     # Another member's token is answered as one that never was.
     if token_id not in {token.id for token in own if token.revoked is None}:
         raise not_found()
-    await ask.service.database.revoke_token(ask.org, token_id, ask.caller.author)
+    await ask.database.revoke_token(ask.org, token_id, ask.author)
 
 
 async def export_own(ask: ServerRequest) -> Annotated[Response, Media("application/gzip")]:
@@ -323,7 +321,7 @@ async def export_own(ask: ServerRequest) -> Annotated[Response, Media("applicati
         if not await share.hold(min(size, limits.body_bytes)):
             raise TooSlow
 
-    pieces = person_archive(ask.service.database, ask.caller.user, room)
+    pieces = person_archive(ask.database, ask.caller.user, room)
     headers = {"Content-Disposition": 'attachment; filename="recollect-export.tar.gz"'}
     return TimedStreamingResponse(pieces, share, limits, headers, "application/gzip")
 

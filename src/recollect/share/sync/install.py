@@ -338,8 +338,7 @@ def _edited(source: Path, after: int, renamed: tuple[ValueMapping, ...]) -> Iter
 
 def _longer(place: Path, source: Path, after: int, renamed: tuple[ValueMapping, ...]) -> Iterator[bytes]:
     with open_regular(place) as opened:
-        while piece := opened.read(1 << 20):
-            yield piece
+        yield from iter(lambda: opened.read(1 << 20), b"")
     yield from _edited(source, after, renamed)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,7 +149,7 @@ class PushScan:
     def _entries(self, directory: str) -> list[os.DirEntry[str]]:
         try:
             with os.scandir(directory) as entries:
-                return sorted(entries, key=_name)
+                return sorted(entries, key=attrgetter("name"))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as cause:
@@ -181,10 +182,6 @@ def _home_parts(names: list[str], project: str, session: str, ending: str) -> li
     return (
         [first, session, *rest] if first in (BACKUPS, TASKS) else [PROJECTS, project, session, first, *rest]
     )
-
-
-def _name(entry: os.DirEntry[str]) -> str:
-    return entry.name
 
 
 def is_session_name(name: str) -> bool:

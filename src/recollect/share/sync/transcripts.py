@@ -67,11 +67,18 @@ class RemoteTranscript(NamedTuple):
 
 
 class _RemoteLogState:
-    """The known state of a log: its last seen end, and the ids in it."""
+    """What is known of a log: its last seen end, and the ids in it."""
 
     def __init__(self) -> None:
         self.at: Position = START
         self.ids: set[str] = set()
+
+    def learn(self, line: bytes) -> None:
+        self.at = self.at.after((line,))
+        if line == _CLOSED:
+            self.ids.clear()
+        elif (name := stored_uuid(Line(line[:-1], 0))) is not None:
+            self.ids.add(name)
 
 
 class RemoteTranscripts:
@@ -224,7 +231,7 @@ class RemoteTranscripts:
     def _read_on(self, place: RemoteTranscript, known: _RemoteLogState) -> None:
         for piece in self._remote.read(place.session, place.log_key, known.at):
             for line in lines_of(piece):
-                _learn(known, line)
+                known.learn(line)
 
     def _send(
         self,
@@ -241,7 +248,7 @@ class RemoteTranscripts:
         batch = [line for line, _ in lines[:count]]
         self._remote.append(place.session, place.log_key, known.at, b"".join(batch), description)
         for line in batch:
-            _learn(known, line)
+            known.learn(line)
         return lines[count:]
 
     def _items(self, place: RemoteTranscript) -> list[Line | Damage] | None:
@@ -262,16 +269,6 @@ class RemoteTranscripts:
         return found or None
 
 
-def _learn(known: _RemoteLogState, line: bytes) -> None:
-    known.at = known.at.after((line,))
-    if line == _CLOSED:
-        known.ids.clear()
-        return
-    name = stored_uuid(Line(line[:-1], 0))
-    if name is not None:
-        known.ids.add(name)
-
-
 def _fresh(lines: Sequence[_Entry], known: set[str]) -> list[_Entry]:
     seen: set[str] = set()
     new: list[_Entry] = []
@@ -282,10 +279,15 @@ def _fresh(lines: Sequence[_Entry], known: set[str]) -> list[_Entry]:
     return new
 
 
+def _start(project: str) -> str:
+    """How the names of a project's sessions begin."""
+    digest = sha256(project.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+    return f"{_PREFIX}{digest}-"
+
+
 def _session_name(project: str, session: str) -> str:
     """A session's name on the server, unique per project and session."""
-    digest = sha256(project.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
-    name = f"{_PREFIX}{digest}-{key_of(session)}"
+    name = _start(project) + key_of(session)
     if "/" in name or len(name) > _LONGEST_NAME or not session:
         raise InvalidId("session id", session, "is empty or too long for a server")
     return name
@@ -293,6 +295,5 @@ def _session_name(project: str, session: str) -> str:
 
 def _session_id(project: str, name: str) -> str | None:
     """The session id in a name; None if it is of another project."""
-    digest = sha256(project.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
-    start = f"{_PREFIX}{digest}-"
+    start = _start(project)
     return names_of(name[len(start) :])[0] if name.startswith(start) else None

@@ -104,7 +104,7 @@ async def append(
         )
         prepared = await _prepared(ask, data, given, f"{session}/{key}", said.encrypted)
         reply = await service.database.append(
-            AppendRequest(ask.org, session, key, given, prepared, ask.caller.author, said)
+            AppendRequest(ask.org, session, key, given, prepared, ask.author, said)
         )
     service.metrics.count("appended_lines", reply.stored)
     service.metrics.count("appended_bytes", 0 if reply.repeated else len(data))
@@ -140,7 +140,7 @@ async def _agreed(
 ) -> Position:
     """The position the append depends on. With ``Last-Uuid`` alone: the log's end, if its last uuid
     matches."""
-    head = await ask.service.database.head(ask.org, *place) or Head(0, 0, START.hash.hex())
+    head = await ask.database.head(ask.org, *place) or Head(0, 0, START.hash.hex())
     if (head.last_uuid or "") == last_uuid.strip():
         return given or head.position
     if given is not None:
@@ -149,7 +149,7 @@ async def _agreed(
         return given
     # These lines may be stored already: then the uuid before them is the one that was named.
     before = head.lines - data.count(b"\n")
-    known = await ask.service.database.place(ask.org, *place, before) if before >= 0 else None
+    known = await ask.database.place(ask.org, *place, before) if before >= 0 else None
     if known is not None and known.position.after(lines_of(data)) == head.position:
         return known.position
     raise PositionConflict(head)
@@ -175,7 +175,7 @@ async def read(
 ) -> Annotated[Response, Media(NDJSON)]:
     """The bytes after a position; HEAD tells where a log ends."""
     session, key = await ask.readable(session_id), checked_key(key)
-    head = await ask.service.database.head(ask.org, session, key)
+    head = await ask.database.head(ask.org, session, key)
     if head is None:
         raise not_found()
     start = await _place(ask, session, key, head, after)
@@ -186,7 +186,7 @@ async def read(
     missing = head.bytes - start.bytes
     span = start.lines, head.lines, missing, head.bytes
     if missing:
-        await ask.service.database.reach(ask.org, session, key, start.lines)
+        await ask.database.reach(ask.org, session, key, start.lines)
     # While a status can still be sent: later the answer can only break off.
     if not await share.hold(min(missing, limits.body_bytes)):
         raise busy("too many large answers at once", 3)
@@ -201,7 +201,7 @@ async def _place(ask: ServerRequest, session: str, key: str, head: Head, text: s
     lines = int(text) if wanted is None else wanted.lines
     place = None
     if lines <= min(head.lines, _MOST_LINES):
-        place = await ask.service.database.place(ask.org, session, key, lines)
+        place = await ask.database.place(ask.org, session, key, lines)
     if place is None or (wanted is not None and place.position != wanted):
         raise PositionConflict(head)
     return place
@@ -230,7 +230,7 @@ async def heads(
     after = ("", "") if cursor is None else parts_of(cursor, tuple[str, str])
     if any("\0" in part for part in after):
         raise invalid("cursor: not valid")
-    rows = await ask.service.database.heads(ask.org, after, limit + 1, ask.caller.reader)
+    rows = await ask.database.heads(ask.org, after, limit + 1, ask.caller.reader)
     page = rows[:limit]
     return LogHeads(page, cursor_of(page[-1].session, page[-1].key) if len(rows) > limit else None)
 
@@ -257,14 +257,14 @@ async def sessions(
     before = None if cursor is None else parts_of(cursor, tuple[int, str])
     if before is not None and (abs(before[0]) > _MOST or "\0" in before[1]):
         raise invalid("cursor: not valid")
-    rows = await ask.service.database.sessions(ask.org, filters, before, limit + 1, ask.caller.reader)
+    rows = await ask.database.sessions(ask.org, filters, before, limit + 1, ask.caller.reader)
     page = rows[:limit]
     return RemoteSessions(page, cursor_of(page[-1].changed, page[-1].id) if len(rows) > limit else None)
 
 
 async def session(ask: ServerRequest, session_id: SessionName) -> SessionDetail:
     """One session."""
-    detail = await ask.service.database.session(ask.org, await ask.readable(session_id))
+    detail = await ask.database.session(ask.org, await ask.readable(session_id))
     if detail is None:
         raise not_found()
     return detail
@@ -275,7 +275,7 @@ async def describe(ask: ServerRequest, session_id: SessionName, body: SessionCha
     name, is_admin = await ask.writable(session_id), ADMIN in ask.caller.scopes
     if body.held is not UNSET and not is_admin:
         raise RequestRefused("forbidden", "only an admin may put a session under legal hold, or end it")
-    access = await ask.service.database.access(ask.org, name, ask.caller.reader)
+    access = await ask.database.access(ask.org, name, ask.caller.reader)
     if (
         body.visibility is not UNSET
         and access is not None
@@ -286,10 +286,10 @@ async def describe(ask: ServerRequest, session_id: SessionName, body: SessionCha
         raise RequestRefused(
             "forbidden", "only the creator of a session decides who sees it; an admin may make it private"
         )
-    if not await ask.service.database.describe(ask.org, name, body, ask.caller.author):
+    if not await ask.database.describe(ask.org, name, body, ask.author):
         raise not_found()
-    after = await ask.service.database.access(ask.org, name, ask.caller.reader)
-    detail = await ask.service.database.session(ask.org, name)
+    after = await ask.database.access(ask.org, name, ask.caller.reader)
+    detail = await ask.database.session(ask.org, name)
     if detail is None or after is None:
         raise not_found()
     return detail if after.is_visible else None
@@ -302,9 +302,7 @@ async def delete(ask: ServerRequest, session_id: SessionName, purge: bool = Fals
         raise RequestRefused("forbidden", "only an admin may remove a session's bytes at once")
     name = await ask.writable(session_id)
     only_own = not is_admin
-    done = await ask.service.database.delete(
-        ask.org, name, purge=purge, only_own=only_own, author=ask.caller.author
-    )
+    done = await ask.database.delete(ask.org, name, purge=purge, only_own=only_own, author=ask.author)
     if not done:
         raise not_found()
 
@@ -332,7 +330,7 @@ async def put_file(
             data,
             only_if=only_if,
             only_own=ADMIN not in ask.caller.scopes,
-            author=ask.caller.author,
+            author=ask.author,
         )
     return answer(stored, headers={"ETag": f'"{stored.sha256}"'})
 
@@ -376,8 +374,8 @@ async def delete_file(ask: ServerRequest, session_id: SessionName, key: FileKey)
     """Remove a side file."""
     name = await ask.writable(session_id)
     only_own = ADMIN not in ask.caller.scopes
-    gone = await ask.service.database.delete_file(
-        ask.org, name, checked_key(key), only_own=only_own, author=ask.caller.author
+    gone = await ask.database.delete_file(
+        ask.org, name, checked_key(key), only_own=only_own, author=ask.author
     )
     if not gone:
         raise not_found()
