@@ -126,6 +126,6 @@ def test_every_test_that_the_threats_name_exists() -> None:
 
     assert [] == missing
     assert [5] * len(rows) == [len(row) for row in rows]
-    assert [str(number) for number in range(1, 25)] == [row[0].strip() for row in rows]
+    assert [str(number) for number in range(1, len(rows) + 1)] == [row[0].strip() for row in rows]
     assert all(tests)
     assert all(row[1].strip() and row[2].strip() and row[4].strip() for row in rows)
