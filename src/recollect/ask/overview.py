@@ -27,6 +27,7 @@ from recollect.index import catalogue
 from recollect.index.access import OpenIndex
 from recollect.index.database import IndexDatabase
 from recollect.index.file_results import codes_of_sessions
+from recollect.index.frame import ScannedLog
 from recollect.index.refresh import unread_logs
 from recollect.index.schema import SESSION
 from recollect.model.checks.rules import CODES, Finding, Severity
@@ -281,17 +282,17 @@ class IndexedHome(ClaudeHome):
         yield from self._project_agents.get(project.path.name, ())
 
 
-def _session_file(row: catalogue.CataloguedLog) -> SessionFile:
+def _session_file(row: ScannedLog) -> SessionFile:
     try:
         name: SessionId | None = SessionId(row.session or "")
     except InvalidId:
         name = None
     return IndexedSessionFile(
-        Path(row.path), row.size, row.mtime_ns, row.inode, row.device, id=name, cwd=row.cwd
+        Path(row.path), row.size, row.mtime, row.inode, row.device, id=name, cwd=row.cwd
     )
 
 
-def _agent_file(row: catalogue.CataloguedLog, *, is_flat: bool) -> AgentFile:
+def _agent_file(row: ScannedLog, *, is_flat: bool) -> AgentFile:
     try:
         agent: AgentId | None = AgentId(row.agent or "")
     except InvalidId:
@@ -303,7 +304,7 @@ def _agent_file(row: catalogue.CataloguedLog, *, is_flat: bool) -> AgentFile:
     return AgentFile(
         Path(row.path),
         row.size,
-        row.mtime_ns,
+        row.mtime,
         row.inode,
         row.device,
         agent_id=agent,

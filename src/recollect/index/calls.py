@@ -87,13 +87,13 @@ class CallIngest:
         *,
         is_first: bool,
     ) -> None:
-        state = FAILED if row.is_error else OK
+        state, answer = FAILED if row.is_error else OK, row.place // CALLS_A_LINE
         begun = new.get(row.key)
         if begun is not None:
             if begun.state == OPEN:
-                begun.state, begun.took = state, _took(begun.row.at, row.at)
+                begun.state, begun.took, begun.answer = state, _took(begun.row.at, row.at), answer
             if row.changes:
-                begun.changes, begun.answer = row.changes, row.place // CALLS_A_LINE
+                begun.changes, begun.answer = row.changes, answer
             return
         if is_first:
             return
@@ -104,13 +104,13 @@ class CallIngest:
             if row.changes:
                 self._db.connection.execute(
                     "UPDATE calls SET changes = ?, answer = ? WHERE file = ? AND place = ?",
-                    (row.changes, row.place // CALLS_A_LINE, file, place),
+                    (row.changes, answer, file, place),
                 )
             if before != OPEN:
                 continue
             self._db.connection.execute(
-                "UPDATE calls SET state = ?, took = ? WHERE file = ? AND place = ?",
-                (state, _took(at, row.at), file, place),
+                "UPDATE calls SET state = ?, took = ?, answer = ? WHERE file = ? AND place = ?",
+                (state, _took(at, row.at), answer, file, place),
             )
             if isinstance(last.get(tool), int):
                 last[tool] = self._last_state(file, tool)

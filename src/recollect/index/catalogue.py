@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from recollect.errors import NotFound, StorageError
+from recollect.index.frame import ScannedLog
 from recollect.index.schema import AGENT, SESSION, same_uuid
 from recollect.model.conversation.agents import MessageCount
 from recollect.model.lines.ids import moment_of, written_at
@@ -43,7 +44,7 @@ WHERE role = {SESSION} AND NOT gone
 """  # noqa: S608 - numbers of the schema
 _NEWEST = " ORDER BY last_at DESC NULLS LAST, mtime DESC, session DESC, path DESC LIMIT ?"
 _LOGS = f"""
-SELECT path, role, session, agent, size, mtime, inode, device, names.text FROM files
+SELECT path, home, role, session, agent, device, inode, size, mtime, names.text FROM files
   LEFT JOIN names ON names.id = files.cwd
 WHERE home = ? AND role IN ({SESSION}, {AGENT}) AND NOT gone AND inode ORDER BY path
 """  # noqa: S608 - a number of the schema
@@ -61,20 +62,6 @@ SELECT path FROM files WHERE id IN (
 """
 # The shortest word by which a prompt is found.
 SHORTEST_WORD = 3
-
-
-class CataloguedLog(NamedTuple):
-    """A log of a session or of an agent in a home."""
-
-    path: str
-    role: int
-    session: str | None
-    agent: str | None
-    size: int
-    mtime_ns: int
-    inode: int
-    device: int
-    cwd: str | None
 
 
 def sessions(database: IndexDatabase, limit: int | None = None) -> list[SessionSummary]:
@@ -129,9 +116,9 @@ def sizes(database: IndexDatabase) -> tuple[int, int]:
     return cast("tuple[int, int]", tuple(database.rows(asked)[0]))
 
 
-def logs(database: IndexDatabase, home: str) -> list[CataloguedLog]:
+def logs(database: IndexDatabase, home: str) -> list[ScannedLog]:
     """The logs of sessions and agents in a home, by path."""
-    return [CataloguedLog(*row) for row in database.connection.execute(_LOGS, (home,))]
+    return [ScannedLog(*row) for row in database.connection.execute(_LOGS, (home,))]
 
 
 def damage(database: IndexDatabase) -> list[tuple[str, str, int]]:

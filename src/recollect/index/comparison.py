@@ -64,7 +64,7 @@ def compare(index: IndexDatabase, homes: Sequence[Path], archive: Path | None = 
             there += [path for path, _, inode, *_ in known if not inode]
         else:
             archived, is_whole = archived_logs(archive, homes, there)
-            changed += [log for log in archived if before.get(log.path) != log[5:]]
+            changed += [log for log in archived if before.get(log.path) != log[5:9]]
             there += [log.path for log in archived]
             note = note if is_whole and are_settled(directories, began) else None
     present = set(there)

@@ -36,12 +36,11 @@ from recollect.model.conversation.graph import Node, node_of, point_of
 from recollect.model.cost.line_usage import ResponseUsage, counts_are_uncertain
 from recollect.model.cost.prices import variant
 from recollect.model.files.reports import changes_by_call
-from recollect.model.lines.codec import decode
 from recollect.model.lines.damage import DEFAULT_LIMITS, FOREIGN_SOURCE, NEWLINE, RECORD_DAMAGE, Damage, Line
 from recollect.model.lines.entry import Entry
 from recollect.model.lines.json_text import is_plainly_sound
 from recollect.model.text.terms import indexed_bytes
-from recollect.model.text.titles import FIRST_PROMPT, STATED_BY, said_of_session, typed_texts
+from recollect.model.text.titles import FIRST_PROMPT, STATED_BY, read_entry, said_of_session, typed_texts
 from recollect.model.views.damage import RecordGenerations, code_of, damage_of, generation_of
 from recollect.model.views.fact_line import RESULT, WORKTREE, goes_on_from, origin_of
 from recollect.model.views.facts import PROSE, TITLE, TOOL_RESULT, LineFacts, RecordedTotal, facts_of
@@ -230,8 +229,7 @@ class _FrameBuilder:
 
     def _with_changes(self, rows: Sequence[CallRow], line: Line) -> Iterator[CallRow]:
         """The results in a line that lists changes of files. Several stand behind the line of their calls, which tells them apart."""
-        item = decode(line)
-        entry = item.readable if isinstance(item, Damage) else item
+        entry = read_entry(line)
         before = next(self._log.lines_backwards(line.offset), None) if len(rows) > 1 else None
         asked = before.data if isinstance(before, Line) else None
         listed = () if entry is None else changes_by_call(entry, asked)
@@ -432,7 +430,7 @@ def typed_text(line: Line, facts: LineFacts) -> str | None:
     if text is None:
         return None
     if b"tool_result" in line.data or b"isCompactSummary" in line.data:
-        entry = _entry(line)
+        entry = read_entry(line)
         text = None if entry is None else "\n".join(typed_texts(entry))
     return text.casefold() if text else None
 
@@ -461,7 +459,7 @@ class SessionListing:
         if facts is None:
             return
         if self._begins_aside is None and b"history_base" in line.data:
-            entry = _entry(line)
+            entry = read_entry(line)
             frame.lost_beginning = frame.lost_beginning or (None if entry is None else goes_on_from(entry))
         if facts.is_link and self._begins_aside is None:
             self._begins_aside = frame.begins_aside = facts.is_sidechain
@@ -489,9 +487,4 @@ class SessionListing:
 
     def _load(self, node: Node) -> Entry | None:
         data = self._log.read_all(node.length, node.offset)
-        return _entry(Line(data.removesuffix(b"\n"), node.offset)) if len(data) == node.length else None
-
-
-def _entry(line: Line) -> Entry | None:
-    item = decode(line)
-    return item.readable if isinstance(item, Damage) else item
+        return read_entry(Line(data.removesuffix(b"\n"), node.offset)) if len(data) == node.length else None

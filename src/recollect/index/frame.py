@@ -147,3 +147,4 @@ class ScannedLog(NamedTuple):
     inode: int
     size: int
     mtime: int
+    cwd: str | None = None  # as its lines say, if the index was asked

@@ -105,7 +105,7 @@ class Ingest:
         self._run(
             "INSERT INTO files(path, home, role, session, agent, device, inode, size, mtime)"
             " VALUES(?,?,?,?,?,?,?,?,?)",
-            log._replace(mtime=~log.mtime),
+            log._replace(mtime=~log.mtime)[:9],
         )
         return self._db.connection.last_insert_rowid()
 

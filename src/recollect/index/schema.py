@@ -21,7 +21,7 @@ import os
 import zlib
 from collections.abc import Iterable
 
-VERSION = 11
+VERSION = 12
 
 # What a row of ``files`` is.
 SESSION, AGENT, TOOL_OUTPUT = 0, 1, 2
@@ -141,8 +141,8 @@ CREATE TABLE cost_states(
   cache_read INTEGER NOT NULL, web_searches INTEGER NOT NULL
 );
 CREATE INDEX cost_states_by_file ON cost_states(file);
--- Tool calls (calls.py): place is 64 times the offset of the line plus the number of the call in it. changes: how many changes of
--- files the result lists, as results of other agents do, in the line at answer.
+-- Tool calls (calls.py): place is 64 times the offset of the line plus the number of the call in it; answer is the offset of the
+-- line of its result. changes: how many changes of files that lists, as results of other agents do.
 CREATE TABLE calls(
   file INTEGER, place INTEGER, key INTEGER NOT NULL, tool INTEGER NOT NULL, kind INTEGER,
   at INTEGER, took INTEGER, state INTEGER NOT NULL, is_retry INTEGER NOT NULL, is_commit INTEGER NOT NULL,

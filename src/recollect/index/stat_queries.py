@@ -32,7 +32,7 @@ class CallSum(NamedTuple):
 class CallPlace(NamedTuple):
     """Where a call stands in a log; ``agent`` is set in the log of a sub-agent.
 
-    ``changes``: how many changes its result lists, in the line that starts at ``answer``; none where the tool tells that it edits.
+    ``answer``: where the line of its result starts. ``changes``: how many changes that lists; none where the tool tells that it edits.
     """
 
     file: int

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -27,12 +26,10 @@ from recollect.index.stat_queries import CallPlace, session_titles
 from recollect.model.cost.report import UsageLog
 from recollect.model.files.history import FileEvents, absolute
 from recollect.model.files.reports import EDITING_TOOLS, FileChange, LineTally, change_tally, changes_by_call
-from recollect.model.lines.blocks import ToolResultBlock, ToolUseBlock
-from recollect.model.lines.damage import Damage, Line
-from recollect.model.lines.entry import Assistant, Entry, User
+from recollect.model.lines.damage import readable
 from recollect.model.text.titles import project_name
 from recollect.share.typed_http import Media, TypedRoute
-from recollect.store.logs.reader import LogReader, OpenLog, entry_in
+from recollect.store.logs.reader import OpenLog, entry_in
 from recollect.web.desk import PageBackend
 from recollect.web.health import SecretJob
 from recollect.web.sessions import PageSessions
@@ -42,8 +39,6 @@ _EDITS_KEPT = 20_000
 
 # ---- edits -----------------------------------------------------------------------------------------------
 
-# A result stands a few lines after its call; calls that are made together come before their results.
-_LINES_TO_RESULT = 60
 _MOST_LOOKED_AT = 2_000
 
 
@@ -147,55 +142,32 @@ def _document(log: UsageLog, place: CallPlace, edit: _Edit, tool: str, title: st
 
 def _read_edits(log: Path, place: CallPlace) -> list[_Edit]:
     """The changes that the call at a place made; none where the lines are not there any more, or tell of none."""
+    if place.answer is None:
+        return []
     try:
-        if place.answer is not None:
-            changes = _listed_changes(log, place, place.answer)
-            paths = [absolute(change.path, change.context.cwd or "") for change in changes]
-        else:
-            events = FileEvents(None)
-            for entry in _call_and_result(log, place):
-                events.add(entry)
-            changes = [event for event in events.in_order() if isinstance(event, FileChange)][:1]
-            paths = [events.path_of(change) for change in changes]
+        with OpenLog(log) as opened:
+            call, answer = (readable(entry_in(opened, at)) for at in (place.offset, place.answer))
     except RecollectError:
         return []
-    return [
-        _Edit(path, change.context.entry_uuid, change.context.at, change_tally(change))
-        for path, change in zip(paths, changes, strict=True)
-    ]
-
-
-def _listed_changes(log: Path, place: CallPlace, answer: int) -> list[FileChange]:
-    """What the result of a call lists: the line of the call and that of its result are read."""
-    with OpenLog(log) as opened:
-        asked, item = next(opened.lines(place.offset), None), entry_in(opened, answer)
-    entry = item.readable if isinstance(item, Damage) else item
-    if entry is None or not isinstance(asked, Line):
+    if call is None or answer is None:
         return []
-    found = changes_by_call(entry, asked.data)
-    return next((changes for call, changes in found if call_key(call) == place.key), [])
-
-
-def _call_and_result(log: Path, place: CallPlace) -> Iterator[Entry]:
-    for item in islice(LogReader(log).entries(place.offset), _LINES_TO_RESULT):
-        entry = item.readable if isinstance(item, Damage) else item
-        if entry is None:
-            continue
-        if _names_call(entry, place.key):
-            yield entry
-            if isinstance(entry.body, User):
-                return
-
-
-def _names_call(entry: Entry, key: int) -> bool:
-    body = entry.body
-    if isinstance(body, Assistant):
-        blocks = (block for block in body.message.blocks if isinstance(block, ToolUseBlock))
-        return any(call_key(block.id) == key for block in blocks)
-    if isinstance(body, User) and not isinstance(body.message.content, str):
-        results = (block for block in body.message.content if isinstance(block, ToolResultBlock))
-        return any(call_key(block.tool_use_id) == key for block in results)
-    return False
+    if place.changes:
+        listed = changes_by_call(answer, call.raw)
+        changes = next((found for name, found in listed if call_key(name) == place.key), [])
+    else:
+        events = FileEvents(None)
+        events.add(call)
+        events.add(answer)
+        changes = [event for event in events.in_order() if isinstance(event, FileChange)][:1]
+    return [
+        _Edit(
+            absolute(change.path, change.context.cwd or ""),
+            change.context.entry_uuid,
+            change.context.at,
+            change_tally(change),
+        )
+        for change in changes
+    ]
 
 
 AT = "/api/sessions/{session}"

@@ -55,7 +55,7 @@ from recollect.model.lines.blocks import (
     ToolUseBlock,
     blocks_of,
 )
-from recollect.model.lines.damage import Damage, Line
+from recollect.model.lines.damage import Damage, Line, readable
 from recollect.model.lines.entry import Entry
 from recollect.model.lines.ids import short_id
 from recollect.model.lines.json_text import encode_json
@@ -131,8 +131,7 @@ class _CleanLog(LogGraph):
         if clean == entry.raw:
             return entry
         self._counted.add(node.offset)
-        item = codec.decode(Line(clean, entry.offset))
-        return item.readable if isinstance(item, Damage) else item
+        return readable(codec.decode(Line(clean, entry.offset)))
 
 
 class _SessionPage:
