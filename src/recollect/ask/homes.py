@@ -25,7 +25,7 @@ from recollect.ask.sessions.session import (
     check_branches,
 )
 from recollect.ask.tables import ArrowColumns, Walk
-from recollect.errors import Ambiguous, InvalidId, NotFound, StorageError
+from recollect.errors import Ambiguous, NotFound, StorageError
 from recollect.index.access import OpenIndex, open_index
 from recollect.model.conversation.conversation import Message
 from recollect.model.conversation.tool_calls import ToolCall
@@ -212,7 +212,7 @@ class Homes:
         except OSError as cause:
             raise NotFound(f"no log at {path}", hint="it was moved or cleaned up just now") from cause
         file = SessionFile(
-            path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=_session_id(listed.id)
+            path, seen.st_size, seen.st_mtime_ns, seen.st_ino, seen.st_dev, id=SessionId.parse(listed.id)
         )
         return self._session_of(next(home for home in self.homes if str(home.root) == listed.home), file)
 
@@ -389,13 +389,6 @@ class Homes:
         is_whole = all(one.id == name for one in found)
         lines = (f"{in_short(one)}  {one.place}" if is_whole else in_short(one) for one in found)
         raise Ambiguous("session", name, tuple(lines), is_whole=is_whole)
-
-
-def _session_id(name: str) -> SessionId | None:
-    try:
-        return SessionId(name)
-    except InvalidId:
-        return None
 
 
 def _cwd(session: Session) -> str:

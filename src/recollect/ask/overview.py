@@ -22,7 +22,6 @@ from recollect.ask.cost.report import RecentCosts
 from recollect.ask.doctor.home_checks import WITHIN_DAYS, quick_findings
 from recollect.ask.list import ListQuery, list_sessions
 from recollect.ask.protection import ExpirySummary, Protection, expiring, read_protection
-from recollect.errors import InvalidId
 from recollect.index import catalogue
 from recollect.index.access import OpenIndex
 from recollect.index.database import IndexDatabase
@@ -283,32 +282,21 @@ class IndexedHome(ClaudeHome):
 
 
 def _session_file(row: ScannedLog) -> SessionFile:
-    try:
-        name: SessionId | None = SessionId(row.session or "")
-    except InvalidId:
-        name = None
+    name = SessionId.parse(row.session or "")
     return IndexedSessionFile(
         Path(row.path), row.size, row.mtime, row.inode, row.device, id=name, cwd=row.cwd
     )
 
 
 def _agent_file(row: ScannedLog, *, is_flat: bool) -> AgentFile:
-    try:
-        agent: AgentId | None = AgentId(row.agent or "")
-    except InvalidId:
-        agent = None
-    try:
-        session: SessionId | None = SessionId(row.session or "")
-    except InvalidId:
-        session = None
     return AgentFile(
         Path(row.path),
         row.size,
         row.mtime,
         row.inode,
         row.device,
-        agent_id=agent,
+        agent_id=AgentId.parse(row.agent or ""),
         meta_path=None,
         layout="flat" if is_flat else "nested",
-        session=session,
+        session=SessionId.parse(row.session or ""),
     )

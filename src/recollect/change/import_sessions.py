@@ -24,7 +24,7 @@ from msgspec import Struct, structs
 from recollect.ask import archive as archive_service
 from recollect.ask.homes import Homes
 from recollect.change.migration import spoken_entries
-from recollect.errors import InvalidId, NotFound, RecollectError, UsageError
+from recollect.errors import NotFound, RecollectError, UsageError
 from recollect.model.convert import flat_to_claude
 from recollect.model.lines.entry import Dialect, Entry
 from recollect.model.lines.ids import SessionId, derived_uuid, is_uuid
@@ -263,7 +263,11 @@ def _foreign(manifest: Manifest, agent: str) -> ImportCandidate:
 def _candidate(archive: Archive, manifest: Manifest, home: Path) -> ImportCandidate:
     plan = archive.planned_restore(manifest, home)
     log = home / manifest.log.path
-    others = [path for path in home.glob(f"projects/*/{_safe(manifest.session)}{LOG}") if path != log]
+    others = [
+        path
+        for path in home.glob(f"projects/*/{SessionId.parse(manifest.session) or ''}{LOG}")
+        if path != log
+    ]
     state: ImportState = "new"
     reason = ""
     if log in plan.obstacles and archive.is_in(manifest.log, log):
@@ -276,13 +280,6 @@ def _candidate(archive: Archive, manifest: Manifest, home: Path) -> ImportCandid
     return ImportCandidate(
         manifest.session, manifest.title, manifest.cwd, manifest.raw_bytes, files, state, reason
     )
-
-
-def _safe(session: str) -> str:
-    try:
-        return SessionId(session)
-    except InvalidId:
-        return ""
 
 
 def import_into_home(stage: ImportStage, home: Path, chosen: Sequence[ImportCandidate]) -> list[str]:

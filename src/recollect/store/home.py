@@ -24,7 +24,6 @@ from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from recollect.errors import InvalidId
 from recollect.model.lines.ids import AgentId, EntryId, ProjectKey, SessionId
 from recollect.model.project_key import project_key, same_long_prefix
 from recollect.store.home_walk import (
@@ -145,7 +144,7 @@ class AgentFile(LogFile, frozen=True):
         if self.session is not None:
             return self.session
         named = first_text(self.path, "session_id")
-        return None if named is None else _id_or_none(SessionId, named)
+        return None if named is None else SessionId.parse(named)
 
 
 class TodoFile(SeenFile, frozen=True):
@@ -267,7 +266,7 @@ class ClaudeHome:
             entries = self._entries(directory.path)
             logs = (entry for entry in entries if role_of(entry.name) == "session")
             for seen in self._files(logs, LOG):
-                session = _id_or_none(SessionId, seen[0].name.removesuffix(LOG))
+                session = SessionId.parse(seen[0].name.removesuffix(LOG))
                 yield SessionFile(*seen, id=session)
 
     def agents(self, session: SessionFile) -> Iterator[AgentFile]:
@@ -288,7 +287,7 @@ class ClaudeHome:
         yield from self._agents(entries, "flat", None)
         for entry in entries:
             if may_be_side_directory(self._problems, entry):
-                session = _id_or_none(SessionId, entry.name)
+                session = SessionId.parse(entry.name)
                 yield from self._nested_agents(Path(entry.path), session)
 
     def live_markers(self) -> list[Path]:
@@ -301,14 +300,14 @@ class ClaudeHome:
             session, _, agent = seen[0].stem.partition("-agent-")
             yield TodoFile(
                 *seen,
-                session=_id_or_none(SessionId, session),
-                agent=_id_or_none(AgentId, agent),
+                session=SessionId.parse(session),
+                agent=AgentId.parse(agent),
             )
 
     def task_lists(self) -> Iterator[SessionId]:
         """The sessions that have a task list."""
         for entry in self._entries(self.root / "tasks"):
-            session = _id_or_none(SessionId, entry.name)
+            session = SessionId.parse(entry.name)
             if session is not None and is_directory(entry, self._problems):
                 yield session
 
@@ -405,7 +404,7 @@ class ClaudeHome:
             meta = f"{stem}.meta.json"
             yield AgentFile(
                 *seen,
-                agent_id=_id_or_none(AgentId, stem.removeprefix(AGENT)),
+                agent_id=AgentId.parse(stem.removeprefix(AGENT)),
                 meta_path=seen[0].with_name(meta) if meta in names else None,
                 layout=layout,
                 session=session,
@@ -413,14 +412,7 @@ class ClaudeHome:
 
 
 def _project(path: Path, is_link: bool) -> ProjectDir:
-    return ProjectDir(_id_or_none(ProjectKey, path.name), path.name, path, is_link)
-
-
-def _id_or_none(kind: type[_Id], text: str) -> _Id | None:
-    try:
-        return kind(text)
-    except InvalidId:
-        return None
+    return ProjectDir(ProjectKey.parse(path.name), path.name, path, is_link)
 
 
 def _number(text: str) -> int | None:

@@ -22,7 +22,7 @@ from recollect.ask.conversation.content import Cache, IndexKeeper, PageSession, 
 from recollect.ask.homes import Homes
 from recollect.ask.sessions.projects import RepositoryFinder
 from recollect.ask.sessions.session import ArchivedSession, Session
-from recollect.errors import Busy, InvalidId, NotFound, RecollectError
+from recollect.errors import Busy, NotFound, RecollectError
 from recollect.index.database import IndexDatabase
 from recollect.model.lines.ids import SessionId
 from recollect.store.home import ClaudeHome, SessionFile
@@ -43,10 +43,7 @@ _T = TypeVar("_T")
 
 
 def session_file(seen: FoundLog) -> SessionFile:
-    try:
-        name: SessionId | None = SessionId(seen.session or "")
-    except InvalidId:
-        name = None
+    name = SessionId.parse(seen.session or "")
     return SessionFile(Path(seen.path), seen.size, seen.mtime_ns, seen.inode, seen.device, id=name)
 
 

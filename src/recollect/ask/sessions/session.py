@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from msgspec import Struct, structs
 
 from recollect.agents.homes import agent_of_log, copied_only
-from recollect.errors import InvalidId, NotFound, StorageError, UsageError
+from recollect.errors import NotFound, StorageError, UsageError
 from recollect.model.conversation.conversation import (
     Branch,
     BranchDifference,
@@ -385,10 +385,7 @@ class ArchivedSession(Session):
         name = PurePosixPath(file.path).name
         if not (name.startswith("agent-") and name.endswith(".jsonl")):
             return None
-        try:
-            agent_id: AgentId | None = AgentId(name.removeprefix("agent-").removesuffix(".jsonl"))
-        except InvalidId:
-            agent_id = None
+        agent_id = AgentId.parse(name.removeprefix("agent-").removesuffix(".jsonl"))
         is_nested = "/subagents/" in file.path
         return AgentFile(
             self._archive.log_path(self.manifest, file),

@@ -44,10 +44,7 @@ def is_uuid(text: str) -> bool:
 
 def command_name(session: str, log: object) -> str:
     """How a command of ours names a session: by its id, or by its log where the log has a name that no client gives."""
-    try:
-        return SessionId(session)
-    except InvalidId:
-        return str(log)
+    return SessionId.parse(session) or str(log)
 
 
 def hint_name(session: str, log: object) -> str:
@@ -70,6 +67,11 @@ class _SafeName(str):
         if reason:
             raise InvalidId(cls.what, value, reason)
         return super().__new__(cls, value)
+
+    @classmethod
+    def parse(cls, value: str) -> Self | None:
+        """The name, checked; None where no client gives such a one."""
+        return None if cls._fault(value) else cls(value)
 
     @classmethod
     def _fault(cls, value: str) -> str | None:

@@ -186,11 +186,7 @@ def _home_parts(names: list[str], project: str, session: str, ending: str) -> li
 
 def is_session_name(name: str) -> bool:
     """Whether the name is valid for a session: it becomes part of paths on all machines."""
-    try:
-        SessionId(name)
-    except InvalidId:
-        return False
-    return True
+    return SessionId.parse(name) is not None
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
