@@ -12,6 +12,7 @@ import pytest
 
 from recollect.ask.archive import archive_at
 from recollect.cli.main import main
+from recollect.store.archive.restore import take_out
 from tests.oracle.conftest import command_of
 from tests.oracle.test_files_and_tasks import ScriptedStub
 from tests.oracle.test_hook import Hooked
@@ -106,6 +107,7 @@ status = subprocess.run(command, input=request).returncode
 asked = json.loads(request)
 kept = {{}}
 from recollect.ask.archive import archive_at
+from recollect.store.archive.restore import take_out
 from recollect.store.logs.reader import OpenLog
 archive = archive_at(place)
 for one in archive.manifests():
@@ -128,7 +130,7 @@ def test_a_session_is_archived_before_it_is_compacted_and_when_it_ends(
     session = loaded(client)["session_id"]
     archive = archive_at(data)
     assert [["SessionEnd", session, 0, {session: False}]] == _fired(own)
-    archive.remove(archive.find(session))
+    take_out(archive, archive.find(session))
 
     done = client.ask("/compact", "--resume", session)
 

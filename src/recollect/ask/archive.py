@@ -23,6 +23,7 @@ from recollect.errors import NotFound, RecollectError, StorageError, UsageError
 from recollect.model.lines.ids import EntryId
 from recollect.store.archive.archive import Archive, ArchiveResult
 from recollect.store.archive.manifest import Manifest, time_text
+from recollect.store.archive.restore import put_back
 from recollect.store.changes.journal import Change
 from recollect.store.home import ClaudeHome
 from recollect.store.prompt_history import SessionPrompts, by_session
@@ -254,7 +255,7 @@ def restore(archive: Archive, manifest: Manifest, home: Path) -> Change:
     log = home / manifest.log.path
     try:
         with hold_logs([log], archive.root.parent):
-            return archive.restore(manifest, home)
+            return put_back(archive, manifest, home)
     except OSError as cause:
         raise StorageError("restore", home, cause, hint="nothing was restored") from cause
 

@@ -29,7 +29,8 @@ from recollect.change.settings import config_rescue
 from recollect.change.undo import journal_at
 from recollect.errors import NotFound, RecollectError
 from recollect.model.checks.rules import CODES, Finding, Severity
-from recollect.store.changes.journal import ChangePlan, one_batch
+from recollect.store.changes.batch import one_batch
+from recollect.store.changes.journal import ChangePlan
 from recollect.store.home import ClaudeHome
 from recollect.system.fsops import is_directory
 from recollect.system.peek import open_regular

@@ -32,13 +32,15 @@ from recollect.model.project_key import project_key
 from recollect.store.archive.archive import Archive
 from recollect.store.archive.bundle import export_bundle, import_bundle
 from recollect.store.archive.manifest import Manifest
+from recollect.store.archive.restore import plan_restore
+from recollect.store.changes.steps import discard_tree
 from recollect.store.home_walk import AGENT, LOG
 from recollect.store.logs.reader import LogReader
 from recollect.system import fsops
 from recollect.system.lock import FileLock
 from recollect.system.paths import CLAUDE
 from recollect.system.pool import ProgressCallback
-from recollect.system.whole_files import copy_verified, discard_tree
+from recollect.system.whole_files import copy_verified
 
 ImportState = Literal["new", "there", "differs", "foreign"]
 _MOST_LOGS = 100_000
@@ -261,7 +263,7 @@ def _foreign(manifest: Manifest, agent: str) -> ImportCandidate:
 
 
 def _candidate(archive: Archive, manifest: Manifest, home: Path) -> ImportCandidate:
-    plan = archive.planned_restore(manifest, home)
+    plan = plan_restore(archive, manifest, home)
     log = home / manifest.log.path
     others = [
         path

@@ -26,7 +26,7 @@ from recollect.ask.sessions.session import Session
 from recollect.change.undo import ChangeDocument, RequestDocument
 from recollect.errors import Busy, DamagedData, NotFound, RecollectError, StorageError
 from recollect.store.archive.archive import Archive
-from recollect.store.changes.journal import one_batch
+from recollect.store.changes.batch import one_batch
 from recollect.store.live import live_sessions
 from recollect.store.session_files import HomeBorder, hold_logs
 from recollect.store.trash import TrashBatch, trash_at

@@ -31,14 +31,8 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from recollect.ask.protection import renewed_before
 from recollect.errors import Ambiguous, Busy, NotFound, RecollectError, UsageError
 from recollect.model.lines.ids import command_name
-from recollect.store.changes.journal import (
-    Change,
-    ChangeJournal,
-    ChangeState,
-    Step,
-    one_batch,
-    word_of,
-)
+from recollect.store.changes.batch import one_batch, word_of
+from recollect.store.changes.journal import Change, ChangeJournal, ChangeState, Step
 from recollect.store.home import ClaudeHome
 from recollect.store.live import live_sessions
 from recollect.store.session_files import hold_logs

@@ -29,9 +29,10 @@ from recollect.cli.terminal.sessions import open_home
 from recollect.cli.terminal.text import ago, counted, padded, session_names, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.model.lines.ids import short_id
-from recollect.store.archive.archive import Archive, ArchiveProblem, ArchiveResult, RestorePlan
+from recollect.store.archive.archive import Archive, ArchiveProblem, ArchiveResult
 from recollect.store.archive.bundle import export_bundle, import_bundle
 from recollect.store.archive.manifest import Manifest
+from recollect.store.archive.restore import RestorePlan, plan_restore, take_out
 from recollect.system.locations import client_home
 
 _TITLE_COLUMNS = 44
@@ -163,7 +164,7 @@ def _restore(options: Namespace, archive: Archive) -> int:
     changes: list[str] = []
     blocked = 0
     for one, where in found.places:
-        plan = archive.planned_restore(one, where)
+        plan = plan_restore(archive, one, where)
         blocked += bool(plan.obstacles)
         if options.apply:
             changes.append(archive_service.restore(archive, one, where).id)
@@ -225,7 +226,7 @@ def _remove(options: Namespace, archive: Archive) -> int:
     changes: list[str] = []
     if options.apply:
         with archive.adding():
-            changes = [archive.remove(one).id for one in chosen.values()]
+            changes = [take_out(archive, one).id for one in chosen.values()]
     undo = undo_of(options, changes)
     if options.json:
         rows = [archived_session(one) for one in chosen.values()]

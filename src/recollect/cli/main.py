@@ -322,7 +322,7 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
     if command not in _WITHOUT_A_HOME and (command, getattr(parsed, "action", "")) != _HOOK:
         _say_homes(parsed)
     if is_applied:
-        from recollect.store.changes.journal import one_batch
+        from recollect.store.changes.batch import one_batch
 
         with one_batch(command):
             code = run(parsed)

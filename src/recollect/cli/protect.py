@@ -18,7 +18,7 @@ from recollect.cli.terminal.options import add_apply, command, flag, own_data, s
 from recollect.cli.terminal.rows import protection_line
 from recollect.cli.terminal.text import visible, wrapped
 from recollect.errors import NotFound, RecollectError, UsageError
-from recollect.store.changes.journal import word_of
+from recollect.store.changes.batch import word_of
 from recollect.store.home import ClaudeHome
 from recollect.system import scheduler
 from recollect.system.locations import HomeRoot

@@ -27,11 +27,13 @@ import msgspec
 from msgspec import Struct, structs
 
 from recollect.errors import DamagedData, NotFound, StorageError, UsageError
-from recollect.store.changes.journal import ChangeJournal, ChangePlan, open_batch
+from recollect.store.changes.batch import open_batch
+from recollect.store.changes.journal import ChangeJournal, ChangePlan
 from recollect.store.changes.plan import FileState
+from recollect.store.changes.steps import discard_tree
 from recollect.system import fsops, openat
 from recollect.system.fsops import as_storage_error
-from recollect.system.whole_files import digest_at, discard_tree
+from recollect.system.whole_files import digest_at
 
 _MANIFEST, _FILES = "manifest.json", "files"
 _HINT = "nothing is lost; `recollect trash list` shows what is in it"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -157,14 +156,6 @@ def _contents(entry: tuple[str, Path, os.stat_result]) -> tuple[str, str]:
         return name, "directory"
     is_link = stat.S_ISLNK(found.st_mode)
     return name, f"link {path.readlink()}" if is_link else f"file {digest_at(path, found.st_size)}"
-
-
-def discard_tree(path: Path) -> None:
-    """Delete it for good, if it is there: a copy, or an original whose copy was compared."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def regular_files(directory: Path) -> list[Path]:

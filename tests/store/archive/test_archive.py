@@ -11,6 +11,7 @@ import pytest
 from recollect.errors import DamagedData, UsageError
 from recollect.store.archive.archive import Archive
 from recollect.store.archive.objects import ObjectStore, SeekableWriter
+from recollect.store.archive.restore import put_back
 from recollect.store.changes.journal import ChangeJournal
 from tests.store.archive.kept_sessions import SESSION, added, lines, small_session
 
@@ -37,7 +38,7 @@ def archive(tmp_path: Path) -> Archive:
 def test_what_went_in_comes_out_byte_for_byte(tmp_path: Path, home: Path, archive: Archive) -> None:
     """All files of a session are restored exactly, to anywhere."""
     added(archive, home, small_session(home))
-    archive.restore(archive.find(SESSION[:8]), tmp_path / "elsewhere")
+    put_back(archive, archive.find(SESSION[:8]), tmp_path / "elsewhere")
     assert tree(home) == tree(tmp_path / "elsewhere")
     assert [] == archive.verify()
 
@@ -49,7 +50,7 @@ def test_restored_files_have_the_present_time(home: Path, archive: Archive) -> N
     added(archive, home, files)
     for file in files:
         file.unlink()
-    archive.restore(archive.find(SESSION), home)
+    put_back(archive, archive.find(SESSION), home)
     assert files[0].stat().st_mtime > 1_700_000_000
 
 
@@ -60,7 +61,7 @@ def test_restoring_never_overwrites(home: Path, archive: Archive) -> None:
     files[-1].write_bytes(b"newer")
     before = tree(home)
     with pytest.raises(UsageError, match="already exists"):
-        archive.restore(archive.find(SESSION), home)
+        put_back(archive, archive.find(SESSION), home)
     assert before == tree(home)
 
 
@@ -145,7 +146,7 @@ def test_a_damaged_copy_is_not_restored(tmp_path: Path, home: Path, archive: Arc
     data[20] ^= 1
     path.write_bytes(data)
     with pytest.raises(DamagedData):
-        archive.restore(manifest, tmp_path / "elsewhere")
+        put_back(archive, manifest, tmp_path / "elsewhere")
     assert {} == tree(tmp_path / "elsewhere")
 
 
@@ -177,6 +178,6 @@ def test_a_restore_is_one_change_that_can_be_undone(tmp_path: Path, home: Path, 
     added(archive, home, small_session(home))
     target = tmp_path / "elsewhere"
     target.mkdir()
-    change = archive.restore(archive.find(SESSION), target)
+    change = put_back(archive, archive.find(SESSION), target)
     ChangeJournal(archive.journal).undo(change.id)
     assert [] == list(target.iterdir())

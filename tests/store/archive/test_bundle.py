@@ -17,6 +17,7 @@ from recollect.store.archive.archive import Archive
 from recollect.store.archive.bundle import export_bundle, import_bundle
 from recollect.store.archive.manifest import Manifest, encoded
 from recollect.store.archive.objects import FrameSize, seek_table
+from recollect.store.archive.restore import put_back
 from tests.store.archive.kept_sessions import KEY, SESSION, added, lines, small_session
 from tests.store.archive.test_archive import tree
 
@@ -71,7 +72,7 @@ def test_a_bundle_carries_sessions_to_another_archive(tmp_path: Path, archive: A
     export_bundle(archive, archive.manifests(), bundle)
     other = Archive(tmp_path / "other")
     taken_in(other, bundle)
-    other.restore(other.find(SESSION), tmp_path / "elsewhere")
+    put_back(other, other.find(SESSION), tmp_path / "elsewhere")
     assert tree(tmp_path / "home") == tree(tmp_path / "elsewhere")
     assert [] == other.verify()
 

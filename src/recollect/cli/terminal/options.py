@@ -17,7 +17,7 @@ from recollect.cli.terminal.output import fitted, reflowed, terminal_size
 from recollect.cli.terminal.text import near_miss, visible
 from recollect.errors import UsageError
 from recollect.model.text import timespan
-from recollect.store.changes.journal import open_batch
+from recollect.store.changes.batch import open_batch
 from recollect.system.locations import cache_dir, data_dir
 from recollect.system.paths import known_agents
 

@@ -24,20 +24,17 @@ from msgspec import Struct, structs
 from recollect.errors import Ambiguous, DamagedData, NotFound, StorageError, UsageError
 from recollect.model.lines.ids import ProjectKey, SessionId, short_id
 from recollect.store.archive.manifest import (
-    SHARED_PLACES,
     ArchivedFile,
     Manifest,
     decoded,
     encoded,
 )
 from recollect.store.archive.objects import ObjectStore, StoredObject
-from recollect.store.changes.journal import Change, ChangeJournal, ChangePlan, FileState
 from recollect.store.home_walk import SeenDirectory, seen_directory
 from recollect.store.session_files import log_parts
 from recollect.system import fsops
 from recollect.system.locations import client_home
 from recollect.system.lock import FileLock
-from recollect.system.openat import components
 from recollect.system.peek import open_regular
 from recollect.system.pool import ProgressCallback
 from recollect.system.whole_files import write_new
@@ -52,14 +49,6 @@ class ArchiveResult(Struct, frozen=True):
     new_bytes: int
     is_new: bool
     is_changed: bool
-
-
-class RestorePlan(Struct, frozen=True):
-    """What a restore would do: the files it creates, those it leaves because they are there, and what is in its way."""
-
-    files: tuple[ArchivedFile, ...]
-    there: tuple[Path, ...]
-    obstacles: tuple[Path, ...]
 
 
 class ArchiveProblem(Struct, frozen=True):
@@ -212,7 +201,7 @@ class Archive:
             != (before.home, before.files, before.prompts)
         )
         if changed:
-            place = self._place_of(before or manifest)
+            place = self.place_of(before or manifest)
             if before is None and self.at(place) is not None:  # it was archived from other homes
                 place = self._place_in_home(manifest)
             self.publish(manifest, place)
@@ -234,13 +223,13 @@ class Archive:
         """The stored prompts; lines that were taken out of the home's history since are kept."""
         known = None if before is None else before.prompts
         if known is not None:
-            old = self._whole(known)
-            lines = lines if lines.startswith(old) else old + _missing_lines(old, lines)
+            old = self.whole(known)
+            lines = lines if lines.startswith(old) else old + missing_lines(old, lines)
             if lines == old:
                 return known
         return self._stored([lines]) if lines else None
 
-    def _whole(self, stored: StoredObject) -> bytes:
+    def whole(self, stored: StoredObject) -> bytes:
         with self.objects.reading(stored.sha256) as reader:
             return b"".join(reader.raw())
 
@@ -325,7 +314,7 @@ class Archive:
         now = structs.replace(
             manifest, title=title, files=tuple(files), earlier=tuple(earlier), prompts=prompts
         )
-        self.publish(now, self._place_of(manifest))
+        self.publish(now, self.place_of(manifest))
         self._discard_superseded(manifest, now)
 
     def _stored(self, content: Iterable[bytes]) -> StoredObject:
@@ -350,20 +339,6 @@ class Archive:
             for name in unused - used:
                 with contextlib.suppress(OSError):
                     self.objects.discard(name)
-
-    def remove(self, manifest: Manifest) -> Change:
-        """Take a session out: its manifest, and the objects no other session uses. The journal keeps them until they
-        are forgotten.
-
-        The caller must hold ``adding``.
-        """
-        used = {name for one in self.manifests() if one != manifest for name in one.objects()}
-        plan = ChangePlan("archive rm", manifest.session, self.root)
-        plan.remove(self._place_of(manifest))
-        for name in manifest.objects():
-            if name not in used and os.path.lexists(self.objects.path(name)):
-                plan.remove(self.objects.path(name))
-        return ChangeJournal(self.journal).apply(plan)
 
     # --- maintenance --------------------------------------------------------------------------
 
@@ -392,21 +367,6 @@ class Archive:
             )
         return [name for name in self.objects.names() if name not in used]
 
-    def planned_restore(self, manifest: Manifest, home: Path) -> RestorePlan:
-        """What ``restore`` would do with each file. A left-over that holds the archived bytes, or goes on from them, stays."""
-        files, there, obstacles = [], [], []
-        for file in manifest.restorable():
-            target = home.joinpath(*components(file.path))
-            if not os.path.lexists(target):
-                files.append(file)
-            elif file.path.startswith(SHARED_PLACES) or (
-                file.path != manifest.log.path and self.is_in(file, target)
-            ):
-                there.append(target)
-            else:
-                obstacles.append(target)
-        return RestorePlan(tuple(files), tuple(there), tuple(obstacles))
-
     def is_in(self, file: ArchivedFile, target: Path) -> bool:
         """Whether a file in a home begins with the archived bytes."""
         try:
@@ -415,68 +375,10 @@ class Archive:
         except OSError:  # a link, a directory, or not ours to read
             return False
 
-    def restore(self, manifest: Manifest, home: Path) -> Change:
-        """Put every file back below ``home``, its log last; refused where a file is in the way.
-
-        One change of the journal beside the archive: a crash leaves all of it or nothing, and it can be
-        undone. The files get the present time: a client's clean-up goes by it, and would delete them again at
-        once.
-        """
-        planned = self.planned_restore(manifest, home)
-        if planned.obstacles:
-            raise UsageError(
-                f"restore {manifest.session}: {planned.obstacles[0]} already exists",
-                hint="move it away first, or use --to DIR; nothing was changed",
-            )
-        made = fsops.make_directories(home)
-        try:
-            plan = ChangePlan("restore", manifest.session, home)
-            self._put_prompts_back(plan, manifest, home / "history.jsonl")
-            # A client must not find a session whose other files are still missing.
-            for file in reversed(planned.files):
-                target = home.joinpath(*components(file.path))
-                plan.create(target, self._unpacked(file), mode=file.mode)
-            return ChangeJournal(self.journal).apply(plan)
-        except BaseException:
-            for directory in reversed(made):
-                with contextlib.suppress(OSError):
-                    fsops.remove_directory(directory)
-            raise
-
-    def _put_prompts_back(self, plan: ChangePlan, manifest: Manifest, history: Path) -> None:
-        """Add the prompts that the home's history lacks, before its own: they are older."""
-        if manifest.prompts is None or not manifest.is_own:
-            return
-        lines = self._whole(manifest.prompts)
-        if not os.path.lexists(history):
-            plan.create(history, lines)
-            return
-        seen = FileState.at(history)
-        with open_regular(history) as opened:
-            now = opened.read()
-        missing = _missing_lines(now, lines)
-        if missing:
-            plan.replace(history, missing + now, expected=seen)
-
     @property
     def journal(self) -> Path:
         """The journal of restored sessions, beside the archive."""
         return self.root.parent / "undo"
-
-    def _unpacked(self, file: ArchivedFile) -> Iterator[bytes]:
-        """The bytes of a file, frame by frame; the last comes only if all of them are correct."""
-        digest, held = hashlib.sha256(), b""
-        with self.objects.reading(file.stored.sha256) as reader:
-            for data in reader.raw():
-                digest.update(data)
-                yield held
-                held = data
-        if digest.hexdigest() != file.stored.sha256:
-            raise DamagedData(
-                f"{file.path}: the archive's copy is damaged",
-                hint="`recollect archive verify` checks every byte",
-            )
-        yield held
 
     # --- places -------------------------------------------------------------------------------
 
@@ -487,7 +389,7 @@ class Archive:
 
     def name_of(self, manifest: Manifest) -> str:
         """The name under which a manifest is here."""
-        return self._place_of(manifest).stem
+        return self.place_of(manifest).stem
 
     def _place(self, project_key: str, name: str) -> Path:
         return self.root / "sessions" / ProjectKey(project_key) / f"{name}.json"
@@ -498,7 +400,7 @@ class Archive:
     def _place_in_home(self, manifest: Manifest) -> Path:
         return self._place(manifest.project_key, name_in_home(manifest))
 
-    def _place_of(self, manifest: Manifest) -> Path:
+    def place_of(self, manifest: Manifest) -> Path:
         return self.place_named(manifest, SessionId(manifest.session))
 
     def _by_session(self) -> dict[tuple[str, str], list[Path]]:
@@ -561,7 +463,7 @@ def _unchanged(cause: OSError) -> str:
     return f"the archive is unchanged; {fsops.next_step(cause, 'archive again')}"
 
 
-def _missing_lines(there: bytes, lines: bytes) -> bytes:
+def missing_lines(there: bytes, lines: bytes) -> bytes:
     known = set(there.splitlines())
     return b"".join(line + b"\n" for line in lines.splitlines() if line not in known)
 

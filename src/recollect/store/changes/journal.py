@@ -18,14 +18,14 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, structs
 
 from recollect.errors import Ambiguous, DamagedData, NotFound, UsageError
+from recollect.store.changes.batch import open_batch
 from recollect.store.changes.plan import ChangePlan, FileState, PlannedStep, Step
 from recollect.store.changes.record import (
     UNFINISHED,
@@ -40,33 +40,6 @@ from recollect.store.changes.run import as_storage_error, bring_to_an_end, run, 
 from recollect.store.changes.steps import ChangeSteps
 from recollect.system import fsops
 from recollect.system.lock import FileLock
-
-_open: ContextVar[str] = ContextVar("batch", default="")
-
-
-@contextlib.contextmanager
-def one_batch(what: str) -> Iterator[str]:
-    """Changes made inside belong together; gives the id of the batch. ``what`` is the command's word."""
-    if outer := _open.get():
-        yield outer
-        return
-    now = dt.datetime.now(dt.UTC)
-    token = _open.set(f"{now:%Y%m%dT%H%M%S}-{what}-{os.urandom(3).hex()}")
-    try:
-        yield _open.get()
-    finally:
-        _open.reset(token)
-
-
-def open_batch() -> str:
-    """The id of the batch that is open; empty if there is none."""
-    return _open.get()
-
-
-def word_of(batch: str) -> str:
-    """The word of the command that made a batch."""
-    return batch.partition("-")[2].rpartition("-")[0]
-
 
 __all__ = ["Change", "ChangeJournal", "ChangePlan", "ChangeState", "FileState", "Step"]
 

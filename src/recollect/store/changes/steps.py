@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -31,7 +32,6 @@ from recollect.system.whole_files import (
     copy_verified,
     digest,
     digest_at,
-    discard_tree,
     is_same_tree,
     tree_digest,
     write_new,
@@ -431,3 +431,11 @@ def _damaged(kept: JournalFile) -> DamagedData:
         f"{kept.path}: the kept original is missing or was changed",
         hint="look at that directory",
     )
+
+
+def discard_tree(path: Path) -> None:
+    """Delete it for good, if it is there: a copy, or an original whose copy was compared."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
