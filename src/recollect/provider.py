@@ -52,7 +52,7 @@ from recollect.model.lines.ids import AgentId, ProjectKey, SessionId
 from recollect.model.todo import TodoItem, TodoStatus
 from recollect.store.home import ClaudeHome, SessionFile
 from recollect.store.logs.conversation_cache import LogGraph
-from recollect.store.logs.open_logs import OpenLogs
+from recollect.store.logs.log import OpenLogs
 from recollect.store.logs.summary import glance
 from recollect.store.store import LogContext, SessionLog, Store, StoredSession, TrashedSession
 from recollect.store.todo_files import TodoFiles, append_with_todos, settle_todos

@@ -25,8 +25,9 @@ from recollect.ask.session_documents import (
     TodosDocument,
 )
 from recollect.ask.sessions.messages import SessionAgents
-from recollect.change.fork import ForkDocument, LabelDocument
+from recollect.change.fork import ForkDocument
 from recollect.change.keeping import CleanupDocument
+from recollect.change.label import LabelDocument
 from recollect.change.repair import SessionRepair
 from recollect.cli.main import main
 from recollect.model.cost.report import CostReport

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,7 +73,6 @@ def test_logs_are_listed_by_layout(tmp_path: Path) -> None:
     found = [[(log.key, log.session, log.size) for log in store.logs()] for store in stores]
 
     assert [[(KEY, UUID, 5)], [(KEY, DAY, 5)]] == found
-    assert [] == [problem for store in stores for problem in store.problems]
 
 
 def test_links_inside_the_store_are_passed_over_and_refused(tmp_path: Path) -> None:
@@ -99,16 +97,3 @@ def test_a_store_may_itself_lie_behind_a_link(tmp_path: Path) -> None:
     store = StorePaths(tmp_path / "store")
 
     assert store.log(KEY, UUID) == store.require_inside(store.log(KEY, UUID))
-
-
-def test_a_store_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    """Listing makes nothing."""
-    store = StorePaths(tmp_path / "none")
-
-    assert ([], [], [], []) == (
-        list(store.projects()),
-        list(store.logs()),
-        list(store.agents(KEY, UUID)),
-        store.problems,
-    )
-    assert [] == os.listdir(tmp_path)

@@ -23,7 +23,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from recollect.ask.sessions.home_guard import refuse_mirrored
 from recollect.ask.sessions.session import Session
-from recollect.change.label import checked_label, title_line
+from recollect.change.label import checked_label, copy_title, title_line
 from recollect.change.undo import ChangeDocument, RequestDocument
 from recollect.errors import StorageError, UsageError
 from recollect.model.conversation.graph import Node
@@ -35,8 +35,6 @@ from recollect.model.lines.json_text import loose_object
 from recollect.store.session_files import HomeBorder
 from recollect.system import fsops
 from recollect.system.whole_files import copy_regular_files, regular_files
-
-_TITLE_CHARACTERS = 80
 
 
 class ForkPlan(Struct, frozen=True):
@@ -74,7 +72,7 @@ def planned_fork(session: Session, at: str | None = None, title: str | None = No
     new = SessionId(str(uuid.uuid4()))
     path = session.path.with_name(f"{new}.jsonl")
     HomeBorder(session.home.root).require(path)
-    name = _title(session) if title is None else checked_label("title", title)
+    name = copy_title(session.title, "(fork)") if title is None else checked_label("title", title)
     chain = list(_chain_lines(session, nodes, new))
     notes = list(_note_lines(session, {node.uuid for node in nodes}, new))
     backups, target = _backups(session, new)
@@ -157,26 +155,11 @@ def _changed(entry: Entry, changes: dict[str, object]) -> bytes:
         return json.dumps({**fields, **changes}, separators=(",", ":")).encode()
 
 
-def _title(session: Session) -> str:
-    words = " ".join("".join(one if one.isprintable() else " " for one in session.title).split())
-    return f"{words[:_TITLE_CHARACTERS].strip() or 'Session'} (fork)"
-
-
 def _backups(session: Session, new: SessionId) -> tuple[tuple[Path, ...], Path | None]:
     if session.session_id is None:
         return (), None
     home = session.home
     return tuple(regular_files(home.file_history_dir(session.session_id))), home.file_history_dir(new)
-
-
-class LabelDocument(ChangeDocument, frozen=True, kw_only=True):
-    """A new title or tag."""
-
-    session: str
-    path: str
-    what: str
-    before: str
-    after: str
 
 
 class ForkDocument(ChangeDocument, frozen=True, kw_only=True):

@@ -17,9 +17,10 @@ import uuid
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from recollect.ask.sessions.session import Session
+from recollect.change.undo import ChangeDocument, RequestDocument
 from recollect.errors import NotFound, UsageError
 from recollect.model.lines import draft
 from recollect.model.lines.damage import readable_entries
@@ -29,6 +30,7 @@ from recollect.store.logs.log import Log
 from recollect.store.session_files import HomeBorder, lock_path
 
 LONGEST = 200
+_COPY_CHARACTERS = 80
 _UNSEEN = frozenset(["Cc", "Cf", "Cs", "Zl", "Zp"])
 _JOINER = "\u200d"  # holds emoji together; the one invisible character people do type
 
@@ -96,6 +98,12 @@ def title_line(session_id: str, title: str) -> bytes:
     return _line(session_id, draft.custom_title(title))
 
 
+def copy_title(title: str, mark: str) -> str:
+    """The title of a copy of a session, with a mark behind it."""
+    words = " ".join("".join(one if one.isprintable() else " " for one in title).split())
+    return f"{words[:_COPY_CHARACTERS].strip() or 'Session'} {mark}"
+
+
 def _planned(
     what: Literal["title", "tag"], session: Session, earlier: list[str], after: str, label: MetadataDraft
 ) -> LabelPlan:
@@ -115,3 +123,28 @@ def _line(session_id: str, label: MetadataDraft) -> bytes:
         version="",
     )
     return draft.claude_line(label, stamp)
+
+
+class LabelDocument(ChangeDocument, frozen=True, kw_only=True):
+    """A new title or tag."""
+
+    session: str
+    path: str
+    what: str
+    before: str
+    after: str
+
+
+def label_document(
+    plan: LabelPlan, *, applied: bool, undo: str | None, request: RequestDocument | UnsetType | None = UNSET
+) -> LabelDocument:
+    return LabelDocument(
+        session=plan.session,
+        path=str(plan.path),
+        what=plan.what,
+        before=plan.before,
+        after=plan.after,
+        applied=applied,
+        undo=undo,
+        undo_request=request,
+    )

@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 from recollect.ask.doctor.log_report import identity_of, log_source
 from recollect.ask.sessions.home_guard import open_in, refuse_mirrored, refuse_open
 from recollect.ask.sessions.session import Session
-from recollect.change.label import title_line
+from recollect.change.label import copy_title, title_line
 from recollect.change.undo import RequestDocument
 from recollect.errors import DamagedData, StorageError, UsageError
 from recollect.model.checks.lines import LIMITS
@@ -41,7 +41,6 @@ from recollect.store.session_files import hold_logs
 from recollect.system import fsops
 from recollect.system.whole_files import pieces, regular_files, write_new
 
-_TITLE_CHARACTERS = 80
 WHAT = ("repair", "slim")
 
 
@@ -161,7 +160,7 @@ def _relabelled(plan: RepairPlan, new: SessionId) -> Iterator[bytes]:
     draft = plan.mending.draft
     for number in range(len(draft.rows)):
         yield _relabelled_line(draft, number, plan.session, new) + b"\n"
-    yield title_line(new, _title(plan)) + b"\n"
+    yield title_line(new, copy_title(plan.title, REPAIRED)) + b"\n"
 
 
 def _relabelled_line(draft: RepairDraft, number: int, session: str, new: SessionId) -> bytes:
@@ -174,11 +173,6 @@ def _relabelled_line(draft: RepairDraft, number: int, session: str, new: Session
     elif "sessionId" not in entry.fields():
         return entry.raw
     return with_fields(entry, changes)
-
-
-def _title(plan: RepairPlan) -> str:
-    words = " ".join("".join(one if one.isprintable() else " " for one in plan.title).split())
-    return f"{words[:_TITLE_CHARACTERS].strip() or 'Session'} {REPAIRED}"
 
 
 def _backups(plan: RepairPlan, new: SessionId) -> Iterator[tuple[Path, Path]]:

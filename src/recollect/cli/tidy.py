@@ -7,7 +7,7 @@ from pathlib import Path
 
 from recollect.ask.sessions.home_guard import without_mirrors
 from recollect.change import fork, label
-from recollect.change.fork import ForkPlan, LabelDocument, fork_document
+from recollect.change.fork import ForkPlan, fork_document
 from recollect.change.move import MovePlan, carry_out, planned_move, planned_split
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes, directories, no_claude_home
@@ -47,17 +47,7 @@ def carried_out(options: Namespace, plan: label.LabelPlan) -> int:
     session = command_name(plan.session, plan.path)
     undo = with_apply(options, name, session, plan.before)
     if options.json:
-        return output.print_json(
-            LabelDocument(
-                session=plan.session,
-                path=str(plan.path),
-                what=plan.what,
-                before=plan.before,
-                after=plan.after,
-                applied=options.apply,
-                undo=undo,
-            )
-        )
+        return output.print_json(label.label_document(plan, applied=options.apply, undo=undo))
     change = f"{_shown(plan.before)} -> {output.styled(_shown(plan.after), 'bold')}"
     output.say(
         f"{plan.what.capitalize()} of {output.styled(visible(short_id(plan.session)), 'cyan')}: {change}"

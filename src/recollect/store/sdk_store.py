@@ -32,8 +32,7 @@ import msgspec
 from recollect.errors import InvalidId, NotFound, UsageError
 from recollect.model.lines.damage import DEFAULT_LIMITS, Damage, DamageCode, Line
 from recollect.model.views.fact_line import fact_line
-from recollect.store.logs.log import Log
-from recollect.store.logs.open_logs import OpenLogs
+from recollect.store.logs.log import Log, OpenLogs
 from recollect.store.logs.reader import read_lines
 from recollect.store.store_layout import StorePaths
 from recollect.system import fsops

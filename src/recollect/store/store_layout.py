@@ -30,7 +30,7 @@ from recollect.errors import InvalidId, UsageError
 from recollect.model.lines.ids import AgentId, ProjectKey, SessionId
 from recollect.model.project_key import flat_project_hash, project_key
 from recollect.system import openat
-from recollect.system.peek import ReadProblem, ReadProblems, is_directory, list_directory, regular_file
+from recollect.system.peek import ReadProblems, is_directory, list_directory, regular_file
 
 _LOG, _LOCK = ".jsonl", ".lock"
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
@@ -77,11 +77,6 @@ class StorePaths:
         self.root = root
         self.layout = StoreLayout(layout)
         self._problems = ReadProblems()
-
-    @property
-    def problems(self) -> list[ReadProblem]:
-        """What could not be read when each place was last listed."""
-        return list(self._problems)
 
     @property
     def projects_dir(self) -> Path:

@@ -23,9 +23,9 @@ from recollect.ask.sessions.home_guard import planned_removal
 from recollect.ask.sessions.session import Session
 from recollect.change import fork, keeping, label, repair, rewind
 from recollect.change import undo as undo_service
-from recollect.change.fork import ForkDocument, LabelDocument, fork_document
+from recollect.change.fork import ForkDocument, fork_document
 from recollect.change.keeping import ArchivalDocument, CleanupDocument, RemovalDocument
-from recollect.change.label import LabelPlan
+from recollect.change.label import LabelDocument, LabelPlan
 from recollect.change.repair import SessionRepair, page_repair, repair_document, with_slimming
 from recollect.change.rewind import FileRestorationDocument
 from recollect.change.undo import RequestDocument, UndoDocument
@@ -70,16 +70,8 @@ def _labelled(desk: PageBackend, plan: LabelPlan, command: str, field: str, *, a
         label.apply(plan, desk.data)
     back = _request(f"/api/sessions/{plan.session}/{command}", **{field: plan.before})
     words = [command, "--apply", "--", command_name(plan.session, plan.path), plan.before]
-    return LabelDocument(
-        session=plan.session,
-        path=str(plan.path),
-        what=plan.what,
-        before=plan.before,
-        after=plan.after,
-        applied=apply,
-        undo=desk.command(*words) if apply else None,
-        undo_request=back if apply else None,
-    )
+    undo = desk.command(*words) if apply else None
+    return label.label_document(plan, applied=apply, undo=undo, request=back if apply else None)
 
 
 @routes.post(f"{AT}/fork")
