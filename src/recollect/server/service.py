@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope
 
 from recollect.errors import UsageError
 from recollect.model.cost.prices import PriceList
-from recollect.model.lines.ids import SessionId
+from recollect.model.lines.ids import SessionId, milliseconds_of
 from recollect.model.text import timespan
 from recollect.server.database.records import Author
 from recollect.server.database.sql import Database
@@ -280,13 +280,9 @@ def _bound(
 ) -> int | None:
     if text is None:
         return None
+    is_number = text.isascii() and text.isdigit() and len(text) > 8
     try:
-        if text.isascii() and text.isdigit() and len(text) > 8:
-            at = int(text)
-        else:
-            at = (meant(text, now, dt.UTC) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(
-                milliseconds=1
-            )
+        at = int(text) if is_number else milliseconds_of(meant(text, now, dt.UTC)) or 0
     except (UsageError, OverflowError):
         at = _MOST_MS + 1
     if abs(at) > _MOST_MS:

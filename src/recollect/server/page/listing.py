@@ -151,11 +151,9 @@ def _share(known: dict[str, _Shared], own: dict[str, _Shared]) -> None:
     if len(known) > _MOST_SHARED:
         known.clear()
     for name, one in own.items():
-        before = known.get(name)
-        if before is not None and before == one:
-            own[name] = before
-        else:
-            known[name] = one
+        if known.get(name) == one:
+            own[name] = known[name]
+        known[name] = own[name]
 
 
 def _listed(source: MemberSource) -> TeamList:
