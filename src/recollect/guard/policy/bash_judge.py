@@ -40,16 +40,17 @@ from recollect.guard.policy.path_judge import PathJudge
 from recollect.guard.policy.programs import harmless_environment, read_only
 from recollect.guard.policy.rules import (
     CommandRule,
-    PolicyFinding,
     Rule,
     RuleIndex,
+    about,
+    by_itself,
     by_nature,
     by_rule,
     unspoken,
 )
 from recollect.guard.policy.shell import allow_view, analyse, deny_views, gated_view, looking_view
 from recollect.guard.policy.terms import Analysis, Command, Mode, Redirect, Word
-from recollect.model.settings.decision import Verdict
+from recollect.model.settings.decision import DecisionPart, Verdict
 
 _STAYS = re.compile(r"\s*cd\s+[^\s;&|]+\s*&&[^|]*\Z")
 _STREAMS = frozenset({"/dev/null", "/dev/stdin"})
@@ -64,7 +65,7 @@ _ROOT_OR_HOME = re.compile(r"[\s\"'=(](?:/|~|/\*|~/\*?)(?=[\s\"');&|]|$)|[$`]")
 class Judgement:
     """The finding for each part of a call, what was not understood, and the absolute paths that it names."""
 
-    parts: tuple[tuple[str, PolicyFinding], ...]
+    parts: tuple[DecisionPart, ...]
     unanalysable: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
@@ -90,10 +91,10 @@ class BashJudge:
         directories = Directories(self._paths)
         several = len(analysis.commands) > 1 or bool(analysis.unanalysable)
         self._copies = CopyGate(self._paths, several=several, hidden_too="glob" in text)
-        parts: list[tuple[str, PolicyFinding]] = []
+        parts: list[DecisionPart] = []
         files: list[str] = []
         # A text may repeat one command a hundred thousand times; it is judged once per directory.
-        known: dict[tuple[Command, int], PolicyFinding] = {}
+        known: dict[tuple[Command, int], DecisionPart] = {}
         views: list[Command] = []
         for position, command in enumerate(analysis.commands):
             place = (command, len(directories.possible))
@@ -105,25 +106,25 @@ class BashJudge:
                 files.extend(self._files(reading, directories))
                 directories.after(reading.command, reading.views)
                 views += reading.views if reading.command == command else deny_views(command)
-            parts.append((command.raw, known[place]))
+            parts.append(about(command.raw, known[place]))
         if analysis.unanalysable or not analysis.commands:
-            parts.append((text, self._whole(analysis, covered)))
+            parts.append(about(text, self._whole(analysis, covered)))
         else:
-            parts.extend((text, finding) for finding in self._suspected(analysis))
+            parts.extend(about(text, finding) for finding in self._suspected(analysis))
         lifted = covered is not None or self._mode is Mode.BYPASS
         if lifted and (found := self._unseen(analysis, views)):
-            parts.append((text, found))
+            parts.append(about(text, found))
         if not lifted:
-            parts.extend((text, finding) for finding in self._cautions(analysis, views, directories))
+            parts.extend(about(text, finding) for finding in self._cautions(analysis, views, directories))
         if (directories.outside if lifted else directories.left) and runs_git(views):
             why = "git would run with the settings and hooks of another directory"
-            parts.append((text, by_nature(Verdict.ASK, "cd elsewhere, then git", why)))
+            parts.append(about(text, by_nature(Verdict.ASK, "cd elsewhere, then git", why)))
         unanalysable = analysis.unanalysable
         if not unanalysable and any(one.argv is None for one in map(with_known_heredocs, analysis.commands)):
             unanalysable = ("a word that only the shell knows",)
         return Judgement(tuple(parts), unanalysable, tuple(dict.fromkeys(files)))
 
-    def _unseen(self, analysis: Analysis, views: list[Command]) -> PolicyFinding | None:
+    def _unseen(self, analysis: Analysis, views: list[Command]) -> DecisionPart | None:
         """Beside a broad allow, a command that may be a denied one under a name that is not in the text (B14)."""
         index = self._indexes[Verdict.DENY]
         if not index.any_command:
@@ -139,7 +140,7 @@ class BashJudge:
 
     def _cautions(
         self, analysis: Analysis, views: list[Command], directories: Directories
-    ) -> Iterator[PolicyFinding]:
+    ) -> Iterator[DecisionPart]:
         """What the client asks about in the text as a whole (R11, R23)."""
         if analysis.wary:
             why = f"{analysis.wary[0]} is asked about unless a rule allows all of Bash"
@@ -156,9 +157,7 @@ class BashJudge:
 
     # One command
 
-    def _part(
-        self, reading: _CommandReading, directories: Directories, covered: Rule | None
-    ) -> PolicyFinding:
+    def _part(self, reading: _CommandReading, directories: Directories, covered: Rule | None) -> DecisionPart:
         for verdict in (Verdict.DENY, Verdict.ASK):
             rule = self._matching_rule(verdict, reading.views) or self._touches(verdict, reading, directories)
             if rule:
@@ -230,7 +229,7 @@ class BashJudge:
                 return rule
         return None
 
-    def _floor(self, reading: _CommandReading, directories: Directories) -> PolicyFinding | None:
+    def _floor(self, reading: _CommandReading, directories: Directories) -> DecisionPart | None:
         """Cases that are always asked about, in every mode and under all rules."""
         if None in directories.possible and self._lost(reading):
             why = "it names a file in a directory that is not known, and some files are denied"
@@ -269,7 +268,7 @@ class BashJudge:
 
     # Allowing
 
-    def _allowed(self, reading: _CommandReading, directories: Directories) -> PolicyFinding | None:
+    def _allowed(self, reading: _CommandReading, directories: Directories) -> DecisionPart | None:
         command = reading.command
         if not all(self._redirect_passes(redirect, directories) for redirect in command.redirects):
             return None
@@ -283,7 +282,7 @@ class BashJudge:
         # The places were checked before: all are in the working directories, or an Edit rule names them.
         if self._mode is not Mode.ACCEPT_EDITS or command.assignments or not accepted_edit(command):
             return None
-        return PolicyFinding(Verdict.ALLOW, "the mode accepts file commands in the working directories")
+        return by_itself(Verdict.ALLOW, "the mode accepts file commands in the working directories")
 
     def _allow_rule(self, command: Command) -> Rule | None:
         view = allow_view(command)
@@ -305,7 +304,7 @@ class BashJudge:
                     return rule
         return None
 
-    def _harmless(self, reading: _CommandReading, directories: Directories) -> PolicyFinding | None:
+    def _harmless(self, reading: _CommandReading, directories: Directories) -> DecisionPart | None:
         """A read-only command may run without a rule; the places it reads were checked before (R10, R11)."""
         command = reading.command
         view = looking_view(command)
@@ -322,10 +321,10 @@ class BashJudge:
             plain = not any(
                 (word.text or "-").startswith("-") and word.text != "--" for word in view.words[1:]
             )
-            return PolicyFinding(Verdict.ALLOW, "it changes to a working directory") if plain else None
+            return by_itself(Verdict.ALLOW, "it changes to a working directory") if plain else None
         if not read_only(view):
             return None
-        return PolicyFinding(Verdict.ALLOW, "it is read-only")
+        return by_itself(Verdict.ALLOW, "it is read-only")
 
     def _redirect_passes(self, redirect: Redirect, directories: Directories) -> bool:
         target = redirect.target
@@ -346,7 +345,7 @@ class BashJudge:
 
     # The text as a whole
 
-    def _whole(self, analysis: Analysis, covered: Rule | None) -> PolicyFinding:
+    def _whole(self, analysis: Analysis, covered: Rule | None) -> DecisionPart:
         found = next(self._suspected(analysis), None)
         if found:
             return found
@@ -358,9 +357,9 @@ class BashJudge:
             return by_rule(covered, "every use of Bash is allowed")
         if self._mode is Mode.BYPASS:
             return unspoken(self._mode)
-        return PolicyFinding(Verdict.ASK, f"it is not fully understood: {reasons}")
+        return by_itself(Verdict.ASK, f"it is not fully understood: {reasons}")
 
-    def _suspected(self, analysis: Analysis) -> Iterator[PolicyFinding]:
+    def _suspected(self, analysis: Analysis) -> Iterator[DecisionPart]:
         """Deny and ask rules that may match something in the text that no parsed command shows."""
         opaque = bool(analysis.unanalysable)
         readings = readings_of(analysis.text) if opaque else ()
@@ -435,12 +434,12 @@ def _faithful_spellings(view: Command) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _assigned(command: Command) -> PolicyFinding | None:
+def _assigned(command: Command) -> DecisionPart | None:
     """``X=1`` alone sets a variable of the shell, which nothing else may then use (R23)."""
     one = len(command.assignments) == 1 and not command.redirects
     if not one or _ENVIRONMENT.fullmatch(command.assignments[0][0]):
         return None
-    return PolicyFinding(Verdict.ALLOW, "it only sets a variable")
+    return by_itself(Verdict.ALLOW, "it only sets a variable")
 
 
 def _plain(word: Word) -> bool:

@@ -21,10 +21,10 @@ from recollect.guard.policy.operands import Copy, copy_of, possible_values, rest
 from recollect.guard.policy.path_judge import PathJudge
 from recollect.guard.policy.paths import Workspace, absolute, collapsed, protected_name
 from recollect.guard.policy.programs import prints_lines, runs_unknown_text
-from recollect.guard.policy.rules import PolicyFinding, by_nature
+from recollect.guard.policy.rules import by_nature
 from recollect.guard.policy.shell_quoting import plain, tokens
 from recollect.guard.policy.terms import Analysis, Command, Redirect, Word, names
-from recollect.model.settings.decision import Verdict
+from recollect.model.settings.decision import DecisionPart, Verdict
 
 SANDBOX = "what is decoded or assembled at run time only the sandbox can hold"
 _KNOWN_TEXT = re.compile(
@@ -222,7 +222,7 @@ class PathGate:
     def __init__(self, paths: PathJudge) -> None:
         self._paths = paths
 
-    def finding(self, command: Command, directories: Directories) -> PolicyFinding | None:
+    def finding(self, command: Command, directories: Directories) -> DecisionPart | None:
         """Why the command is asked about whatever prefix, wildcard or exact rule allows it."""
         name = _name(command)
         flags = [word.text for word in command.words[1:] if (word.text or "").startswith("-")]
@@ -235,7 +235,7 @@ class PathGate:
         checked = (*checked_paths(command), *_redirected(command.redirects))
         return next(filter(None, (self._path(*path, directories) for path in checked)), None)
 
-    def leads_out(self, command: Command, directories: Directories) -> PolicyFinding | None:
+    def leads_out(self, command: Command, directories: Directories) -> DecisionPart | None:
         """The checks that no rule lifts: protected names, and links that lead a write out of a working directory."""
         for path, writes, _ in (*checked_paths(command), *_redirected(command.redirects)):
             for cwd in directories.possible if writes and path not in _STREAMS else ():
@@ -246,7 +246,7 @@ class PathGate:
                     return _asked("link out of the working directories", f"{path} leads to {file.forms[-1]}")
         return None
 
-    def _path(self, path: str, writes: bool, globs: bool, directories: Directories) -> PolicyFinding | None:
+    def _path(self, path: str, writes: bool, globs: bool, directories: Directories) -> DecisionPart | None:
         if path == "-" or (writes and path in _STREAMS):
             return None
         if path.startswith("~") and path[1:2] not in ("", "/"):
@@ -356,7 +356,7 @@ def _gives_pattern(name: str, text: str) -> bool:
     return text.partition("=")[0] in _PATTERN_OPTIONS or (text.startswith("-e") and not text.startswith("--"))
 
 
-def _asked(name: str, why: str) -> PolicyFinding:
+def _asked(name: str, why: str) -> DecisionPart:
     return by_nature(Verdict.ASK, name, why)
 
 
@@ -366,7 +366,7 @@ class CopyGate:
     def __init__(self, paths: PathJudge, *, several: bool, hidden_too: bool) -> None:
         self._paths, self._several, self._hidden_too = paths, several, hidden_too
 
-    def finding(self, command: Command, directories: Directories) -> PolicyFinding | None:
+    def finding(self, command: Command, directories: Directories) -> DecisionPart | None:
         """A protected name that is known to be written."""
         copy = copy_of(command)
         for cwd in directories.possible:
@@ -382,7 +382,7 @@ class CopyGate:
                 return by_nature(Verdict.ASK, f"protected name {held}", f"the source holds {held}")
         return None
 
-    def opaque(self, command: Command, directories: Directories) -> PolicyFinding | None:
+    def opaque(self, command: Command, directories: Directories) -> DecisionPart | None:
         """Why the names that are written cannot be known."""
         why = unpacks(command)
         paths, reason = restored(command)

@@ -30,15 +30,14 @@ from recollect.guard.policy.hosts import (
 from recollect.guard.policy.path_judge import MemoizedWorld, PathJudge
 from recollect.guard.policy.paths import Workspace, collapsed
 from recollect.guard.policy.rules import (
-    BUILT_IN,
-    PolicyFinding,
     Rule,
     RuleIndex,
     RuleNote,
     RuleProblem,
+    about,
+    by_itself,
     by_nature,
     by_rule,
-    strictest,
     unspoken,
 )
 from recollect.guard.policy.terms import (
@@ -79,10 +78,11 @@ class ToolJudge:
             if not rule and tool in EDITING_TOOLS:
                 rule = index.whole_tool("Read")  # a file that may not be read may not be written either (R13)
             if rule and verdict is Verdict.DENY:
-                return Judgement(((tool, by_rule(rule, "the tool is denied")),))
+                return Judgement((about(tool, by_rule(rule, "the tool is denied")),))
             if rule:
                 inner = self._by_kind(tool, arguments)
-                return replace(inner, parts=((tool, by_rule(rule, "the tool is asked about")), *inner.parts))
+                asked = about(tool, by_rule(rule, "the tool is asked about"))
+                return replace(inner, parts=(asked, *inner.parts))
         return self._by_kind(tool, arguments)
 
     def _by_kind(self, tool: str, arguments: Mapping[str, object]) -> Judgement:
@@ -92,14 +92,14 @@ class ToolJudge:
             return self._file_tool(tool, arguments)
         if tool == "WebFetch":
             return Judgement((self._fetch(arguments),))
-        return Judgement(((tool, self._plain_tool(tool, arguments)),))
+        return Judgement((about(tool, self._plain_tool(tool, arguments)),))
 
     # Kinds of tools
 
     def _shell(self, arguments: Mapping[str, object]) -> Judgement:
         text = arguments.get("command")
         if not isinstance(text, str):
-            return Judgement((("Bash", _malformed("command")),))
+            return Judgement((about("Bash", _malformed("command")),))
         return BashJudge(self._indexes, self._paths, self._mode).judge(text)
 
     def _file_tool(self, tool: str, arguments: Mapping[str, object]) -> Judgement:
@@ -107,12 +107,12 @@ class ToolJudge:
         if not values and tool in ("Grep", "Glob", "LS"):
             values = [self._cwd]
         if not values or not all(isinstance(path, str) and path for path in values):
-            return Judgement(((tool, _malformed("path")),))
+            return Judgement((about(tool, _malformed("path")),))
         paths = [str(path) for path in values] + _searched(tool, arguments)
-        parts = tuple((path, self._file(tool, path)) for path in paths)
+        parts = tuple(about(path, self._file(tool, path)) for path in paths)
         return Judgement(parts, files=tuple(self._paths.file(path).written for path in paths))
 
-    def _file(self, tool: str, path: str) -> PolicyFinding:
+    def _file(self, tool: str, path: str) -> DecisionPart:
         editing = tool in EDITING_TOOLS
         file = self._paths.file(path)
         kinds = ("Edit", "Read") if editing else ("Read",)
@@ -127,19 +127,19 @@ class ToolJudge:
         found = self._write_finding(tool, path) if editing else self._read_finding(tool, path)
         return found or unspoken(self._mode)
 
-    def _read_finding(self, tool: str, path: str) -> PolicyFinding | None:
+    def _read_finding(self, tool: str, path: str) -> DecisionPart | None:
         whole = self._indexes[Verdict.ALLOW].whole_tool(tool)
         return (
             by_rule(whole, "the tool is allowed") if whole else self._paths.readable(self._paths.file(path))
         )
 
-    def _write_finding(self, tool: str, path: str) -> PolicyFinding | None:
+    def _write_finding(self, tool: str, path: str) -> DecisionPart | None:
         file = self._paths.file(path)
         guarded = self._paths.guarded(file)
         if guarded and self._mode is not Mode.BYPASS:
             return guarded
         if self._mode is Mode.PLAN:
-            return PolicyFinding(Verdict.ASK, "nothing is changed in plan mode")
+            return by_itself(Verdict.ASK, "nothing is changed in plan mode")
         permitted = self._paths.writable(file, edits_run=self._mode.edits_run)
         whole = self._indexes[Verdict.ALLOW].whole_tool(tool)
         if not whole:
@@ -149,18 +149,19 @@ class ToolJudge:
             return by_nature(Verdict.ASK, "link out of the working directories", why)
         return by_rule(whole, "the tool is allowed")
 
-    def _fetch(self, arguments: Mapping[str, object]) -> tuple[str, PolicyFinding]:
+    def _fetch(self, arguments: Mapping[str, object]) -> DecisionPart:
         url = arguments.get("url")
         if not isinstance(url, str):
-            return "WebFetch", _malformed("url")
+            return about("WebFetch", _malformed("url"))
         hosts = hosts_suspected(url)
         for verdict in (Verdict.DENY, Verdict.ASK):
             for _, rule, pattern in self._indexes[verdict].domains:
                 if any(map(pattern.matches, hosts)):
-                    return url, by_rule(rule, "the host matches")
-        return url, self._private(hosts, host_of(url)) or self._host(url, host_of(url))
+                    return about(url, by_rule(rule, "the host matches"))
+        plain = host_of(url)
+        return about(url, self._private(hosts, plain) or self._host(url, plain))
 
-    def _private(self, hosts: frozenset[str], plain: str | None) -> PolicyFinding | None:
+    def _private(self, hosts: frozenset[str], plain: str | None) -> DecisionPart | None:
         named = {pattern.named for _, _, pattern in self._indexes[Verdict.ALLOW].domains}
         # In a URL that is not plain every word looks like a single label; such a URL is asked about anyway.
         local = {plain} if plain and is_single_label(plain) else set()
@@ -170,22 +171,20 @@ class ToolJudge:
         why = f"{hidden[0]} is not a public host, and no rule names it"
         return by_nature(Verdict.DENY, "private address", why)
 
-    def _host(self, url: str, host: str | None) -> PolicyFinding:
+    def _host(self, url: str, host: str | None) -> DecisionPart:
         whole = self._indexes[Verdict.ALLOW].whole_tool("WebFetch")
         if host is None:
-            return PolicyFinding(
-                Verdict.ASK, "the URL can be read in more than one way", BUILT_IN + "odd URL"
-            )
+            return by_nature(Verdict.ASK, "odd URL", "the URL can be read in more than one way")
         for _, rule, pattern in self._indexes[Verdict.ALLOW].domains:
             if pattern.matches(host):
                 return by_rule(rule, "the host matches")
         if whole:
             return by_rule(whole, "the tool is allowed")
         if is_documentation(url):
-            return PolicyFinding(Verdict.ALLOW, f"{host} holds documentation")
+            return by_itself(Verdict.ALLOW, f"{host} holds documentation")
         return unspoken(self._mode)
 
-    def _plain_tool(self, tool: str, arguments: Mapping[str, object]) -> PolicyFinding:
+    def _plain_tool(self, tool: str, arguments: Mapping[str, object]) -> DecisionPart:
         if tool in INTERACTIVE_TOOLS:
             return by_nature(Verdict.DENY, "no person to ask", f"{tool} needs a person at the terminal")
         if self._mode is Mode.PLAN and (is_mcp(tool) or tool == "Agent"):
@@ -195,11 +194,11 @@ class ToolJudge:
         if rule:
             return by_rule(rule, "the tool is allowed")
         if tool in HARMLESS_TOOLS:
-            return PolicyFinding(Verdict.ALLOW, "the tool touches nothing outside the session")
+            return by_itself(Verdict.ALLOW, "the tool touches nothing outside the session")
         return unspoken(self._mode)
 
 
-def _malformed(name: str) -> PolicyFinding:
+def _malformed(name: str) -> DecisionPart:
     return by_nature(Verdict.DENY, "malformed call", f"the call has no usable {name}")
 
 
@@ -276,7 +275,7 @@ class PolicyEngine:
             judged = judge.judge(tool, arguments)
         except Exception as error:  # noqa: BLE001 - any failure here must deny the call
             why = f"the call could not be judged ({type(error).__name__})"
-            judged = Judgement(((str(tool), by_nature(Verdict.DENY, "not judged", why)),))
+            judged = Judgement((about(str(tool), by_nature(Verdict.DENY, "not judged", why)),))
         return self._decision(str(tool), arguments, judged, world)
 
     def allows(self, tool: str, arguments: Mapping[str, object]) -> bool:
@@ -308,8 +307,10 @@ class PolicyEngine:
     def _decision(
         self, tool: str, arguments: Mapping[str, object], judged: Judgement, world: MemoizedWorld
     ) -> Decision:
-        findings = [finding for _, finding in judged.parts]
-        decisive = strictest(findings) or by_nature(Verdict.DENY, "not judged", "nothing was found")
+        # The strictest decides; of equals one with a rule, then the first.
+        nothing = by_nature(Verdict.DENY, "not judged", "nothing was found")
+        ranked = sorted(judged.parts, key=lambda part: (-part.verdict.strictness, part.rule is None))
+        decisive = ranked[0] if ranked else nothing
         verdict = self.mode.final(decisive.verdict)
         why = decisive.why if verdict is decisive.verdict else f"{decisive.why}, and this mode does not ask"
         cwd = collapsed(self.workspace.cwd)
@@ -318,10 +319,7 @@ class PolicyEngine:
             rule=decisive.rule,
             source=decisive.source,
             why=why,
-            parts=tuple(
-                DecisionPart(text, found.verdict, found.rule, found.source, found.why)
-                for text, found in judged.parts
-            ),
+            parts=judged.parts,
             unanalysable=judged.unanalysable,
             bound_to=seal(tool, arguments, cwd, judged.files, world),
         )

@@ -21,9 +21,9 @@ from recollect.guard.policy.paths import (
     protected_name,
     relative_to,
 )
-from recollect.guard.policy.rules import PathRule, PolicyFinding, Rule, RuleIndex, by_nature, by_rule
+from recollect.guard.policy.rules import PathRule, Rule, RuleIndex, by_itself, by_nature, by_rule
 from recollect.guard.policy.terms import World
-from recollect.model.settings.decision import Verdict
+from recollect.model.settings.decision import DecisionPart, Verdict
 
 
 class MemoizedWorld:
@@ -169,7 +169,7 @@ class PathJudge:
     def _allows(self, rule: Rule, pattern: PathPattern, form: str) -> bool:
         return any(pattern.matches(below) for below in self._below(rule, pattern, [form], generous=False))
 
-    def readable(self, file: NamedFile) -> PolicyFinding | None:
+    def readable(self, file: NamedFile) -> DecisionPart | None:
         """Why the file may be read, or None when a person must be asked."""
         if file.special:
             return None
@@ -177,25 +177,25 @@ class PathJudge:
         if rule:
             return by_rule(rule, f"{file.given} may be read")
         if self.in_workspace(file):
-            return PolicyFinding(Verdict.ALLOW, f"{file.given} is in a working directory")
+            return by_itself(Verdict.ALLOW, f"{file.given} is in a working directory")
         return None
 
-    def writable(self, file: NamedFile, *, edits_run: bool) -> PolicyFinding | None:
+    def writable(self, file: NamedFile, *, edits_run: bool) -> DecisionPart | None:
         """Why the file may be written, or None when a person must be asked."""
         if file.written in _ALWAYS_WRITABLE:
-            return PolicyFinding(Verdict.ALLOW, f"{file.written} stores nothing")
+            return by_itself(Verdict.ALLOW, f"{file.written} stores nothing")
         if file.special or self.guarded(file):
             return None
         rule = self.permits(file, "Edit")
         if rule:
             return by_rule(rule, f"{file.given} may be edited")
         if edits_run and self.in_workspace(file):
-            return PolicyFinding(
+            return by_itself(
                 Verdict.ALLOW, f"the mode accepts edits in the working directories: {file.given}"
             )
         return None
 
-    def guarded(self, file: NamedFile) -> PolicyFinding | None:
+    def guarded(self, file: NamedFile) -> DecisionPart | None:
         """The built-in ask for names that decide what other programs run."""
         for form in file.forms:
             name = protected_name(self._own_part(form))

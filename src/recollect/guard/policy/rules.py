@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from recollect.guard.policy.command_lines import HOW_IT_RUNS, CommandPattern, in_order
 from recollect.guard.policy.hosts import DomainPattern, canonical_host, host_of
@@ -30,7 +30,7 @@ from recollect.guard.policy.terms import (
     is_mcp,
 )
 from recollect.model.files.reports import EDITING_TOOLS
-from recollect.model.settings.decision import Decision, RuleSource, Verdict
+from recollect.model.settings.decision import Decision, DecisionPart, RuleSource, Verdict
 
 _FORM = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
 _PARAMETER = re.compile(r"\s*([A-Za-z_][\w-]*)\s*:\s*(.*?)\s*", re.DOTALL)
@@ -307,38 +307,30 @@ BUILT_IN = "built-in: "
 """Prefix for the name of a built-in rule, which no settings file can switch off."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyFinding:
-    """A verdict and its reason. ``rule`` is a rule's text, or the name of a built-in one."""
-
-    verdict: Verdict
-    why: str
-    rule: str | None = None
-    source: RuleSource | None = None
+def by_rule(rule: Rule, why: str) -> DecisionPart:
+    """A finding by a rule. Findings have no text until it is known which part of the call they are about."""
+    return DecisionPart("", rule.verdict, rule.text, rule.source, why)
 
 
-def by_rule(rule: Rule, why: str) -> PolicyFinding:
-    return PolicyFinding(rule.verdict, why, rule.text, rule.source)
+def by_itself(verdict: Verdict, why: str) -> DecisionPart:
+    """A finding without a rule."""
+    return DecisionPart("", verdict, None, None, why)
 
 
-def by_nature(verdict: Verdict, name: str, why: str) -> PolicyFinding:
+def by_nature(verdict: Verdict, name: str, why: str) -> DecisionPart:
     """A built-in finding, independent of the settings."""
-    return PolicyFinding(verdict, why, BUILT_IN + name)
+    return DecisionPart("", verdict, BUILT_IN + name, None, why)
 
 
-def strictest(findings: Iterable[PolicyFinding]) -> PolicyFinding | None:
-    """The finding that decides: the strictest; of equals one with a rule, then the first."""
-    ranked = list(findings)
-    if not ranked:
-        return None
-    return max(ranked, key=lambda finding: (finding.verdict.strictness, finding.rule is not None))
+def about(text: str, finding: DecisionPart) -> DecisionPart:
+    return structs.replace(finding, text=text)
 
 
-def unspoken(mode: Mode, more: str = "") -> PolicyFinding:
+def unspoken(mode: Mode, more: str = "") -> DecisionPart:
     """The finding for a call that nothing has allowed."""
     if mode is Mode.BYPASS:
-        return PolicyFinding(Verdict.ALLOW, "nothing is asked in this mode" + more)
-    return PolicyFinding(Verdict.ASK, "no rule allows it" + more)
+        return by_itself(Verdict.ALLOW, "nothing is asked in this mode" + more)
+    return by_itself(Verdict.ASK, "no rule allows it" + more)
 
 
 _NEVER_BY_PREFIX = frozenset({"watch", "setsid", "ionice", "flock"})
