@@ -17,9 +17,10 @@ from recollect.guard.policy.cautions import (
     SANDBOX,
     CopyGate,
     Directories,
-    PathGate,
     accepted_edit,
     changes_files,
+    held_back,
+    leads_out,
     readings_of,
     removes_everything,
     runs_git,
@@ -81,7 +82,6 @@ class BashJudge:
         self._indexes = indexes
         self._paths = paths
         self._mode = mode
-        self._gate = PathGate(paths)
         self._copies = CopyGate(paths, several=True, hidden_too=True)
 
     def judge(self, text: str) -> Judgement:
@@ -169,7 +169,7 @@ class BashJudge:
         view = gated_view(reading.command)
         held = None
         if self._mode is not Mode.BYPASS:
-            held = (self._gate.leads_out if covered else self._gate.finding)(view, directories)
+            held = (leads_out if covered else held_back)(view, directories)
         if held:
             return held
         # An interpreter could run what a rule denies.

@@ -23,7 +23,7 @@ from recollect.guard.policy.paths import Workspace, absolute, collapsed, protect
 from recollect.guard.policy.programs import prints_lines, runs_unknown_text
 from recollect.guard.policy.rules import by_nature
 from recollect.guard.policy.shell_quoting import plain, tokens
-from recollect.guard.policy.terms import Analysis, Command, Redirect, Word, names
+from recollect.guard.policy.terms import Analysis, Command, Word, names
 from recollect.model.settings.decision import DecisionPart, Verdict
 
 SANDBOX = "what is decoded or assembled at run time only the sandbox can hold"
@@ -106,7 +106,7 @@ class Directories:
     """All directories the shell may be in; None stands for an unknown one."""
 
     def __init__(self, paths: PathJudge) -> None:
-        self._paths = paths
+        self.paths = paths
         self.possible: list[str | None] = [paths.place.cwd]
         self.left = self.outside = False
         """A command may have left the working directories' own roots; the working directories altogether."""
@@ -115,16 +115,16 @@ class Directories:
         return bool(command.words) and command.words[0].text == "cd"
 
     def stays(self, command: Command) -> bool:
-        return all(target == self._paths.place.cwd for target in self._targets(command))
+        return all(target == self.paths.place.cwd for target in self._targets(command))
 
     def after(self, command: Command, views: Iterable[Command]) -> None:
         """Record a command that may have run, under any wrapper."""
         if not any(map(_moves, views)):
             return
         for target in self._targets(command):
-            if target is None or not self._paths.is_root(target):
+            if target is None or not self.paths.is_root(target):
                 self.left = True
-            if target is None or not self._paths.in_workspace(self._paths.file(target)):
+            if target is None or not self.paths.in_workspace(self.paths.file(target)):
                 self.outside = True
             place = target if len(self.possible) < _MOST else None
             if place not in self.possible:
@@ -135,13 +135,13 @@ class Directories:
             return [None]
         operands = [word for word in command.words[1:] if word.text not in ("-P", "-L", "-e", "--")]
         if not operands:
-            return [self._paths.place.home]
+            return [self.paths.place.home]
         text = operands[0].text
         if len(operands) > 1 or text is None or operands[0].globs or text.startswith(("-", "+")):
             return [None]
         if text.startswith("/"):
-            return [self._paths.file(text).written]
-        return [None if cwd is None else self._paths.file(text, cwd).written for cwd in self.possible]
+            return [self.paths.file(text).written]
+        return [None if cwd is None else self.paths.file(text, cwd).written for cwd in self.possible]
 
 
 def _moves(command: Command) -> bool:
@@ -158,7 +158,7 @@ _SED_EDIT = re.compile(r"s/[^/\\\n]+/[^/\\\n]*/[gi0-9]?")
 
 
 def accepted_edit(command: Command) -> bool:
-    """Whether ``acceptEdits`` runs the command. Its files are checked by ``PathGate``."""
+    """Whether ``acceptEdits`` runs the command. Its files are checked by ``held_back``."""
     argv = command.argv
     if not argv or argv[0] not in _ACCEPTED or command.words[0].raw != argv[0] or "--" in argv:
         return False
@@ -216,82 +216,74 @@ CheckedPath = tuple[str, bool, bool]
 """A path that a checked program, or a redirect, names; whether it writes there; whether the shell expands it."""
 
 
-class PathGate:
-    """The check of one decision."""
+def held_back(command: Command, directories: Directories) -> DecisionPart | None:
+    """Why the command is asked about whatever prefix, wildcard or exact rule allows it."""
+    name = _name(command)
+    flags = [word.text for word in command.words[1:] if (word.text or "").startswith("-")]
+    if name in _NO_FLAGS and flags:
+        return _asked("file command with options", f"with options, {name} may name its files in other ways")
+    if name == "awk" and any(flag and flag.startswith(("-f", "-i", "-E", "--")) for flag in flags):
+        return _asked("awk with a program file", "an option of awk names a program to run")
+    return next(filter(None, (_path(*path, directories) for path in checked_paths(command))), None)
 
-    def __init__(self, paths: PathJudge) -> None:
-        self._paths = paths
 
-    def finding(self, command: Command, directories: Directories) -> DecisionPart | None:
-        """Why the command is asked about whatever prefix, wildcard or exact rule allows it."""
-        name = _name(command)
-        flags = [word.text for word in command.words[1:] if (word.text or "").startswith("-")]
-        if name in _NO_FLAGS and flags:
-            return _asked(
-                "file command with options", f"with options, {name} may name its files in other ways"
-            )
-        if name == "awk" and any(flag and flag.startswith(("-f", "-i", "-E", "--")) for flag in flags):
-            return _asked("awk with a program file", "an option of awk names a program to run")
-        checked = (*checked_paths(command), *_redirected(command.redirects))
-        return next(filter(None, (self._path(*path, directories) for path in checked)), None)
+def leads_out(command: Command, directories: Directories) -> DecisionPart | None:
+    """The checks that no rule lifts: protected names, and links that lead a write out of a working directory."""
+    for path, writes, _ in checked_paths(command):
+        for cwd in directories.possible if writes and path not in _STREAMS else ():
+            file = directories.paths.file(path, cwd or "/")
+            if guarded := directories.paths.guarded(file):
+                return guarded
+            if directories.paths.leads_out(file) and not directories.paths.writable(file, edits_run=True):
+                return _asked("link out of the working directories", f"{path} leads to {file.forms[-1]}")
+    return None
 
-    def leads_out(self, command: Command, directories: Directories) -> DecisionPart | None:
-        """The checks that no rule lifts: protected names, and links that lead a write out of a working directory."""
-        for path, writes, _ in (*checked_paths(command), *_redirected(command.redirects)):
-            for cwd in directories.possible if writes and path not in _STREAMS else ():
-                file = self._paths.file(path, cwd or "/")
-                if guarded := self._paths.guarded(file):
-                    return guarded
-                if self._paths.leads_out(file) and not self._paths.writable(file, edits_run=True):
-                    return _asked("link out of the working directories", f"{path} leads to {file.forms[-1]}")
+
+def _path(path: str, writes: bool, globs: bool, directories: Directories) -> DecisionPart | None:
+    if path == "-" or (writes and path in _STREAMS):
         return None
-
-    def _path(self, path: str, writes: bool, globs: bool, directories: Directories) -> DecisionPart | None:
-        if path == "-" or (writes and path in _STREAMS):
-            return None
-        if path.startswith("~") and path[1:2] not in ("", "/"):
-            return _asked("tilde of another user", f"{path} is another user's place")
-        if writes and (globs or _GLOB.search(path) or _EXPANDS.search(path)):
-            return _asked("pattern in a write", f"{path} is not one exact path")
-        if _CLIMBS.search(path):
-            return _asked("path that climbs", f"{path} may follow a link before its ..")
-        fixed = _GLOB.split(path, maxsplit=1)[0]
-        # The directory that a pattern is filled in from.
-        start = (fixed.rpartition("/")[0] + "/" if "/" in fixed else ".") if globs else path
-        for cwd in directories.possible:
-            if cwd is not None:
-                file = self._paths.file(start, cwd)
-                if self._paths.writable(file, edits_run=True) if writes else self._paths.readable(file):
-                    continue
-            verb = "written" if writes else "read"
-            return _asked(OUTSIDE, f"{path} is outside the working directories and no rule lets it be {verb}")
-        return None
+    if path.startswith("~") and path[1:2] not in ("", "/"):
+        return _asked("tilde of another user", f"{path} is another user's place")
+    if writes and (globs or _GLOB.search(path) or _EXPANDS.search(path)):
+        return _asked("pattern in a write", f"{path} is not one exact path")
+    if _CLIMBS.search(path):
+        return _asked("path that climbs", f"{path} may follow a link before its ..")
+    fixed = _GLOB.split(path, maxsplit=1)[0]
+    # The directory that a pattern is filled in from.
+    start = (fixed.rpartition("/")[0] + "/" if "/" in fixed else ".") if globs else path
+    for cwd in directories.possible:
+        if cwd is not None:
+            file = directories.paths.file(start, cwd)
+            if (
+                directories.paths.writable(file, edits_run=True)
+                if writes
+                else directories.paths.readable(file)
+            ):
+                continue
+        verb = "written" if writes else "read"
+        return _asked(OUTSIDE, f"{path} is outside the working directories and no rule lets it be {verb}")
+    return None
 
 
 def checked_paths(command: Command) -> Iterator[CheckedPath]:
-    """The paths that a program of the list names; none for other programs."""
+    """The paths that a program of the list names, and those of redirects that write."""
     name = _name(command)
-    if name not in CHECKED_PROGRAMS:
-        return
     writes = name in _WRITING and not (name == "sed" and prints_lines(command.words[1:]))
-    for word in _operands(name, command.words[1:]):
+    for word in _operands(name, command.words[1:]) if name in CHECKED_PROGRAMS else ():
         if "$(" in word.raw:
             yield word.raw, True, True
         for path in possible_values(word):
             # `strings @FILE` takes its words from the file.
             yield path.removeprefix("@") if name == "strings" else path, writes, word.globs
+    for redirect in command.redirects:
+        if redirect.writes and redirect.target is not None and redirect.target.text != "/dev/null":
+            for path in possible_values(redirect.target):
+                yield path, True, redirect.target.globs or path.startswith("~")
 
 
 def changes_files(command: Command) -> bool:
     """Whether a program of the list, or a redirect, writes a file."""
-    return any(writes for _, writes, _ in (*checked_paths(command), *_redirected(command.redirects)))
-
-
-def _redirected(redirects: Sequence[Redirect]) -> Iterator[CheckedPath]:
-    for redirect in redirects:
-        if redirect.writes and redirect.target is not None and redirect.target.text != "/dev/null":
-            for path in possible_values(redirect.target):
-                yield path, True, redirect.target.globs or path.startswith("~")
+    return any(writes for _, writes, _ in checked_paths(command))
 
 
 def _name(command: Command) -> str:
