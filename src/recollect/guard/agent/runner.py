@@ -36,7 +36,7 @@ from recollect.guard.agent.calls import (
 )
 from recollect.guard.agent.files import FileHistory, FileTools
 from recollect.guard.agent.model import McpTools, Stopped
-from recollect.guard.agent.search import GrepTool, SearchTools
+from recollect.guard.agent.search import GREP, SearchTools
 from recollect.guard.agent.sessions import AgentLog, put
 from recollect.guard.policy.engine import PolicyEngine
 from recollect.guard.policy.terms import is_mcp
@@ -141,8 +141,7 @@ class ToolRunner:
             background=None if self.is_sub_agent else self.background,
         )
         self._files = FileTools(self.gate, self.history)
-        self._grep = GrepTool(self.gate, self._confinement, self.cancelled)
-        self._search = SearchTools(self.gate, self.cancelled)
+        self._search = SearchTools(self.gate, self._confinement, self.cancelled)
         self._todos = TodoTool(TodoFiles(home), log.id, log.place.agent)
         self._tools: dict[str, _Run] = {
             "Bash": self._bash.run,
@@ -150,7 +149,7 @@ class ToolRunner:
             "Write": self._files.write,
             "Edit": self._files.edit,
             "Glob": self._search.glob,
-            **({"Grep": self._grep.run} if GrepTool.available() else {}),
+            **({"Grep": self._search.grep} if GREP else {}),
             "TodoWrite": self._todos.write,
         }
         if not self.is_sub_agent:

@@ -8,10 +8,12 @@ Perl's, and ``multiline`` is not available.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import stat
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -106,6 +108,8 @@ def _expression(pattern: str) -> str:
     return out
 
 
+GREP = all(shutil.which(name) for name in ("grep", "xargs"))
+"""Whether the two programs that Grep needs are installed."""
 _SHOWN = 100
 _MOST_MATCHES, _MOST_ENTRIES, _MOST_SECONDS = 10_000, 500_000, 20.0
 
@@ -115,10 +119,11 @@ FileEntry = tuple[int, str]
 
 
 class SearchTools:
-    """Finds files in the directories of one session."""
+    """Finds files, and lines in them, in the directories of one session."""
 
-    def __init__(self, gate: PermissionGate, cancelled: threading.Event) -> None:
+    def __init__(self, gate: PermissionGate, confinement: Confinement, cancelled: threading.Event) -> None:
         self._gate, self._cancelled = gate, cancelled
+        self._confinement = replace(confinement, write=(), allow_hosts=())
 
     def glob(self, call: ApprovedCall) -> ToolOutcome:
         """The files that a pattern matches, the most recently changed last."""
@@ -134,7 +139,7 @@ class SearchTools:
         if self._cancelled.is_set():
             raise Stopped
         start = base.rstrip("/")
-        found = sorted(entry for entry in met if may_be_named(self._gate, f"{start}/{entry[1]}"))
+        found = sorted(entry for entry in met if self._may_be_named(f"{start}/{entry[1]}"))
         names = [shown(f"{start}/{path}", call.cwd) for _, path in found[:_SHOWN]]
         rich = {
             "filenames": list(names),
@@ -166,90 +171,28 @@ class SearchTools:
             raise ToolFailed(f"Path is not a directory: {path}")
         return real, pattern
 
+    def _may_be_named(self, path: str) -> bool:
+        return self._gate.decide("Read", {"file_path": path}, self._gate.root).verdict is not Verdict.DENY
 
-def may_be_named(gate: PermissionGate, path: str) -> bool:
-    return gate.decide("Read", {"file_path": path}, gate.root).verdict is not Verdict.DENY
+    # ---- Grep --------------------------------------------------------------------------------------------
 
-
-class FileWalk:
-    """All files below a directory, until cancelled or out of time."""
-
-    def __init__(self, base: str, cancelled: threading.Event) -> None:
-        self._base, self._cancelled, self._until = base, cancelled, time.monotonic() + _MOST_SECONDS
-        self.complete = True
-
-    def files(self, left_out: Collection[str] = ()) -> Iterator[FileEntry]:
-        """Files with modification time and relative path; ``left_out`` directories are skipped."""
-        try:
-            yield from self._files(left_out)
-        except RecursionError:  # a tree deeper than Python can walk
-            self.complete = False
-
-    def _files(self, left_out: Collection[str]) -> Iterator[FileEntry]:
-        entries = 0
-        for directory, below, names, descriptor in os.fwalk(self._base, follow_symlinks=False):
-            below[:] = [name for name in below if name not in left_out]
-            entries += len(names) + 1
-            if self._cancelled.is_set() or entries > _MOST_ENTRIES or time.monotonic() > self._until:
-                self.complete = False
-                return
-            start = directory[len(self._base.rstrip("/")) + 1 :]
-            for name in names:
-                try:
-                    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                except OSError:
-                    continue
-                if (status.st_mode & 0o170000) == 0o100000:
-                    yield status.st_mtime_ns, f"{start}/{name}" if start else name
-
-
-def shown(path: str, cwd: str) -> str:
-    """As the client shows it: relative to the working directory where it is below that."""
-    start = cwd.rstrip("/") + "/"
-    return path[len(start) :] if path.startswith(start) else path
-
-
-_MODES = ("files_with_matches", "content", "count")
-_LIMIT, _LONG_LINE = 250, 500
-_SECONDS, _OUTPUT_BYTES = 30.0, 8 * 1024 * 1024
-_KEPT_BY_PROGRAMS = frozenset([".git", ".svn", ".hg", ".bzr", ".jj", ".sl"])
-_TYPES: dict[str, str] = json.loads(Path(__file__).with_name("file_types.json").read_text("utf-8"))
-
-
-_GrepLine = tuple[str | None, str, str, str]
-"""One line of output, a match or its context: file, number, mark and text; no file between groups."""
-_BETWEEN: _GrepLine = (None, "", "", "")
-
-
-class GrepTool:
-    """Searches the files of one session."""
-
-    def __init__(self, gate: PermissionGate, confinement: Confinement, cancelled: threading.Event) -> None:
-        self._gate, self._cancelled = gate, cancelled
-        self._confinement = replace(confinement, write=(), allow_hosts=())
-
-    @staticmethod
-    def available() -> bool:
-        """Whether the two programs it needs are installed."""
-        return all(shutil.which(name) for name in ("grep", "xargs"))
-
-    def run(self, call: ApprovedCall) -> ToolOutcome:
+    def grep(self, call: ApprovedCall) -> ToolOutcome:
         mode = call.arguments.get("output_mode") or "files_with_matches"
         if not isinstance(call.arguments.get("pattern"), str) or mode not in _MODES:
             raise _invalid("The required parameter `pattern` is missing, or `output_mode` is not valid")
         if call.arguments.get("multiline") is True:
             raise _invalid("`multiline` is not available here")
-        files = self._files(call)
+        files = self._searched(call)
         call.require_still_allowed()
         said = self._said(call, mode, files) if files else b""
         if mode == "content":
             return self._content(call, said)
-        found = [(name, count) for name, count in _counted(said) if count and self._may_be_shown(name)]
+        found = [(name, count) for name, count in _counted(said) if count and self._may_be_named(name)]
         if mode == "count":
             return _count(call, found)
         return _names(call, [name for name, _ in found], {path: modified for modified, path in files})
 
-    def _files(self, call: ApprovedCall) -> list[FileEntry]:
+    def _searched(self, call: ApprovedCall) -> list[FileEntry]:
         path = str(call.arguments["path"])
         real = self._gate.world.resolved(path)
         if not Path(real).exists():
@@ -288,7 +231,7 @@ class GrepTool:
 
     def _content(self, call: ApprovedCall, said: bytes) -> ToolOutcome:
         single = Path(str(call.arguments["path"])).is_file()
-        visible = [line for line in _lines(said) if line[0] is None or self._may_be_shown(line[0])]
+        visible = [line for line in _lines(said) if line[0] is None or self._may_be_named(line[0])]
         texts = [_text(line, call, single=single) for line in _without_stray_separators(visible)]
         page, applied = _page(call, texts)
         content = "\n".join(page)
@@ -297,8 +240,50 @@ class GrepTool:
         note = f"\n\n[Showing results with pagination = {_limits_text(applied)}]" if applied else ""
         return ToolOutcome((content or "No matches found") + note, rich)
 
-    def _may_be_shown(self, path: str) -> bool:
-        return may_be_named(self._gate, path)
+
+class FileWalk:
+    """All files below a directory, until cancelled or out of time."""
+
+    def __init__(self, base: str, cancelled: threading.Event) -> None:
+        self._base, self._cancelled, self._until = base, cancelled, time.monotonic() + _MOST_SECONDS
+        self.complete = True
+
+    def files(self, left_out: Collection[str] = ()) -> Iterator[FileEntry]:
+        """Files with modification time and relative path; ``left_out`` directories are skipped."""
+        entries = 0
+        try:
+            for directory, below, names, descriptor in os.fwalk(self._base, follow_symlinks=False):
+                below[:] = [name for name in below if name not in left_out]
+                entries += len(names) + 1
+                if self._cancelled.is_set() or entries > _MOST_ENTRIES or time.monotonic() > self._until:
+                    self.complete = False
+                    return
+                start = directory[len(self._base.rstrip("/")) + 1 :]
+                for name in names:
+                    with contextlib.suppress(OSError):
+                        status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                        if stat.S_ISREG(status.st_mode):
+                            yield status.st_mtime_ns, f"{start}/{name}" if start else name
+        except RecursionError:  # a tree deeper than Python can walk
+            self.complete = False
+
+
+def shown(path: str, cwd: str) -> str:
+    """As the client shows it: relative to the working directory where it is below that."""
+    start = cwd.rstrip("/") + "/"
+    return path[len(start) :] if path.startswith(start) else path
+
+
+_MODES = ("files_with_matches", "content", "count")
+_LIMIT, _LONG_LINE = 250, 500
+_SECONDS, _OUTPUT_BYTES = 30.0, 8 * 1024 * 1024
+_KEPT_BY_PROGRAMS = frozenset([".git", ".svn", ".hg", ".bzr", ".jj", ".sl"])
+_TYPES: dict[str, str] = json.loads(Path(__file__).with_name("file_types.json").read_text("utf-8"))
+
+
+_GrepLine = tuple[str | None, str, str, str]
+"""One line of output, a match or its context: file, number, mark and text; no file between groups."""
+_BETWEEN: _GrepLine = (None, "", "", "")
 
 
 def _file_filter(call: ApprovedCall) -> Callable[[str], bool]:
