@@ -22,6 +22,7 @@ sys.path[:0] = [str(SOURCE), str(SOURCE.parent)]
 
 from recollect.guard import sandbox as execution  # noqa: E402 - the path above comes first
 from recollect.guard.sandbox.launch import HELPER, interpreter  # noqa: E402
+from tests.guard.mcp.project import processes_with  # noqa: E402
 from tests.guard.sandbox.escape_attempts import VICTIMS  # noqa: E402
 
 INSIDE = Path(__file__).with_name("escape_attempts.py")
@@ -147,19 +148,6 @@ def python(world: World, backend: str, code: str, **limits: Any) -> execution.Ru
     )
 
 
-def alive_with(mark: str) -> list[int]:
-    """Processes whose command line holds a mark."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid():
-            try:
-                if mark.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
-                    found.append(int(name))
-            except OSError:
-                continue
-    return found
-
-
 def survivors(world: World, backend: str) -> str:
     """Double fork, new session, closed descriptors, own name."""
     mark = f"31536{os.getpid()}"
@@ -177,7 +165,7 @@ import time; time.sleep(0.3)
 print("left")
 """
     result = python(world, backend, code, seconds=120)
-    left = alive_with(mark)
+    left = processes_with(mark)
     return f"ESCAPED: {left}" if left or result.stdout != b"left\n" else "held: none is left"
 
 
@@ -196,7 +184,7 @@ time.sleep(60)
     began = time.monotonic()
     result = python(world, backend, code, seconds=1)
     late = time.monotonic() - began - 1
-    left = alive_with(mark)
+    left = processes_with(mark)
     return f"ESCAPED: {left} {late}" if left or not result.timed_out else f"held: {late:.2f} s after the time"
 
 
@@ -220,14 +208,14 @@ time.sleep(1 if os.getpid() == first else 600)
 
     def count() -> None:
         while not stop.wait(0.1):
-            peak[0] = max(peak[0], len(alive_with(mark)))
+            peak[0] = max(peak[0], len(processes_with(mark)))
 
     counter = threading.Thread(target=count)
     counter.start()
     python(world, backend, code, seconds=120, processes=40)
     stop.set()
     counter.join()
-    left = alive_with(mark)
+    left = processes_with(mark)
     bounded = (world.tree / "bounded").exists() and peak[0] <= 50
     return "held: bounded" if bounded and not left else f"ESCAPED: {peak[0]} processes, {len(left)} left"
 

@@ -18,6 +18,7 @@ from recollect.guard import sandbox as execution
 from recollect.guard.sandbox import Confinement, RunLimits, launch
 from recollect.guard.sandbox.confine import descendants
 from tests.descriptors import open_descriptors
+from tests.guard.mcp.project import processes_with
 
 CYCLES = 1_000 if os.environ.get("RECOLLECT_TORTURE") else 20
 
@@ -228,22 +229,10 @@ os.kill(os.getpid(), 9)
 
     subprocess.run([sys.executable, "-c", text], check=False, cwd=tmp_path)
     end = time.monotonic() + 60
-    while time.monotonic() < end and alive_with(mark):
+    while time.monotonic() < end and processes_with(mark):
         time.sleep(0.02)
 
-    assert [] == alive_with(mark)
-
-
-def alive_with(mark: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if mark.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
-                    found.append(entry.name)
-            except OSError:
-                continue
-    return found
+    assert [] == processes_with(mark)
 
 
 def test_many_starts_and_ends_leave_nothing(tmp_path: Path, backend: execution.Backend) -> None:
@@ -265,7 +254,7 @@ def test_many_starts_and_ends_leave_nothing(tmp_path: Path, backend: execution.B
         f"p95 {sorted(took)[int(CYCLES * 0.95)] * 1000:.0f} ms"
     )
 
-    assert [] == alive_with(mark)
+    assert [] == processes_with(mark)
     assert descriptors == open_descriptors()
     assert [] == list(tmp_path.iterdir())
 
@@ -340,4 +329,4 @@ def test_a_killed_supervisor_does_not_set_its_children_free(tmp_path: Path) -> N
     running.kill()
     running.stdout.close()
 
-    assert [] == alive_with(mark)
+    assert [] == processes_with(mark)

@@ -112,7 +112,9 @@ class RunningProcess:
         self._order, self._guarded, self._opened = order, guarded, opened
         self._started = time.monotonic()
         self._ending = threading.Lock()
-        self._floors = {tree: _floor(tree, order.limits.keep_free_bytes) for tree in order.mounts.write}
+        # On a nearly full disk, half of what is left must stay free.
+        keep = order.limits.keep_free_bytes
+        self._floors = {tree: min(keep, _free(tree) / 2) for tree in order.mounts.write}
         self._ended = False
         self._said: CapturedStream | None = None
         self.put_back: tuple[str, ...] = ()
@@ -433,8 +435,3 @@ def _free(tree: Path) -> float:
     except OSError:
         return float("inf")
     return status.f_bavail * status.f_frsize
-
-
-def _floor(tree: Path, keep: int) -> float:
-    """The bytes that must stay free; on a nearly full disk, half of what is left."""
-    return min(keep, _free(tree) / 2)
