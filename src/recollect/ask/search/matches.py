@@ -173,8 +173,8 @@ class IndexSearch:
             for text in (() if match is None else self._rows.all(match, self._only))
         }
         logs, tasks = self._every_log() if match is None else self._tasks(texts)
-        scanned = text_scan.scan(tasks, request.question, request.deadline, request.progress)
-        newest = _newest((number, logs[number], line) for number, line in scanned.lines)
+        found, cause = text_scan.scan(tasks, request.question, request.deadline, request.progress)
+        newest = _newest((number, logs[number], line) for number, line in found)
 
         def placed(log: TextLogRow, line: SpottedLine) -> list[FoundMessage]:
             text = texts.get((log.id, line.offset))
@@ -191,7 +191,7 @@ class IndexSearch:
             # What people read comes before the rest.
             first = sorted(several, key=lambda one: not one[1].in_prose)[:_CANDIDATES]
             sessions.append(([one for log, line in first for one in placed(log, line)], len(several)))
-        problem = [scanned.problem] if scanned.problem else []
+        problem = [cause] if cause else []
         answer = self._quoted_answer(shown, sessions, len(newest), problem, is_exact=not problem)
         return structs.replace(answer, is_cut_short=bool(problem))
 

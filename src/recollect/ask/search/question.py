@@ -154,20 +154,18 @@ class QuoteReader:
             self._open.popitem()[1].close()
 
     def facts(self, place: MessagePlace) -> LineFacts | None:
-        """The facts of the line; None if another line is there now."""
-        with contextlib.suppress(StorageError):
-            return self._facts(place)
-        return None
-
-    def _facts(self, place: MessagePlace) -> LineFacts | None:
-        data = self._line(place.path, place.offset, place.length)
+        """The facts of the line; None if another line is there now, or the log cannot be read."""
+        try:
+            data = self._line(place.path, place.offset, place.length)
+        except StorageError:
+            return None
         facts = None if data is None else facts_of(data)
         return facts if facts is not None and facts.uuid == place.uuid else None
 
     def quote(
         self, place: MessagePlace, finder: MessageFinder, kinds: Sequence[str], width: int
     ) -> Quote | None:
-        """The best window of the matching text; None if the match no longer exists."""
+        """The best window of the matching text; None if the match no longer exists, or cannot be read."""
         with contextlib.suppress(StorageError):
             return self._quote(place, finder, kinds, width)
         return None
@@ -195,7 +193,7 @@ class QuoteReader:
             log = self._log(place.path)
             yield from (() if log is None else (({"tool_result": text}, None) for text in windows_of(log)))
             return
-        facts = self._facts(place)
+        facts = self.facts(place)
         if facts is not None:
             yield fields_of(facts, kinds), facts.branch
 

@@ -82,20 +82,13 @@ class SpottedLine(NamedTuple):
     in_prose: bool = False
 
 
-class TextScan(NamedTuple):
-    """Spotted lines with the number of their task, unordered; ``problem`` says why some may be missing."""
-
-    lines: list[tuple[int, SpottedLine]]
-    problem: str | None = None
-
-
 def scan(
     tasks: Sequence[TextScanTask],
     question: SearchQuery,
     deadline: float,
     progress: Callable[[int, int], None] | None = None,
-) -> TextScan:
-    """Scan logs in the given order, as many as the time allows."""
+) -> tuple[list[tuple[int, SpottedLine]], str | None]:
+    """Scan logs in the given order, as many as the time allows: the lines with the number of their task, unordered, and why some may be missing."""
     sizes = [task.size for task in tasks]
     is_pattern = question.how == REGEX
     is_shared = is_pattern or (cores() > 1 and sum(sizes) >= _WORTH_A_PROCESS)
@@ -119,7 +112,7 @@ def scan(
             progress(done, sum(sizes))
 
     pieces, problem = _collected(pool, requests, tell)
-    return TextScan([(number, SpottedLine(*piece)) for number, piece in pieces], problem)
+    return [(number, SpottedLine(*piece)) for number, piece in pieces], problem
 
 
 def quoted_by_pattern(
