@@ -149,7 +149,11 @@ def _input() -> bytes:
 def _read_payload(figures: StatusFigures, payload: bytes) -> None:
 
     text = payload.decode("utf-8", "replace").strip("\ufeff \t\r\n")
-    values = dict(zip(_PATHS, glimpse.taken_apart(text, _PATHS), strict=True))
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    values = {path: _value_at(document, path) for path in _PATHS}
     if text and all(value is None for value in values.values()):
         figures.notes.append("no known input on stdin")
     transcript = _text(values["transcript_path"]) or ""
@@ -177,6 +181,12 @@ def _hear_context(figures: StatusFigures, values: dict[str, object], model: str)
     figures.window = window
     figures.context = used if any(counts) else (percent or 0) * window / 100
     figures.percent = percent if percent is not None else 100 * used / window
+
+
+def _value_at(value: object, path: str) -> object:
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _text(value: object) -> str | None:

@@ -4,8 +4,7 @@ Opened read-only; a database that is busy for more than a few milliseconds gives
 apsw and modules without imports: the status line is a new process every time, and imports are most of
 its cost.
 
-Usage comes as rows of (model, quarter of an hour, variant, six counts); ``priced`` prices them. The
-client's JSON is also parsed here, by SQLite, because Python's json module takes longer to load.
+Usage comes as rows of (model, quarter of an hour, variant, six counts); ``priced`` prices them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from recollect.model.budget import BLOCK_QUARTERS, QUARTERS_AN_HOUR
 
 TYPE_CHECKING = False  # see recollect/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from recollect.model.cost.prices import PriceList
 
@@ -146,16 +145,6 @@ def priced(usage: Iterable[GlimpsedUsage], prices: PriceList) -> tuple[int, froz
         if missing is not None:
             unpriced.add(model or "(no model)")
     return total, frozenset(unpriced)
-
-
-def taken_apart(text: str, paths: Sequence[str]) -> list[object]:
-    """The values at some paths of a JSON document; None if missing, or if the text is not JSON."""
-    columns = ", ".join(f"?1 ->> '$.{path}'" for path in paths)
-    try:
-        memory = apsw.Connection(":memory:")
-        return list(next(iter(memory.execute(f"SELECT {columns}", (text,)))))
-    except (apsw.Error, UnicodeError):
-        return [None] * len(paths)
 
 
 def _usage(index: apsw.Connection, sql: str, *values: object) -> list[GlimpsedUsage]:
