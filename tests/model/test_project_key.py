@@ -1,4 +1,4 @@
-"""Project keys: the client's, the SDK's, the flat layout's, and which of them are accepted when reading.
+"""Project keys: the client's, the flat layout's, and which of them are accepted when reading.
 
 Hashes were computed outside this project: those of over-long names by node with the arithmetic of
 docs/design/format.md (project keys), those of the flat layout by openssl.
@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.model.project_key import (
-    candidate_keys,
     flat_project_hash,
     project_key,
     same_long_prefix,
-    sdk_project_key,
 )
 
 DECOMPOSED = "e\u0301"  # an e and an accent of its own
@@ -61,20 +59,6 @@ def test_a_name_over_200_characters_is_cut_and_gets_a_hash(path: str, suffix: st
     assert (200 + len(suffix), suffix) == (len(key), key[200:])
 
 
-@pytest.mark.parametrize(
-    ("path", "key"), [("/tmp/a.b", "-tmp-a-b"), ("/tmp/😀", "-tmp--"), (f"/tmp/{DECOMPOSED}", "-tmp--")]
-)
-def test_the_sdk_composes_first_and_counts_characters(path: str, key: str) -> None:
-    """For plain paths both agree; for others the SDK names another directory."""
-    assert key == sdk_project_key(path)
-
-
-def test_the_clients_key_is_read_before_the_sdks() -> None:
-    """Two names where they differ, one where they agree."""
-    assert ("-tmp-e-", "-tmp--") == candidate_keys(f"/tmp/{DECOMPOSED}")
-    assert ("-tmp-x",) == candidate_keys("/tmp/x")
-
-
 def test_a_long_key_is_related_to_the_same_prefix_with_another_suffix() -> None:
     """Earlier builds hashed differently; the first 200 characters and a hyphen decide."""
     key = project_key("/" + "a" * 200)
@@ -85,7 +69,7 @@ def test_a_long_key_is_related_to_the_same_prefix_with_another_suffix() -> None:
 
 @given(ANY_PATH)
 def test_every_absolute_path_has_its_keys(path: str) -> None:
-    """Lone surrogates, controls, any length: three safe names, none longer than 207 characters."""
-    keys = (*candidate_keys(path), flat_project_hash(path))
+    """Lone surrogates, controls, any length: safe names, none longer than 207 characters."""
+    keys = (project_key(path), flat_project_hash(path))
 
     assert all(1 <= len(key) <= 207 for key in keys)

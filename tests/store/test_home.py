@@ -16,7 +16,7 @@ import pytest
 
 from recollect.errors import InvalidId
 from recollect.model.lines.ids import EntryId, ProjectKey, SessionId
-from recollect.model.project_key import project_key, sdk_project_key
+from recollect.model.project_key import project_key
 from recollect.store.home import ClaudeHome, LogContent, ProjectDir
 
 ONE = "11111111-1111-4111-8111-111111111111"
@@ -421,8 +421,8 @@ class TestLatest:
 
     def test_the_sdks_directory_is_unknown_to_the_client(self, home: ClaudeHome, workdir: str) -> None:
         """A session that only the SDK's key leads to is not continued."""
-        cwd = workdir + "/e\u0301"
-        write(project(home, sdk_project_key(cwd)).log(SessionId(ONE)), message())
+        cwd, composed = workdir + "/e\u0301", workdir + "/\u00e9"
+        write(project(home, project_key(composed)).log(SessionId(ONE)), message())
 
         assert None is latest_id(home, cwd)
 

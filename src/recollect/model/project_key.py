@@ -6,7 +6,7 @@ two sessions belong together; the ``cwd`` inside the entries does.
 
 The client counts UTF-16 code units and does not normalise: an emoji gives two hyphens, a combining accent one
 more. The Python Agent SDK normalises to NFC and counts characters, so for such paths it uses another
-directory. We write the client's key and read both (``candidate_keys``).
+directory.
 
 Paths are text, possibly with the lone surrogates that ``os.fsdecode`` creates for undecodable bytes; no
 function here raises for them. They do not access the disk: the caller resolves links first.
@@ -18,7 +18,6 @@ import base64
 import hashlib
 import re
 import struct
-import unicodedata
 from collections.abc import Iterable
 
 import msgspec
@@ -35,18 +34,11 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 def project_key(path: str) -> ProjectKey:
     """The directory name the client (2.1.197 and later) uses for an absolute, resolved path."""
     name = _NOT_KEPT.sub(lambda match: "--" if match[0] > "\uffff" else "-", path)
-    return _shortened(name, _utf16_units(path))
-
-
-def sdk_project_key(path: str) -> ProjectKey:
-    """The directory name the Python Agent SDK would use: NFC, one hyphen per character."""
-    composed = unicodedata.normalize("NFC", path)
-    return _shortened(_NOT_KEPT.sub("-", composed), map(ord, composed))
-
-
-def candidate_keys(path: str) -> tuple[ProjectKey, ...]:
-    """Every exact name under which sessions of ``path`` may be stored, the client's own first."""
-    return tuple(dict.fromkeys((project_key(path), sdk_project_key(path))))
+    if len(name) <= LONGEST_PLAIN_KEY:
+        return ProjectKey(name)
+    raw = path.encode("utf-16-le", "surrogatepass")
+    units = struct.unpack(f"<{len(raw) // 2}H", raw)
+    return ProjectKey(f"{name[:LONGEST_PLAIN_KEY]}-{_base36(_hash32(units))}")
 
 
 def same_long_prefix(name: str, key: ProjectKey) -> bool:
@@ -62,17 +54,6 @@ def flat_project_hash(path: str) -> ProjectKey:
     """The directory name in the flat layout: 20 characters of base64url(SHA-256 of the path)."""
     digest = hashlib.sha256(_path_bytes(path)).digest()
     return ProjectKey(base64.urlsafe_b64encode(digest)[:20].decode("ascii"))
-
-
-def _shortened(name: str, units: Iterable[int]) -> ProjectKey:
-    if len(name) <= LONGEST_PLAIN_KEY:
-        return ProjectKey(name)
-    return ProjectKey(f"{name[:LONGEST_PLAIN_KEY]}-{_base36(_hash32(units))}")
-
-
-def _utf16_units(text: str) -> tuple[int, ...]:
-    raw = text.encode("utf-16-le", "surrogatepass")
-    return struct.unpack(f"<{len(raw) // 2}H", raw)
 
 
 def _hash32(units: Iterable[int]) -> int:

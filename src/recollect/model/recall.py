@@ -174,7 +174,9 @@ def scored_sessions(
         share = shares[session] / weights.whole
         score = sum(part * one.score for part, one in zip(_BEST, best, strict=False)) / weights.whole
         score *= _LEAST + share
-        ranked.append(ScoredSession(session, score, _strength(score, shares[session], weights), best))
+        # How much of the question was found in one place, words that occur nowhere included.
+        asked = min(1.0, shares[session] / weights.asked) if weights.asked else 0.0
+        ranked.append(ScoredSession(session, score, round(asked * min(1.0, score), 3), best))
     return sorted(ranked, key=lambda one: (-one.score, one.session))
 
 
@@ -196,8 +198,3 @@ def _with_neighbours(
         most = max(most, weights.of(beside))
         helped.append(one._replace(score=one.score + _NEIGHBOUR * weights.of(beside & ~one.mask)))
     return helped, most
-
-
-def _strength(score: float, share: float, weights: WordWeights) -> float:
-    """How much of the question was found in one place, words that occur nowhere included."""
-    return round(min(1.0, share / weights.asked) * min(1.0, score), 3) if weights.asked else 0.0

@@ -172,17 +172,15 @@ class DamagedLine(Struct, frozen=True):
 
     def holds_a_message(self, known: frozenset[str], missing: frozenset[str]) -> bool:
         """Whether a message is lost, given the ids in the log and those that are named but not there."""
-        if any(_is_lost_message(entry, known) or entry.uuid in missing for entry in self.lost):
-            return True
+        for entry in self.lost:
+            is_aside = entry.chain is not None and entry.chain.is_sidechain is True
+            is_message = isinstance(entry.body, _MESSAGES) and not is_aside
+            if entry.uuid in missing or (is_message and entry.uuid not in known):
+                return True
         return self.half in missing or (self.is_half_message and self.half not in known)
 
     def violation(self, *, is_loss: bool) -> RuleViolation:
         return RuleViolation(self.code if is_loss else self.harmless_code, self.what, self.offset)
-
-
-def _is_lost_message(entry: Entry, known: frozenset[str]) -> bool:
-    is_aside = entry.chain is not None and entry.chain.is_sidechain is True
-    return isinstance(entry.body, _MESSAGES) and not is_aside and entry.uuid not in known
 
 
 def line_faults(item: Entry) -> Iterator[RuleViolation]:

@@ -81,7 +81,12 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
     if place is not NotePlace.INSIDE:
         said = [one for one in said if not one.only_inside]
     is_answered = _ends_in_error(entries, (User, Assistant, Attachment)) or _needs_no_filler(said)
-    said = _notes_first(_without_foreign_thinking(said, model))
+    for one in said:
+        if (
+            one.role == "assistant" and one.model != model
+        ):  # only the model that continues gets its own thinking back
+            one.content = [block for block in one.blocks if block.get("type") not in _THINKING]
+    said = _notes_first(said)
     turns = _merged(said, place, is_answered=is_answered)
     _pair_calls(turns)
     return [{"role": turn.role, "content": _final(turn)} for turn in turns]
@@ -109,7 +114,14 @@ def _said(entry: Entry, tools: Set[str]) -> Iterable[_EntryContribution]:
         if not (body.is_api_error_message and body.message.model == SYNTHETIC_MODEL):
             model = body.message.model if body.message.model != SYNTHETIC_MODEL else ""
             said = _as_blocks(_content_of(entry))
-            blocks = [_of_model(block) for block in said if block.get("type") != "fallback"]
+            # Calls are sent under the current names of the client's tools.
+            blocks = [
+                {**block, "name": "Agent"}
+                if block.get("type") == "tool_use" and block.get("name") == "Task"
+                else block
+                for block in said
+                if block.get("type") != "fallback"
+            ]
             yield _EntryContribution("assistant", blocks, body.message.id, model=model or "")
     elif isinstance(body, System) and body.subtype == "local_command":
         yield _EntryContribution("user", body.text, is_command=True)
@@ -182,12 +194,6 @@ def _references(block: Json) -> list[Json]:
     return [part for part in parts if isinstance(part, dict) and part.get("type") == "tool_reference"]
 
 
-def _of_model(block: Json) -> Json:
-    """Calls are sent under the current names of the client's tools."""
-    renamed = block.get("type") == "tool_use" and block.get("name") == "Task"
-    return {**block, "name": "Agent"} if renamed else block
-
-
 def _content_of(entry: Entry) -> str | list[Json]:
     """The content as plain values, exactly as in the line."""
     line = graph_line(entry.raw)
@@ -228,14 +234,6 @@ def _without_dead_answers(said: list[_EntryContribution], *, in_error: bool) -> 
     dead += [one for one in answers if _is_thinking(one) and one.message_id not in with_content]
     gone = set(map(id, dead))
     return [one for one in kept if id(one) not in gone]
-
-
-def _without_foreign_thinking(said: list[_EntryContribution], model: str) -> list[_EntryContribution]:
-    """Only the model that continues gets its own thinking back."""
-    for one in said:
-        if one.role == "assistant" and one.model != model:
-            one.content = [block for block in one.blocks if block.get("type") not in _THINKING]
-    return said
 
 
 def _start_of_open_end(said: list[_EntryContribution]) -> int:
@@ -385,19 +383,17 @@ def _merged(
             _add_note(turns, one)
         else:
             _add_user(turns, one)
-    if not is_answered or _ends_before_results(said, turns):
+    last = next((one for one in reversed(said) if one.role != "note"), None)
+    # The last line of an answer may have gone into a turn that its results follow.
+    is_before_results = last is not None and last.role == "assistant" and turns[-1].role == "user"
+    if not is_answered or is_before_results:
         _put_beside(turns, beside, place)
     for turn in turns:
         # Only now: the newlines that join the texts of several lines are already there.
         if turn.role == "user" and isinstance(turn.content, list):
-            turn.content = _without_empty_text(turn.content)
+            full = [block for block in turn.content if not _is_blank(block)]
+            turn.content = full if full or not turn.content else [_text(NO_CONTENT)]
     return turns
-
-
-def _ends_before_results(said: list[_EntryContribution], turns: list[_EntryContribution]) -> bool:
-    """Whether the last line of an answer went into a turn that its results follow."""
-    last = next((one for one in reversed(said) if one.role != "note"), None)
-    return last is not None and last.role == "assistant" and turns[-1].role == "user"
 
 
 def _beside_text(note: _EntryContribution, place: NotePlace) -> str:
@@ -454,15 +450,11 @@ def _begun_answer(
             other = True
         elif turn.is_note and behind_notes:
             note = True
-        elif not _starts_with_result(turn):
+        elif turn.role != "user" or not turn.blocks or turn.blocks[0].get("type") != "tool_result":
             break
         if note and other:
             break
     return None
-
-
-def _starts_with_result(turn: _EntryContribution) -> bool:
-    return turn.role == "user" and turn.blocks[:1] != [] and turn.blocks[0].get("type") == "tool_result"
 
 
 def _add_user(turns: list[_EntryContribution], one: _EntryContribution) -> None:
@@ -507,11 +499,6 @@ def _with_note(result: Json, note: list[Json]) -> Json:
 def _results_first(blocks: list[Json]) -> list[Json]:
     results = [block for block in blocks if block.get("type") == "tool_result"]
     return [*results, *(block for block in blocks if block.get("type") != "tool_result")]
-
-
-def _without_empty_text(blocks: list[Json]) -> list[Json]:
-    full = [block for block in blocks if not _is_blank(block)]
-    return full if full or not blocks else [_text(NO_CONTENT)]
 
 
 # ---- calls and results -----------------------------------------------------------------------------------

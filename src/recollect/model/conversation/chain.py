@@ -120,19 +120,14 @@ def _merged(
             complete.append(waiting.pop())
         complete.append(node)
         if index in spans:
-            end = max(end, _end_of_span(chain, spans[index]))
+            last = spans[index] + 1  # behind the results and notes that follow an answer's last line
+            while last < len(chain) and (chain[last].result_ids or not chain[last].is_message):
+                last += 1
+            end = max(end, last)
         if inserted.get(index):
             waiting += inserted[index]
             waiting.sort(key=graph.place, reverse=True)
     return [*complete, *reversed(waiting)]
-
-
-def _end_of_span(chain: list[Node], last: int) -> int:
-    """The index after the results and notes that follow an answer's last line."""
-    end = last + 1
-    while end < len(chain) and (chain[end].result_ids or not chain[end].is_message):
-        end += 1
-    return end
 
 
 class _AnswerLines(Struct):

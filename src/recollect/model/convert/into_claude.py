@@ -64,11 +64,12 @@ def to_claude(
     items = list(entries)
     turns = turns_of(items, losses)
     _report_sessions(items, losses)
+    times = (time for item in items if isinstance(item, Entry) and (time := _usable_time(item)) is not None)
     place = draft.Stamp(
         uuid="",
         parent_uuid=None,
         session_id=session_id,
-        timestamp=_first_time(items),
+        timestamp=next(times, EPOCH),
         cwd=cwd,
         version=version,
         git_branch=git_branch,
@@ -243,11 +244,6 @@ def _usable_time(entry: Entry) -> dt.datetime | None:
     if at is None or at.year > _LAST_USABLE_YEAR:
         return None
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
-
-
-def _first_time(items: Sequence[Entry | Damage]) -> dt.datetime:
-    times = (_usable_time(item) for item in items if isinstance(item, Entry))
-    return next((time for time in times if time is not None), EPOCH)
 
 
 def _report_sessions(items: Sequence[Entry | Damage], losses: LossCollector) -> None:

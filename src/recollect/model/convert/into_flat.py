@@ -36,7 +36,6 @@ from recollect.model.lines.blocks import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
-    Usage,
 )
 from recollect.model.lines.damage import Damage
 from recollect.model.lines.dialects import FORMAT_VERSION
@@ -130,7 +129,8 @@ class _FlatWriter:
             self._lost(LossCode.USAGE_UNKNOWN, "response without token counts, written as 0", response.source)
         elif usage.cache_write_1h_tokens:
             self._lost(LossCode.CACHE_LIFETIME, "cache writes that live an hour", response.source)
-        if usage and _has_detail(usage):
+        usual = (None, "standard")
+        if usage and (usage.web_searches or usage.speed not in usual or usage.service_tier not in usual):
             self._lost(LossCode.USAGE_DETAIL, "web searches, speed or service tier", response.source)
         return draft.flat_usage(usage)
 
@@ -191,11 +191,6 @@ def _no_place_for(block: Block) -> tuple[LossCode, str]:
         if isinstance(block, kinds):
             return code, what
     return LossCode.SERVER_TOOL, f"{block.type} block"
-
-
-def _has_detail(usage: Usage) -> bool:
-    usual = (None, "standard")
-    return usage.web_searches > 0 or usage.speed not in usual or usage.service_tier not in usual
 
 
 def _report_branches(items: Sequence[Entry | Damage], losses: LossCollector) -> None:

@@ -439,8 +439,11 @@ class _TurnBuilder:
         message, known = body.message, None
         if message.id:
             known = self._by_message.get(message.id)
-        elif self._current is not None and _continues(self._current, message):
-            known = self._current
+        elif self._current is not None and not self._current.interrupted:
+            # An answer without counts of its own continues the one before.
+            is_counted = message.usage is not None and message.usage.tokens().total > 0
+            is_same = message.model in (None, self._current.model)
+            known = self._current if is_same and not is_counted else None
         self._current = known
         response = self._response(source)
         response.messages.append(message)
@@ -473,10 +476,3 @@ class _TurnBuilder:
         response.results.append(result)
         if response is not self._latest:
             self._losses.add(LossCode.ORDER, "result moved up to its call", result.source.offset)
-
-
-def _continues(response: Response, message: ApiMessage) -> bool:
-    """Whether an answer without counts of its own continues the current response."""
-    usage = message.usage or Usage()
-    counted = usage.tokens().total > 0
-    return not (response.interrupted or counted) and message.model in (None, response.model)

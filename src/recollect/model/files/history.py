@@ -339,18 +339,20 @@ def diff(old: FileVersion | None, new: FileVersion, *, context: int = 3) -> str:
 
     If a content is unknown, the patch recorded by the client is returned; ``UsageError`` if there is none.
     """
-    names = _diff_names(old, new)
+    before = f"a/{_shown(old.path)}" if old is not None and old.existed else "/dev/null"
+    after = f"b/{_shown(new.path)}" if new.existed else "/dev/null"
+    names = f"--- {before}\n+++ {after}\n"
     if not new.is_known or (old is not None and not old.is_known):
         if new.patch:
             return names + new.patch
         raise UsageError(
             f"{new.path}: its content is not recorded", hint="choose two versions whose content is known"
         )
-    before, after = _comparable(old.content if old else None, new.content)
-    if before is None or after is None:
+    lines, new_lines = _comparable(old.content if old else None, new.content)
+    if lines is None or new_lines is None:
         same = old is not None and old.content == new.content
         return "" if same else names + "Binary files differ\n"
-    body = list(difflib.unified_diff(before, after, n=context))[2:]
+    body = list(difflib.unified_diff(lines, new_lines, n=context))[2:]
     return names + "".join(_ended(line) for line in body) if body else ""
 
 
@@ -505,12 +507,6 @@ def _lines(text: str | None) -> list[str] | None:
 
 def _ended(line: str) -> str:
     return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-
-
-def _diff_names(old: FileVersion | None, new: FileVersion) -> str:
-    before = f"a/{_shown(old.path)}" if old is not None and old.existed else "/dev/null"
-    after = f"b/{_shown(new.path)}" if new.existed else "/dev/null"
-    return f"--- {before}\n+++ {after}\n"
 
 
 def _shown(path: str) -> str:

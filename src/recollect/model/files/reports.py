@@ -185,7 +185,11 @@ def _from_result(
         return None
     original = fields.get("originalFile", fields.get("originalFileContents"))
     content = fields.get("content")
-    replacements = _replacements(fields)
+    if "oldString" in fields:
+        names = {"old_string": "oldString", "new_string": "newString", "replace_all": "replaceAll"}
+        replacements = _several([{name: fields.get(theirs) for name, theirs in names.items()}])
+    else:
+        replacements = _several(fields.get("edits"))
     if not replacements and not isinstance(content, str):
         return None
     return FileChange(
@@ -219,18 +223,13 @@ def _sight(
     context: ReportContext, call: ToolUseBlock | None, file: _Fields, *, is_text: bool
 ) -> FileSight | None:
     path = file.get("filePath") or (_arguments(call).get("file_path") if call else None)
-    content = _whole_text(file) if is_text else _whole_bytes(file)
-    if not isinstance(path, str) or content is None:
+    content = file.get("content") if is_text else _whole_bytes(file)
+    if not isinstance(path, str) or not isinstance(content, str | bytes):
+        return None
+    is_whole = file.get("startLine") == 1 and file.get("numLines") == file.get("totalLines")
+    if isinstance(content, str) and (not is_whole or _REPLACED in content):
         return None
     return FileSight(path=path, context=context, content=content)
-
-
-def _whole_text(file: _Fields) -> str | None:
-    content = file.get("content")
-    whole = file.get("startLine") == 1 and file.get("numLines") == file.get("totalLines")
-    if not whole or not isinstance(content, str) or _REPLACED in content:
-        return None
-    return content
 
 
 def _whole_bytes(file: _Fields) -> bytes | None:
@@ -243,13 +242,6 @@ def _whole_bytes(file: _Fields) -> bytes | None:
     except (binascii.Error, ValueError):
         return None
     return data if len(data) == file.get("originalSize") else None
-
-
-def _replacements(fields: _Fields) -> tuple[Replacement, ...]:
-    if "oldString" in fields:
-        single = _replacement(fields.get("oldString"), fields.get("newString"), fields.get("replaceAll"))
-        return (single,) if single else ()
-    return _several(fields.get("edits"))
 
 
 def _several(edits: object) -> tuple[Replacement, ...]:
@@ -383,7 +375,10 @@ def call_changes(call: str, given: object, answer: Entry | None) -> list[FileCha
     )
     if not any(one.tool_use_id == call and one.is_error is not True for one in results):
         return []
-    return changes if len(results) == 1 else _asked_for(given, changes)
+    if len(results) == 1:
+        return changes
+    said = "\n".join(_texts(given))
+    return [one for one in changes if one.path in said and all(line in said for line in _replaced(one))]
 
 
 def changes_by_call(answer: Entry, asked: bytes | None) -> Iterator[tuple[str, list[FileChange]]]:
@@ -410,11 +405,6 @@ def call_tally(
     if hunks:
         return _signed(line for hunk in hunks for line in hunk.lines)
     return _intended(given) if isinstance(given, Mapping) else LineTally()
-
-
-def _asked_for(given: object, changes: Sequence[FileChange]) -> list[FileChange]:
-    said = "\n".join(_texts(given))
-    return [one for one in changes if one.path in said and all(line in said for line in _replaced(one))]
 
 
 def _replaced(change: FileChange) -> Iterator[str]:

@@ -133,13 +133,12 @@ def loose_value(raw: bytes | msgspec.Raw) -> object:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = without_lone_surrogates(valid_utf8(bytes(raw)))
     try:
-        return json.loads(text.lstrip(b"\xef\xbb\xbf"), parse_int=_any_integer)
+        return json.loads(
+            text.lstrip(b"\xef\xbb\xbf"),
+            parse_int=lambda digits: int(digits) if len(digits) < _HUGE_INTEGER_DIGITS else digits,
+        )
     except (ValueError, RecursionError):
         return None
-
-
-def _any_integer(digits: str) -> int | str:
-    return int(digits) if len(digits) < _HUGE_INTEGER_DIGITS else digits
 
 
 def loose_object(raw: bytes) -> Mapping[str, object]:

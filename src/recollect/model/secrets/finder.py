@@ -195,7 +195,7 @@ def over_lines(view: TextView) -> Iterator[SecretMatch]:
     expression, rows = beginnings()
     for beginning in expression.finditer(view.text):
         at = beginning.start()
-        if view.is_break(at) or not _is_letter(view.text[at - 1 : at]):
+        if view.is_break(at) or not (before := view.text[at - 1 : at]).isascii() or not before.isalnum():
             for token in rows[beginning.group()]:
                 yield from _broken(view, compiled(token), at)
     for token in marked_inside():
@@ -260,10 +260,6 @@ def _is_drawn(piece: str) -> bool:
     """Whether a line could be the rest of a secret rather than a word."""
     is_mixed = any(map(str.isupper, piece[1:])) and any(map(str.islower, piece))
     return len(piece) <= 8 or is_mixed or any(map(str.isdigit, piece))
-
-
-def _is_letter(character: str) -> bool:
-    return character.isascii() and character.isalnum()
 
 
 PRIVATE_KEY = "private-key"

@@ -77,13 +77,6 @@ def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
-def _is_hook(value: Mapping[str, object]) -> bool:
-    kind = value.get("type")
-    if kind not in (*_HOOK_NEEDS, "mcp_tool"):
-        return False
-    return kind == "mcp_tool" or isinstance(value.get(_HOOK_NEEDS[str(kind)]), str)
-
-
 def _one_of(*words: str) -> ValueType:
     return ValueType(lambda value: value in words, "one of " + ", ".join(words))
 
@@ -111,7 +104,11 @@ COMMAND = ValueType(
 )
 _HOOK_NEEDS = {"command": "command", "prompt": "prompt", "agent": "prompt", "http": "url"}
 HOOK = ValueType(
-    lambda value: isinstance(value, dict) and _is_hook(value),
+    lambda value: (
+        isinstance(value, dict)
+        and (kind := value.get("type")) in (*_HOOK_NEEDS, "mcp_tool")
+        and (kind == "mcp_tool" or isinstance(value.get(_HOOK_NEEDS[kind]), str))
+    ),
     'an object such as {"type": "command", "command": text}',
 )
 MODE = _one_of(*MODES)

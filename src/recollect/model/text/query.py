@@ -116,7 +116,10 @@ class Substring:
             raise UsageError("substring '': it is empty", hint="give at least one character")
         self.text, self.case_sensitive = text, case_sensitive
         self._lower = text.lower() if text.isascii() and not case_sensitive else ""
-        forms = (re.escape(char) if case_sensitive else _either_case(char) for char in text)
+        forms = (
+            re.escape(char) if case_sensitive else f"[{''.join(map(re.escape, sorted(_cases(char))))}]"
+            for char in text
+        )
         self._pattern = re.compile("".join(forms))
 
     def matches(self, fields: Mapping[str, str]) -> bool:
@@ -202,10 +205,6 @@ def _closed_runs(text: str) -> list[str]:
 
 def _required(runs: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(word for run in runs for word in whole_words(run)))
-
-
-def _either_case(char: str) -> str:
-    return "[" + "".join(map(re.escape, sorted(_cases(char)))) + "]"
 
 
 # ---- the parts of a query --------------------------------------------------------------------------------

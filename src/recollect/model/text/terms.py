@@ -153,13 +153,11 @@ def _prepared(text: str) -> tuple[bytes, bytes]:
         text = data.decode()
     classes = data.translate(_CLASSES)
     if len(data) > len(text) and b"y" in classes:
-        data = re.sub(_CJK_CHARACTER, _apart, text.replace(_MARK, " ")).encode()
+        data = re.sub(
+            _CJK_CHARACTER, lambda found: _words_of(ord(found[0])), text.replace(_MARK, " ")
+        ).encode()
         classes = data.translate(_CLASSES)
     return data, classes
-
-
-def _apart(character: re.Match[str]) -> str:
-    return _words_of(ord(character[0]))
 
 
 def _name_parts(data: bytes, classes: bytes) -> bytes:

@@ -422,16 +422,13 @@ def _entry_texts(entry: Entry) -> LineTexts | None:
     if entry.kind is Kind.PR_LINK:
         parts = (text_of(entry.fields(), name) for name in ("prRepository", "prUrl"))
         return one_text(OTHER, " ".join(filter(None, parts)))
-    return one_text(OTHER, joined(strings_of(_without_links(entry))))
+    rest = {name: value for name, value in entry.fields().items() if name not in _LINK_FIELDS}
+    return one_text(OTHER, joined(strings_of(rest)))
 
 
 _LINK_FIELDS = frozenset(
     ("type", "uuid", "parentUuid", "timestamp", "sessionId", "version", "userType", "cwd", "gitBranch")
 )
-
-
-def _without_links(entry: Entry) -> dict[str, object]:
-    return {name: value for name, value in entry.fields().items() if name not in _LINK_FIELDS}
 
 
 def _with_content(entry: Entry) -> Entry:
