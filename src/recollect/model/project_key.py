@@ -38,7 +38,7 @@ def project_key(path: str) -> ProjectKey:
         return ProjectKey(name)
     raw = path.encode("utf-16-le", "surrogatepass")
     units = struct.unpack(f"<{len(raw) // 2}H", raw)
-    return ProjectKey(f"{name[:LONGEST_PLAIN_KEY]}-{_base36(_hash32(units))}")
+    return ProjectKey(f"{name[:LONGEST_PLAIN_KEY]}-{_hash36(units)}")
 
 
 def same_long_prefix(name: str, key: ProjectKey) -> bool:
@@ -56,16 +56,12 @@ def flat_project_hash(path: str) -> ProjectKey:
     return ProjectKey(base64.urlsafe_b64encode(digest)[:20].decode("ascii"))
 
 
-def _hash32(units: Iterable[int]) -> int:
-    """The absolute value of ``h * 31 + unit``, computed in a signed 32-bit integer as in JavaScript."""
+def _hash36(units: Iterable[int]) -> str:
+    """The absolute value of ``h * 31 + unit``, computed in a signed 32-bit integer as in JavaScript, in base 36."""
     value = 0
     for unit in units:
         value = (value * 31 + unit) & 0xFFFFFFFF
-    return value if value < 0x80000000 else 0x100000000 - value
-
-
-def _base36(number: int) -> str:
-    digits = ""
+    number, digits = value if value < 0x80000000 else 0x100000000 - value, ""
     while number:
         number, rest = divmod(number, 36)
         digits = _DIGITS[rest] + digits

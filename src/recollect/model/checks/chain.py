@@ -52,7 +52,10 @@ class ChainWalk(Struct):
 
 def id_fault(entry: Entry) -> RuleViolation | None:
     """A message without an id, or with one that is not a UUID."""
-    if entry.dialect != Dialect.CLAUDE or not _is_link(entry):
+    body = entry.body
+    named = body.type_name if isinstance(body, UnknownShapeBody) else ""
+    is_link = isinstance(body, User | Assistant) or named in (Kind.USER.value, Kind.ASSISTANT.value)
+    if entry.dialect != Dialect.CLAUDE or not is_link:
         return None
     uuid = entry.uuid
     if not uuid:
@@ -60,12 +63,6 @@ def id_fault(entry: Entry) -> RuleViolation | None:
     if not is_uuid(uuid):
         return RuleViolation("invalid-id", f"the id {uuid[:60]!r} is not a UUID", entry.offset, uuid)
     return None
-
-
-def _is_link(entry: Entry) -> bool:
-    body = entry.body
-    named = body.type_name if isinstance(body, UnknownShapeBody) else ""
-    return isinstance(body, User | Assistant) or named in (Kind.USER.value, Kind.ASSISTANT.value)
 
 
 def duplicate_fault(first: Line, again: Line, uuid: str) -> RuleViolation:
@@ -418,18 +415,14 @@ def time_faults(graph: Graph) -> Iterator[RuleViolation]:
 
 def _order_fault(before: Node, node: Node) -> Iterator[RuleViolation]:
     at, earlier = node.at_ms, before.at_ms
-    if at is None or earlier is None or not _is_ordered(before, node):
+    same_answer = node.message_id is not None and node.message_id == before.message_id
+    # All lines of one command are the user's, and the first of them is stamped last.
+    is_dialogue = before.is_message and node.is_message and not before.type == node.type == "user"
+    if at is None or earlier is None or same_answer or not is_dialogue:
         return
     if at + _SAME_MOMENT_MS < earlier:
         what = f"{(earlier - at) / 1000:g} s older than the entry it follows"
         yield RuleViolation("time-order", what, node.offset, node.uuid)
-
-
-def _is_ordered(before: Node, node: Node) -> bool:
-    same_answer = node.message_id is not None and node.message_id == before.message_id
-    # All lines of one command are the user's, and the first of them is stamped last.
-    is_dialogue = before.is_message and node.is_message and not before.type == node.type == "user"
-    return is_dialogue and not same_answer
 
 
 def settings_fault(data: bytes) -> RuleViolation | None:

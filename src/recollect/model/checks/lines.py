@@ -120,17 +120,12 @@ def _history(graph: Graph, chain: list[Node], load: Callable[[Node], Entry | Non
     while chain and chain[0].uuid not in walked:
         walked.update(node.uuid for node in chain)
         found.update(dict.fromkeys(node.uuid for node in chain if node.is_message))
-        hidden = _hidden_by(graph, chain[0], load)
+        # The last entry before a compaction, where a conversation starts with one.
+        first = load(chain[0]) if chain[0].is_boundary else None
+        hidden = first.body.logical_parent_uuid if first and isinstance(first.body, System) else None
         # A long session has many compactions: only what the client loads is collected in full.
-        chain = list(graph.ancestors(hidden))[::-1] if hidden is not None else []
+        chain = list(graph.ancestors(hidden))[::-1] if hidden in graph.nodes else []
     return list(found)
-
-
-def _hidden_by(graph: Graph, first: Node, load: Callable[[Node], Entry | None]) -> str | None:
-    """The last entry before a compaction, where a conversation starts with one."""
-    entry = load(first) if first.is_boundary else None
-    name = entry.body.logical_parent_uuid if entry is not None and isinstance(entry.body, System) else None
-    return name if name in graph.nodes else None
 
 
 _ODD = {Notice.LONE_SURROGATE, Notice.BOM, Notice.CRLF}

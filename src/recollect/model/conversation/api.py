@@ -89,7 +89,15 @@ def api_messages(entries: Sequence[Entry]) -> list[Json]:
     said = _notes_first(said)
     turns = _merged(said, place, is_answered=is_answered)
     _pair_calls(turns)
-    return [{"role": turn.role, "content": _final(turn)} for turn in turns]
+    return [
+        {
+            "role": turn.role,
+            "content": _final_answer(turn.blocks)
+            if turn.role == "assistant"
+            else _final_results(turn.content),
+        }
+        for turn in turns
+    ]
 
 
 # ---- what each entry contributes -------------------------------------------------------------------------
@@ -227,7 +235,11 @@ def _without_dead_answers(said: list[_EntryContribution], *, in_error: bool) -> 
     """
     open_end = len(said) if in_error else _start_of_open_turn(said)
     answered = {block.get("tool_use_id") for one in said for block in one.of_type("tool_result")}
-    kept = [one for index, one in enumerate(said) if index >= open_end or not _is_unanswered(one, answered)]
+    kept = []
+    for index, one in enumerate(said):
+        calls = one.of_type("tool_use") if one.role == "assistant" and index < open_end else []
+        if not calls or any(call.get("id") in answered for call in calls):
+            kept.append(one)
     answers = [one for one in kept if one.role == "assistant" and not _is_white_space(one)]
     with_content = {one.message_id for one in answers if not _is_thinking(one)}
     dead = [one for one in kept if one.role == "assistant" and _is_white_space(one)]
@@ -262,11 +274,6 @@ def _start_of_open_turn(said: list[_EntryContribution]) -> int:
 def _is_spoken(one: _EntryContribution) -> bool:
     """Whether it is an answer or a prompt."""
     return not (one.role == "note" or one.is_command or _is_result(one))
-
-
-def _is_unanswered(one: _EntryContribution, answered: set[Any]) -> bool:
-    calls = one.of_type("tool_use") if one.role == "assistant" else []
-    return bool(calls) and all(call.get("id") not in answered for call in calls)
 
 
 def _is_thinking(one: _EntryContribution) -> bool:
@@ -558,14 +565,6 @@ def _match_results(answer: _EntryContribution | None, user: _EntryContribution) 
 # ---- final adjustments -----------------------------------------------------------------------------------
 
 
-def _final(turn: _EntryContribution) -> str | list[Json]:
-    if turn.role == "assistant":
-        return _final_answer(turn.blocks)
-    if isinstance(turn.content, str):
-        return turn.content
-    return [_final_result(block) if block.get("type") == "tool_result" else block for block in turn.content]
-
-
 def _final_answer(blocks: list[Json]) -> list[Json]:
     """Calls go last, but not past thinking where nothing but thinking stands before the first of them.
 
@@ -583,16 +582,19 @@ def _final_answer(blocks: list[Json]) -> list[Json]:
     return [*(block for block in full if block.get("type") != "tool_use"), *calls]
 
 
-def _final_result(block: Json) -> Json:
-    content = block.get("content")
-    if not isinstance(content, list):
-        return block
-    if block.get("is_error") is not True:
-        return block
-    return {
-        **block,
-        "content": [part for part in content if isinstance(part, dict) and part.get("type") == "text"],
-    }
+def _final_results(content: str | list[Json]) -> str | list[Json]:
+    """A result that failed holds only text."""
+    if isinstance(content, str):
+        return content
+    results: list[Json] = []
+    for block in content:
+        parts = block.get("content") if block.get("type") == "tool_result" else None
+        if isinstance(parts, list) and block.get("is_error") is True:
+            texts = [part for part in parts if isinstance(part, dict) and part.get("type") == "text"]
+            results.append({**block, "content": texts})
+        else:
+            results.append(block)
+    return results
 
 
 def _text(text: str) -> Json:

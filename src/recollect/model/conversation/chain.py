@@ -94,7 +94,10 @@ def _with_parallel_lines(graph: Graph, chain: list[Node], seen: set[str], load: 
     for index, node in enumerate(chain):
         if node.result_ids:
             inserted[index] = _reached(graph, [node], seen)
-    strays = _by_call(aside)
+    strays: dict[str, list[Node]] = {}  # results that are not on the chain, by the call they answer
+    for node in aside:
+        for call in node.result_ids:
+            strays.setdefault(call, []).append(node)
     answered = {call for node in chain for call in node.result_ids}
     last = max((answer.last for answer in answers), default=0)
     for answer in answers:
@@ -163,15 +166,6 @@ def _answers(chain: list[Node], aside: list[Node]) -> list[_AnswerLines]:
             answer.start = places.get(calls[0].uuid, answer.start)
         found.append(answer)
     return found
-
-
-def _by_call(aside: list[Node]) -> dict[str, list[Node]]:
-    """Results that are not on the chain, by the call they answer."""
-    strays: dict[str, list[Node]] = {}
-    for node in aside:
-        for call in node.result_ids:
-            strays.setdefault(call, []).append(node)
-    return strays
 
 
 def _beside(graph: Graph, answer: list[Node], seen: set[str]) -> list[Node]:

@@ -14,7 +14,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec import Struct, UnsetType, structs
 
 from recollect.model.lines.damage import Line
 from recollect.model.lines.ids import parsed_time
@@ -117,7 +117,8 @@ def point_of(seen: FactLine, line: Line) -> Node | LeafMark | None:
         return LeafMark(seen.leaf_uuid, seen.explicit is True, line.offset) if is_mark else None
     if seen.type is None:
         return None
-    is_silent = seen.type in MESSAGE_TYPES and not _has_content(seen)
+    content = seen.message_content
+    is_silent = seen.type in MESSAGE_TYPES and (content is None or memoryview(content)[0] not in b'"[')
     uuid = seen.uuid
     if uuid is None:
         # All lines without an id have one and the same key for the client.
@@ -141,12 +142,6 @@ def point_of(seen: FactLine, line: Line) -> Node | LeafMark | None:
         is_silent,
         seen.is_meta is True,
     )
-
-
-def _has_content(seen: FactLine) -> bool:
-    """Whether a message holds text or a list of blocks."""
-    content = UNSET if seen.message is None else seen.message.content
-    return not isinstance(content, UnsetType) and memoryview(content)[0] in b'"['
 
 
 def _result_ids(data: bytes) -> tuple[str, ...]:
@@ -450,18 +445,16 @@ class Graph:
             return None
         speaker = self._speaker(last)
         if speaker is not None:
-            return None if speaker.is_sidechain else self._after_preserved(last)
+            # Or the last of the lines that a compaction moved behind this one.
+            lines = self._preserved_lines
+            is_moved = bool(lines) and self.relinked[lines[0]] == last.uuid
+            return None if speaker.is_sidechain else self.nodes[lines[-1]] if is_moved else last
         ends = ((self._speaker(node), node) for node in self.nodes.values() if self._is_end(node))
         spoken = [(one.timestamp or "", self.place(node), node) for one, node in ends if one is not None]
         return max(spoken, default=("", 0, last))[2]
 
     def _is_end(self, node: Node) -> bool:
         return self._is_talk(node) and not any(self.loaded(child) for child in self.children(node.uuid))
-
-    def _after_preserved(self, node: Node) -> Node:
-        """The last of the lines that a compaction moved behind this one, or else the line itself."""
-        lines = self._preserved_lines
-        return self.nodes[lines[-1]] if lines and self.relinked[lines[0]] == node.uuid else node
 
     def _speaker(self, node: Node) -> Node | None:
         return next((one for one in self._loaded_ancestors(node) if one.is_message), None)
@@ -485,14 +478,11 @@ class Graph:
                 continue
             seen.add(uuid)
             waiting += self.children(uuid)
-            if self._is_talk(node) and (latest is start or self._is_later(node, latest)):
+            mine, theirs = ((one.timestamp or "", self.place(one)) for one in (node, latest))
+            if self._is_talk(node) and (latest is start or mine > theirs):
                 latest = node
         is_later = (latest.timestamp or "") >= (start.timestamp or "")
         return latest if is_later else start
-
-    def _is_later(self, node: Node, other: Node) -> bool:
-        mine, theirs = node.timestamp or "", other.timestamp or ""
-        return mine > theirs or (mine == theirs and self.place(node) > self.place(other))
 
     def _last_mark(self) -> LeafMark | None:
         """The last mark, where it names an entry; a compaction voids the marks before it.

@@ -266,9 +266,23 @@ def claude_line(draft: Draft, stamp: Stamp) -> bytes:
         case AssistantDraft():
             fields = _assistant_fields(draft, stamp)
         case SystemDraft():
-            fields = _system_fields(draft, stamp)
+            fields = {
+                **_context(stamp),
+                "type": "system",
+                "uuid": stamp.uuid,
+                "timestamp": iso_time(stamp.timestamp),
+            }
+            fields |= {
+                "subtype": "informational",
+                "content": draft.content,
+                "isMeta": False,
+                "level": draft.level,
+            }
         case MetadataDraft():
-            fields = _metadata_fields(draft, stamp)
+            # ``type`` comes first: list tools find a tag only in lines that begin with ``{"type":"tag"``.
+            fields = {"type": draft.type_name, **draft.fields, "sessionId": stamp.session_id}
+            if draft.type_name in _TIMED_METADATA:
+                fields.setdefault("timestamp", iso_time(stamp.timestamp))
         case _:
             raise TypeError(f"{type(draft).__name__} is not a draft")
     return _read_back(encoded(fields))
@@ -398,25 +412,10 @@ def _assistant_fields(draft: AssistantDraft, stamp: Stamp) -> dict[str, Any]:
     return fields | {"uuid": stamp.uuid, "timestamp": iso_time(stamp.timestamp)}
 
 
-def _system_fields(draft: SystemDraft, stamp: Stamp) -> dict[str, Any]:
-    fields = _context(stamp)
-    fields |= {"type": "system", "uuid": stamp.uuid, "timestamp": iso_time(stamp.timestamp)}
-    note = {"content": draft.content, "isMeta": False, "level": draft.level}
-    return fields | {"subtype": "informational", **note}
-
-
 def _usage_fields(usage: Usage) -> dict[str, Any]:
     counts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
     fields: dict[str, Any] = {name: getattr(usage, name) or 0 for name in counts}
     return fields | {name: value for name, value in given(usage).items() if name not in counts}
-
-
-def _metadata_fields(draft: MetadataDraft, stamp: Stamp) -> dict[str, Any]:
-    """``type`` comes first: list tools find a tag only in lines that begin with ``{"type":"tag"``."""
-    fields: dict[str, Any] = {"type": draft.type_name, **draft.fields, "sessionId": stamp.session_id}
-    if draft.type_name in _TIMED_METADATA:
-        fields.setdefault("timestamp", iso_time(stamp.timestamp))
-    return fields
 
 
 class FlatLine(Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from recollect.model.secrets.finder import find
 from recollect.model.secrets.prefilter import regions
@@ -131,17 +132,16 @@ def _given_up(current: _Container) -> Iterator[list[JsonString]]:
 _LONGEST_FIELD = 200
 
 
-class SecretHit:
+class SecretHit(Struct, frozen=True):
     """A secret in some bytes. It has several ``spans`` where it covers several strings of a list.
 
     ``field`` is the path of the first of them, empty in plain text.
     """
 
-    __slots__ = ("field", "kind", "secret", "spans")
-
-    def __init__(self, kind: str, secret: str, spans: tuple[TextSpan, ...], field: str = "") -> None:
-        self.kind, self.secret = kind, secret
-        self.spans, self.field = spans, field
+    kind: str
+    secret: str
+    spans: tuple[TextSpan, ...]
+    field: str = ""
 
     def __repr__(self) -> str:
         return f"SecretHit({self.kind!r}, {self.field!r}, {self.spans!r})"

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from recollect.model.secrets.patterns import (
     BETWEEN,
     NAMED,
@@ -41,16 +43,14 @@ class MatchRank(IntEnum):
     GENERIC = 5
 
 
-class SecretMatch:
+class SecretMatch(Struct, frozen=True):
     """A secret and its position."""
 
-    __slots__ = ("end", "kind", "rank", "secret", "start")
-
-    def __init__(
-        self, kind: str, start: int, end: int, secret: str, rank: MatchRank = MatchRank.MARKED
-    ) -> None:
-        self.kind, self.start, self.end = kind, start, end
-        self.secret, self.rank = secret, rank
+    kind: str
+    start: int
+    end: int
+    secret: str
+    rank: MatchRank = MatchRank.MARKED
 
     def __repr__(self) -> str:
         return f"SecretMatch({self.kind!r}, {self.start}, {self.end})"

@@ -83,18 +83,10 @@ def _flattened(raw: str, borders: list[int]) -> tuple[str, list[int]]:
     """``raw`` with white space collapsed, and the new positions of the borders."""
     flat, moved, done = "", dict[int, int](), 0
     for border in sorted({min(max(border, 0), len(raw)) for border in borders} | {len(raw)}):
-        piece = _collapsed(raw[done:border])
+        piece = re.sub(r"\s+", " ", raw[done:border])
         flat += piece[1:] if flat.endswith(" ") and piece.startswith(" ") else piece
         moved[border], done = len(flat), border
     return flat, [moved[min(max(border, 0), len(raw))] for border in borders]
-
-
-def _collapsed(text: str) -> str:
-    """Each run of white space as one blank, at the ends too. A pattern takes three times as long."""
-    inner = " ".join(text.split())
-    if not inner:
-        return " " if text else ""
-    return f"{' ' if text[0].isspace() else ''}{inner}{' ' if text[-1].isspace() else ''}"
 
 
 def _window(flat: str, first: int, last: int, width: int, found: list[tuple[int, int]]) -> tuple[int, int]:
