@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-import apsw
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from recollect.errors import UsageError
 from recollect.model.text.query import Pattern, Substring, WordQuery, merged
-from recollect.model.text.terms import indexed_text, words
+from recollect.model.text.terms import words
+from tests.model.text.fts import Index
 
 WORDS = [
     "foo",
@@ -35,25 +35,6 @@ texts = st.lists(
     ),
     max_size=10,
 ).map("".join)
-
-
-class Index:
-    """The table of the index with two of its columns, holding one message at a time."""
-
-    def __init__(self) -> None:
-        self.db = apsw.Connection(":memory:")
-        self.db.execute(
-            "CREATE VIRTUAL TABLE texts USING fts5(prose, title, content='', contentless_delete=1,"
-            " tokenize='unicode61 remove_diacritics 2')"
-        )
-
-    def put(self, fields: dict[str, str]) -> None:
-        self.db.execute("DELETE FROM texts WHERE rowid = 1")
-        row = (indexed_text(fields.get("prose", "")), indexed_text(fields.get("title", "")))
-        self.db.execute("INSERT INTO texts(rowid, prose, title) VALUES (1, ?, ?)", row)
-
-    def finds(self, expression: str) -> bool:
-        return bool(list(self.db.execute("SELECT 1 FROM texts WHERE texts MATCH ?", (expression,))))
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import string
 import unicodedata
 
-import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.model.text import terms
 from recollect.model.text.terms import Term, indexed_text, whole_words, words
+from tests.model.text.fts import Index
 
 MARK = "\ue9c3"
 CJK_BLOCKS = [
@@ -69,28 +69,6 @@ PIECES = [
 texts = st.one_of(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.text(max_size=30))
 
 
-class Index:
-    """The table of the index, with one text at a time."""
-
-    def __init__(self) -> None:
-        self.db = apsw.Connection(":memory:")
-        self.db.execute(
-            "CREATE VIRTUAL TABLE texts USING fts5(prose, content='', contentless_delete=1,"
-            " tokenize='unicode61 remove_diacritics 2')"
-        )
-        self.db.execute("CREATE VIRTUAL TABLE vocabulary USING fts5vocab(texts, 'instance')")
-
-    def put(self, text: str) -> None:
-        self.db.execute("DELETE FROM texts WHERE rowid = 1")
-        self.db.execute("INSERT INTO texts(rowid, prose) VALUES (1, ?)", (text,))
-
-    def tokens(self) -> list[str]:
-        return [str(term) for (term,) in self.db.execute("SELECT term FROM vocabulary ORDER BY offset")]
-
-    def finds(self, expression: str) -> bool:
-        return bool(list(self.db.execute("SELECT 1 FROM texts WHERE texts MATCH ?", (expression,))))
-
-
 @pytest.fixture(scope="module")
 def index() -> Index:
     return Index()
@@ -114,7 +92,7 @@ def test_every_letter_is_found_as_it_is_typed(index: Index) -> None:
     rows = [letters[start : start + 2_000] for start in range(0, len(letters), 2_000)]
     lost = []
     for row in rows:
-        index.put(" ".join(indexed_text(f"x{letter}y") for letter in row))
+        index.put_prepared(" ".join(indexed_text(f"x{letter}y") for letter in row))
         lost += [letter for letter in row if not index.finds(f'"{" ".join(words(f"x{letter}y"))}"')]
 
     assert [] == lost
@@ -123,14 +101,14 @@ def test_every_letter_is_found_as_it_is_typed(index: Index) -> None:
 @given(text=texts.filter(lambda text: bool(words(text))))
 def test_a_text_is_found_by_its_words(index: Index, text: str) -> None:
     """All of them, as one phrase."""
-    index.put(indexed_text(text))
+    index.put_prepared(indexed_text(text))
 
     assert index.finds(f'"{" ".join(words(text))}"')
 
 
 def test_a_word_is_cut_where_fts5_cuts_it(index: Index) -> None:
     """FTS5 keeps 32,768 bytes of a word, even if the last character is then only half there."""
-    index.put("x" + "я" * 20_000)
+    index.put_prepared("x" + "я" * 20_000)
     length = len(next(iter(index.db.execute("SELECT CAST(term AS BLOB) FROM vocabulary")))[0])
 
     assert (32_768, 32_768) == (length, len(words("x" + "я" * 20_000)[0].encode(errors="surrogateescape")))
@@ -141,7 +119,7 @@ def test_a_cjk_character_is_a_word_of_its_own(index: Index, first_and_last: tupl
     """Every character of every block is found alone, between others and between letters."""
     first, last = first_and_last
     characters = [chr(code) for code in range(first, last + 1, 1 + (last - first) // 50)]
-    index.put(indexed_text("a" + "".join(characters) + "b"))
+    index.put_prepared(indexed_text("a" + "".join(characters) + "b"))
 
     found = [char for char in characters if index.finds(f'"{words(char)[0]}"')]
 
@@ -154,7 +132,7 @@ def test_any_part_of_a_cjk_text_is_a_phrase(index: Index, data: st.DataObject, t
     start = data.draw(st.integers(0, len(text) - 1))
     part = text[start : data.draw(st.integers(start + 1, len(text)))]
     other = data.draw(st.text(alphabet="量子缓存", min_size=1, max_size=3))
-    index.put(indexed_text(text))
+    index.put_prepared(indexed_text(text))
 
     answers = [index.finds(f'"{" ".join(words(piece))}"') for piece in (part, other)]
 
@@ -180,7 +158,7 @@ def test_any_part_of_a_cjk_text_is_a_phrase(index: Index, data: st.DataObject, t
 )
 def test_a_name_is_found_by_its_parts(index: Index, name: str, parts: str) -> None:
     """By each part, by its parts as a phrase, and as a whole in any case."""
-    index.put(indexed_text(f"call {name}(x)"))
+    index.put_prepared(indexed_text(f"call {name}(x)"))
 
     answers = [index.finds(f'"{asked}"') for asked in (*parts.split(), parts, name.upper(), name.lower())]
 
@@ -208,7 +186,7 @@ def test_every_part_of_a_generated_name_is_found(
     """camelCase and PascalCase, whatever stands beside the name."""
     name = "".join(part.capitalize() for part in parts)
     name = name if capital else name[0].lower() + name[1:]
-    index.put(indexed_text(name.join(around)))
+    index.put_prepared(indexed_text(name.join(around)))
 
     asked = [*parts, " ".join(parts), name.lower(), " ".join(parts[1:])]
 
@@ -221,7 +199,7 @@ def test_every_part_of_a_generated_name_is_found(
 )
 def test_every_part_of_a_path_or_snake_is_found(index: Index, parts: list[str], sign: str) -> None:
     """unicode61 cuts those itself; the whole is the phrase of its parts."""
-    index.put(indexed_text(f"in {sign.join(parts)} again"))
+    index.put_prepared(indexed_text(f"in {sign.join(parts)} again"))
 
     asked = [*parts, " ".join(parts)]
 
@@ -230,7 +208,7 @@ def test_every_part_of_a_path_or_snake_is_found(index: Index, parts: list[str], 
 
 def test_no_phrase_crosses_from_one_name_into_another(index: Index) -> None:
     """The end of the text, the first name and the second name do not touch."""
-    index.put(indexed_text("parseHeader fetchLedger end"))
+    index.put_prepared(indexed_text("parseHeader fetchLedger end"))
 
     answers = [
         index.finds(f'"{asked}"') for asked in ("parse header", "header fetch", "end parse", "ledger parse")
@@ -246,7 +224,7 @@ def test_the_parts_of_a_name_are_added_once() -> None:
 
 def test_a_mark_in_the_text_is_taken_out(index: Index) -> None:
     """Nobody can find all texts with names by asking for the mark, nor make a phrase with it."""
-    index.put(indexed_text(f"header {MARK} fetch fooBar"))
+    index.put_prepared(indexed_text(f"header {MARK} fetch fooBar"))
 
     assert ([], True) == (words(MARK), index.finds('"header fetch"'))
 
@@ -260,7 +238,7 @@ def test_a_very_long_run_of_letters_is_not_split() -> None:
 
 def test_names_in_a_long_run_without_blanks_are_found(index: Index) -> None:
     """Box drawings as in a table do not hide the name behind them."""
-    index.put(indexed_text("─" * 200 + "fooBar" + "│" * 200 + "bazQux"))
+    index.put_prepared(indexed_text("─" * 200 + "fooBar" + "│" * 200 + "bazQux"))
 
     assert [True, True] == [index.finds('"foo bar"'), index.finds('"baz qux"')]
 
@@ -285,7 +263,7 @@ def test_ascii_without_capitals_goes_in_as_it_is(text: str) -> None:
 @pytest.mark.parametrize("text", ["a\ud800b", "\udcff", "nul\0inside", "fooBar\ud83d量"])
 def test_broken_characters_do_not_break_the_index(index: Index, text: str) -> None:
     """Half of a surrogate pair or a NUL separates words, as far as the index goes."""
-    index.put(indexed_text(text))
+    index.put_prepared(indexed_text(text))
 
     tokens = index.tokens()
 
@@ -299,7 +277,7 @@ def test_broken_characters_do_not_break_the_index(index: Index, text: str) -> No
 def test_a_field_answers_as_the_index_does(index: Index, text: str, asked: str, prefix: bool) -> None:
     """With a word, a phrase or a prefix."""
     term = Term(tuple(words(asked)), prefix)
-    index.put(indexed_text(text))
+    index.put_prepared(indexed_text(text))
 
     expected = index.finds(f'"{" ".join(term.words)}"{"*" if prefix else ""}')
 
