@@ -43,8 +43,16 @@ from recollect.model.text.terms import indexed_bytes
 from recollect.model.text.titles import FIRST_PROMPT, STATED_BY, read_entry, said_of_session, typed_texts
 from recollect.model.views.damage import RecordGenerations, code_of, damage_of, generation_of
 from recollect.model.views.fact_line import RESULT, WORKTREE, goes_on_from, origin_of
-from recollect.model.views.facts import PROSE, TITLE, TOOL_RESULT, LineFacts, RecordedTotal, facts_of
-from recollect.model.views.tool_calls import call_events, lists_changes
+from recollect.model.views.facts import (
+    PROSE,
+    TITLE,
+    TOOL_RESULT,
+    LineFacts,
+    RecordedTotal,
+    call_events,
+    facts_of,
+    lists_changes,
+)
 from recollect.store.logs.reader import OpenLog
 from recollect.store.logs.summary import FORK_ORIGIN
 

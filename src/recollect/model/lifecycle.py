@@ -32,21 +32,11 @@ class SessionState(enum.StrEnum):
     DELETED = "deleted"
 
 
+_OPEN = (SessionState.ACTIVE, SessionState.RESUMED)
 _NEXT: dict[SessionState, tuple[SessionState, ...]] = {
     SessionState.CREATED: (SessionState.ACTIVE, SessionState.DELETED),
-    SessionState.ACTIVE: (
-        SessionState.ACTIVE,
-        SessionState.RESUMED,
-        SessionState.EXPIRED,
-        SessionState.DELETED,
-    ),
-    SessionState.RESUMED: (
-        SessionState.ACTIVE,
-        SessionState.RESUMED,
-        SessionState.EXPIRED,
-        SessionState.DELETED,
-    ),
-    SessionState.EXPIRED: (SessionState.ACTIVE, SessionState.RESUMED, SessionState.DELETED),
+    **dict.fromkeys(_OPEN, (*_OPEN, SessionState.EXPIRED, SessionState.DELETED)),
+    SessionState.EXPIRED: (*_OPEN, SessionState.DELETED),
     SessionState.DELETED: (SessionState.RESUMED, SessionState.EXPIRED),
 }
 

@@ -11,7 +11,7 @@ import pytest
 from recollect.ask.report.behind import Figure, sessions_behind
 from recollect.ask.report.stats import StatsDocument, StatToolDocument, stats
 from recollect.index.access import open_index
-from recollect.model.views.tool_calls import commits
+from recollect.model.views.facts import commits
 from recollect.store import turns
 from tests.small_home import ONE, TWO, lines, link, prompt, put, reply, said
 

@@ -40,9 +40,9 @@ from recollect.model.lines.blocks import ToolUseBlock
 from recollect.model.lines.entry import Assistant, Entry, User
 from recollect.model.lines.ids import parsed_time
 from recollect.model.lines.json_text import loose_value
+from recollect.model.views.fact_line import AGENT_TOOLS
 from recollect.model.views.facts import LineFacts, usage_facts
 from recollect.model.views.ledger import Ledger
-from recollect.model.views.tool_calls import AGENT_TOOLS
 from recollect.store.own_settings import price_list
 
 _PROMPTS = 500

@@ -33,7 +33,7 @@ from recollect.model.cost.money import NO_MODEL
 from recollect.model.cost.prices import UNCERTAIN
 from recollect.model.cost.report import MAIN_AGENT, UsageLog
 from recollect.model.files.reports import EDITING_TOOLS
-from recollect.model.views.tool_calls import AGENT_TOOLS
+from recollect.model.views.fact_line import AGENT_TOOLS
 from recollect.store.own_settings import price_list
 from recollect.system.paths import CLAUDE
 from recollect.system.peek import open_regular

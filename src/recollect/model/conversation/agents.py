@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 from recollect.model.conversation.chain import Load, after_compaction, chain_to, grouped
 from recollect.model.conversation.graph import Graph, LeafMark, Node
 from recollect.model.lines.json_text import loose_object
-from recollect.model.views.tool_calls import AGENT_TOOLS
+from recollect.model.views.fact_line import AGENT_TOOLS
 
 if TYPE_CHECKING:
     from recollect.model.conversation.tool_calls import ToolCall

@@ -358,33 +358,6 @@ TAGGED: tuple[type[Body], ...] = (
     FileHistoryDelta,
     FileHistoryNote,
 )
-# Known types that are a ``Metadata``. In the mirror of another agent's home ``foreign-source`` names the file whose records
-# follow, ``foreign-usage`` is one model call without its content.
-METADATA = frozenset(
-    (
-        Kind.AGENT_NAME,
-        Kind.FOREIGN_RECORD,
-        Kind.CONTENT_REPLACEMENT,
-        Kind.QUEUE_OPERATION,
-        Kind.BRIDGE_SESSION,
-        Kind.CONTINUED_IN,
-        Kind.PR_LINK,
-        Kind.LAST_PROMPT,
-        Kind.AGENT_COLOR,
-        Kind.AGENT_SETTING,
-        Kind.FRAME_LINK,
-        Kind.MODE,
-        Kind.PERMISSION_MODE,
-        Kind.COST_STATE,
-        Kind.TOOLS_USED,
-        Kind.API_REQUEST_SHAPE,
-        Kind.API_REQUEST_BLOB,
-        Kind.API_REQUEST,
-        Kind.ATIS_LATCH,
-        Kind.FOREIGN_SOURCE,
-        Kind.FOREIGN_USAGE,
-    )
-)
 _KIND_OF: dict[type[Body], Kind] = {
     **{body: Kind(str(body.__struct_config__.tag)) for body in TAGGED},
     Summary: Kind.SUMMARY,
@@ -393,6 +366,9 @@ _KIND_OF: dict[type[Body], Kind] = {
     UnknownBody: Kind.UNKNOWN,
     UnknownShapeBody: Kind.UNKNOWN_SHAPE,
 }
+# Known types that are a ``Metadata``. In the mirror of another agent's home ``foreign-source`` names the file whose records
+# follow, ``foreign-usage`` is one model call without its content.
+METADATA = frozenset(Kind) - frozenset(_KIND_OF.values())
 
 
 def kind_of(body: Body) -> Kind:

@@ -21,6 +21,7 @@ from recollect.model.lines.json_text import loose_object, loose_value
 
 REFUSED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 CALL, RESULT = "tool_use", "tool_result"
+AGENT_TOOLS = ("Task", "Agent")
 # Types of lines that are calls themselves, in other dialects.
 _ALONE = ("tool_use", "tool_call")
 _SAID = ("user", "assistant", *_ALONE)
@@ -159,6 +160,18 @@ def client_line(data: bytes) -> FactLine | None:
     fields = entry.fields()
     uuid, parent = key_text(fields.get("uuid")), parent_text(fields.get("parentUuid"))
     return structs.replace(line_of(entry), uuid=uuid, parent_uuid=parent)
+
+
+def call_ids(data: bytes) -> tuple[str, ...]:
+    """The ids of the tool calls in a line of the model."""
+    line = fact_line(data)
+    return () if line is None else tuple(one.id for one in line.blocks if one.type == CALL and one.id)
+
+
+def has_more_than_results(data: bytes) -> bool:
+    """Whether a line with results has blocks of another type beside them."""
+    line = fact_line(data)
+    return line is not None and any(one.type != RESULT for one in line.blocks)
 
 
 def is_of_other_dialect(data: bytes) -> bool:

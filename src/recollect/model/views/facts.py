@@ -9,6 +9,7 @@ by the codec, so that other dialects and odd shapes are found as well.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -26,6 +27,7 @@ from recollect.model.cost.line_usage import (
 )
 from recollect.model.lines.blocks import Tokens
 from recollect.model.lines.entry import (
+    METADATA,
     AiTitle,
     Assistant,
     Attachment,
@@ -44,9 +46,13 @@ from recollect.model.lines.entry import (
 from recollect.model.lines.ids import milliseconds_of
 from recollect.model.lines.json_text import content_of, loose_value
 from recollect.model.views.fact_line import (
+    AGENT_TOOLS,
     REFUSED,
+    RESULT,
+    CallBlock,
     FactLine,
     FactMessage,
+    fact_line,
     is_of_other_dialect,
     line_of,
     narrow_line,
@@ -60,29 +66,9 @@ TEXT_KINDS = ("prose", "thinking", "tool_input", "tool_result", "title", "other"
 PROSE, THINKING, TOOL_INPUT, TOOL_RESULT, TITLE, OTHER = range(6)
 
 # Repeats of other lines (a sub-agent's news, sent requests, snapshots, waiting prompts) or plain switches.
-WITHOUT_TEXT = frozenset(
-    (
-        "progress",
-        "file-history-snapshot",
-        "file-history-delta",
-        "api-request",
-        "api-request-blob",
-        "api-request-shape",
-        "last-prompt",
-        "agent-name",
-        "queue-operation",
-        "cost-state",
-        "tools-used",
-        "mode",
-        "permission-mode",
-        "content-replacement",
-        "atis-latch",
-        "agent-color",
-        "agent-setting",
-        "foreign-source",
-        "foreign-record",
-    )
-)
+WITHOUT_TEXT: frozenset[str] = frozenset(
+    METADATA - {Kind.PR_LINK, Kind.FRAME_LINK, Kind.CONTINUED_IN, Kind.BRIDGE_SESSION, Kind.FOREIGN_USAGE}
+) | {"progress", "file-history-snapshot", "file-history-delta"}
 
 
 class RecordedTotal(Struct, frozen=True, gc=False):
@@ -439,3 +425,39 @@ def _with_content(entry: Entry) -> Entry:
     if not is_spoken or not isinstance(message, dict) or message.get("content") is not None:
         return entry
     return readable_entry(bytes(raw_of({**fields, "message": {**message, "content": ""}}))) or entry
+
+
+# `git commit`, also with options of git before the word: `git -C there commit -m …`.
+_COMMIT = r"\bgit(?:\s+(?:-[Cc]\s+\S+|--?[\w-]+(?:=\S+)?))*\s+commit(?![\w-])"
+_SHELLS = ("Bash", "PowerShell")
+# How a mirrored line of another agent begins (agents/lines.py), which no client of Claude writes, and how a result in it
+# lists what it changed (agents/blocks.py). In a text the quotes would be escaped.
+_MIRRORED, _LISTS = b'{"type":"user","uuid":', b'"changedFiles":'
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+
+
+def commits(command: str) -> bool:
+    """Whether a command of a shell makes a commit."""
+    # The pattern is compiled where it is first needed: few commands have the word.
+    return "commit" in command and re.search(_COMMIT, command) is not None
+
+
+def lists_changes(data: bytes) -> bool:
+    """Whether a line of results lists changes of files. Lines of Claude are not searched: most of their bytes are results."""
+    return data.startswith(_MIRRORED) and _LISTS in data
+
+
+def call_events(facts: LineFacts, data: bytes) -> Iterator[tuple[CallBlock, str | None, bool]]:
+    """The calls and results of a line, in their order: each with the type of the sub-agent it calls, and whether it commits."""
+    line = facts.decoded or fact_line(data)
+    for block in () if line is None else line.blocks:
+        if block.type == RESULT and block.tool_use_id:
+            yield block, None, False
+        elif block.type in _CALLS and block.id and block.name:
+            yield block, *_purpose(block)
+
+
+def _purpose(call: CallBlock) -> tuple[str | None, bool]:
+    if call.name in _SHELLS and b"commit" in bytes(call.input):
+        return None, commits(text_of(loose_value(call.input), "command") or "")
+    return text_of(loose_value(call.input), "subagent_type") if call.name in AGENT_TOOLS else None, False

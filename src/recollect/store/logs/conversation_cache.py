@@ -39,7 +39,7 @@ from recollect.model.lines.damage import Damage, Line
 from recollect.model.lines.entry import Entry, System
 from recollect.model.text.titles import client_written
 from recollect.model.views.damage import damage_of
-from recollect.model.views.tool_calls import call_ids, has_more_than_results
+from recollect.model.views.fact_line import call_ids, has_more_than_results
 from recollect.store.logs.reader import LogReader, OpenLog, read_lines
 
 _META = re.compile(rb'"isMeta"[ \t]*:[ \t]*true')
