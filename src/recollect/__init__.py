@@ -50,7 +50,7 @@ _ROOMS = {
         "system tag text thinking tool_result tool_use user"
     ),
     "recollect.model.lines.entry": (
-        "AiTitle ApiMessage Assistant Attachment Body ChainBody CompactMetadata "
+        "AiTitle ApiMessage Assistant Attachment Body ChainBody "
         "CustomTitle Dialect Entry FileHistoryDelta "
         "FileHistoryNote FileHistorySnapshot Kind Metadata "
         "Progress RawMessage Summary System Tag ToolCallBody ToolResultBody "

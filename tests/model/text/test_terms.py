@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 import unicodedata
 
 import pytest
@@ -241,15 +240,6 @@ def test_names_in_a_long_run_without_blanks_are_found(index: Index) -> None:
     index.put_prepared(indexed_text("─" * 200 + "fooBar" + "│" * 200 + "bazQux"))
 
     assert [True, True] == [index.finds('"foo bar"'), index.finds('"baz qux"')]
-
-
-def test_what_is_remembered_of_names_is_bounded() -> None:
-    """Sixty thousand different names leave at most twenty thousand behind."""
-    letters = string.ascii_lowercase
-    names = (f"{a}{b}{c}{d}Name" for a in letters for b in letters for c in letters for d in "abcd")
-    indexed_text(" ".join(names))
-
-    assert len(terms._PARTS) <= 20_000
 
 
 @given(

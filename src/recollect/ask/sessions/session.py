@@ -31,6 +31,7 @@ from recollect.model.cost.money import Spending
 from recollect.model.lines.damage import Damage, Line, readable_entries
 from recollect.model.lines.entry import Dialect, Entry, Kind, Summary, System
 from recollect.model.lines.ids import AgentId, SessionId, hint_name
+from recollect.model.views.fact_line import text_of
 from recollect.model.views.facts import usage_facts
 from recollect.model.views.ledger import Ledger
 from recollect.store.archive.archive import Archive
@@ -224,14 +225,15 @@ class Session:
         for number, node in enumerate(cuts, 1):
             entry = self.load(node)
             if entry is not None and isinstance(entry.body, System):
-                data = entry.body.compact_metadata
+                data = entry.body.compact_metadata or {}
+                tokens = data.get("preTokens")
                 found.append(
                     Compaction(
                         number,
                         node.uuid,
                         node.timestamp,
-                        data.trigger if data else None,
-                        data.pre_tokens if data else None,
+                        text_of(data, "trigger"),
+                        tokens if isinstance(tokens, int) else None,
                         entry.body.logical_parent_uuid or node.parent,
                     )
                 )

@@ -89,7 +89,7 @@ class FileReports:
     def __init__(self) -> None:
         self._calls: dict[str, ToolUseBlock] = {}
         # Of mirrored results: their calls, and what they say.
-        self._told: set[tuple[tuple[str, ...], int]] = set()
+        self._listed: set[tuple[tuple[str, ...], int]] = set()
 
     def of(self, entry: Entry) -> list[FileChange | FileSight]:
         """The reports of this entry; most have none."""
@@ -101,7 +101,7 @@ class FileReports:
         elif isinstance(body, User) and not isinstance(body.message.content, str):
             results = [block for block in body.message.content if isinstance(block, ToolResultBlock)]
             # There is one rich result per line: with several results its call is unknown.
-            changed = told_changes(body.tool_use_result, report_context(entry))
+            changed = listed_changes(body.tool_use_result, report_context(entry))
             if changed is not None:
                 return changed if self._is_new(results, body.tool_use_result) else []
             rich = body.tool_use_result if len(results) == 1 else msgspec.UNSET
@@ -117,8 +117,8 @@ class FileReports:
         what = b"" if isinstance(rich, UnsetType) else bytes(rich)
         # With what it says, because the services of some models number the calls of each answer from 0.
         key = tuple(block.tool_use_id for block in results), hash(what)
-        is_new = key not in self._told
-        self._told.add(key)
+        is_new = key not in self._listed
+        self._listed.add(key)
         return is_new
 
     def _remember(self, blocks: Iterable[ToolUseBlock]) -> None:
@@ -151,7 +151,7 @@ def _rich_fields(rich: Raw | UnsetType) -> _Fields | str | None:
     return value if isinstance(value, str) else None
 
 
-def told_changes(rich: Raw | UnsetType | None, context: ReportContext) -> list[FileChange | FileSight] | None:
+def listed_changes(rich: Raw | UnsetType | None, context: ReportContext) -> list[FileChange | FileSight] | None:
     """What a mirrored line of another agent says it changed, however many files; None where it says nothing."""
     if rich is None or isinstance(rich, UnsetType) or not bytes(rich).startswith(_CHANGED):
         return None
@@ -361,7 +361,7 @@ def line_changes(
     rich: Raw | UnsetType | None, context: ReportContext | None = None
 ) -> list[FileChange] | None:
     """The changes that a line of results lists; None where it lists none, as Claude's do."""
-    told = told_changes(rich, context or ReportContext())
+    told = listed_changes(rich, context or ReportContext())
     return None if told is None else [one for one in told if isinstance(one, FileChange)]
 
 

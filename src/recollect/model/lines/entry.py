@@ -151,14 +151,6 @@ class Assistant(ChainBody, frozen=True, kw_only=True, tag="assistant"):
     duration_ms: float | int | None = None
 
 
-class CompactMetadata(Struct, frozen=True, rename="camel"):
-    """The cause of a compaction, and how large the conversation was."""
-
-    trigger: str | None = None
-    pre_tokens: int | None = None
-    duration_ms: float | int | None = None
-
-
 class System(ChainBody, frozen=True, kw_only=True, tag="system"):
     """A note of the client. Some writers put the text into a ``message``."""
 
@@ -166,7 +158,8 @@ class System(ChainBody, frozen=True, kw_only=True, tag="system"):
     content: Raw | UnsetType = UNSET
     level: str | None = None
     message: RawMessage | None = None
-    compact_metadata: CompactMetadata | None = None
+    # The cause of a compaction (``trigger``), and how large the conversation was (``preTokens``).
+    compact_metadata: dict[str, Any] | None = None
     duration_ms: float | int | None = None
 
     @property

@@ -10,7 +10,7 @@ import binascii
 import functools
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -120,25 +120,16 @@ def marked_inside() -> tuple[TokenPattern, ...]:
     return tuple(token for token in TOKENS if token.inside)
 
 
-class ValueRule(NamedTuple):
-    """The conditions on a value, and its kind."""
-
-    kind: str
-    rank: MatchRank
-    entropy: float
-    test: Callable[[str], bool]
-
-    def is_one(self, value: str) -> bool:
-        return entropy(value) >= self.entropy and self.test(value)
+def is_believed(rule: ValuePattern, value: str) -> bool:
+    """Whether a value that a rule matches may be a secret."""
+    test = TESTS.get(rule.kind, is_believed_value)
+    return entropy(value) >= rule.entropy and (not is_invented(value) if rule.name else test(value))
 
 
-@functools.cache
-def believed(rule: ValuePattern) -> ValueRule:
-    """The conditions on the values of a rule."""
+def rank_of(rule: ValuePattern) -> MatchRank:
     if rule.name:
-        return ValueRule(rule.kind, MatchRank.NAMED, rule.entropy, lambda value: not is_invented(value))
-    rank = MatchRank.GENERIC if rule.is_generic else MatchRank.SHAPED
-    return ValueRule(rule.kind, rank, rule.entropy, TESTS.get(rule.kind, is_believed_value))
+        return MatchRank.NAMED
+    return MatchRank.GENERIC if rule.is_generic else MatchRank.SHAPED
 
 
 _GIVEN = rf"""[\w.-]{{0,30}}{BETWEEN}["'`]?"""
@@ -178,11 +169,11 @@ def in_value(name: str, text: str) -> Iterator[SecretMatch]:
 def values(text: str) -> Iterator[SecretMatch]:
     """Every value of a telling name, or of a known shape."""
     for rule in rules_for(text.lower()):
-        must_be, search, place = believed(rule), value_pattern(rule).search, 0
+        search, place = value_pattern(rule).search, 0
         while match := search(text, place):
             place = match.end()
-            if must_be.is_one(match["secret"]):
-                yield SecretMatch(rule.kind, *match.span("secret"), match["secret"], must_be.rank)
+            if is_believed(rule, match["secret"]):
+                yield SecretMatch(rule.kind, *match.span("secret"), match["secret"], rank_of(rule))
             else:
                 place = match.start("secret")  # it may be the name of the next one
 
@@ -221,17 +212,15 @@ def _broken_values(view: TextView) -> Iterator[SecretMatch]:
     """Values of telling names, and of known shapes, that contain a line break."""
     for rule in rules_for(view.text.lower()):
         for match in value_pattern(rule, is_loose=True).finditer(view.text):
-            yield from _broken_value(view, TextSpan(*match.span("secret")), believed(rule))
+            yield from _broken_value(view, TextSpan(*match.span("secret")), rule)
 
 
-def _broken_value(view: TextView, place: TextSpan, believed: ValueRule) -> Iterator[SecretMatch]:
+def _broken_value(view: TextView, place: TextSpan, rule: ValuePattern) -> Iterator[SecretMatch]:
     for end in _ends(view, place.start, place.end):
         if _is_whole(view, TextSpan(place.start, end), _ANY_LETTER, has_one_length=False):
             secret = view.text[place.start : end]
-            if len(secret) >= 8 and believed.is_one(secret):
-                yield SecretMatch(
-                    believed.kind, *view.source(TextSpan(place.start, end)), secret, believed.rank
-                )
+            if len(secret) >= 8 and is_believed(rule, secret):
+                yield SecretMatch(rule.kind, *view.source(TextSpan(place.start, end)), secret, rank_of(rule))
             return
 
 

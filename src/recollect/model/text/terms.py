@@ -27,8 +27,7 @@ from msgspec import Struct
 _MARK = "\ue9c3"
 _LONGEST_NAME = 100
 _LONGEST_TOKEN = 32_768  # bytes; FTS5 truncates longer ones, in the text and in the query
-# Runs longer than this rarely repeat, and the cache must stay at a few megabytes.
-_LONGEST_KEPT, _MOST_KEPT = 256, 20_000
+_LONGEST_KEPT = 256
 _CJK = (
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"
     "\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u33ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
@@ -163,30 +162,20 @@ def _prepared(text: str) -> tuple[bytes, bytes]:
 def _name_parts(data: bytes, classes: bytes) -> bytes:
     """The text added for camelCase names: ``mark parse Http Header mark fetch …``, each once."""
     before = classes.rfind
-    parts = [
-        _PARTS[data[before(b" ", 0, start) + 1 : end]]
-        for start, end in map(re.Match.span, _HUMP_IN_CLASSES.finditer(classes))
-    ]
+    spans = map(re.Match.span, _HUMP_IN_CLASSES.finditer(classes))
+    runs = [data[before(b" ", 0, start) + 1 : end] for start, end in spans]
+    # Long runs rarely repeat, and the cache must stay at a few megabytes.
+    parts = [(_parts_of if len(run) <= _LONGEST_KEPT else _parts_of.__wrapped__)(run) for run in runs]
     return b"".join(dict.fromkeys(parts)) if parts else b""
 
 
-class _CamelCaseParts(dict[bytes, bytes]):
-    """Cache: the parts of a run of bytes with a hump."""
-
-    def __missing__(self, run: bytes) -> bytes:
-        text = run.decode()
-        names = [text] if text.isascii() else _tokens(text)
-        parts = "".join(
-            f" {_MARK} {' '.join(pieces)}" for pieces in map(name_pieces, names) if len(pieces) > 1
-        ).encode()
-        if len(run) <= _LONGEST_KEPT:
-            if len(self) >= _MOST_KEPT:
-                self.clear()
-            self[run] = parts
-        return parts
-
-
-_PARTS = _CamelCaseParts()
+@lru_cache(maxsize=20_000)
+def _parts_of(run: bytes) -> bytes:
+    """The parts of the names in a run of bytes with a hump."""
+    text = run.decode()
+    names = [text] if text.isascii() else _tokens(text)
+    named = (f" {_MARK} {' '.join(pieces)}" for pieces in map(name_pieces, names) if len(pieces) > 1)
+    return "".join(named).encode()
 
 
 def name_pieces(name: str) -> list[str]:
