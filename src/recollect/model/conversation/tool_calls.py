@@ -139,26 +139,13 @@ def _status(
     fields = entry.fields()
     decision = fields.get("permissionDecision")
     rejected = isinstance(decision, dict) and decision.get("decision") == "reject"
-    return status_of(
-        text,
-        is_error=bool(block.is_error),
-        is_refused=bool(fields.get("toolDenialKind") or rejected),
-        is_interrupted=rich.get("interrupted") is True,
-        in_background=background,
-    )
-
-
-def status_of(
-    text: str, *, is_error: bool, is_refused: bool, is_interrupted: bool, in_background: bool
-) -> ToolCallStatus:
-    """How a call ended, by its result; only the start of ``text`` is looked at."""
-    if is_refused or (is_error and is_denial(text)):
+    if fields.get("toolDenialKind") or rejected or (block.is_error and is_denial(text)):
         return ToolCallStatus.DENIED
-    if is_interrupted or text.startswith(INTERRUPTED):
+    if rich.get("interrupted") is True or text.startswith(INTERRUPTED):
         return ToolCallStatus.INTERRUPTED
-    if is_error:
+    if block.is_error:
         return ToolCallStatus.ERROR
-    return ToolCallStatus.RUNNING if in_background else ToolCallStatus.OK
+    return ToolCallStatus.RUNNING if background else ToolCallStatus.OK
 
 
 def _notify(calls: dict[str, ToolCall], entry: Entry, text: str) -> None:

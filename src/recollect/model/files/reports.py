@@ -151,7 +151,9 @@ def _rich_fields(rich: Raw | UnsetType) -> _Fields | str | None:
     return value if isinstance(value, str) else None
 
 
-def listed_changes(rich: Raw | UnsetType | None, context: ReportContext) -> list[FileChange | FileSight] | None:
+def listed_changes(
+    rich: Raw | UnsetType | None, context: ReportContext
+) -> list[FileChange | FileSight] | None:
     """What a mirrored line of another agent says it changed, however many files; None where it says nothing."""
     if rich is None or isinstance(rich, UnsetType) or not bytes(rich).startswith(_CHANGED):
         return None
@@ -361,8 +363,8 @@ def line_changes(
     rich: Raw | UnsetType | None, context: ReportContext | None = None
 ) -> list[FileChange] | None:
     """The changes that a line of results lists; None where it lists none, as Claude's do."""
-    told = listed_changes(rich, context or ReportContext())
-    return None if told is None else [one for one in told if isinstance(one, FileChange)]
+    listed = listed_changes(rich, context or ReportContext())
+    return None if listed is None else [change for change in listed if isinstance(change, FileChange)]
 
 
 def call_changes(call: str, given: object, answer: Entry | None) -> list[FileChange]:
