@@ -40,17 +40,12 @@ WordPlace = tuple[int, int, int]
 
 
 class WordQuery:
-    """Words and how they are combined. ``terms`` has the required ones, not the excluded ones."""
+    """Words and how they are combined: ``root``. ``terms`` has the required ones, not the excluded ones."""
 
     def __init__(self, text: str, root: QueryNode) -> None:
         self.text = text
         self.terms = tuple(dict.fromkeys(_wanted(root)))
-        self._root = root
-
-    @property
-    def root(self) -> QueryNode:
-        """How the words are combined."""
-        return self._root
+        self.root = root
 
     @classmethod
     def parse(cls, text: str) -> WordQuery:
@@ -61,19 +56,17 @@ class WordQuery:
     @property
     def is_loosenable(self) -> bool:
         """Whether it asks for several things at once."""
-        return isinstance(self._root, AllOf) and len(self._root.wanted) > 1
+        return isinstance(self.root, AllOf) and len(self.root.wanted) > 1
 
     @property
     def is_plain(self) -> bool:
         """Whether it is a list of words: nothing excluded, no alternatives, no prefix."""
-        parts = (
-            self._root.wanted if isinstance(self._root, AllOf) and not self._root.excluded else (self._root,)
-        )
+        parts = self.root.wanted if isinstance(self.root, AllOf) and not self.root.excluded else (self.root,)
         return all(isinstance(part, Term) and not part.prefix for part in parts)
 
     def loosened(self) -> WordQuery:
         """The same query for any of the words instead of all; what is excluded stays excluded."""
-        root = self._root
+        root = self.root
         if not isinstance(root, AllOf):
             return self
         wanted = _alternatives(list(root.wanted))
@@ -85,7 +78,7 @@ class WordQuery:
 
     def fts(self, columns: Sequence[str] | None = None) -> str:
         """The query for FTS5, over the given columns or all."""
-        expression = _expression(self._root)
+        expression = _expression(self.root)
         if columns is None:
             return expression
         if not columns:
@@ -98,7 +91,7 @@ class WordQuery:
 
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Whether the index would find a message with these fields; a phrase must be within one field."""
-        return _holds(self._root, list(fields.values()))
+        return _holds(self.root, list(fields.values()))
 
     def places(self, text: str) -> Iterator[WordPlace]:
         """The positions of its terms in ``text``, from left to right; they may overlap."""
