@@ -26,7 +26,7 @@ def run(place: Workplace) -> list[Row]:
     place.ensure_index()
     rows: list[Row] = []
     size = log_bytes(place.home)
-    for command in ("check", "scan"):
+    for command in ("doctor", "secrets"):
         firsts, agains = [], []
         for _ in range(place.slow_rounds + 1):
             data = _fresh(place)
@@ -34,7 +34,7 @@ def run(place: Workplace) -> list[Row]:
             agains.append(place.recollect(command, "--json", data=data, expected=_FINE))
         first, again = typical(firsts), typical(agains)
         rows += (
-            _check_rows(place, first, again) if command == "check" else _scan_rows(place, size, first, again)
+            _check_rows(place, first, again) if command == "doctor" else _scan_rows(place, size, first, again)
         )
     return rows
 

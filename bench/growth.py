@@ -65,7 +65,7 @@ def measured(place: Workplace, logs: Corpus, *, archived: int = 0) -> Growth:
     try:
         if archived:
             label += f", {_archive(place, home, data, archived)} of them archived and deleted"
-        build = recollect(home, data, place.environment, "index", "rebuild", is_family_watched=True)
+        build = recollect(home, data, place.environment, "data", "index", "rebuild", is_family_watched=True)
         questions = {
             name: typical([_answer(place, home, data, ask) for _ in range(place.rounds)])
             for name, ask in _QUESTIONS.items()
@@ -78,7 +78,7 @@ def measured(place: Workplace, logs: Corpus, *, archived: int = 0) -> Growth:
 def _archive(place: Workplace, home: Path, data: Path, count: int) -> int:
     logs = sorted(home.glob("projects/*/*.jsonl"), key=lambda log: log.stat().st_mtime_ns)
     chosen = [log for log in logs if not log.name.startswith("agent-")][:count]
-    recollect(home, data, place.environment, "archive", "add", *(log.stem for log in chosen))
+    recollect(home, data, place.environment, "protect", "now", *(log.stem for log in chosen))
     for log in chosen:
         log.unlink()
     return len(chosen)

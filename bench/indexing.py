@@ -48,7 +48,7 @@ def _builds(place: Workplace) -> tuple[Taken, Taken | None]:
     theirs: list[Taken] = []
     for number in range(place.rounds):
         shutil.rmtree(place.data, ignore_errors=True)
-        ours.append(place.recollect("index", "rebuild", is_family_watched=True))
+        ours.append(place.recollect("data", "index", "rebuild", is_family_watched=True))
         if place.agentsview is not None and number < place.slow_rounds:
             place.agentsview.remove()
             theirs.append(place.agentsview.sync())

@@ -24,7 +24,7 @@ def run(place: Workplace) -> list[Row]:
     commands = {
         "list": (("list",), LIST_MS),
         "list --json": (("list", "--json"), LIST_MS),
-        "recollect": (("overview",), OVERVIEW_MS),
+        "recollect": ((), OVERVIEW_MS),
         "resume WORDS": (("resume", "--newest", "--print", *words), RESUME_MS),
     }
     rows = []

@@ -3,7 +3,7 @@
 python -m bench.loading HOMES [--servers N] [--first 1] [--at 20,60] [--at-once 4]
 
 HOMES is a directory with one directory a person (p1, p2, …), each with a home `.claude` that ``bench.recollect_corpus`` wrote. Everyone
-pushes with ``recollect sync push``, some at once, through the servers in turn; PostgreSQL has ``fsync`` and ``full_page_writes``. After
+pushes with ``recollect team push``, some at once, through the servers in turn; PostgreSQL has ``fsync`` and ``full_page_writes``. After
 each number of people of ``--at`` the figures of all of them are printed, the costs of each person are compared with the truth of
 their home, and words that are absent, rare and common are searched for. CPU time is that of the processes; PostgreSQL's with those
 that have ended.
@@ -62,8 +62,8 @@ class Load:
         stack.callback(self.cluster.stop)
         self.cluster.make()
         self._address = self.cluster.dsn()
-        self.admin("serve", "--migrate")
-        self.admin("admin", "org", "add", "Load")
+        self.admin("team", "serve", "--migrate")
+        self.admin("team", "admin", "org", "add", "Load")
         self.servers = [
             stack.enter_context(LiveServer(self._address, place, "--max-rate", "100000"))
             for _ in range(servers)
@@ -85,8 +85,20 @@ class Load:
         return json.loads(done.stdout) if "--json" in words else None
 
     def _token(self, name: str, role: str, scopes: str) -> str:
-        self.admin("admin", "user", "add", "Load", name, "--role", role)
-        words = ("admin", "token", "add", "Load", name, "--scope", scopes, "--machine", name, "--json")
+        self.admin("team", "admin", "user", "add", "Load", name, "--role", role)
+        words = (
+            "team",
+            "admin",
+            "token",
+            "add",
+            "Load",
+            name,
+            "--scope",
+            scopes,
+            "--machine",
+            name,
+            "--json",
+        )
         return str(self.admin(*words)["token"])
 
     def push(self, person: str, number: int) -> None:
@@ -140,7 +152,7 @@ def _sync(home: Path, *words: str, given: str = "") -> None:
     if "PYTHONPATH" in os.environ:
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     done = subprocess.run(
-        [sys.executable, "-m", "recollect", "sync", *words],
+        [sys.executable, "-m", "recollect", "team", *words],
         env=environment,
         input=given,
         capture_output=True,

@@ -35,7 +35,10 @@ def run() -> list[Row]:
         (scratch / "user").mkdir()
         homes = written(logs.path, SIZE, scratch / "homes")
         rows = []
-        for what, command in (("first index", ("index", "rebuild")), ("first cost by prompt", _BY_PROMPT)):
+        for what, command in (
+            ("first index", ("data", "index", "rebuild")),
+            ("first cost by prompt", _BY_PROMPT),
+        ):
             taken = in_turns(
                 ROUNDS, **{name: partial(_fresh, home, scratch, *command) for name, home in homes.items()}
             )
@@ -54,7 +57,7 @@ def _after_one_more(homes: dict[str, Path], scratch: Path) -> list[Row]:
         return recollect(homes[name], scratch / name, environment, "cost", "--by", "day")
 
     for name, home in homes.items():
-        recollect(home, scratch / name, environment, "index", "rebuild")
+        recollect(home, scratch / name, environment, "data", "index", "rebuild")
     taken = in_turns(ROUNDS_OF_ONE, **{name: partial(asked, name) for name in homes})
     own = taken["claude"].cpu
     return [

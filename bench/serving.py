@@ -1,7 +1,7 @@
 """Durable appends over HTTP against a bare Starlette handler, measured in one run.
 
-Three servers run side by side: a handler that reads the body and answers, ``recollect serve`` on SQLite, and
-``recollect serve`` on a PostgreSQL of its own (``fsync`` on). Rounds of the same requests take turns over them: 32
+Three servers run side by side: a handler that reads the body and answers, ``recollect team serve`` on SQLite, and
+``recollect team serve`` on a PostgreSQL of its own (``fsync`` on). Rounds of the same requests take turns over them: 32
 connections, each with a session of its own, one line a request, the next one when the answer is there. Every answer must be a
 200 with the position that was to come, and a log is read back and compared. Figures are medians of the rounds.
 
@@ -280,14 +280,14 @@ def _recollect(stack: contextlib.ExitStack, name: str, address: str, place: Path
             raise Failed(f"{' '.join(words)}: {done.stderr[-300:]}")
         return json.loads(done.stdout) if "--json" in words else {}
 
-    ask("serve", "--migrate")
-    ask("admin", "org", "add", "Bench")
-    ask("admin", "user", "add", "Bench", "ada", "--role", "admin")
-    token = ask("admin", "token", "add", "Bench", "ada", "--scope", "read,write", "--json")["token"]
+    ask("team", "serve", "--migrate")
+    ask("team", "admin", "org", "add", "Bench")
+    ask("team", "admin", "user", "add", "Bench", "ada", "--role", "admin")
+    token = ask("team", "admin", "token", "add", "Bench", "ada", "--scope", "read,write", "--json")["token"]
     return _started(
         stack,
         name,
-        [*command, "serve", "--max-rate", "1000000", "--port"],
+        [*command, "team", "serve", "--max-rate", "1000000", "--port"],
         {**environment, "TOKEN": token},
         place,
     )

@@ -96,7 +96,7 @@ def _stale_status_line(place: Workplace, told: str) -> Taken:
 
 
 def _line(place: Workplace, told: str) -> Taken:
-    taken = place.recollect("statusline", stdin=told)
+    taken = place.recollect("limits", "statusline", stdin=told)
     if not taken.output.strip():
         raise Failed("statusline: printed nothing")
     return taken

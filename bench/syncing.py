@@ -83,7 +83,7 @@ def _thousand_sessions(home: Path) -> None:
 
 def _pushed(home: Path, environment: dict[str, str], *options: str) -> tuple[float, float]:
     """Wall and CPU seconds of one push."""
-    command = [sys.executable, "-m", "recollect", "--home", str(home), "sync", "push", "--json", *options]
+    command = [sys.executable, "-m", "recollect", "--home", str(home), "team", "push", "--json", *options]
     start = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     output, errors = process.stdout, process.stderr
@@ -105,7 +105,7 @@ def _logged_in(own: Path, url: str, token: str) -> dict[str, str]:
     own.mkdir()
     environment = {**os.environ, "HOME": str(own)}
     environment.update({f"XDG_{name}_HOME": str(own / name.lower()) for name in ("DATA", "CONFIG", "CACHE")})
-    command = [sys.executable, "-m", "recollect", "sync", "login", url]
+    command = [sys.executable, "-m", "recollect", "team", "login", url]
     subprocess.run(command, env=environment, input=token, text=True, check=True, capture_output=True)
     return environment
 
@@ -121,11 +121,11 @@ def _serving(scratch: Path) -> Iterator[tuple[str, list[str]]]:
     tokens = []
     for org in ("one", "two", "three"):
         for words in (("org", "add", org), ("user", "add", org, "ada"), ("token", "add", org, "ada")):
-            command = [*own, "admin", *words, "--json"]
+            command = [*own, "team", "admin", *words, "--json"]
             made = subprocess.run(command, env=environment, check=True, capture_output=True)
         tokens.append(json.loads(made.stdout)["token"])
     with (scratch / "server.log").open("wb") as log:
-        command = [*own, "serve", "--port", str(port)]
+        command = [*own, "team", "serve", "--port", str(port)]
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"

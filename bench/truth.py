@@ -214,7 +214,7 @@ def _sum(rows: list[dict[str, Any]], name: str) -> int | Decimal:
 
 def check_damage(checked: Checked, truth: dict[str, Any], asked: Asked) -> None:
     """Each broken line and each torn end is found where it is, and no other."""
-    findings = asked.json("check", "--limit", "0", expected=(0, 1))["findings"]
+    findings = asked.json("doctor", "--limit", "0", expected=(0, 1))["findings"]
     broken, torn = (
         [asked.place(one["path"], one["offset"]) for one in findings if one["code"] in codes]
         for codes in (_BROKEN, _TORN)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.main import command_parser, global_options, main
+from recollect.cli.main import command_parser, global_options, main, resolve
 from recollect.sample import sample_home
 from tests.share.sync.conftest import Team, team
 
@@ -24,10 +24,10 @@ _COMMAND = re.compile(r"^\$ (recollect .+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 RUN = (
     "recollect export 6ada --format html --output basket.html",
     "recollect export --project shop --format html --output shop-sessions",
-    "recollect perm check 'Bash(git add -A && rm x)' --cwd shop",
-    "recollect settings show --cwd shop",
-    "recollect settings check --cwd shop",
-    "recollect flags",
+    "recollect rules check 'Bash(git add -A && rm x)' --cwd shop",
+    "recollect rules settings show --cwd shop",
+    "recollect rules settings check --cwd shop",
+    "recollect rules flags",
 )
 SETTINGS = """{
   "model": "opus",
@@ -55,7 +55,8 @@ def examples() -> dict[str, str]:
 @pytest.mark.parametrize("command", examples())
 def test_a_command_of_a_guide_exists(command: str) -> None:
     """With these options and words."""
-    _, (name, *arguments) = global_options(shlex.split(command.removesuffix("; echo $?"))[1:])
+    _, words = global_options(shlex.split(command.removesuffix("; echo $?"))[1:])
+    name, arguments = resolve(words)
 
     command_parser(name).parse_args(arguments)
 
@@ -86,12 +87,12 @@ def test_what_sync_says_is_what_the_guide_shows(
     shutil.copytree(sample_home(), own_home / ".claude")
     guide = (GUIDES / "sync.md").read_text(encoding="utf-8")
     monkeypatch.setattr(sys, "stdin", io.StringIO(team.token()))
-    assert 0 == main(["sync", "login", team.url])
+    assert 0 == main(["team", "login", team.url])
     saved = capsys.readouterr().out.replace(str(own_home / "xdg-config"), "~/.config")
     assert [True] == [line in guide for line in saved.splitlines() if line.startswith("Saved in")]
     for _ in range(2):
-        assert 0 == main(["sync", "push"])
-        assert f"$ recollect sync push\n{capsys.readouterr().out}" in guide
+        assert 0 == main(["team", "push"])
+        assert f"$ recollect team push\n{capsys.readouterr().out}" in guide
 
 
 def _lines(text: str) -> list[str]:

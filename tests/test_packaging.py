@@ -117,7 +117,7 @@ def test_a_plain_installation_answers_on_every_surface(installed: Path, tmp_path
 
 def test_a_missing_extra_is_named_with_the_command_that_adds_it(installed: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError) as refused:
-        ask(installed, "sql", "select 1")
+        ask(installed, "data", "sql", "select 1")
     assert 2 == refused.value.returncode
     assert "pip install 'recollect[data]'" in refused.value.stderr
 

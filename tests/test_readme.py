@@ -80,7 +80,7 @@ def test_the_commands_without_a_document_are_named() -> None:
     (named,) = re.findall(r"All commands but (.*?) take `--json`", README)
     without = [name for name in COMMANDS if "--json" not in command_parser(name).format_help()]
 
-    assert sorted(without) == sorted(re.findall(r"`(\w+)`", named))
+    assert sorted(without) == sorted(re.findall(r"`([\w ]+)`", named))
 
 
 def test_the_readme_is_short() -> None:

@@ -30,7 +30,7 @@ COMMANDS = (
     "recollect search total",
     "recollect cost",
     "recollect cost --by session",
-    "recollect check",
+    "recollect doctor",
 )
 HEAD = """# In the terminal
 
@@ -46,7 +46,7 @@ session; also `agent:codex`, `in:shop`, `today`, `last-week` or `7d`. Enter read
 copies the command through the terminal (OSC 52, which works over ssh), esc leaves. In a session arrows, space and b
 scroll, `/` searches, `n` and `N` go on, `[` and `]` jump between prompts, `q` goes back. Both need a terminal.
 
-`recollect completion bash`, `zsh` or `fish` prints a completion script.
+`recollect completion --install` completes commands, options and sessions in bash, zsh and fish.
 """
 # Runs in the pseudo-terminal. The time is fixed for what is shown; everything else is as it is.
 CHILD = r"""

@@ -5,7 +5,7 @@ In settings.json:
     {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "python permission_hook.py"}]}]}}
 
 The client writes the call as JSON to standard input and reads the decision from standard output. Deny holds also for
-what cannot be analysed; a failure of any kind denies. ``recollect perm hook`` does this with the client's own settings.
+what cannot be analysed; a failure of any kind denies. ``recollect rules hook`` does this with the client's own settings.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class SessionStore:
     def remote(
         cls, url: str, token: str, *, patience: float = 60.0, allow_plain_http: bool = False
     ) -> SessionStore:
-        """A store on a team server (`recollect serve`); the token needs the scopes read and write (delete, to delete).
+        """A store on a team server (`recollect team serve`); the token needs the scopes read and write (delete, to delete).
 
         Nothing is stored on this machine. Requests are repeated for ``patience`` seconds. Over plain http the
         token is only sent to this machine, unless ``allow_plain_http``.

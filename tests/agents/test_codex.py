@@ -264,7 +264,12 @@ def test_an_unknown_record_is_kept_shown_as_unknown_and_hides_nothing(
         ("unknown-type", "type 'codex:hologram'"),
         ("unreadable-record", "a line of codex's file is no record"),
     }
-    for words in (["show", thread], ["show", "--json", thread], ["tree", thread], ["tree", "--json", thread]):
+    for words in (
+        ["show", thread],
+        ["show", "--json", thread],
+        ["show", thread, "--tree"],
+        ["show", "--tree", "--json", thread],
+    ):
         assert main(["--home", str(home), "--data", str(tmp_path / "data"), *words]) == 0
         assert "2 records are not known and not shown" in capsys.readouterr().err, words
     written = ["export", thread, "--format", "html", "--output", str(tmp_path / "page.html")]

@@ -142,5 +142,5 @@ def test_blame_and_log_name_the_session_of_another_agent(
     assert [line["writing"] for line in told["lines"]] == [None, 0, None]
     (writing,) = told["writings"]
     assert writing["prompt"].startswith("use tools")
-    assert main([*words, "log", str(path), "--json"]) == 0
+    assert main([*words, "files", str(path), "--json"]) == 0
     assert writing["session"] in capsys.readouterr().out

@@ -145,7 +145,7 @@ def test_a_fork_finds_the_original_that_only_our_archive_has(is_fork_first: bool
     kept_file = file_of(home, ALPHA).read_bytes()
     mirror = mirror_of(home, data)
     (log,) = mirror.root.rglob("projects/**/*.jsonl")
-    add = ["archive", "add", "--all", "--home", str(home), "--data", str(data)]
+    add = ["protect", "now", "--home", str(home), "--data", str(data)]
     if is_fork_first:
         kept = log.read_bytes()
         log.unlink()
@@ -166,14 +166,14 @@ def test_a_fork_finds_the_original_that_only_our_archive_has(is_fork_first: bool
     assert [one["content"][0]["text"] for one in resumed(session) if one["role"] == "user"] == texts
     words = ["export", ALPHA, "--format", "original", "--no-redact", "--output", str(tmp_path / "out")]
     assert " ".join(words[:5]) in (refused_fork(session) or "")
-    assert main([*words, *add[3:]]) == 0
+    assert main([*words, *add[2:]]) == 0
     assert file_of(tmp_path / "out", ALPHA).read_bytes() == kept_file
 
 
 def test_an_archived_session_of_another_home_is_no_beginning(tmp_path: Path) -> None:
     """A bundle may bring a session of any name."""
     write(tmp_path / "other", ALPHA)
-    add = ["archive", "add", "--all", "--home", str(tmp_path / "other"), "--data", str(tmp_path / "data")]
+    add = ["protect", "now", "--home", str(tmp_path / "other"), "--data", str(tmp_path / "data")]
     assert main(add) == 0
     write(tmp_path / "home", BETA)
     mirror_of(tmp_path / "home", tmp_path / "data")

@@ -224,7 +224,7 @@ def test_a_file_that_cannot_be_read_is_named(
             assert [problem.path for problem in now.problems] == [str(path)]
             report = recollect.Home(tmp_path / "home", data=tmp_path / "data", index=False).check()
             assert [one.path for one in report.findings if one.code == "unreadable"] == [str(path)]
-            words = ["--home", str(tmp_path / "home"), "--data", str(tmp_path / "data"), "overview", "--json"]
+            words = ["--home", str(tmp_path / "home"), "--data", str(tmp_path / "data"), "--json"]
             assert main(words) in (0, 1)
             problems = json.loads(capsys.readouterr().out)["problems"]
             assert any(str(path) in problem for problem in problems)

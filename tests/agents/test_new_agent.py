@@ -49,14 +49,16 @@ def test_every_command_works_on_a_new_agent(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = tree_state(home)
-    assert "parrot" in told(capsys, "overview")
+    assert "parrot" in told(
+        capsys,
+    )
     (listed,) = json.loads(told(capsys, "list", "--agent", "parrot", "--json"))["sessions"]
     assert (listed["id"], listed["agent"]) == (SESSION, "parrot")
     assert "Because of ink." in told(capsys, "show", SESSION)
     assert SESSION[:8] in told(capsys, "search", "quincunx")
     (row,) = json.loads(told(capsys, "cost", "--by", "client", "--json"))["rows"]
     assert (row["client"], row["cost_usd"]) == ("parrot", "0.00325")
-    assert "parrot:cat" in told(capsys, "check", SESSION)
+    assert "parrot:cat" in told(capsys, "doctor", SESSION)
     assert json.loads(told(capsys, "resume", SESSION, "--print", "--json"))["argv"] == [
         "parrot",
         "again",
@@ -66,6 +68,6 @@ def test_every_command_works_on_a_new_agent(
     assert (tmp_path / f"back/talks/{SESSION}.jsonl").read_bytes() == (
         home / f"talks/{SESSION}.jsonl"
     ).read_bytes()
-    told(capsys, "convert", SESSION, "--to", "codex", "--into", str(tmp_path / "codex"), "--apply")
+    told(capsys, "export", SESSION, "--to", "codex", "-o", str(tmp_path / "codex"))
     assert "quincunx" in next((tmp_path / "codex").rglob("rollout-*.jsonl")).read_text()
     assert tree_state(home) == before

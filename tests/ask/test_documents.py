@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,8 +44,11 @@ SESSIONS = sorted(one.id for one in Home(sample_home()).sessions())
 
 
 def _printed(capfd: pytest.CaptureFixture[str], data: Path, *words: str) -> Any:
+    home = data / "home"
+    if not home.exists():
+        shutil.copytree(sample_home(), home)
     capfd.readouterr()
-    main(["--home", str(sample_home()), "--data", str(data), *words])
+    main(["--home", str(home), "--data", str(data / "data"), *words])
     return json.loads(capfd.readouterr().out)
 
 
@@ -56,18 +60,18 @@ def _printed(capfd: pytest.CaptureFixture[str], data: Path, *words: str) -> Any:
     [
         (SessionList, "list"),
         (SessionList, "list --by repo"),
-        (OverviewDocument, "overview"),
-        (CheckReport, "check"),
+        (OverviewDocument, ""),
+        (CheckReport, "doctor"),
         (SearchDocument, "search the"),
-        (TodosDocument, "todos --all"),
-        (CleanupDocument, "cleanup --days 1"),
+        (TodosDocument, "show --todos --all"),
+        (CleanupDocument, "protect tidy --older-than 1d"),
         *(
             (CostReport, f"cost --by {key}")
             for key in ("day", "week", "month", "session", "project", "model", "branch", "agent", "tool")
         ),
         (CostReport, "cost --by block"),
         (CostReport, "cost --mode auto --explain"),
-        (LakeReport, "export --format parquet"),
+        (LakeReport, "data parquet"),
     ],
     ids=str,
 )
@@ -81,12 +85,12 @@ def test_a_command_prints_what_its_type_says(
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (TreeDocument, "tree S"),
-        (SessionAgents, "agents S --warm-ups"),
+        (TreeDocument, "show S --tree"),
+        (SessionAgents, "show S --sub-agents --warm-ups"),
         (FilesDocument, "files S"),
-        (FilesDocument, "files S --diff"),
+        (FilesDocument, "diff S"),
         (ResumeDocument, "resume S --print"),
-        (SessionRepair, "repair S"),
+        (SessionRepair, "doctor S --fix"),
         (ForkDocument, "fork S"),
         (LabelDocument, "rename S title"),
         (LabelDocument, "tag S tag"),

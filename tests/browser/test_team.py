@@ -100,7 +100,7 @@ def test_a_member_reads_and_follows_and_leaves(chromium: Chromium, team: Team) -
     do("click", selector=".signin button")
     do("wait", selector=".home .figure")
     # What only transcripts tell is named, and not shown as nothing.
-    assert "recollect stats" in do("wait", selector="[data-unknown]")
+    assert "recollect report" in do("wait", selector="[data-unknown]")
     do("go", hash="#/files")
     do("wait", selector=".waiting", text="not known here")
     do("go", hash="#/sessions")

@@ -1,4 +1,4 @@
-"""`recollect archive`: in, verified, out again, with an undo; what to set up."""
+"""`recollect protect list`: in, verified, out again, with an undo; what to set up."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def without(home: Path, session: str) -> Path:
 
 def test_all_sessions_go_in_and_the_figures_come_out(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Raw and stored bytes, which are new; the second time nothing is written."""
-    first = answer(capsys, "archive", "add", "--all")
-    again = answer(capsys, "archive", "add", "--all")
+    first = answer(capsys, "protect", "now")
+    again = answer(capsys, "protect", "now")
 
     assert sum(map(len, files_of(home).values())) == first["raw_bytes"] == again["raw_bytes"]
     assert (True, 0) == (first["new_bytes"] > 0, again["new_bytes"])
@@ -75,7 +75,7 @@ def test_a_full_disk_is_named_with_what_to_do(
 
     with monkeypatch.context() as patch:
         patch.setattr(fsops, fails, refuse)
-        code = main(["--home", str(home), "archive", "add", "--all"])
+        code = main(["--home", str(home), "protect", "now"])
     told = capsys.readouterr().err
 
     assert 1 == code
@@ -83,27 +83,27 @@ def test_a_full_disk_is_named_with_what_to_do(
     assert f"not archived: {ONE}: archive {place}" in told
     assert "No space left on device; " in told
     assert told.count("free space on that disk, then archive again") == 2
-    assert 0 == main(["--home", str(home), "archive", "add", "--all"])
+    assert 0 == main(["--home", str(home), "protect", "now"])
 
 
 def test_a_restored_session_is_what_it_was(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every byte of log and agent; the plan alone brings nothing back."""
     before = files_of(home)
-    answer(capsys, "archive", "add", ONE)
+    answer(capsys, "protect", "now", ONE)
     log = without(home, ONE)
-    answer(capsys, "archive", "restore", ONE[:8])
+    answer(capsys, "protect", "restore", ONE[:8])
     assert not log.exists()
-    answer(capsys, "archive", "restore", ONE[:8], "--apply")
+    answer(capsys, "protect", "restore", ONE[:8], "--apply")
 
     assert before == files_of(home)
 
 
 def test_a_restore_can_be_undone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The printed command takes back what was restored, and no more."""
-    answer(capsys, "archive", "add", ONE)
+    answer(capsys, "protect", "now", ONE)
     without(home, ONE)
     before = files_of(home)
-    done = answer(capsys, "archive", "restore", ONE, "--apply")
+    done = answer(capsys, "protect", "restore", ONE, "--apply")
     answer(capsys, *done["undo"][0].split()[1:])
 
     assert before == files_of(home)
@@ -113,19 +113,19 @@ def test_a_restore_elsewhere_leaves_the_home_alone(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """--to DIR is laid out as a home."""
-    answer(capsys, "archive", "add", "--all")
+    answer(capsys, "protect", "now")
     before = files_of(home)
-    answer(capsys, "archive", "restore", "--all", "--to", str(tmp_path / "copy"), "--apply")
+    answer(capsys, "protect", "restore", "--all", "--to", str(tmp_path / "copy"), "--apply")
 
     assert (before, before) == (files_of(home), files_of(tmp_path / "copy"))
 
 
 def test_what_is_there_is_never_overwritten(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A session that is still in the home is refused."""
-    answer(capsys, "archive", "add", "--all")
+    answer(capsys, "protect", "now")
     before = state(home)
 
-    assert 2 == main(["archive", "restore", ONE, "--apply"])
+    assert 2 == main(["protect", "restore", ONE, "--apply"])
     assert before == state(home)
 
 
@@ -133,14 +133,14 @@ def test_verify_names_the_session_of_a_flipped_bit(
     home: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit 0 and verified before, exit 1 and the session after."""
-    answer(capsys, "archive", "add", ONE)
-    assert answer(capsys, "archive", "verify")["verified"]
+    answer(capsys, "protect", "now", ONE)
+    assert answer(capsys, "protect", "verify")["verified"]
     stored = max((own_home / "xdg-data").rglob("*.zst"), key=lambda path: path.stat().st_size)
     data = bytearray(stored.read_bytes())
     data[len(data) // 2] ^= 4
     stored.write_bytes(data)
 
-    assert 1 == main(["archive", "verify", "--json"])
+    assert 1 == main(["protect", "verify", "--json"])
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert (False, [ONE]) == (document["verified"], [one["session"] for one in document["problems"]])
 
@@ -149,28 +149,28 @@ def test_a_bundle_carries_sessions_to_another_archive(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exported here, imported there, listed and sound there."""
-    answer(capsys, "archive", "add", "--all")
+    answer(capsys, "protect", "now")
     bundle = str(tmp_path / "two.bundle")
-    answer(capsys, "archive", "export", bundle)
+    answer(capsys, "export", "--bundle", bundle)
     other = ["--data", str(tmp_path / "elsewhere")]
-    answer(capsys, *other, "archive", "import", bundle)
+    answer(capsys, *other, "import", bundle, "--archive", "--apply")
 
-    assert {ONE, TWO} == {one["id"] for one in answer(capsys, *other, "archive", "list")["sessions"]}
-    assert answer(capsys, *other, "archive", "verify")["verified"]
+    assert {ONE, TWO} == {one["id"] for one in answer(capsys, *other, "protect", "list")["sessions"]}
+    assert answer(capsys, *other, "protect", "verify")["verified"]
 
 
 def test_a_left_over_that_is_the_same_or_went_on_stays(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A sub-agent's log that the client left behind is no obstacle: plan and execution agree."""
-    answer(capsys, "archive", "add", ONE)
+    answer(capsys, "protect", "now", ONE)
     (log,) = home.glob(f"projects/*/{ONE}.jsonl")
     agent = log.with_suffix("") / "subagents" / "agent-a1.jsonl"
     log.unlink()
     agent.write_bytes(agent.read_bytes() + b"{}\n")
     grown = agent.read_bytes()
-    (planned,) = answer(capsys, "archive", "restore", ONE)["sessions"]
-    (done,) = answer(capsys, "archive", "restore", ONE, "--apply")["sessions"]
+    (planned,) = answer(capsys, "protect", "restore", ONE)["sessions"]
+    (done,) = answer(capsys, "protect", "restore", ONE, "--apply")["sessions"]
 
     assert ([str(log)], [str(agent)], []) == (planned["paths"], planned["there"], planned["obstacles"])
     assert planned["paths"] == done["paths"]
@@ -179,36 +179,36 @@ def test_a_left_over_that_is_the_same_or_went_on_stays(
 
 def test_a_plan_names_what_a_restore_would_refuse(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another file under the name of one that would come back: exit 1 and no command to apply it."""
-    answer(capsys, "archive", "add", ONE)
+    answer(capsys, "protect", "now", ONE)
     (log,) = home.glob(f"projects/*/{ONE}.jsonl")
     agent = log.with_suffix("") / "subagents" / "agent-a1.jsonl"
     log.unlink()
     agent.write_text("other")
-    (planned,) = answer(capsys, "archive", "restore", ONE, code=1)["sessions"]
-    assert 1 == main(["archive", "restore", ONE])
+    (planned,) = answer(capsys, "protect", "restore", ONE, code=1)["sessions"]
+    assert 1 == main(["protect", "restore", ONE])
     told = capsys.readouterr().out
 
     assert [str(agent)] == planned["obstacles"]
     assert (True, False) == (f"in the way: {agent}" in told, "Do it with" in told)
-    assert 2 == main(["archive", "restore", ONE, "--apply"])
+    assert 2 == main(["protect", "restore", ONE, "--apply"])
     assert "other" == agent.read_text()
 
 
 def test_a_session_leaves_the_archive_and_comes_back(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Planned first; objects that another session uses stay; --forget deletes the bytes for good."""
-    answer(capsys, "archive", "add", "--all")
+    answer(capsys, "protect", "now")
     archive = home.parent / "xdg-data/recollect/archive"
     before = stored(archive)
     assert 2 < len(before)
-    answer(capsys, "archive", "rm", ONE)
+    answer(capsys, "protect", "rm", ONE)
     assert before == stored(archive)
-    removed = answer(capsys, "archive", "rm", ONE, "--apply")
-    assert [TWO] == [one["id"] for one in answer(capsys, "archive", "list")["sessions"]]
-    assert answer(capsys, "archive", "verify")["verified"]
+    removed = answer(capsys, "protect", "rm", ONE, "--apply")
+    assert [TWO] == [one["id"] for one in answer(capsys, "protect", "list")["sessions"]]
+    assert answer(capsys, "protect", "verify")["verified"]
     (undo,) = removed["undo"]
     answer(capsys, *undo.split()[1:])
     assert before == stored(archive)
-    (undo,) = answer(capsys, "archive", "rm", ONE, "--apply")["undo"]
+    (undo,) = answer(capsys, "protect", "rm", ONE, "--apply")["undo"]
     change = archive.parent / "undo" / undo.split()[2]
     assert list(change.glob("kept/*"))
     answer(capsys, *undo.split()[1:], "--forget")
@@ -223,10 +223,10 @@ def of_codex(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     put(tmp_path / "claude", THREE, TALK, "/srv/three")
     there, bundle = ["--data", str(tmp_path / "there")], str(tmp_path / "laptop.tar")
     for place in ("codex", "claude"):
-        answer(capsys, "--home", str(tmp_path / place), *there, "archive", "add", "--all")
-    answer(capsys, *there, "archive", "export", bundle)
+        answer(capsys, "--home", str(tmp_path / place), *there, "protect", "now")
+    answer(capsys, *there, "export", "--bundle", bundle)
     shutil.rmtree(tmp_path / "there")
-    answer(capsys, "archive", "import", bundle)
+    answer(capsys, "import", bundle, "--archive", "--apply")
     return home
 
 
@@ -236,17 +236,17 @@ def test_a_session_of_another_agent_is_not_restored_into_a_claude_home(
     """Neither into the usual one nor into one that is named; another directory takes it, byte for byte."""
     before = files_of(of_codex)
     for words in (
-        ["archive", "restore", CHANGED, "--apply"],
-        ["--home", str(of_codex), "archive", "restore", CHANGED, UNTOUCHED],
-        ["archive", "restore", CHANGED, "--to", str(of_codex), "--apply"],
-        ["archive", "restore", CHANGED, "--to", str(of_codex / "below"), "--apply"],
+        ["protect", "restore", CHANGED, "--apply"],
+        ["--home", str(of_codex), "protect", "restore", CHANGED, UNTOUCHED],
+        ["protect", "restore", CHANGED, "--to", str(of_codex), "--apply"],
+        ["protect", "restore", CHANGED, "--to", str(of_codex / "below"), "--apply"],
     ):
         assert 2 == main(words)
         told = capsys.readouterr().err
         assert "of codex, and a Claude home takes only Claude's" in told
         assert "--to DIR" in told
-        assert f" convert {'S' if UNTOUCHED in words else CHANGED} --to claude" in told
-    answer(capsys, "archive", "restore", CHANGED, "--to", str(tmp_path / "out"), "--apply")
+        assert f" export {'S' if UNTOUCHED in words else CHANGED} --to claude" in told
+    answer(capsys, "protect", "restore", CHANGED, "--to", str(tmp_path / "out"), "--apply")
 
     assert before == files_of(of_codex)
     assert [CHANGED] == [path.stem for path in (tmp_path / "out").rglob("*.jsonl")]
@@ -256,9 +256,9 @@ def test_a_restore_of_many_leaves_other_agents_out_and_says_so(
     of_codex: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In one line, with what to do; the document names each of them without a place."""
-    assert 0 == main(["archive", "restore", "--all"])
+    assert 0 == main(["protect", "restore", "--all"])
     told = capsys.readouterr()
-    done = answer(capsys, "archive", "restore", "--all", "--apply")
+    done = answer(capsys, "protect", "restore", "--all", "--apply")
 
     assert "left out: 2 sessions of codex, since a Claude home takes only Claude's; " in told.err
     assert (1, 1) == (told.err.count("left out"), told.out.count("Would restore"))
@@ -273,7 +273,7 @@ def test_a_session_of_claude_is_not_restored_into_a_mirror(
 ) -> None:
     """A home of another agent beside Claude's is not a second place that could be meant."""
     codex(own_home / ".codex")
-    planned = answer(capsys, "archive", "restore", THREE)
+    planned = answer(capsys, "protect", "restore", THREE)
 
     assert [str(of_codex)] == [one["to"] for one in planned["sessions"]]
 
@@ -282,11 +282,11 @@ def test_a_session_of_claude_is_not_restored_into_a_mirror(
 def test_a_mirror_gets_its_own_session_back(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was archived here out of a mirror is restored to it."""
     codex(own_home / ".codex")
-    answer(capsys, "archive", "add", "--all")
+    answer(capsys, "protect", "now")
     (log,) = (own_home / "xdg-data" / "recollect" / "agents").rglob(f"{CHANGED}.jsonl")
     before = log.read_bytes()
     answer(capsys, "rm", CHANGED, "--apply")
     assert not log.exists()
-    answer(capsys, "archive", "restore", CHANGED, "--apply")
+    answer(capsys, "protect", "restore", CHANGED, "--apply")
 
     assert before == log.read_bytes()

@@ -45,35 +45,35 @@ def test_both_are_archived_listed_with_their_homes_verified_and_restored(
     tmp_path: Path, claude: dict[Path, bytes], run: Run
 ) -> None:
     for _ in range(2):
-        run("archive", "add", "--all")
-        listed = json.loads(run("archive", "list", "--json"))["sessions"]
+        run("protect", "now")
+        listed = json.loads(run("protect", "list", "--json"))["sessions"]
         assert {one["home"] for one in listed} == {str(tmp_path / "a"), str(tmp_path / "b")}
         assert {one["earlier"] for one in listed} == {0}
-    rows = run("archive", "list").splitlines()
+    rows = run("protect", "list").splitlines()
     assert sorted(row.rpartition("  of ")[2] for row in rows) == [str(tmp_path / "a"), str(tmp_path / "b")]
-    assert "2 sessions: all bytes verified" in run("archive", "verify")
+    assert "2 sessions: all bytes verified" in run("protect", "verify")
     for log in claude:
         log.unlink()
     assert run("list").count("archived") == 2
-    run("archive", "restore", "--all", "--apply")
+    run("protect", "restore", "--all", "--apply")
     assert {log: log.read_bytes() for log in logs(tmp_path)} == claude
 
 
 def test_one_of_them_is_named_by_its_home(tmp_path: Path, claude: dict[Path, bytes], run: Run) -> None:
-    run("archive", "add", "--all")
+    run("protect", "now")
     for log in claude:
         log.unlink()
-    said = run("archive", "restore", SESSION, "--apply", code=3)
+    said = run("protect", "restore", SESSION, "--apply", code=3)
     assert str(tmp_path / "a") in said
     assert str(tmp_path / "b") in said
     assert "its home with one --home" in said
-    run("archive", "restore", SESSION, "--apply", homes=("b",))
+    run("protect", "restore", SESSION, "--apply", homes=("b",))
     assert [*logs(tmp_path)] == [log for log in claude if log.is_relative_to(tmp_path / "b")]
     assert "Why is it big?" in run("show", SESSION, homes=("b",))
     # What is still only in the archive is found beside the one that is back.
     assert run("list").count("archived") == 1
     assert "Why is it red?" in run("show", SESSION, homes=("a",))
-    said = run("archive", "restore", "--all", "--to", str(tmp_path / "out"), "--apply", code=2)
+    said = run("protect", "restore", "--all", "--to", str(tmp_path / "out"), "--apply", code=2)
     assert "both had one" in said
     assert not (tmp_path / "out").exists()
 
@@ -83,27 +83,27 @@ def test_a_log_is_called_archived_only_where_its_own_bytes_are(
 ) -> None:
     for log in claude:
         os.utime(log, (1, 1))
-    run("archive", "add", "--all", homes=("a",))
-    soon = json.loads(run("overview", "--json"))["expiring"]
+    run("protect", "now", homes=("a",))
+    soon = json.loads(run("--json"))["expiring"]
     assert (soon["sessions"], soon["not_archived"]) == (2, 1)
 
 
 def test_a_home_with_two_names_is_one(tmp_path: Path, claude: dict[Path, bytes], run: Run) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "b")
     for name in ("a", "link", "b", "link"):
-        run("archive", "add", "--all", homes=(name,))
-    assert len(json.loads(run("archive", "list", "--json"))["sessions"]) == 2
-    assert "2 sessions: all bytes verified" in run("archive", "verify")
+        run("protect", "now", homes=(name,))
+    assert len(json.loads(run("protect", "list", "--json"))["sessions"]) == 2
+    assert "2 sessions: all bytes verified" in run("protect", "verify")
 
 
 def test_a_bundle_has_both(tmp_path: Path, claude: dict[Path, bytes], run: Run) -> None:
-    run("archive", "add", "--all")
-    run("archive", "export", str(tmp_path / "both.tar"))
+    run("protect", "now")
+    run("export", "--bundle", str(tmp_path / "both.tar"))
     other = ["--data", str(tmp_path / "other")]
-    run(*other, "archive", "import", str(tmp_path / "both.tar"))
-    titles = {one["title"] for one in json.loads(run(*other, "archive", "list", "--json"))["sessions"]}
+    run(*other, "import", str(tmp_path / "both.tar"), "--archive", "--apply")
+    titles = {one["title"] for one in json.loads(run(*other, "protect", "list", "--json"))["sessions"]}
     assert titles == {"Why is it red?", "Why is it big?"}
-    assert "2 sessions: all bytes verified" in run(*other, "archive", "verify")
+    assert "2 sessions: all bytes verified" in run(*other, "protect", "verify")
     (tmp_path / "c" / "projects").mkdir(parents=True)
     said = run("import", str(tmp_path / "both.tar"), "--apply", homes=("c",), code=1)
     assert "another one of its id comes with it" in said
@@ -113,25 +113,25 @@ def test_a_bundle_has_both(tmp_path: Path, claude: dict[Path, bytes], run: Run) 
 def test_removing_one_from_the_archive_leaves_the_other(
     tmp_path: Path, claude: dict[Path, bytes], run: Run
 ) -> None:
-    run("archive", "add", "--all")
-    run("archive", "rm", SESSION, "--apply", homes=("a",))
-    (left,) = json.loads(run("archive", "list", "--json"))["sessions"]
+    run("protect", "now")
+    run("protect", "rm", SESSION, "--apply", homes=("a",))
+    (left,) = json.loads(run("protect", "list", "--json"))["sessions"]
     assert left["home"] == str(tmp_path / "b")
-    assert "1 session: all bytes verified" in run("archive", "verify")
-    run("archive", "add", "--all")
-    assert len(json.loads(run("archive", "list", "--json"))["sessions"]) == 2
+    assert "1 session: all bytes verified" in run("protect", "verify")
+    run("protect", "now")
+    assert len(json.loads(run("protect", "list", "--json"))["sessions"]) == 2
 
 
 def test_a_thread_in_two_homes_of_codex_is_kept_twice(tmp_path: Path, run: Run) -> None:
     for name in ("a", "b"):
         log = tiny_homes.codex(tmp_path / name)
         log.write_text(log.read_text().replace("ask ", f"{name} asks "))
-    run("archive", "add", "--all")
-    rows = [one for one in run("archive", "list").splitlines() if "  of " in one]
+    run("protect", "now")
+    rows = [one for one in run("protect", "list").splitlines() if "  of " in one]
     assert {row.rpartition("  of ")[2] for row in rows} == {str(tmp_path / "a"), str(tmp_path / "b")}
     for name in ("a", "b"):
         out = tmp_path / f"out-{name}"
-        run("archive", "restore", tiny_homes.CHANGED, "--to", str(out), "--apply", homes=(name,))
+        run("protect", "restore", tiny_homes.CHANGED, "--to", str(out), "--apply", homes=(name,))
         (log,) = out.rglob(f"{tiny_homes.CHANGED}.jsonl")
         assert f"{name} asks {tiny_homes.CHANGED}" in log.read_text()
 
@@ -139,8 +139,8 @@ def test_a_thread_in_two_homes_of_codex_is_kept_twice(tmp_path: Path, run: Run) 
 def test_a_home_that_was_moved_goes_on_with_what_it_had(
     tmp_path: Path, claude: dict[Path, bytes], run: Run
 ) -> None:
-    run("archive", "add", "--all", homes=("a",))
+    run("protect", "now", homes=("a",))
     (tmp_path / "a").rename(tmp_path / "moved")
-    run("archive", "add", "--all", homes=("moved",))
-    (one,) = json.loads(run("archive", "list", "--json", homes=()))["sessions"]
+    run("protect", "now", homes=("moved",))
+    (one,) = json.loads(run("protect", "list", "--json", homes=()))["sessions"]
     assert one["home"] == str(tmp_path / "moved")

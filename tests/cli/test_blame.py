@@ -1,4 +1,4 @@
-"""`recollect blame` and `recollect log`: what they print, and what they refuse."""
+"""`recollect blame` and `recollect files`: what they print, and what they refuse."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ def test_what_is_not_there_is_refused(
 
 def test_log_lists_sessions(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the number of changes and of lines that are left."""
-    told = printed(capsys, "log", str(file)).splitlines()
+    told = printed(capsys, "files", str(file)).splitlines()
 
     assert f"{ONE[:8]}  2026-11-15" in told[0]
     assert "1 change, 2 lines now  Make a file\\x1b[31m" in told[0]
     assert ("1 session, 0 commits", True) == (told[1], max(map(len, told)) <= 80)
-    found = document(capsys, "log", str(file))
+    found = document(capsys, "files", str(file))
     (row,) = found["sessions"]
     assert (ONE, 1, 2, [PROMPT.strip()]) == (row["session"], row["changes"], row["lines"], row["prompts"])
-    assert 3 == main(["log", f"{file}x"])
+    assert 3 == main(["files", f"{file}x"])

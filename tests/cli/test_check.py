@@ -1,4 +1,4 @@
-"""`recollect check`: what it prints, in which order, and how it ends."""
+"""`recollect doctor`: what it prints, in which order, and how it ends."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_people_see(own_home: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert [
         "          before it is sent on resume; the history has 2 messages now, 4 after a",
         "          repair",
-        "          -> recollect repair 3f2a9c1e",
+        "          -> recollect doctor 3f2a9c1e --fix",
         "             to link the entry to one that is in the log",
     ] == text[3:7]
     assert all(len(line) <= 80 for line in text)
@@ -123,7 +123,7 @@ def test_the_fix_repeats_the_global_options(own_home: Path, capsys: pytest.Captu
     damaged(home)
     run("--json", "--code", "history-cut", homes=(str(home),))
 
-    assert f"recollect --home {home} repair 3f2a9c1e" == shown(capsys)["findings"][0]["fix"]
+    assert f"recollect --home {home} doctor 3f2a9c1e --fix" == shown(capsys)["findings"][0]["fix"]
 
 
 def test_limit_says_that_there_is_more(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +175,7 @@ def test_the_fix_of_a_line_that_is_no_record_writes_the_file_as_it_is(
     log = codex(tmp_path / "home")
     log.write_bytes(log.read_bytes() + b"no record\n")
     words = ["--home", str(tmp_path / "home"), "--data", str(tmp_path / "data")]
-    main([*words, "check", CHANGED, "--json"])
+    main([*words, "doctor", CHANGED, "--json"])
     (fix,) = {
         one["fix"]
         for one in json.loads(capsys.readouterr().out)["findings"]

@@ -12,7 +12,7 @@ from recollect.cli.main import main
 from tests.agents import tiny_homes
 from tests.cli.session_logs import SESSION, SessionLog
 
-READING = ("list", "cost", "search done", "overview", "stats", "check --no-secrets", "export @last")
+READING = ("list", "cost", "search done", "", "report", "doctor --no-secrets", "export @last")
 
 
 @pytest.fixture
@@ -20,10 +20,10 @@ def store(own_home: Path) -> Path:
     """Two sessions of Codex in a directory that is no mirror, as `sync pull` and `archive restore --to` leave them."""
     (own_home / ".claude").mkdir()
     tiny_homes.codex(own_home / ".codex")
-    assert main(["archive", "add", "--all"]) == 0
+    assert main(["protect", "now"]) == 0
     store = own_home / "store"
     for session in (tiny_homes.CHANGED, tiny_homes.UNTOUCHED):
-        assert main(["archive", "restore", session, "--to", str(store), "--apply"]) == 0
+        assert main(["protect", "restore", session, "--to", str(store), "--apply"]) == 0
     return store
 
 
@@ -60,7 +60,7 @@ def test_a_directory_with_sessions_of_several_agents_is_refused_with_what_to_do(
 
 def test_what_only_the_archive_has_counts_too(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     SessionLog().prompt("k1", "Why is it red?").write(store)
-    assert main(["--home", str(store), "archive", "add", SESSION]) == 0
+    assert main(["--home", str(store), "protect", "now", SESSION]) == 0
     next(store.rglob(f"{SESSION}.jsonl")).unlink()
     assert main(["--home", str(store), "--agent", "codex", "list"]) == 2
     shutil.rmtree(store / "projects")

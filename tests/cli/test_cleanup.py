@@ -1,4 +1,4 @@
-"""`recollect cleanup`, `recollect trash`, `recollect archive`: room is made, nothing is lost."""
+"""`recollect protect tidy`, `recollect undo`, `recollect protect list`: room is made, nothing is lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_age_is_what_the_entries_say(own_home: Path, capsys: pytest.CaptureFixtu
     aged(home, ONE, 2020)
     young = aged(home, TWO, 2100)
     os.utime(young, (1_500_000_000, 1_500_000_000))
-    found = answer(capsys, "cleanup", "--days", "30")
+    found = answer(capsys, "protect", "tidy", "--older-than", "30d")
     assert [ONE] == [one["session"] for one in found["sessions"]]
     assert not found["applied"]
 
@@ -51,8 +51,8 @@ def test_what_goes_is_archived_first_and_comes_back(
     home = own_home / ".claude"
     aged(home, ONE, 2020)
     before = files(home)
-    done = answer(capsys, "cleanup", "--apply")
-    archived = answer(capsys, "archive", "list")
+    done = answer(capsys, "protect", "tidy", "--apply")
+    archived = answer(capsys, "protect", "list")
     assert [ONE] == [one["id"] for one in archived["sessions"]]
     assert not list(home.rglob("*.jsonl"))
     shown = answer(capsys, "show", ONE)
@@ -72,7 +72,7 @@ def test_some_sessions_always_stay(own_home: Path, capsys: pytest.CaptureFixture
         with log.open("ab") as more:
             more.write(lines([{"type": "tag", "tag": "hold", "sessionId": ONE}]))
     before = log.read_bytes()
-    done = answer(capsys, "cleanup", "--days", "0", "--apply")
+    done = answer(capsys, "protect", "tidy", "--older-than", "0d", "--apply")
     assert [None] != [one["kept_because"] for one in done["sessions"]]
     assert before == log.read_bytes()
 
@@ -86,7 +86,7 @@ def test_only_empty_directories_of_what_went_are_removed(
     (log.parent / "memory").mkdir()
     neighbour = home / "projects" / "-srv-app-two"
     neighbour.mkdir()
-    done = answer(capsys, "cleanup", "--apply")
+    done = answer(capsys, "protect", "tidy", "--apply")
     assert [str(log.parent)] == done["emptied"]
     assert neighbour.is_dir()
 
@@ -97,7 +97,7 @@ def test_notes_in_memory_keep_their_directory(own_home: Path, capsys: pytest.Cap
     log = aged(home, ONE, 2020)
     (log.parent / "memory").mkdir()
     (log.parent / "memory" / "MEMORY.md").write_text("notes")
-    assert [] == answer(capsys, "cleanup", "--apply")["emptied"]
+    assert [] == answer(capsys, "protect", "tidy", "--apply")["emptied"]
     assert "notes" == (log.parent / "memory" / "MEMORY.md").read_text()
 
 
@@ -107,17 +107,17 @@ def test_emptying_the_trash_needs_the_archive(own_home: Path, capsys: pytest.Cap
     aged(home, ONE, 2020)
     aged(home, TWO, 2020)
     answer(capsys, "rm", ONE, "--apply")
-    answer(capsys, "cleanup", "--apply")
-    plan = answer(capsys, "trash", "empty", "--older-than", "0d")
+    answer(capsys, "protect", "tidy", "--apply")
+    plan = answer(capsys, "undo", "--purge", "--older-than", "0d")
     assert ([TWO], 1, False) == (
         [one["subject"] for one in plan["changes"]],
         len(plan["kept"]),
         plan["applied"],
     )
-    answer(capsys, "trash", "empty", "--older-than", "0d", "--apply")
-    assert [ONE] == [one["subject"] for one in answer(capsys, "trash", "list")["changes"]]
-    answer(capsys, "trash", "empty", "--older-than", "0d", "--not-archived", "--apply")
-    assert [] == answer(capsys, "trash", "list")["changes"]
+    answer(capsys, "undo", "--purge", "--older-than", "0d", "--apply")
+    assert [ONE] == [one["subject"] for one in answer(capsys, "undo")["changes"]]
+    answer(capsys, "undo", "--purge", "--older-than", "0d", "--not-archived", "--apply")
+    assert [] == answer(capsys, "undo")["changes"]
 
 
 def test_archived_sessions_stay_in_cost_and_search(
@@ -126,6 +126,6 @@ def test_archived_sessions_stay_in_cost_and_search(
     """After a clean-up the totals are the same and the words are still found."""
     aged(own_home / ".claude", ONE, 2020)
     before = answer(capsys, "cost")["totals"]
-    answer(capsys, "cleanup", "--apply")
+    answer(capsys, "protect", "tidy", "--apply")
     assert before == answer(capsys, "cost")["totals"]
     assert [ONE] == list({hit["session"] for hit in answer(capsys, "search", "A1")["hits"]})

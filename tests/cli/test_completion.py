@@ -18,8 +18,11 @@ CASES = [
     (["doc"], ["doctor"]),
     (["list", "--si"], ["--since"]),
     (["doctor", "--sev"], ["--severity"]),
-    (["--home", ":sample", "todos", "--kind", ""], ["todos", "tasks"]),
-    (["config", ""], ["check", "restore"]),
+    (["--home", ":sample", "show", "--todos", "--kind", ""], ["todos", "tasks"]),
+    (["rules", "re"], ["replay", "restore"]),
+    (["protect", "ver"], ["verify"]),
+    (["protect", "restore", "--a"], ["--all", "--apply"]),
+    (["show", "--tr"], ["--tree"]),
     (["list", "--color", "al"], ["always"]),
     (["--home", ":sample", "show", "6a"], ["6ada00ba"]),
     (["--home", ":sample", "show", "Basket"], ["Basket totals off by a cent"]),
@@ -98,7 +101,7 @@ def test_zsh(program: Path) -> None:
             ("recollect list --si\t", "recollect list --since"),
             ("recollect --home :sample show 6a\t", "show 6ada00ba"),
             ("recollect --home :sample show Bask\t", r"show Basket\ totals\ off\ by\ a\ cent"),
-            ("recollect config res\t", "config restore"),
+            ("recollect rules set\t", "rules settings"),
         ):
             terminal.send(typed)
             terminal.wait_for(becomes)

@@ -1,4 +1,4 @@
-"""`recollect convert`: what it says to type next can be typed."""
+"""`recollect export`: what it says to type next can be typed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ def test_the_command_that_goes_on_is_quoted_for_the_shell(
     """A directory with spaces: the words that a shell reads are the client, its option and the file."""
     home, into = own_home / "codex", own_home / "Ausgabe mit Käse"
     tiny_homes.codex(home)
-    assert 0 == main(
-        ["--home", str(home), "convert", "@last", "--to", "claude", "--into", str(into), "--apply"]
-    )
+    assert 0 == main(["--home", str(home), "export", "@last", "--to", "claude", "-o", str(into)])
     line = next(one for one in capsys.readouterr().out.splitlines() if one.startswith("Continue it with: "))
 
     program, option, path = shlex.split(line.removeprefix("Continue it with: "))

@@ -341,7 +341,7 @@ def test_thirty_days_are_those_of_the_overview(
 
     assert 0 == main(["cost", "--since", length, "--json"])
     spent = json.loads(capsys.readouterr().out)["totals"]["cost_usd"]
-    assert 0 == main(["overview", "--json"])
+    assert 0 == main(["--json"])
 
     assert spent == json.loads(capsys.readouterr().out)["cost"][key]
 
@@ -421,7 +421,7 @@ def test_periods_have_options_of_their_own(
     write(own_home / ".claude", "s", *lines)
 
     assert days == {row["day"] for row in document(capsys, option, "--timezone", "UTC")["rows"]}
-    for words in (["cost"], ["list"], ["search", "x"], ["stats"], ["perm", "replay"]):
+    for words in (["cost"], ["list"], ["search", "x"], ["report"], ["rules", "replay"]):
         assert 2 == main([*words, option, "--since", "7d"])
 
 
@@ -488,7 +488,7 @@ def test_a_title_is_looked_up_in_the_data_directory_that_was_named(
     """A session that is only in the archive below ``--data`` is found by its title."""
     data = ["--data", str(tmp_path / "data")]
     log = put(own_home / ".claude", ONE, [prompt(1, None, "Fix the totals"), reply(2, 1, said("A"))])
-    assert 0 == main([*data, "archive", "add", ONE])
+    assert 0 == main([*data, "protect", "now", ONE])
     assert 0 == main([*data, "cost"])
     log.unlink()
     capsys.readouterr()

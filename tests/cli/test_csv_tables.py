@@ -20,7 +20,7 @@ def home(own_home: Path) -> Path:
     and removed."""
     home = own_home / ".claude"
     put(home, TWO, [prompt(11, None, "kept"), reply(12, 11, said("needle"))])
-    main(["archive", "add", "--all"])
+    main(["protect", "now"])
     main(["rm", TWO, "--apply"])
     log = put(
         home,
@@ -62,16 +62,15 @@ def table(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str,
         (["cost", "--by", "session"], "session", ONE),
         (["search", "needle"], "session", ONE),
         (["search", "needle", "--flat"], "session", ONE),
-        (["check"], "code", "skipped-bytes"),
-        (["agents", ONE], "id", "a7"),
-        (["todos"], "item.text", "one"),
-        (["archive", "list"], "id", TWO),
-        (["history"], "text", "typed"),
-        (["history", "--by", "project"], "project", "/srv/app"),
-        (["plans"], "name", "calm-blue-fox"),
-        (["scan"], "kind", "github-pat"),
+        (["doctor"], "code", "skipped-bytes"),
+        (["show", ONE, "--sub-agents"], "id", "a7"),
+        (["show", "--todos"], "item.text", "one"),
+        (["protect", "list"], "id", TWO),
+        (["show", "--prompts"], "text", "typed"),
+        (["show", "--prompts", "--by", "project"], "project", "/srv/app"),
+        (["show", "--plan"], "name", "calm-blue-fox"),
+        (["secrets"], "kind", "github-pat"),
         (["undo"], "subject", TWO),
-        (["trash", "list"], "subject", TWO),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

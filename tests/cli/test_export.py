@@ -234,7 +234,6 @@ def test_hostile_text_is_shown_not_sent(
     ("arguments", "code", "words"),
     [
         ([], 2, "recollect export @last"),
-        (["3f2a", "--format", "pdf"], 2, "not one of md, html, json, jsonl, flat"),
         (["3f2a", "--json"], 2, "--output FILE"),
         (["3f2a", "--output", "/"], 2, "is a directory"),
         (["nothing-like-it"], 3, "recollect list"),

@@ -72,7 +72,7 @@ def test_every_version_is_listed(home: Path, capsys: pytest.CaptureFixture[str])
 
 def test_a_difference_cannot_drive_the_terminal(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The change is shown line by line, with the escape made visible."""
-    assert 0 == main(["files", ONE, "--diff"])
+    assert 0 == main(["diff", ONE])
     shown = capsys.readouterr().out
 
     assert "\n-one\n+\\x1b[31mtwo\n" in shown

@@ -1,4 +1,4 @@
-"""`recollect fix`: everything that is broken in a home is one plan, one command and one undo."""
+"""`recollect doctor --fix`: everything that is broken in a home is one plan, one command and one undo."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_one_plan_one_command_one_undo(
 ) -> None:
     """Errors first, with what they cost; the plan changes nothing; the undo brings every byte back."""
     before = files(home)
-    plan = answer(capsys, "fix")
+    plan = answer(capsys, "doctor", "--fix")
     assert before == files(home)
     assert ["session", "directory", "config", "todos"] == [one["kind"] for one in plan["steps"]]
     session, directory, config, todos = plan["steps"]
@@ -68,7 +68,7 @@ def test_one_plan_one_command_one_undo(
     assert str(home / ".claude.json") == config["subject"]
     assert "1 list of deleted sessions" == todos["cost"]
 
-    done = answer(capsys, "fix", "--apply")
+    done = answer(capsys, "doctor", "--fix", "--apply")
     assert (True, 4) == (done["applied"], len(done["steps"]))
     copy = done["steps"][0]["result"]
     assert 6 == answer(capsys, "show", copy)["total"]
@@ -78,19 +78,19 @@ def test_one_plan_one_command_one_undo(
     assert [] == list((home / "todos").iterdir())
     assert 1 == len(answer(capsys, "undo")["changes"])
 
-    again = answer(capsys, "fix")
+    again = answer(capsys, "doctor", "--fix")
     assert [] == again["steps"]  # the repaired copy is known
     answer(capsys, *done["undo"].split()[1:])
     assert before == files(home)
-    assert 4 == len(answer(capsys, "fix")["steps"])
+    assert 4 == len(answer(capsys, "doctor", "--fix")["steps"])
 
 
 def test_it_is_told_in_one_line_a_session(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert 0 == main(["fix"])
+    assert 0 == main(["doctor", "--fix"])
     told = capsys.readouterr().out
     assert "3f2a9c1e Q1 4 messages lost on resume -> repaired copy" in told
-    assert "Nothing was changed. Do it with: recollect fix --apply" in told
-    assert 0 == main(["fix", "--apply"])
+    assert "Nothing was changed. Do it with: recollect doctor --fix --apply" in told
+    assert 0 == main(["doctor", "--fix", "--apply"])
     told = capsys.readouterr().out
     assert told.count("Undo with: recollect undo ") == 1
 
@@ -105,7 +105,7 @@ def test_what_fails_does_not_stop_the_others(
         raise Busy("no room", hint="try later")
 
     monkeypatch.setattr("recollect.change.fix.carry_out", full)
-    done = answer(capsys, "fix", "--apply", code=1)
+    done = answer(capsys, "doctor", "--fix", "--apply", code=1)
     assert ["", "no room", "", ""] == [one["problem"] for one in done["steps"]]
     answer(capsys, *done["undo"].split()[1:])
     assert before == files(home)
@@ -114,7 +114,7 @@ def test_what_fails_does_not_stop_the_others(
 def test_an_open_session_is_left_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And so is the config, which every client rewrites."""
     open_in_this_process(home, ONE)
-    plan = answer(capsys, "fix")
+    plan = answer(capsys, "doctor", "--fix")
     assert {
         ("session", "a client has it open"),
         ("config", f"a client is running (process {os.getpid()})"),
@@ -141,11 +141,11 @@ def test_a_moved_repository_is_found_by_its_remote(
     old = str(tmp_path / "work" / "old" / "shop")
     new = git(tmp_path / "work" / "basket", "anna/shop")
     with_repositories(home, anna__shop=[old])
-    (step,) = [one for one in answer(capsys, "fix")["steps"] if one["kind"] == "directory"]
+    (step,) = [one for one in answer(capsys, "doctor", "--fix")["steps"] if one["kind"] == "directory"]
     assert (str(new), True) == (step["target"], "same repository" in step["does"])
 
     git(tmp_path / "work" / "second", "anna/shop")
-    (left,) = [one for one in answer(capsys, "fix")["left"] if one["kind"] == "directory"]
+    (left,) = [one for one in answer(capsys, "doctor", "--fix")["left"] if one["kind"] == "directory"]
     assert left["why"].startswith("2 directories have its repository")
 
 
@@ -156,10 +156,10 @@ def test_a_name_alone_is_not_enough_where_it_is_used(
     third = "7c1d9c1e-0000-4000-8000-000000000003"
     shop = str(tmp_path / "work" / "shop")
     put(home, third, [{**entry, "cwd": shop, "sessionId": third} for entry in TALK], shop)
-    (left,) = [one for one in answer(capsys, "fix")["left"] if one["kind"] == "directory"]
+    (left,) = [one for one in answer(capsys, "doctor", "--fix")["left"] if one["kind"] == "directory"]
     assert f"{shop} has its name, and sessions of its own" == left["why"]
     (tmp_path / "work" / "b" / "shop").mkdir(parents=True)
-    (left,) = [one for one in answer(capsys, "fix")["left"] if one["kind"] == "directory"]
+    (left,) = [one for one in answer(capsys, "doctor", "--fix")["left"] if one["kind"] == "directory"]
     assert left["why"].startswith("2 directories have its name")
 
 
@@ -167,9 +167,9 @@ def test_a_sound_home_has_nothing_to_fix(
     own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(own_home / ".claude", ONE, [{**entry, "cwd": str(tmp_path)} for entry in TALK], str(tmp_path))
-    plan = answer(capsys, "fix", "--apply")
+    plan = answer(capsys, "doctor", "--fix", "--apply")
     assert ([], [], False, 1) == (plan["steps"], plan["left"], plan["applied"], plan["sessions"])
 
 
 def test_no_home_is_an_error(own_home: Path) -> None:
-    assert 3 == main(["--home", str(own_home / "nowhere"), "fix"])
+    assert 3 == main(["--home", str(own_home / "nowhere"), "doctor", "--fix"])

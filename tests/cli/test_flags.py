@@ -1,4 +1,4 @@
-"""`recollect flags`: gates, configs and whether they still count."""
+"""`recollect rules flags`: gates, configs and whether they still count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cache(place: Place, hours_ago: float) -> None:
 def test_all_flags_as_one_document(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     """gates, configs, age_seconds, valid."""
     cache(place, 2)
-    assert 0 == main([*place.options, "flags", "--json"])
+    assert 0 == main([*place.options, "rules", "flags", "--json"])
     found = json.loads(capsys.readouterr().out)
 
     assert ({"3105": True, "od\x1bd": False}, {"limits": {"n": 3}}, True) == (
@@ -42,17 +42,17 @@ def test_all_flags_as_one_document(place: Place, capsys: pytest.CaptureFixture[s
 def test_one_flag_by_its_name(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     """Kept under its hash: "ab" is 3105."""
     cache(place, 2)
-    assert 0 == main([*place.options, "flags", "ab"])
+    assert 0 == main([*place.options, "rules", "flags", "ab"])
 
     assert capsys.readouterr().out.startswith("gate    ab = on\n1 gate, 0 configs, 2.0 h old: valid")
 
 
 def test_an_expired_or_missing_cache_ends_with_1(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     """It is said which."""
-    assert 1 == main([*place.options, "flags"])
+    assert 1 == main([*place.options, "rules", "flags"])
     assert "missing: no cached evaluations" in capsys.readouterr().out
     cache(place, 30)
-    assert 1 == main([*place.options, "flags"])
+    assert 1 == main([*place.options, "rules", "flags"])
     shown = capsys.readouterr().out
 
     assert ("expired: fetched" in shown, "\x1b" in shown) == (True, False)
@@ -62,4 +62,4 @@ def test_a_name_that_nobody_knows_ends_with_3(place: Place) -> None:
     """Neither a gate nor a config."""
     cache(place, 2)
 
-    assert 3 == main([*place.options, "flags", "nobody"])
+    assert 3 == main([*place.options, "rules", "flags", "nobody"])

@@ -1,4 +1,4 @@
-"""`recollect history` and `recollect plans`: what was typed, by project and by words; the documents of plan mode."""
+"""`recollect show --prompts` and `recollect show --plan`: what was typed, by project and by words; the documents of plan mode."""
 
 from __future__ import annotations
 
@@ -43,29 +43,31 @@ def home(own_home: Path) -> Path:
 
 
 def test_what_was_typed_is_found_by_all_its_words(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, "history", "--find", "cents round")
+    found = answer(capsys, "show", "--prompts", "--find", "cents round")
     assert ["Round the CENTS"] == [one["text"] for one in found["commands"]]
     assert ["quiet-otter"] == [one["name"] for one in found["plans"]]
-    assert [] == answer(capsys, "history", "--find", "nothing")["commands"]
+    assert [] == answer(capsys, "show", "--prompts", "--find", "nothing")["commands"]
 
 
 def test_what_was_typed_is_counted_by_project(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The most recent first."""
-    found = answer(capsys, "history", "--by", "project")["projects"]
+    found = answer(capsys, "show", "--prompts", "--by", "project")["projects"]
     assert [("/srv/other", 1), ("/srv/shop", 2)] == [(one["project"], one["commands"]) for one in found]
-    assert 0 == main(["history", "--by", "project"])
+    assert 0 == main(["show", "--prompts", "--by", "project"])
     assert "2 projects" in capsys.readouterr().out
 
 
 def test_plans_are_listed_found_and_printed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The newest first, by heading; control characters of a plan are made visible."""
     assert ["quiet-owl", "loud-fox", "quiet-otter"] == [
-        one["name"] for one in answer(capsys, "plans")["plans"]
+        one["name"] for one in answer(capsys, "show", "--plan")["plans"]
     ]
-    assert ["quiet-otter"] == [one["name"] for one in answer(capsys, "plans", "--find", "CENTS")["plans"]]
-    assert 0 == main(["plans"])
+    assert ["quiet-otter"] == [
+        one["name"] for one in answer(capsys, "show", "--plan", "--find", "CENTS")["plans"]
+    ]
+    assert 0 == main(["show", "--plan"])
     told = capsys.readouterr().out
     assert ("Rounding" in told, "(empty)" in told, "3 plans" in told) == (True, True, True)
-    assert 0 == main(["plans", "loud"])
+    assert 0 == main(["show", "loud", "--plan"])
     assert "\x1b[31m" not in capsys.readouterr().out
-    assert (3, 3) == (main(["plans", "quiet"]), main(["plans", "nothing"]))
+    assert (3, 3) == (main(["show", "quiet", "--plan"]), main(["show", "nothing", "--plan"]))

@@ -29,19 +29,45 @@ SESSIONS = {
     "opencode": "33844d26-bea5-4b97-b4bc-154e5820ebe3",
 }
 EVERYTHING = (
-    *("overview", "list --all", "cost", "cost --by client", "cost --explain", "stats", "check", "scan"),
-    *("todos", "history", "plans", "index status", "protect", "protect --run", "fix", "search echo"),
-    *("cleanup --days 0 --apply", "mv /home/dev/proj /srv/new --apply", "migrate --to flat --all --apply"),
-    "archive add --all",
-    "archive verify",
+    *("", "list --all", "cost", "cost --by client", "cost --explain", "report", "doctor", "secrets"),
+    *(
+        "show --todos",
+        "show --prompts",
+        "show --plan",
+        "data index status",
+        "protect",
+        "protect --run",
+        "doctor --fix",
+        "search echo",
+    ),
+    *(
+        "protect tidy --older-than 0d --apply",
+        "mv /home/dev/proj /srv/new --apply",
+        "data migrate --to flat --all --apply",
+    ),
+    "protect now",
+    "protect verify",
 )
 ABOUT_ONE = (
-    *("show S", "show S --api", "tree S", "agents S", "files S", "todos S", "resume S --print"),
+    *(
+        "show S",
+        "show S --api",
+        "show S --tree",
+        "show S --sub-agents",
+        "files S",
+        "show S --todos",
+        "resume S --print",
+    ),
     *("export S --format md", "export S --format html -o OUT.html", "export S --format json"),
     *("export S --format jsonl", "export S --format flat", "export S --format original --no-redact -o OUT"),
-    *("convert S --to claude --apply", "redact S --apply", "redact S --everywhere --apply", "check S"),
-    *("rename S Other --apply", "tag S hold --apply", "fork S --apply", "repair S --in-place --apply"),
-    *("archive add S", "archive restore S --to OUT.back --apply", "rm S --apply"),
+    *(
+        "export S --to claude",
+        "secrets remove S --apply",
+        "secrets remove S --everywhere --apply",
+        "doctor S",
+    ),
+    *("rename S Other", "tag S hold", "fork S", "doctor S --fix --in-place --apply"),
+    *("protect now S", "protect restore S --to OUT.back --apply", "rm S --apply"),
 )
 
 
@@ -112,7 +138,7 @@ def test_nothing_is_restored_into_the_home_of_another_agent(
 ) -> None:
     """With a session in it, or only with the settings of its client; the plan refuses it too."""
     SessionLog().prompt("k1", "Why is it red?").write(own_home / ".claude")
-    assert main(["archive", "add", "--all"]) == 0
+    assert main(["protect", "now"]) == 0
     tiny_homes.codex(own_home / "elsewhere")
     (own_home / place).mkdir(exist_ok=True)
     (own_home / place / "config.toml").write_text("")
@@ -120,7 +146,7 @@ def test_nothing_is_restored_into_the_home_of_another_agent(
     for words in (["--apply"], []):
         capsys.readouterr()
         where = ["--to", str(own_home / place)]
-        assert main(["archive", "restore", SESSION, *where, *words]) == 2
+        assert main(["protect", "restore", SESSION, *where, *words]) == 2
         assert "where recollect writes nothing" in capsys.readouterr().err
     assert tree_state(own_home / place) == before
 
@@ -139,7 +165,7 @@ def test_a_home_is_known_by_what_its_client_may_have_in_it(
         assert {one["agent"] for one in listed} == {agent}
 
 
-@pytest.mark.parametrize("words", [["fix"], ["mv", "/w", "/v"]])
+@pytest.mark.parametrize("words", [["doctor", "--fix"], ["mv", "/w", "/v"]])
 def test_a_command_for_homes_of_claude_names_the_others_it_was_given(
     own_home: Path, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
@@ -157,14 +183,24 @@ def test_cleanup_says_whose_sessions_it_leaves_alone(
 ) -> None:
     (own_home / ".claude").mkdir()
     tiny_homes.codex(own_home / ".codex")
-    assert main(["cleanup", "--days", "0"]) == 0
+    assert main(["protect", "tidy", "--older-than", "0d"]) == 0
     assert "Sessions of codex are left alone" in capsys.readouterr().err
 
 
-WITHOUT_A_HOME = ["list", "cost", "stats", "search x", "scan", "check", "todos", "history", "plans"]
+WITHOUT_A_HOME = [
+    "list",
+    "cost",
+    "report",
+    "search x",
+    "secrets",
+    "doctor",
+    "show --todos",
+    "show --prompts",
+    "show --plan",
+]
 
 
-@pytest.mark.parametrize("command", [*WITHOUT_A_HOME, "cleanup", "archive add --all", "index status"])
+@pytest.mark.parametrize("command", [*WITHOUT_A_HOME, "protect tidy", "protect now", "data index status"])
 def test_where_there_is_no_home_every_command_says_once_where_it_looked(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -194,10 +230,10 @@ def test_a_place_that_a_variable_names_is_told_by_its_name(
     assert "codex, $XDG_DATA_HOME/opencode, gemini" in capsys.readouterr().err
 
 
-READING = ["list", "cost", "search x", "show @last", "stats", "scan", "check", "export @last"]
+READING = ["list", "cost", "search x", "show @last", "report", "secrets", "doctor", "export @last"]
 
 
-@pytest.mark.parametrize("command", [one for one in READING if one != "check"] + ["check @last"])
+@pytest.mark.parametrize("command", [one for one in READING if one != "doctor"] + ["doctor @last"])
 def test_a_damaged_database_that_a_variable_names_is_told_by_every_command(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -224,7 +260,7 @@ def test_check_lists_what_could_not_be_read_of_another_agent_once(
     monkeypatch.setenv("OPENCODE_DB", str(damaged))
     cut = tiny_homes.codex_compressed(own_home / ".codex")
     cut.write_bytes(b"this is no frame")
-    assert main(["check", "--json", "--no-secrets"]) == 4
+    assert main(["doctor", "--json", "--no-secrets"]) == 4
     told = capsys.readouterr()
     assert told.err == ""
     found = {one["path"]: one for one in json.loads(told.out)["findings"] if one["code"] == "unreadable"}
@@ -282,7 +318,7 @@ def test_no_command_changes_the_home_of_another_agent(
         assert seen(homes) == before, (command, capsys.readouterr())
 
 
-@pytest.mark.parametrize("command", ["fork", "repair", "migrate --to flat"])
+@pytest.mark.parametrize("command", ["fork", "doctor --fix", "data migrate --to flat"])
 @pytest.mark.parametrize("agent", SESSIONS)
 def test_what_no_client_would_see_is_refused_with_the_way_to_it(
     homes: dict[str, Path],
@@ -292,10 +328,11 @@ def test_what_no_client_would_see_is_refused_with_the_way_to_it(
     agent: str,
 ) -> None:
     """A fork in a mirror could not be resumed: its client does not know it."""
-    assert main([*command.split(), chosen[agent], "--apply"]) == 2
+    apply = [] if command == "fork" else ["--apply"]
+    assert main([*command.split(), chosen[agent], *apply]) == 2
     said = capsys.readouterr().err
     assert f"it belongs to {agent}, whose sessions recollect only reads" in said
-    assert f"recollect convert {chosen[agent]} --to claude --apply" in said
+    assert f"recollect export {chosen[agent]} --to claude" in said
 
 
 def test_moving_cleaning_up_and_migrating_all_mean_the_homes_of_claude(
@@ -304,9 +341,9 @@ def test_moving_cleaning_up_and_migrating_all_mean_the_homes_of_claude(
     """A mirror follows the home it mirrors: a log that was moved away would be written again."""
     assert main(["mv", "/home/dev/proj", "/srv/new", "--json"]) in (0, 3)
     assert chosen["codex"] not in capsys.readouterr().out
-    assert main(["cleanup", "--days", "0", "--json"]) == 0
+    assert main(["protect", "tidy", "--older-than", "0d", "--json"]) == 0
     assert not {one for one in chosen.values() if one in capsys.readouterr().out}
-    assert main(["migrate", "--to", "flat", "--all", "--json"]) in (0, 1)
+    assert main(["data", "migrate", "--to", "flat", "--all", "--json"]) in (0, 1)
     assert not {one for one in chosen.values() if one in capsys.readouterr().out}
 
 
@@ -323,13 +360,13 @@ def test_sessions_are_imported_into_the_home_of_claude(
 def test_only_our_copy_of_a_session_is_redacted_or_removed_and_that_is_said(
     homes: dict[str, Path], chosen: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for command in ("redact", "rm"):
+    for command in ("secrets remove", "rm"):
         assert main([command, chosen["codex"]]) == 0
         assert "the files of codex itself stay as they are" in capsys.readouterr().err
-    assert main(["redact", chosen["gemini"]]) == 0
+    assert main(["secrets", "remove", chosen["gemini"]]) == 0
     assert "stay as they are" not in capsys.readouterr().err  # nothing to redact
     for agent, says_so in (("codex", True), ("gemini", False)):
-        assert main(["scan", chosen[agent]]) == int(says_so)
+        assert main(["secrets", chosen[agent]]) == int(says_so)
         assert says_so == (
             f"the files of {agent} itself stay as they are, and have" in capsys.readouterr().err
         )
@@ -356,7 +393,7 @@ def test_a_call_is_shown_by_what_it_is_about(
 def test_changes_of_files_are_counted_whatever_the_tool_is_called(
     samples: dict[str, Path], capsys: pytest.CaptureFixture[str], agent: str, edits: int
 ) -> None:
-    assert main(["stats", "--agent", agent, "--json"]) == 0
+    assert main(["report", "--agent", agent, "--json"]) == 0
     periods = json.loads(capsys.readouterr().out)["periods"]
     assert {one["name"]: one["edits"] for one in periods}["all_time"] == edits
 
@@ -406,7 +443,7 @@ def test_a_file_that_was_put_aside_is_called_unreadable_no_more(
     assert main([*where, "list", "--all"]) == 0
     assert f"could not be read: {damaged}" in capsys.readouterr().err
     shutil.move(damaged if gone == "the file" else home, tmp_path / "aside")
-    for command in ("list --all", "overview", "check --no-secrets"):
+    for command in ("list --all", "", "doctor --no-secrets"):
         main([*where, *command.split()])
         told = capsys.readouterr()
         assert "could not be read" not in told.err + told.out
@@ -421,9 +458,9 @@ WRITERS = (
         "export S --format html -o IN/pages",
     ),
     *("export S --format jsonl -o IN/talk.jsonl", "export S --format original --no-redact -o IN/files"),
-    *("export --project /w --format html -o IN/project", "export --format parquet --to IN/lake"),
-    *("archive export IN/all.tar", "archive restore S --to IN/back --apply", "list --data IN/data"),
-    *("statusline --data IN/data", "budget --hook --data IN/data", "agent -p hello --store IN/store"),
+    *("export --project /w --format html -o IN/project", "data parquet --to IN/lake"),
+    *("export --bundle IN/all.tar", "protect restore S --to IN/back --apply", "list --data IN/data"),
+    *("limits statusline --data IN/data", "limits --hook --data IN/data", "agent -p hello --store IN/store"),
 )
 
 
@@ -445,7 +482,7 @@ def test_no_path_that_a_user_names_leads_into_the_home_of_another_agent(
     home = usual if place == "usual" else own_home / "elsewhere" / "copy"
     getattr(tiny_homes, agent)(home)
     where = ["--home", str(home)]
-    assert main([*where, "archive", "add", "--all"]) == 0
+    assert main([*where, "protect", "now"]) == 0
     assert main([*where, "list", "--json"]) == 0
     session = json.loads(capsys.readouterr().out.partition("\n")[2])["sessions"][0]["id"]
     (home / "inside").mkdir()
@@ -489,7 +526,7 @@ def test_what_is_laid_out_like_a_home_is_no_home_of_a_client(own_home: Path, tmp
     tiny_homes.codex(own_home / ".codex")
     for session in (SESSION, OTHER):
         SessionLog(session).prompt("k1", "Why is it red?").write(own_home / ".claude")
-        assert main(["convert", session, "--to", "codex", "--apply"]) == 0
+        assert main(["export", session, "--to", "codex"]) == 0
     for session in (tiny_homes.CHANGED, tiny_homes.UNTOUCHED):
         words = ["--format", "original", "--no-redact", "-o", str(tmp_path / "files")]
         assert main(["export", session, *words]) == 0

@@ -84,15 +84,15 @@ def test_a_bundle(home: Path, other: Path, tmp_path: Path, capsys: pytest.Captur
     """Into the home that was named, or into the archive; the undo takes it out again."""
     elsewhere = ["--home", str(other), "--data", str(tmp_path / "data")]
     bundle = str(tmp_path / "laptop.tar")
-    answer(capsys, *elsewhere, "archive", "add", "--all")
-    answer(capsys, *elsewhere, "archive", "export", bundle)
+    answer(capsys, *elsewhere, "protect", "now")
+    answer(capsys, *elsewhere, "export", "--bundle", bundle)
     done = answer(capsys, "import", bundle, "--apply")
     assert ("bundle", 2) == (done["kind"], len(list(home.glob("projects/*/*.jsonl"))))
     assert not (home / "session-env").exists()
     kept = answer(capsys, "import", bundle, "--archive", "--apply")
-    assert {ONE, TWO} == {one["id"] for one in answer(capsys, "archive", "list")["sessions"]}
+    assert {ONE, TWO} == {one["id"] for one in answer(capsys, "protect", "list")["sessions"]}
     answer(capsys, *kept["undo"].split()[1:])
-    assert [] == answer(capsys, "archive", "list")["sessions"]
+    assert [] == answer(capsys, "protect", "list")["sessions"]
 
 
 def test_a_bundle_that_was_tampered_with_is_refused(home: Path, tmp_path: Path) -> None:
@@ -166,12 +166,12 @@ def test_sessions_of_other_agents_are_left_out(
     tiny_homes.opencode_database(tmp_path / "opencode")
     there, bundle = ["--data", str(tmp_path / "data")], str(tmp_path / "laptop.tar")
     for place in (tmp_path / "codex", tmp_path / "opencode", other):
-        answer(capsys, "--home", str(place), *there, "archive", "add", "--all")
-    answer(capsys, *there, "archive", "export", bundle)
-    answer(capsys, *there, "archive", "restore", "--all", "--to", str(tmp_path / "out"), "--apply")
+        answer(capsys, "--home", str(place), *there, "protect", "now")
+    answer(capsys, *there, "export", "--bundle", bundle)
+    answer(capsys, *there, "protect", "restore", "--all", "--to", str(tmp_path / "out"), "--apply")
     (tmp_path / "out" / "projects").rename(tmp_path / "logs")
     (tmp_path / "out").rename(tmp_path / "rest")
-    answer(capsys, *there, "archive", "restore", "--all", "--to", str(tmp_path / "out"), "--apply")
+    answer(capsys, *there, "protect", "restore", "--all", "--to", str(tmp_path / "out"), "--apply")
     for source in (bundle, str(tmp_path / "out"), str(tmp_path / "logs")):
         assert 0 == main(["import", source])
         told = capsys.readouterr()
@@ -186,7 +186,7 @@ def test_sessions_of_other_agents_are_left_out(
         answer(capsys, *done["undo"].split()[1:])
     kept = answer(capsys, "import", bundle, "--archive", "--apply")
     assert {"new"} == {one["state"] for one in kept["sessions"]}
-    assert 6 == len(answer(capsys, "archive", "list")["sessions"])
+    assert 6 == len(answer(capsys, "protect", "list")["sessions"])
 
 
 def test_a_source_with_only_another_agents_sessions_is_refused(
@@ -200,5 +200,5 @@ def test_a_source_with_only_another_agents_sessions_is_refused(
 
     assert f"import {mirror}: 2 sessions of codex, and a Claude home takes only Claude's" in told
     assert f"recollect import {mirror} --archive --apply" in told
-    assert "recollect convert S --to claude" in told
+    assert "recollect export S --to claude" in told
     assert {} == files(home)

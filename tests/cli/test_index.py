@@ -1,4 +1,4 @@
-"""`recollect index`: how the index stands, build it anew, make it small."""
+"""`recollect data index`: how the index stands, build it anew, make it small."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def home(own_home: Path) -> Path:
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = main(["index", *arguments])
+    code = main(["data", "index", *arguments])
     out, err = capsys.readouterr()
     return code, out, err
 
@@ -47,7 +47,7 @@ def test_before_there_is_one_it_says_how_to_get_one(home: Path, capsys: pytest.C
     assert (0, "", False) == (code, err, index_path([home]).exists())
     assert [
         "Index      " + f"{index_path([home])}  (version {VERSION})",
-        "State      none yet: the first search or cost builds it, or `recollect index rebuild`",
+        "State      none yet: the first search or cost builds it, or `recollect data index rebuild`",
     ] == out.splitlines()
 
 
@@ -119,7 +119,7 @@ def test_vacuum_says_before_and_after(home: Path, capsys: pytest.CaptureFixture[
     announced = shown(capsys, "status")[1]
     code, out, _ = shown(capsys, "vacuum")
 
-    assert f"Left over  {aside.name}: `recollect index vacuum` removes them" in announced
+    assert f"Left over  {aside.name}: `recollect data index vacuum` removes them" in announced
     assert (0, True, f"removed {aside.name}") == (
         code,
         " before, " in out.splitlines()[0],
@@ -145,6 +145,6 @@ def test_a_path_that_would_drive_the_terminal_is_made_visible(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Names are somebody else's text too."""
-    main(["--data", str(tmp_path / "\x1b[31mred"), "index"])
+    main(["--data", str(tmp_path / "\x1b[31mred"), "data", "index"])
 
     assert "\\x1b[31mred" in capsys.readouterr().out

@@ -23,9 +23,9 @@ KEY = "-srv-app"
 LOG, SIDE = f"projects/{KEY}/{ONE}.jsonl", f"projects/{KEY}/{ONE}"
 # Each command, as a person would give it; an archive or a trash is filled by those before it.
 COMMANDS = [
-    ["rename", ONE, "Title"], ["tag", ONE, "mine"], ["repair", ONE, "--in-place"], ["repair", ONE], ["redact", ONE],
-    ["migrate", ONE, "--to", "2"], ["fork", ONE], ["archive", "add", "--all"], ["cleanup", "--days", "0"],
-    ["archive", "restore", ONE], ["rm", ONE], ["trash", "restore", ONE], ["mv", "/srv/app", "/srv/new"],
+    ["rename", ONE, "Title"], ["tag", ONE, "mine"], ["doctor", ONE, "--fix", "--in-place"], ["doctor", ONE, "--fix"], ["secrets", "remove", ONE],
+    ["data", "migrate", ONE, "--to", "2"], ["fork", ONE], ["protect", "now"], ["protect", "tidy", "--older-than", "0d"],
+    ["protect", "restore", ONE], ["rm", ONE], ["undo", ONE], ["mv", "/srv/app", "/srv/new"],
     ["mv", f"--split={KEY}"],
 ]  # fmt: skip
 # Where a link may lie below the home's own directories, and what it may lead to.
@@ -113,9 +113,16 @@ def outside(world: Path) -> dict[str, bytes]:
     }
 
 
+AT_ONCE = ("rename", "tag", "fork")
+
+
 def run(world: Path, words: list[str]) -> int:
     options = ["--home", str(world / "home"), "--data", str(world / "data")]
-    return main([*options, *words] if words[:2] == ["archive", "add"] else [*options, *words, "--apply"])
+    return main(
+        [*options, *words]
+        if words[0] in AT_ONCE or words[:2] == ["protect", "now"]
+        else [*options, *words, "--apply"]
+    )
 
 
 def test_no_command_changes_what_a_link_leads_to_outside(
@@ -126,14 +133,18 @@ def test_no_command_changes_what_a_link_leads_to_outside(
     for layout in layouts(LAYOUTS):
         for words in COMMANDS:
             world = tmp_path / "world"
-            if words not in (["archive", "restore", ONE], ["trash", "restore", ONE]):
+            if words not in (["protect", "restore", ONE], ["undo", ONE]):
                 laid_out(world, layout)
             before = outside(world)
             code = run(world, words)
             done["tried"] += 1
             done["done" if code == 0 else "refused"] += 1
             changed = outside(world) != before
-            fails = layout.is_the_users and code != 0 and words[0] not in ("migrate", "cleanup")
+            fails = (
+                layout.is_the_users
+                and code != 0
+                and words[:2] not in (["data", "migrate"], ["protect", "tidy"])
+            )
             if changed or code not in (0, 1, 2, 3, 4, 5, 74) or (fails and "--split" not in words[1]):
                 wrong.append((layout, words, code, changed))
     told = capsys.readouterr()
@@ -152,7 +163,7 @@ def test_a_home_with_a_linked_directory_is_changed_and_changed_back(
     home = laid_out(tmp_path / "w", Layout(False, (room,), None, ""))
     before = {str(path): path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
     log = (home / LOG).read_bytes()
-    assert 0 == run(tmp_path / "w", ["redact", ONE])
+    assert 0 == run(tmp_path / "w", ["secrets", "remove", ONE])
     redacted = (home / LOG).read_bytes()
     capsys.readouterr()
     assert 0 == main(["--data", str(tmp_path / "w" / "data"), "undo", "--json"])
@@ -160,7 +171,7 @@ def test_a_home_with_a_linked_directory_is_changed_and_changed_back(
     assert 0 == run(tmp_path / "w", ["undo", change["id"]])
     assert 0 == run(tmp_path / "w", ["rm", ONE])
     gone = not (home / LOG).exists()
-    assert 0 == run(tmp_path / "w", ["trash", "restore", ONE])
+    assert 0 == run(tmp_path / "w", ["undo", ONE])
 
     assert (True, True, log) == (redacted != log, gone, (home / LOG).read_bytes())
     assert before == {str(path): path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
@@ -177,7 +188,7 @@ def test_a_linked_session_stays_and_does_not_stop_the_clean_up(
     """The others go; the link and what it leads to are as before, and the plan says why."""
     home = laid_out(tmp_path / "w", Layout(False, (), link, "outside"))
     before = outside(tmp_path / "w")
-    assert 0 == run(tmp_path / "w", ["cleanup", "--days", "0", "--json"])
+    assert 0 == run(tmp_path / "w", ["protect", "tidy", "--older-than", "0d", "--json"])
     document = json.loads(capsys.readouterr().out)
 
     assert {ONE: reason, TWO: None} == {one["session"]: one["kept_because"] for one in document["sessions"]}

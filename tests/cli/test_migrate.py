@@ -1,4 +1,4 @@
-"""`recollect migrate`: the list of steps, the plan, doing it, and rolling back."""
+"""`recollect data migrate`: the list of steps, the plan, doing it, and rolling back."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
 
 def test_the_steps_are_listed_with_from_and_to(capsys: pytest.CaptureFixture[str]) -> None:
     """Five of them, in their order."""
-    steps = answer(capsys, "migrate", "--list")["steps"]
+    steps = answer(capsys, "data", "migrate", "--list")["steps"]
     assert [1, 2, 3, 4, 5] == [step["number"] for step in steps]
     assert ("claude 2.0", "claude 2.1.325") == (steps[2]["from"], steps[2]["to"])
-    assert 0 == main(["migrate", "--list"])
+    assert 0 == main(["data", "migrate", "--list"])
     assert "4  todos-to-tasks: claude up to 2.1.30 -> claude 2.1.197 and later" in capsys.readouterr().out
 
 
@@ -42,7 +42,7 @@ def test_all_are_migrated_and_rolled_back_by_the_printed_command(
 ) -> None:
     """Byte for byte."""
     before = state(home)
-    done = answer(capsys, "migrate", "--to", "5", "--all", "--apply")
+    done = answer(capsys, "data", "migrate", "--to", "5", "--all", "--apply")
     (back,) = done["undo"]
     assert (True, 1, [ONE]) == (
         before != state(home),
@@ -57,7 +57,7 @@ def test_all_are_migrated_and_rolled_back_by_the_printed_command(
 def test_one_that_is_refused_does_not_stop_the_others(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code says that something was left out."""
     open_in_this_process(home, ONE)
-    assert 1 == main(["migrate", "--to", "2", "--all", "--apply", "--json"])
+    assert 1 == main(["data", "migrate", "--to", "2", "--all", "--apply", "--json"])
     done = json.loads(capsys.readouterr().out)
 
     assert ([TWO], [ONE]) == (

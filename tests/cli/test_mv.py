@@ -178,7 +178,7 @@ def test_after_a_split_the_check_finds_no_collision(
     shared_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What `check` calls a path collision is gone."""
-    rule = ["check", "--no-secrets", "--code", "path-collision", "--json"]
+    rule = ["doctor", "--no-secrets", "--code", "path-collision", "--json"]
     main(rule)
     assert 1 == len(json.loads(capsys.readouterr().out)["findings"])
     answer(capsys, "mv", f"--split={SHARED}", "--apply")

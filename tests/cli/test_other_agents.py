@@ -90,7 +90,9 @@ def test_sessions_of_all_agents_are_listed_priced_and_found(
     assert {hit["session"] for hit in hits} <= {one["id"] for one in only if one["agent"] == "qwen"}
     assert hits
 
-    overview = told(capsys, "overview")
+    overview = told(
+        capsys,
+    )
     assert {home["agent"] for home in overview["homes"]} == {"claude", "codex", "gemini", "qwen", "opencode"}  # type: ignore[attr-defined]
     assert "Gemini CLI 0.61 deletes" in str(overview["problems"])
     assert [tree_state(home) for home in homes] == before
@@ -100,8 +102,8 @@ def test_tools_of_calls_that_no_log_ties_to_them_are_not_said_to_be_none(
     machine: Path, codex: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also where the session is a copy in a directory of its own."""
-    assert main(["archive", "add", codex]) == 0
-    assert main(["archive", "restore", codex, "--to", str(machine / "back"), "--apply"]) == 0
+    assert main(["protect", "now", codex]) == 0
+    assert main(["protect", "restore", codex, "--to", str(machine / "back"), "--apply"]) == 0
     capsys.readouterr()
     for homes in ([], ["--home", str(machine / "back")]):
         rows = told(capsys, *homes, "cost", "--by", "client,tool")["rows"]
@@ -167,10 +169,10 @@ def test_sessions_of_other_agents_are_archived_and_come_back_byte_for_byte(
     import recollect
     from recollect.ask.sessions.originals import original_files
 
-    assert main(["--agent", "codex", "archive", "add", "--all"]) == 0
-    assert main(["archive", "verify"]) == 0
+    assert main(["--agent", "codex", "protect", "now"]) == 0
+    assert main(["protect", "verify"]) == 0
     target = tmp_path / "restored"
-    assert main(["archive", "restore", codex, "--to", str(target), "--apply"]) == 0
+    assert main(["protect", "restore", codex, "--to", str(target), "--apply"]) == 0
     (log,) = target.rglob(f"{codex}.jsonl")
     (mirror,) = (machine / "xdg-data" / "recollect" / "agents").glob("codex-*")
     assert log.read_bytes() == next(mirror.rglob(f"{codex}.jsonl")).read_bytes()
@@ -218,7 +220,9 @@ def test_a_session_that_its_client_deleted_is_still_listed_found_and_priced(
     assert [len(found) for found in before] == [2, 2, 2]  # type: ignore[arg-type]
     shutil.rmtree(own_home / ".gemini" / gone)
     assert [told(capsys, *words)[part] for part, words in commands.items()] == before
-    homes = told(capsys, "overview")["homes"]
+    homes = told(
+        capsys,
+    )["homes"]
     assert [(home["agent"], home["sessions"]) for home in homes] == [("claude", 0), ("gemini", 2)]  # type: ignore[attr-defined]
     assert main([]) == 0
     assert "~/.gemini, deleted, gemini, read through a mirror" in capsys.readouterr().out
@@ -237,11 +241,11 @@ def test_a_mirror_of_a_directory_named_once_is_in_no_later_list(
 
 
 def test_fix_leaves_other_agents_alone(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = told(capsys, "--agent", "codex,claude", "fix")
+    answer = told(capsys, "--agent", "codex,claude", "doctor", "--fix")
     assert "/home/dev/proj" not in json.dumps(answer)
 
 
-@pytest.mark.parametrize("command", ["list", "cost", "check", "search x", "overview", "scan", "stats"])
+@pytest.mark.parametrize("command", ["list", "cost", "doctor", "search x", "", "secrets", "report"])
 def test_an_agent_without_a_home_is_said_and_no_other_home_is_read(
     own_home: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -260,7 +264,7 @@ def test_an_unknown_agent_is_named_with_the_command_and_those_that_are_known(
     """Before and after the command alike; the usage of the command is not printed for it."""
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert "list --agent foo: no such agent\n" in said
+    assert "--agent foo: no such agent\n" in said
     assert "claude, codex, opencode, gemini, qwen" in said
     assert "usage" not in said
 
@@ -269,8 +273,8 @@ def test_an_unknown_agent_is_named_with_the_command_and_those_that_are_known(
     ("words", "told"),
     [
         (["list", "--agent", "codx"], "codx: no such agent: did you mean codex?"),
-        (["--agent=", "list"], "list --agent: needs the name of an agent"),
-        (["list", "--agent"], "list --agent: needs the name of an agent"),
+        (["--agent=", "list"], "--agent: needs the name of an agent"),
+        (["list", "--agent"], "--agent: needs the name of an agent"),
     ],
 )
 def test_a_mistyped_agent_is_told_what_it_may_be(

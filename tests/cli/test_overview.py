@@ -58,7 +58,7 @@ def test_the_next_step_of_the_sample_can_be_pasted(capsys: pytest.CaptureFixture
     told = capsys.readouterr().out
     step = shlex.split(told.partition("Next: recollect ")[2])
 
-    assert ["--home", ":sample", "check"] == step[:3]
+    assert ["--home", ":sample", "doctor"] == step[:3]
     assert 1 == main(step)
 
 
@@ -95,7 +95,7 @@ def test_looking_changes_nothing(own_home: Path, capsys: pytest.CaptureFixture[s
         return [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in paths]
 
     before = state()
-    main(["overview"])
+    main([])
 
     assert "damage" in capsys.readouterr().out.lower()
     assert before == state()
@@ -137,7 +137,7 @@ def test_what_is_archived_is_not_lost(own_home: Path, capsys: pytest.CaptureFixt
     """After `archive add` the sentence says so."""
     home = make_home(own_home / ".claude")
     aged(home, SESSION, 25)
-    main(["archive", "add", SESSION])
+    main(["protect", "now", SESSION])
     capsys.readouterr()
     found = answer(capsys)["expiring"]
 
@@ -160,13 +160,13 @@ def test_findings_are_the_damage_seen_and_what_concerns_homes(
 
     assert {"invalid-json", "ignored-settings", "expiring"} == {one["code"] for one in found}
     damaged = next(one for one in found if one["code"] == "invalid-json")
-    assert ("warning", OTHER, "1 line", f"recollect check {OTHER[:8]}") == (
+    assert ("warning", OTHER, "1 line", f"recollect doctor {OTHER[:8]}") == (
         damaged["severity"],
         damaged["session"],
         damaged["what"],
         damaged["fix"],
     )
-    main(["check", "--no-secrets", "--json"])
+    main(["doctor", "--no-secrets", "--json"])
     checked = {one["code"] for one in json.loads(capsys.readouterr().out)["findings"]}
     assert {"skipped-bytes", "ignored-settings", "expiring"} <= checked
 

@@ -13,13 +13,13 @@ from tests.small_home import ONE, TALK, TWO, put
 @pytest.mark.parametrize(
     "words",
     [
-        ["redact", ONE],
-        ["repair", ONE],
+        ["secrets", "remove", ONE],
+        ["doctor", ONE, "--fix"],
         ["rename", ONE, "Other"],
         ["tag", ONE, "work"],
         ["fork", ONE],
         ["rm", ONE],
-        ["archive", "add", ONE],
+        ["protect", "now", ONE],
         ["show", ONE],
     ],
     ids=" ".join,
@@ -30,7 +30,7 @@ def test_an_archive_elsewhere_is_not_asked(
     """What only the usual archive has is unknown to a command that was given another directory."""
     log = put(own_home / ".claude", ONE, TALK)
     put(own_home / ".claude", TWO, TALK)
-    assert 0 == main(["archive", "add", ONE])
+    assert 0 == main(["protect", "now", ONE])
     log.unlink()
     capsys.readouterr()
 

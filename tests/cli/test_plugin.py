@@ -1,4 +1,4 @@
-"""`recollect plugin`: two keys of the settings, exact undo, and hooks that are off unless asked for."""
+"""`recollect mcp plugin`: two keys of the settings, exact undo, and hooks that are off unless asked for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from recollect import __version__
 from recollect.ask.archive import archive_at
 from recollect.change.plugin import plugin_directory
-from recollect.cli.main import COMMANDS, command_parser, main
+from recollect.cli.main import COMMANDS, command_parser, main, resolve
 from tests.small_home import ONE, TALK, put
 
 BEFORE = b'{\n  // kept\n  "model": "opus",\n  "enabledPlugins": {"other@place": true}\n}\n'.replace(
@@ -31,7 +31,7 @@ class Settled:
         self.file = self.home / "settings.json"
 
     def run(self, *words: str) -> int:
-        return main(["--home", str(self.home), "--data", str(self.data), "plugin", *words])
+        return main(["--home", str(self.home), "--data", str(self.data), "mcp", "plugin", *words])
 
     @property
     def value(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def test_removal_takes_out_what_install_put_in_and_nothing_else(settled: Settled
         assert {"recollect@recollect", "recollect-archive@recollect", "recollect-guard@recollect"} <= set(
             settled.value["enabledPlugins"]
         )
-        assert {"type": "command", "command": "recollect statusline"} == settled.value["statusLine"]
+        assert {"type": "command", "command": "recollect limits statusline"} == settled.value["statusLine"]
         assert 0 == settled.run("install", "--remove", "--apply")
 
         assert json.loads(before or b"{}") == settled.value
@@ -122,7 +122,7 @@ def test_the_hook_archives_the_session_that_the_client_names(
     )
     for request in ("", "[]", "{}", '{"session_id": "nowhere", "transcript_path": "/etc/passwd"}'):
         assert 1 == asked(request)
-        assert "recollect plugin archive: " in capsys.readouterr().err
+        assert "recollect mcp plugin archive: " in capsys.readouterr().err
 
 
 def test_what_the_plugin_calls_exists() -> None:
@@ -134,10 +134,10 @@ def test_what_the_plugin_calls_exists() -> None:
 
     assert len(named) > 6
     for words in sorted(named):
-        _, *rest = words.split()
-        assert not rest or rest[0] in COMMANDS, words
+        command, rest = resolve(words.split()[1:])
+        assert command in COMMANDS, words
         options = {word for word in rest if word.startswith("--")}
-        assert not rest or options <= set(command_parser(rest[0])._option_string_actions), words
+        assert options <= set(command_parser(command)._option_string_actions), words
 
 
 def test_versions_agree() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.main import COMMANDS, main
+from recollect.cli.main import WORDS, main
 from tests.agents import tiny_homes
 from tests.cli.session_logs import SESSION, SessionLog
 
 # A command in a sentence: up to what ends it there.
-_PRINTED = re.compile(rf"recollect (?:--home|(?:{'|'.join(COMMANDS)})\b)[^`;,\n]*")
+_PRINTED = re.compile(rf"recollect (?:--home|(?:{'|'.join(WORDS)})\b)[^`;,\n]*")
 
 
 def commands_in(text: str) -> list[list[str]]:
@@ -45,18 +45,16 @@ def codex(tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("overview", "check"),
+        ("", "doctor"),
         ("search done --flat", "resume"),
         ("search done", "show"),
-        (f"show {tiny_homes.CHANGED}", "check"),
-        (f"tree {tiny_homes.CHANGED}", "check"),
-        (f"check {tiny_homes.CHANGED}", "export"),
-        (f"resume {tiny_homes.UNTOUCHED} --print", "convert"),
+        (f"show {tiny_homes.CHANGED}", "doctor"),
+        (f"show {tiny_homes.CHANGED} --tree", "doctor"),
+        (f"doctor {tiny_homes.CHANGED}", "export"),
+        (f"resume {tiny_homes.UNTOUCHED} --print", "export"),
         ("show no-such-session", "list"),
-        (f"fork {tiny_homes.CHANGED}", "convert"),
-        (f"convert {tiny_homes.CHANGED} --to claude", "convert"),
-        (f"redact {tiny_homes.CHANGED}", ""),
-        (f"rename {tiny_homes.CHANGED} Other", "rename"),
+        (f"fork {tiny_homes.CHANGED}", "export"),
+        (f"secrets remove {tiny_homes.CHANGED}", ""),
         (f"rm {tiny_homes.CHANGED}", "rm"),
     ],
 )
@@ -76,7 +74,7 @@ def test_a_printed_command_reads_what_the_command_that_printed_it_read(
 
 
 def test_findings_in_json_have_the_command_too(codex: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("overview", "check --no-secrets"):
+    for command in ("", "doctor --no-secrets"):
         capsys.readouterr()
         main([*codex, *command.split(), "--json"])
         document = json.loads(capsys.readouterr().out)

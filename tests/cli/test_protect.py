@@ -126,26 +126,26 @@ def test_it_is_set_up_runs_in_an_empty_environment_and_goes_away(
     assert "Protected last run " in first
     assert "2 of 2 sessions archived" in first
     assert "3 of 3 sessions archived" in then
-    archived = answer(capsys, "archive", "list")["sessions"]
+    archived = answer(capsys, "protect", "list")["sessions"]
     assert third.stem in {one["id"] for one in archived}
 
     answer(capsys, "--home", str(home), *shlex.split(done["undo"])[3:])
     assert ["5 4 * * * true"] == lines_of(table)
     assert '{"cleanupPeriodDays": 30}' == settings.read_text()
     assert "no: no scheduled archive" in overview(capsys, home)
-    assert 3 == len(answer(capsys, "archive", "list")["sessions"])
+    assert 3 == len(answer(capsys, "protect", "list")["sessions"])
 
 
 def test_the_last_entry_leaves_no_table_behind(
     home: Path, table: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer(capsys, "--home", str(home), "protect", "--apply")
-    answer(capsys, "--home", str(home), "protect", "--remove")
+    answer(capsys, "--home", str(home), "protect", "off")
     assert 1 == len(lines_of(table))
-    answer(capsys, "--home", str(home), "protect", "--remove", "--apply")
+    answer(capsys, "--home", str(home), "protect", "off", "--apply")
 
     assert 1 == subprocess.run(table, capture_output=True, check=False).returncode
-    assert 3 == main(["--home", str(home), "protect", "--remove"])
+    assert 3 == main(["--home", str(home), "protect", "off"])
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_the_entries_of_others_keep_every_byte(
     answer(capsys, *words, "--apply")
     own = [line for line in stored.read_bytes().split(b"\n") if b" # recollect-protect-" in line]
     without = stored.read_bytes().replace(own[0] + b"\n", b"")
-    answer(capsys, "--home", str(home), "protect", "--remove", "--apply")
+    answer(capsys, "--home", str(home), "protect", "off", "--apply")
 
     assert (1, others, others) == (len(own), without, stored.read_bytes())
 
@@ -268,9 +268,9 @@ def test_another_home_and_an_old_run_are_no_protection(
 
 def protected(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     """What the overview and `protect` say of all homes of the machine, as documents and as texts: they must agree."""
-    documents = [answer(capsys, word)["protection"] for word in ("overview", "protect")]
+    documents = [answer(capsys, word)["protection"] for word in ("", "protect")]
     texts = []
-    for word in ("overview", "protect"):
+    for word in ("", "protect"):
         assert 0 == main([word])
         told = " ".join(capsys.readouterr().out.split())
         texts.append(told.partition("Protected ")[2])
@@ -312,12 +312,24 @@ def test_the_command_that_adds_a_named_home_keeps_the_others(
     data = str(own_home / "elsewhere")
     answer(capsys, "--home", str(home), "--data", data, "protect", "--apply")
     other = tiny_homes.codex(own_home / "second").parents[4]
-    reason = answer(capsys, "--home", str(other), "--data", data, "overview")["protection"]["reason"]
+    reason = answer(
+        capsys,
+        "--home",
+        str(other),
+        "--data",
+        data,
+    )["protection"]["reason"]
     assert reason.startswith(f"{other} is not part of it (recollect --home ")
 
     answer(capsys, *shlex.split(reason.partition("(")[2].removesuffix(")"))[1:])
     both = ["--home", str(home), "--home", str(other), "--data", data]
-    assert "protected" == answer(capsys, *both, "overview")["protection"]["state"]
+    assert (
+        "protected"
+        == answer(
+            capsys,
+            *both,
+        )["protection"]["state"]
+    )
 
 
 def test_other_systems_get_the_text(home: Path, table: list[str], capsys: pytest.CaptureFixture[str]) -> None:

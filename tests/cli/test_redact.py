@@ -1,4 +1,4 @@
-"""`recollect redact`: the plan, the change, and what is said about the copy that is kept."""
+"""`recollect secrets remove`: the plan, the change, and what is said about the copy that is kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_done_it_says_what_still_holds_the_secrets(
     """The undo line and the line that drops the copy can both be typed."""
     make(own_home / ".claude")
     before = state(own_home / ".claude")
-    assert 0 == main(["redact", "3f2a", "--apply"])
+    assert 0 == main(["secrets", "remove", "3f2a", "--apply"])
     shown = capsys.readouterr().out
     undo = next(line for line in shown.splitlines() if line.startswith("Undo with: "))
     forget = next(line for line in shown.splitlines() if "still holds the secrets" in line)
@@ -34,10 +34,10 @@ def test_done_it_says_what_still_holds_the_secrets(
 def test_nothing_to_do(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Said, and nothing is written down."""
     make(own_home / ".claude")
-    main(["redact", "3f2a", "--apply"])
+    main(["secrets", "remove", "3f2a", "--apply"])
     capsys.readouterr()
 
-    assert 0 == main(["redact", "3f2a", "--apply"])
+    assert 0 == main(["secrets", "remove", "3f2a", "--apply"])
     assert "No secrets found in 3f2a9c1e: nothing to do\n" == capsys.readouterr().out
 
 
@@ -45,10 +45,10 @@ def test_an_open_session_is_refused(own_home: Path, capsys: pytest.CaptureFixtur
     """Exit 5; the plan says it beforehand."""
     make(own_home / ".claude")
     open_in_this_process(own_home / ".claude", ONE)
-    assert 0 == main(["redact", "3f2a"])
+    assert 0 == main(["secrets", "remove", "3f2a"])
 
     assert "refused until it is closed" in capsys.readouterr().out
-    assert 5 == main(["redact", "3f2a", "--apply"])
+    assert 5 == main(["secrets", "remove", "3f2a", "--apply"])
     assert "a client has it open" in capsys.readouterr().err
 
 
@@ -58,16 +58,16 @@ def test_what_stays_is_named_and_the_exit_status_is_4(
     """A client of another session runs, so the prompt history waits; a second time nothing else is left to say."""
     make(own_home / ".claude")
     open_in_this_process(own_home / ".claude", TWO)
-    assert 4 == main(["redact", "3f2a", "--apply", "--json"])
+    assert 4 == main(["secrets", "remove", "3f2a", "--apply", "--json"])
     done = json.loads(capsys.readouterr().out)
-    assert 4 == main(["redact", "3f2a", "--apply"])
+    assert 4 == main(["secrets", "remove", "3f2a", "--apply"])
     told = capsys.readouterr()
 
     assert {"history", "paste"} == {one["role"] for one in done["left"]}
     assert done["applied"]
     assert told.out.startswith("Not removed: 2 secrets\n")
     assert ("nothing to do" in told.out, "redact again later" in told.err) == (False, True)
-    assert 4 == main(["redact", "3f2a", "--everywhere", "--apply"])
+    assert 4 == main(["secrets", "remove", "3f2a", "--everywhere", "--apply"])
     assert capsys.readouterr().out.startswith("Not removed: 2 secrets\n")
 
 
@@ -75,7 +75,7 @@ def test_no_value_is_printed(own_home: Path, capsys: pytest.CaptureFixture[str])
     """In no step of it."""
     make(own_home / ".claude")
     for arguments in ([], ["--json"], ["--apply"], ["--json", "--apply"]):
-        main(["redact", "3f2a", *arguments])
+        main(["secrets", "remove", "3f2a", *arguments])
     captured = capsys.readouterr()
     pieces = [token(place, kind)[at : at + 8] for place, kind in OF_THE_SESSION.items() for at in (8, 16, 24)]
 

@@ -1,4 +1,4 @@
-"""`recollect repair`: the plan, doing it, and taking it back."""
+"""`recollect doctor --fix`: the plan, doing it, and taking it back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_plan_names_line_byte_reason_sizes_and_proof(
 ) -> None:
     """And the line to type; nothing changes."""
     before, size = state(own_home), log.stat().st_size
-    assert 0 == main(["repair", ONE[:4]])
+    assert 0 == main(["doctor", ONE[:4], "--fix"])
     shown = capsys.readouterr().out
 
     assert before == state(own_home)
@@ -44,15 +44,15 @@ def test_the_plan_names_line_byte_reason_sizes_and_proof(
     assert f"{size:,} before = {size - 20:,} kept + 20 set aside; {size - 20:,} after" in shown
     assert "Sent on resume: 4 messages now, 4 after the repair\n" in shown
     assert "History: 4 messages now, 4 after the repair\n" in shown
-    assert f"recollect repair {ONE} --apply" in shown
-    assert all(len(line) <= 80 for line in shown.splitlines() if "recollect repair" not in line)
+    assert f"recollect doctor {ONE} --fix --apply" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines() if "recollect doctor" not in line)
 
 
 def test_a_copy_is_made_and_taken_back(own_home: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By the undo command it printed."""
     home = own_home / ".claude"
     before = state(home)
-    done = answer(capsys, "repair", ONE, "--apply")
+    done = answer(capsys, "doctor", ONE, "--fix", "--apply")
     copied = Home(home).session(done["new"]).conversation().to_api()
     back = answer(capsys, *done["undo"].split()[1:])
 
@@ -63,7 +63,7 @@ def test_a_copy_is_made_and_taken_back(own_home: Path, log: Path, capsys: pytest
 def test_in_place_and_back(own_home: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The log itself is mended, and comes back with its half line."""
     before, data = state(own_home / ".claude"), log.read_bytes()
-    done = answer(capsys, "repair", ONE, "--in-place", "--apply")
+    done = answer(capsys, "doctor", ONE, "--fix", "--in-place", "--apply")
     after = log.read_bytes()
     answer(capsys, *done["undo"].split()[1:])
 
@@ -77,10 +77,14 @@ def test_an_open_session_is_told_and_refused_in_place(
     log.write_bytes(log.read_bytes().replace(b"\n", b"", 1))  # two entries on one line
     open_in_this_process(own_home / ".claude", ONE)
     before = log.read_bytes()
-    main(["repair", ONE, "--in-place"])
+    main(["doctor", ONE, "--fix", "--in-place"])
     told = "refused until it is closed" in capsys.readouterr().out
 
-    assert (True, 5, before) == (told, main(["repair", ONE, "--in-place", "--apply"]), log.read_bytes())
+    assert (True, 5, before) == (
+        told,
+        main(["doctor", ONE, "--fix", "--in-place", "--apply"]),
+        log.read_bytes(),
+    )
 
 
 def test_hostile_text_is_shown_harmless(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +95,7 @@ def test_hostile_text_is_shown_harmless(own_home: Path, capsys: pytest.CaptureFi
         ONE,
         [{**one, "timestamp": f"2026-11-15T1{n}:00:00.000Z"} for n, one in enumerate(bad)],
     )
-    main(["repair", ONE])
+    main(["doctor", ONE, "--fix"])
     shown = capsys.readouterr().out
 
     assert (True, False) == ("gone" in shown, "\x1b[31m" in shown)

@@ -107,7 +107,7 @@ def test_several_that_fit_are_shown_and_nothing_runs(
 
 def _archived(own_home: Path) -> None:
     """The session is in the archive and no longer in the home."""
-    main(["archive", "add", ONE])
+    main(["protect", "now", ONE])
     next((own_home / ".claude").rglob(f"{ONE}.jsonl")).unlink()
 
 
@@ -143,7 +143,7 @@ def test_without_a_yes_an_archived_session_stays_where_it_is(
     main(["resume", ONE[:8], "--json"])
     document = json.loads(capsys.readouterr().out)
 
-    restore = f"recollect archive restore {ONE} --apply"
+    restore = f"recollect protect restore {ONE} --apply"
     assert (2, True) == (code, f"recollect resume {ONE} --yes" in told)
     assert f"{restore} && cd '{work}' && claude --resume {ONE}\n" == printed
     assert (restore, ONE) == (document["restore"], document["argv"][-1])
@@ -193,8 +193,8 @@ def test_a_directory_that_cannot_be_entered_is_not_printed(
     "command",
     [
         ["show"],
-        ["tree"],
-        ["agents"],
+        ["show", "--tree"],
+        ["show", "--sub-agents"],
         ["files"],
         ["export", "--format", "md"],
         ["cost", "--by", "total", "--session"],
@@ -224,15 +224,15 @@ def test_an_archived_session_of_another_agent_is_not_handed_to_claude(
     """Its mirror is not on this machine: its log still says whose it is, and nothing is restored."""
     codex(tmp_path / "codex")
     there, bundle = ["--data", str(tmp_path / "there")], str(tmp_path / "laptop.tar")
-    main(["--home", str(tmp_path / "codex"), *there, "archive", "add", "--all"])
-    main([*there, "archive", "export", bundle])
+    main(["--home", str(tmp_path / "codex"), *there, "protect", "now"])
+    main([*there, "export", "--bundle", bundle])
     shutil.rmtree(tmp_path / "there")
-    main(["archive", "import", bundle])
+    main(["import", bundle, "--archive", "--apply"])
     capsys.readouterr()
     code = main(["resume", CHANGED, how])
     told = capsys.readouterr()
 
     assert (2, "") == (code, told.out)
     assert "a copy of a session of codex" in told.err
-    assert f"recollect convert {CHANGED} --to claude" in told.err
+    assert f"recollect export {CHANGED} --to claude" in told.err
     assert [] == list((own_home / ".claude").rglob(f"{CHANGED}.jsonl"))

@@ -27,7 +27,7 @@ def test_it_goes_is_listed_and_comes_back(own_home: Path, capsys: pytest.Capture
     put(home, ONE, TALK)
     before = state(home)
     removed = answer(capsys, "rm", ONE, "--apply")
-    listed = answer(capsys, "trash", "list")
+    listed = answer(capsys, "undo")
     left = len(list(Home().sessions()))
     back = answer(capsys, *removed["undo"][0].split()[1:])
 
@@ -35,7 +35,7 @@ def test_it_goes_is_listed_and_comes_back(own_home: Path, capsys: pytest.Capture
     assert (True, 0) == (removed["applied"], left)
     assert [(batch, ONE, "Q1")] == [(one["id"], one["subject"], one["title"]) for one in listed["changes"]]
     assert (batch, True, before) == (back["change"]["id"], back["applied"], state(home))
-    assert {"changes": []} == answer(capsys, "trash", "list")
+    assert {"changes": []} == answer(capsys, "undo")
 
 
 def test_several_go_at_once(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,7 @@ def test_what_went_before_a_refusal_can_still_be_undone(
     ("arguments", "listed"),
     [
         (["rm", "nope"], "recollect list"),
-        (["trash", "restore", "nope"], "recollect trash list"),
+        (["undo", "nope"], "recollect undo"),
     ],
 )
 def test_what_is_not_there_is_not_found(
@@ -101,7 +101,7 @@ def test_hostile_titles_do_not_reach_the_terminal(own_home: Path, capsys: pytest
     put(own_home / ".claude", ONE, [*TALK, title])
     main(["rm", ONE])
     main(["rm", ONE, "--apply"])
-    main(["trash", "list"])
+    main(["undo"])
     shown = capsys.readouterr().out
 
     assert (False, 3) == ("\x1b" in shown, shown.count("\\x1b[31mRed"))

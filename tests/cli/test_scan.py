@@ -1,4 +1,4 @@
-"""`recollect scan`: kinds, places and fingerprints, never a value."""
+"""`recollect secrets`: kinds, places and fingerprints, never a value."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from recollect.store.own_settings import fingerprint_key
 from recollect.system.locations import data_dir
 from tests.cli.session_logs import drives_a_terminal
 from tests.secret_home import ELSEWHERE, OF_THE_SESSION, make, token, write
-from tests.small_home import ONE, TWO, prompt, put
+from tests.small_home import TWO, prompt, put
 
 
 def scanned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    main(["scan", *arguments, "--json"])
+    main(["secrets", *arguments, "--json"])
     return dict(json.loads(capsys.readouterr().out))
 
 
 def test_findings_and_exit_status(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """1 where there is something, and a row for each place."""
     make(own_home / ".claude")
-    assert 1 == main(["scan"])
+    assert 1 == main(["secrets"])
     shown = capsys.readouterr().out
     digits = fingerprint(token("agent"), fingerprint_key(data_dir()))
 
     assert f"github-pat               {digits}  line 1, byte 0  message.content" in shown
     assert "24 secrets in 27 places" in shown
-    assert "recollect redact 3f2a9c1e" in shown
+    assert "recollect secrets remove 3f2a9c1e" in shown
 
 
 def test_no_value_is_printed(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nor a part of one: neither on stdout nor on stderr, in words or as JSON."""
     make(own_home / ".claude")
-    main(["scan"])
-    main(["scan", "--json"])
+    main(["secrets"])
+    main(["secrets", "--json"])
     captured = capsys.readouterr()
     places = OF_THE_SESSION | ELSEWHERE
     pieces = [token(place, kind)[at : at + 8] for place, kind in places.items() for at in (8, 16, 24)]
@@ -52,7 +52,7 @@ def test_equal_secrets_have_equal_fingerprints_in_every_run(
     """The key is kept; another directory of ours has another."""
     make(own_home / ".claude")
     first, second = scanned(capsys), scanned(capsys)
-    main(["--data", str(own_home / "other"), "scan", "--json"])
+    main(["--data", str(own_home / "other"), "secrets", "--json"])
     other = json.loads(capsys.readouterr().out)
 
     assert first["findings"] == second["findings"]
@@ -67,9 +67,9 @@ def test_results_are_kept_in_the_index_of_the_data_directory(
     """So that the next scan reads no file that did not change."""
     make(own_home / ".claude")
     elsewhere = ["--data", str(tmp_path / "elsewhere")]
-    main([*elsewhere, "index", "rebuild"])
+    main([*elsewhere, "data", "index", "rebuild"])
     capsys.readouterr()
-    first = main([*elsewhere, "scan", "--json"]), json.loads(capsys.readouterr().out)
+    first = main([*elsewhere, "secrets", "--json"]), json.loads(capsys.readouterr().out)
     searched: list[int] = []
 
     def no_place(places: list[Any], *_: object) -> list[Any]:
@@ -77,7 +77,7 @@ def test_results_are_kept_in_the_index_of_the_data_directory(
         return []
 
     monkeypatch.setattr("recollect.ask.secrets.scan.scan_places", no_place)
-    second = main([*elsewhere, "scan", "--json"]), json.loads(capsys.readouterr().out)
+    second = main([*elsewhere, "secrets", "--json"]), json.loads(capsys.readouterr().out)
 
     assert searched == []
     assert second[0] == first[0] == 1
@@ -90,14 +90,13 @@ def test_the_allow_list(own_home: Path, capsys: pytest.CaptureFixture[str]) -> N
     digits = fingerprint(token("only"), fingerprint_key(data_dir()))
     write(own_home / "xdg-config/recollect/config.toml", f'[secrets]\nignore = ["github-pat:{digits}"]')
 
-    assert 0 == main(["scan"])
+    assert 0 == main(["secrets"])
     assert "; 1 on the allow list" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--all", ONE], 2, "exclude each other"),
         (["--limit", "-1"], 2, "must be 0 or more"),
         (["nothing-like-it"], 3, "recollect list"),
     ],
@@ -108,7 +107,7 @@ def test_wrong_use_says_what_to_do(
     """Nothing on stdout."""
     make(own_home / ".claude")
 
-    assert code == main(["scan", *arguments])
+    assert code == main(["secrets", *arguments])
     captured = capsys.readouterr()
     assert ("", True) == (captured.out, words in captured.err)
 
@@ -117,7 +116,7 @@ def test_hostile_names_are_shown_not_sent(own_home: Path, capsys: pytest.Capture
     """W4: keys of a transcript are part of a path of ours."""
     entry = prompt(1, None, "x") | {"\x1b]0;owned\x07\u202e": {"\x1b[31m": token("key")}}
     put(own_home / ".claude", TWO, [entry])
-    main(["scan"])
+    main(["secrets"])
     captured = capsys.readouterr()
 
     assert [] == drives_a_terminal(captured.out + captured.err)

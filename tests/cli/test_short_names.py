@@ -38,7 +38,7 @@ def file(own_home: Path, tmp_path: Path) -> Path:
 
 
 COMMANDS = [
-    ["check"],
+    ["doctor"],
     [],
     ["fork", LATE, "--at", "nothing"],
     ["show", LATE, "--branch", "ffffffff"],
@@ -46,12 +46,12 @@ COMMANDS = [
     ["rename", EARLY, "Name"],
     ["mv", "/srv/app", "/srv/new"],
     ["blame", "{file}"],
-    ["log", "{file}"],
-    ["scan"],
-    ["cleanup", "--days", "0"],
-    ["archive", "list"],
-    ["archive", "rm", "01a1e394"],
-    ["trash", "list"],
+    ["files", "{file}"],
+    ["secrets"],
+    ["protect", "tidy", "--older-than", "0d"],
+    ["protect", "list"],
+    ["protect", "rm", "01a1e394"],
+    ["undo"],
 ]
 
 
@@ -60,9 +60,9 @@ def test_a_name_that_is_shown_fits_one_session(
     words: list[str], file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Eight characters would be those of both."""
-    main(["archive", "add", EARLY, LATE])
+    main(["protect", "now", EARLY, LATE])
     main(["rm", ONE, "--apply"])
-    main(["rm", EARLY, "--apply"] if words == ["trash", "list"] else ["list"])
+    main(["rm", EARLY, "--apply"] if words == ["undo"] else ["list"])
     capsys.readouterr()
 
     main([word.format(file=file) for word in words])
@@ -73,14 +73,16 @@ def test_a_name_that_is_shown_fits_one_session(
 
 
 @pytest.mark.parametrize(
-    "words", [["list"], ["archive", "list"], ["cleanup", "--days", "0"], ["trash", "list"]], ids=" ".join
+    "words",
+    [["list"], ["protect", "list"], ["protect", "tidy", "--older-than", "0d"], ["undo"]],
+    ids=" ".join,
 )
 def test_names_of_two_lengths_are_one_column(
     words: list[str], file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What follows the name stands in the same column in every row."""
-    main(["archive", "add", "--all"])
-    for name in (ONE, EARLY) if words == ["trash", "list"] else ():
+    main(["protect", "now"])
+    for name in (ONE, EARLY) if words == ["undo"] else ():
         main(["rm", name, "--apply"])
     capsys.readouterr()
 

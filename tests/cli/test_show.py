@@ -151,7 +151,7 @@ def test_an_agent_has_a_conversation_of_its_own(own_home: Path, capsys: pytest.C
     sidechains = [{**json.loads(line), "isSidechain": True} for line in lines.lines]
     (agents / "agent-a17.jsonl").write_text("".join(json.dumps(line) + "\n" for line in sidechains))
 
-    assert ["k1", "k2"] == said(capsys, "--agent", "a1")
+    assert ["k1", "k2"] == said(capsys, "--sub-agent", "a1")
 
 
 def test_the_api_list_is_roles_and_contents(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,7 +237,7 @@ def test_unknown_and_ambiguous_names_end_with_3(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--branch", "zz"], ["--agent", "zz"], ["--before-compaction", "1"], ["--before-compaction", "0"]],
+    [["--branch", "zz"], ["--sub-agent", "zz"], ["--before-compaction", "1"], ["--before-compaction", "0"]],
 )
 def test_parts_that_are_not_there_end_with_3(
     own_home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
@@ -380,7 +380,7 @@ def test_a_command_reads_as_it_was_typed_and_the_clients_words_are_the_clients(
         if line.strip() in ("one", "two")
     ]
     assert command in page(capsys, "--raw")
-    assert 0 == main(["tree", "3f2a"])
+    assert 0 == main(["show", "3f2a", "--tree"])
     assert ["You: /review a.py", "Client: one two", "You: ! make"] == [
         line.split("  ")[3] for line in capsys.readouterr().out.replace("\\n", " ").splitlines()[1:4]
     ]

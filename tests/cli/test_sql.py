@@ -1,4 +1,4 @@
-"""``recollect sql`` on the command line: tables that fit, JSON without lost digits, errors with a next step."""
+"""``recollect data sql`` on the command line: tables that fit, JSON without lost digits, errors with a next step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUM = "SELECT sum(usd) AS usd, count(*) AS count FROM responses"
 
 
 def sql(tmp_path: Path, *words: str) -> int:
-    return main(["--home", ":sample", "--data", str(tmp_path), "sql", *words])
+    return main(["--home", ":sample", "--data", str(tmp_path), "data", "sql", *words])
 
 
 def test_json_has_every_digit_and_csv_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_json_has_every_digit_and_csv_the_same(capsys: pytest.CaptureFixture[str
 def test_the_lake_is_read_where_there_is_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     sql(tmp_path, SUM, "--json")
     assert "the index and the logs" == json.loads(capsys.readouterr().out)["source"]
-    main(["--home", ":sample", "--data", str(tmp_path), "export", "--format", "parquet", "--json"])
+    main(["--home", ":sample", "--data", str(tmp_path), "data", "parquet", "--json"])
     lake = json.loads(capsys.readouterr().out)["output"]
     sql(tmp_path, SUM, "--json")
     assert lake == json.loads(capsys.readouterr().out)["source"]
@@ -80,7 +80,7 @@ def test_a_query_without_an_end_is_ended(tmp_path: Path, query: str) -> None:
         "query.QUERY_SECONDS = 0.5\n"
         "sys.exit(main(['--home', ':sample', '--data', *sys.argv[1:]]))"
     )
-    command = [sys.executable, "-c", code, str(tmp_path), "sql", query, "--json"]
+    command = [sys.executable, "-c", code, str(tmp_path), "data", "sql", query, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert 5 == done.returncode
     assert "the query takes more than 0.5 s" in done.stdout + done.stderr

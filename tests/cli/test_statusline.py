@@ -1,4 +1,4 @@
-"""`recollect statusline`: always a line, always exit status 0, and the right figures when they can be had."""
+"""`recollect limits statusline`: always a line, always exit status 0, and the right figures when they can be had."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from tests.small_home import ONE, TWO, lines, link, prompt, put
 NOW = 1_794_744_420  # 2026-11-15T12:07:00Z
 NOON = NOW - 7 * 60
 SONNET = "claude-sonnet-4-5-20250929"
-STARTED = "import sys; from recollect.cli.main import main; sys.exit(main(['statusline', *sys.argv[1:]]))"
+STARTED = (
+    "import sys; from recollect.cli.main import main; sys.exit(main(['limits', 'statusline', *sys.argv[1:]]))"
+)
 
 
 def iso(seconds: int) -> str:
@@ -369,7 +371,9 @@ def test_help_shows_what_to_write_into_the_settings(capsys: pytest.CaptureFixtur
     snippet = next(line for line in capsys.readouterr().out.splitlines() if "statusLine" in line)
 
     assert 0 == ended.value.code
-    assert {"statusLine": {"type": "command", "command": "recollect statusline"}} == json.loads(snippet)
+    assert {"statusLine": {"type": "command", "command": "recollect limits statusline"}} == json.loads(
+        snippet
+    )
 
 
 # --- as a process -------------------------------------------------------------------------
@@ -390,7 +394,7 @@ def test_a_line_loads_apsw_and_hardly_anything_else(home: Path) -> None:
     indexed(home)
     code = (
         "import sys; before = set(sys.modules); from recollect.cli.main import main;"
-        "main(['statusline']); print(*sorted(set(sys.modules) - before), file=sys.stderr)"
+        "main(['limits', 'statusline']); print(*sorted(set(sys.modules) - before), file=sys.stderr)"
     )
     os.utime(next((home.parent / "xdg-cache" / "recollect").glob("*.lock")))
 

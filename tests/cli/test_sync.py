@@ -42,7 +42,7 @@ class Account(NamedTuple):
 
     def log_in(self, monkeypatch: pytest.MonkeyPatch, *, as_colleague: bool = False) -> None:
         typed(monkeypatch, self.colleague if as_colleague else self.token)
-        assert main(["sync", "login", self.url]) == 0
+        assert main(["team", "login", self.url]) == 0
 
     def stored(self) -> bytes:
         """All that the server would hand out of every session."""
@@ -87,7 +87,7 @@ def test_a_login_is_private_and_its_token_is_never_shown(
     """Mode 0600, in the config directory; output and repr hold no token."""
     token = team.token("Ada")
     typed(monkeypatch, f"{token}\n")
-    assert main(["sync", "login", team.url, "--machine", "laptop"]) == 0
+    assert main(["team", "login", team.url, "--machine", "laptop"]) == 0
     said = capsys.readouterr()
     assert token not in said.out + said.err + repr(load_login())
     assert said.out.startswith("Ada of org ")
@@ -100,7 +100,7 @@ def test_a_wrong_token_is_not_kept(
 ) -> None:
     """It is tried first; nothing is written, and it is not shown."""
     typed(monkeypatch, "rcl_not_this_one\n")
-    assert main(["sync", "login", team.url]) == 2
+    assert main(["team", "login", team.url]) == 2
     assert "rcl_not_this_one" not in capsys.readouterr().err
     assert not login_file().exists()
 
@@ -110,26 +110,26 @@ def test_a_login_that_others_can_read_is_refused(
 ) -> None:
     """Whoever opened it up is told, and nothing is sent."""
     login_file().chmod(0o644)
-    assert main(["sync", "push"]) == 2
+    assert main(["team", "push"]) == 2
     assert "other users may read it" in capsys.readouterr().err
     assert account.stored() == b""
 
 
 def test_without_a_login_the_next_step_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 3, and the command to type."""
-    assert main(["sync", "push"]) == 3
-    assert "recollect sync login URL" in capsys.readouterr().err
+    assert main(["team", "push"]) == 3
+    assert "recollect team login URL" in capsys.readouterr().err
 
 
 def test_push_says_what_it_did(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
     """First everything, then nothing."""
-    assert main(["sync", "status"]) == 0
+    assert main(["team", "status"]) == 0
     assert "Waiting   2 sessions" in capsys.readouterr().out
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "push"]) == 0
     assert capsys.readouterr().out.startswith("Sent 2 sessions: 8 lines, 0 files, ")
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "push"]) == 0
     assert capsys.readouterr().out == "Nothing new to send.\n"
-    assert main(["sync", "status", "--json"]) == 0
+    assert main(["team", "status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["waiting"] == []
 
 
@@ -139,11 +139,11 @@ def test_the_lists_of_the_config_hold_projects_back(
     """[sync] deny; a list that cannot be understood sends nothing at all."""
     config = login_file().with_name("config.toml")
     config.write_text('[sync]\ndeny = ["/srv"]\n')
-    assert main(["sync", "push", "--json"]) == 0
+    assert main(["team", "push", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["denied"] == 2
     for text in ('[sync]\ndeny = "/srv"\n', "[sync]\nskip = []\n", '[sync]\nallow = ["app"]\n'):
         config.write_text(text)
-        assert main(["sync", "push"]) == 2
+        assert main(["team", "push"]) == 2
     assert account.stored() == b""
 
 
@@ -152,7 +152,7 @@ def test_secrets_stay_here_unless_they_are_named(
 ) -> None:
     """Nothing that reached the server holds one; --no-redact by name sends them."""
     secret_home.make(own_home / ".claude")
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "push"]) == 0
     assert "secrets replaced" in capsys.readouterr().err
     stored = account.stored()
     assert secret_home.token("prompt").encode() not in stored
@@ -164,13 +164,13 @@ def test_pull_into_a_home_waits_for_apply(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The plan changes nothing; with --apply the sessions are where the client finds them."""
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "push"]) == 0
     home = elsewhere(monkeypatch, tmp_path / "other")
     work = tmp_path / "work"
     work.mkdir()
     account.log_in(monkeypatch)
     capsys.readouterr()
-    words = ["sync", "pull", "--into-home", "--directory", str(work)]
+    words = ["team", "pull", "--into-home", "--directory", str(work)]
     assert main(words) == 0
     said = capsys.readouterr().out
     assert said.startswith("Fetched 2 sessions: 8 lines")
@@ -178,14 +178,14 @@ def test_pull_into_a_home_waits_for_apply(
     assert list((home / "projects").iterdir()) == []
     assert main([*words, "--apply"]) == 0
     assert sorted(path.name for path in (home / "projects").glob("*/*")) == [f"{ONE}.jsonl", f"{TWO}.jsonl"]
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "push"]) == 0
     assert capsys.readouterr().out.endswith("Nothing new to send.\n")
 
 
 def test_a_sealed_push_makes_a_private_key(account: Account, own_home: Path) -> None:
     """The key lies in our directory, for its owner only; nothing readable is on the server."""
     pytest.importorskip("cryptography")
-    assert main(["sync", "push", "--encrypt"]) == 0
+    assert main(["team", "push", "--encrypt"]) == 0
     key = own_home / "xdg-data" / "recollect" / "sync.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     stored = account.stored()
@@ -198,11 +198,11 @@ def test_what_the_team_spent_is_asked_of_the_server(
 ) -> None:
     """1,000 tokens in and 10 out of a Sonnet: $0.003 + $0.00015, as table, JSON and CSV."""
     typed(monkeypatch, team.token("Ada"))
-    assert main(["sync", "login", team.url]) == 0
+    assert main(["team", "login", team.url]) == 0
     log = own_home / ".claude" / "projects" / "-srv-app" / f"{ONE}.jsonl"
     log.parent.mkdir(parents=True)
     log.write_bytes(counted_reply("m-1", cwd="/srv/app", gitBranch="main"))
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "push"]) == 0
     capsys.readouterr()
     assert main(["team", "cost", "--by", "person,branch", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -220,7 +220,7 @@ def test_what_the_team_spent_is_asked_of_the_server(
 
 def test_watch_pushes_what_is_added_until_it_is_interrupted(account: Account, own_home: Path) -> None:
     """A line is sent soon after it is written; an interrupt is the ordinary end."""
-    words = [sys.executable, "-m", "recollect", "sync", "watch", "--every", "0.2"]
+    words = [sys.executable, "-m", "recollect", "team", "watch", "--every", "0.2"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("Sent 2 sessions: 8 lines")
@@ -263,16 +263,16 @@ def test_only_what_one_needs_is_pulled(
     bob = colleague(team, ada, "Bob")
     typed(monkeypatch, f"{ada}\n")
     put(own_home / ".claude", ONE, TALK)
-    assert main(["sync", "login", team.url]) == 0
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "login", team.url]) == 0
+    assert main(["team", "push"]) == 0
     home = elsewhere(monkeypatch, tmp_path / "second")
     put(home, TWO, TALK)
     typed(monkeypatch, f"{bob}\n")
-    assert main(["sync", "login", team.url]) == 0
+    assert main(["team", "login", team.url]) == 0
     capsys.readouterr()
 
     def pulled(*options: str) -> list[str]:
-        status = main(["sync", "pull", "--json", *options])
+        status = main(["team", "pull", "--json", *options])
         text = capsys.readouterr().out
         return sorted(json.loads(text)["sessions"]) if status == 0 else [f"exit {status}"]
 
@@ -284,7 +284,7 @@ def test_only_what_one_needs_is_pulled(
     assert pulled() == []
     elsewhere(monkeypatch, tmp_path / "third")
     typed(monkeypatch, f"{bob}\n")
-    assert main(["sync", "login", team.url]) == 0
+    assert main(["team", "login", team.url]) == 0
     capsys.readouterr()
     assert pulled("--mine") == []
     assert pulled() == [ONE]
@@ -298,8 +298,8 @@ def test_the_team_is_asked_from_the_command_line(
     ada = team.token("Ada")
     bob = colleague(team, ada, "Bob")
     typed(monkeypatch, f"{ada}\n")
-    assert main(["sync", "login", team.url]) == 0
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "login", team.url]) == 0
+    assert main(["team", "push"]) == 0
     capsys.readouterr()
 
     def asked(*words: str) -> tuple[int, str]:
@@ -317,7 +317,7 @@ def test_the_team_is_asked_from_the_command_line(
     assert asked("share", ONE, "private")[0] == 0
     assert ONE in asked("list")[1]
     typed(monkeypatch, f"{bob}\n")
-    assert main(["sync", "login", team.url]) == 0
+    assert main(["team", "login", team.url]) == 0
     capsys.readouterr()
     assert asked("list") == (0, "")
     assert asked("search", word)[0] == 1
@@ -332,7 +332,7 @@ def test_a_search_that_ended_early_says_how_to_go_on(
 ) -> None:
     """Without it, no hits would read as: the words are nowhere."""
     typed(monkeypatch, f"{team.token('Ada')}\n")
-    assert main(["sync", "login", team.url]) == 0
+    assert main(["team", "login", team.url]) == 0
     monkeypatch.setattr(HttpRemote, "search", lambda *_, **__: LineHits([], True, 1_769_860_800_500))
     assert main(["team", "search", "alpha"]) == 1
     said = capsys.readouterr().err
@@ -347,8 +347,8 @@ def test_a_session_of_the_team_is_named_by_the_beginning_of_its_id(
     put(own_home / ".claude", ONE, TALK)
     put(own_home / ".claude", TWO, TALK)
     typed(monkeypatch, f"{team.token('Ada')}\n")
-    assert main(["sync", "login", team.url]) == 0
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "login", team.url]) == 0
+    assert main(["team", "push"]) == 0
     capsys.readouterr()
     short = ONE[: next(n for n in range(4, 37) if ONE[:n] != TWO[:n])]
     assert main(["team", "show", short]) == 0
@@ -366,18 +366,18 @@ def test_a_filter_that_fits_no_session_is_named(
     """A misspelt name would else read as: there is nothing new."""
     put(own_home / ".claude", ONE, TALK)
     typed(monkeypatch, f"{team.token('Ada')}\n")
-    assert main(["sync", "login", team.url]) == 0
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "login", team.url]) == 0
+    assert main(["team", "push"]) == 0
     capsys.readouterr()
 
     def told(*words: str) -> str:
         assert main(list(words)) == 0
         return capsys.readouterr().err
 
-    assert "no session there fits --repo nope;" in told("sync", "pull", "--repo", "nope")
-    assert "no session there fits --since 2999-01-01;" in told("sync", "pull", "--since", "2999-01-01")
-    assert told("sync", "pull", "--mine") == ""
-    assert told("sync", "pull") == ""
+    assert "no session there fits --repo nope;" in told("team", "pull", "--repo", "nope")
+    assert "no session there fits --since 2999-01-01;" in told("team", "pull", "--since", "2999-01-01")
+    assert told("team", "pull", "--mine") == ""
+    assert told("team", "pull") == ""
     assert "no session that you see fits --person Adda --since 7d;" in told(
         "team", "list", "--person", "Adda", "--since", "7d"
     )
@@ -389,11 +389,11 @@ def test_budgets_of_persons_are_among_what_a_team_is_asked(
 ) -> None:
     put(own_home / ".claude", ONE, TALK)
     typed(monkeypatch, f"{team.token('Ada')}\n")
-    assert main(["sync", "login", team.url]) == 0
+    assert main(["team", "login", team.url]) == 0
     config = Path(os.environ["XDG_CONFIG_HOME"]) / "recollect" / "config.toml"
     config.write_text("[budget.persons.Ada]\nday = 1\n")
     capsys.readouterr()
-    assert main(["team", "budget", "--json"]) == 0
+    assert main(["limits", "--team", "--json"]) == 0
     (budget,) = json.loads(capsys.readouterr().out)["budgets"]
     assert (budget["name"], budget["spent_usd"]) == ("Ada", "0")
 
@@ -409,20 +409,20 @@ def test_members_list_and_revoke_their_own_tokens(
         made = admin.post("/v1/tokens", json={"user": user, "scopes": ["read"], "machine": "phone"}).json()
         lost, number = made["token"], made["id"]
     typed(monkeypatch, f"{bob}\n")
-    assert main(["sync", "login", team.url]) == 0
+    assert main(["team", "login", team.url]) == 0
     capsys.readouterr()
-    assert main(["sync", "tokens"]) == 0
+    assert main(["team", "tokens"]) == 0
     own, other = sorted(capsys.readouterr().out.splitlines(), key=lambda line: "phone" in line)
     assert own.endswith("(this machine)")
     assert number in other
     assert "never used, no end  read" in other
-    assert main(["sync", "revoke", number[:8]]) == 0
+    assert main(["team", "revoke", number[:8]]) == 0
     assert f"{number} is revoked." in capsys.readouterr().out
     assert httpx.get(f"{team.url}/v1/whoami", headers={"Authorization": f"Bearer {lost}"}).status_code == 401
-    assert main(["sync", "revoke", number]) == 3
-    assert main(["sync", "revoke"]) == 2
+    assert main(["team", "revoke", number]) == 3
+    assert main(["team", "revoke"]) == 2
     capsys.readouterr()
-    assert main(["sync", "tokens", "--json"]) == 0
+    assert main(["team", "tokens", "--json"]) == 0
     assert {one["revoked"] is None for one in json.loads(capsys.readouterr().out)["tokens"]} == {True, False}
 
 
@@ -435,18 +435,18 @@ def test_sessions_of_other_agents_stay_in_the_store(
 ) -> None:
     """A pull into a home leaves them out in one line; one that is named alone is fetched, and refused there."""
     codex(own_home / ".codex")
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "push"]) == 0
     home = elsewhere(monkeypatch, tmp_path / "other")
     work = tmp_path / "work"
     work.mkdir()
     account.log_in(monkeypatch)
     capsys.readouterr()
-    pull, words = ["sync", "pull"], ["--into-home", "--directory", str(work)]
+    pull, words = ["team", "pull"], ["--into-home", "--directory", str(work)]
     for named in (["--session", CHANGED[:6]], [CHANGED]):
         assert main([*pull, *named, *words, "--apply"]) == 2
         told = capsys.readouterr().err
         assert f"session {CHANGED}: a session of codex, and a Claude home takes only Claude's" in told
-        assert "convert S --to claude" in told
+        assert "export S --to claude" in told
     assert main([*pull, *words]) == 0
     told = capsys.readouterr().err
     assert "left out: 2 sessions of codex, since a Claude home takes only Claude's; " in told
@@ -461,12 +461,12 @@ def test_a_pull_of_one_session_puts_only_it_into_the_home(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Others that were fetched before stay in the store; the command to repeat names the session too."""
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "push"]) == 0
     elsewhere(monkeypatch, tmp_path / "other")
     account.log_in(monkeypatch)
-    assert main(["sync", "pull"]) == 0
+    assert main(["team", "pull"]) == 0
     capsys.readouterr()
-    assert main(["sync", "pull", "--session", TWO[:6], "--into-home", "--directory", str(tmp_path)]) == 0
+    assert main(["team", "pull", "--session", TWO[:6], "--into-home", "--directory", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert ONE not in told
     assert f"  new     {TWO}  " in told
@@ -477,27 +477,27 @@ def test_a_pull_of_chosen_sessions_puts_only_them_into_the_home(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What --mine and --since leave out stays in the store, fetched before or not; the command to repeat names them too."""
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "push"]) == 0
     elsewhere(monkeypatch, tmp_path / "other")
     account.log_in(monkeypatch, as_colleague=True)
-    assert main(["sync", "pull"]) == 0
+    assert main(["team", "pull"]) == 0
     capsys.readouterr()
     words = ["--into-home", "--directory", str(tmp_path)]
-    assert main(["sync", "pull", "--mine", *words]) == 0
+    assert main(["team", "pull", "--mine", *words]) == 0
     assert "Nothing to put into the home." in capsys.readouterr().out
-    assert main(["sync", "pull", "--since", "1d", *words]) == 0
+    assert main(["team", "pull", "--since", "1d", *words]) == 0
     told = capsys.readouterr().out
     assert f"  new     {ONE}  " in told
-    assert "sync pull --since 1d --into-home" in told
+    assert "team pull --since 1d --into-home" in told
 
 
 def test_a_pull_into_a_home_means_the_one_of_claude(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The home of another agent on this machine is not a second one that could be meant."""
-    assert main(["sync", "push"]) == 0
+    assert main(["team", "push"]) == 0
     home = elsewhere(monkeypatch, tmp_path / "other")
     codex(home.parent / ".codex")
     account.log_in(monkeypatch)
-    assert main(["sync", "pull", "--into-home", "--directory", str(tmp_path), "--apply"]) == 0
+    assert main(["team", "pull", "--into-home", "--directory", str(tmp_path), "--apply"]) == 0
     assert {f"{ONE}.jsonl", f"{TWO}.jsonl"} == {path.name for path in home.rglob("*.jsonl")}

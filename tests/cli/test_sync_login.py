@@ -30,9 +30,9 @@ def test_a_token_is_replaced_and_saved(
 ) -> None:
     """The new one is in the login and works; neither is shown. Another machine with the old one is told what happened."""
     typed(monkeypatch, f"{team.token()}\n")
-    assert main(["sync", "login", team.url]) == 0
+    assert main(["team", "login", team.url]) == 0
     old = load_login()
-    assert main(["sync", "rotate", "--overlap", "2"]) == 0
+    assert main(["team", "rotate", "--overlap", "2"]) == 0
     said = capsys.readouterr()
     new = load_login()
     assert new == replace(old, token=new.token)
@@ -42,22 +42,22 @@ def test_a_token_is_replaced_and_saved(
     assert main(["team", "list"]) == 0
     capsys.readouterr()
     save_login(old)
-    assert main(["sync", "rotate"]) == 2
+    assert main(["team", "rotate"]) == 2
     assert "was replaced before, and its replacement is in use" in capsys.readouterr().err
     save_login(new)
-    assert main(["sync", "rotate", "--json"]) == 0
+    assert main(["team", "rotate", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["address"], document["expires"], document["old_until"] > 0) == (team.url, None, True)
-    assert main(["sync", "rotate", "--overlap", "721"]) == 2
+    assert main(["team", "rotate", "--overlap", "721"]) == 2
 
 
 @pytest.mark.parametrize(
     ("left", "told"),
     [
         (15 * DAY, ""),
-        (3 * DAY + DAY // 2, "your token expires in 3 days: `recollect sync rotate` replaces it"),
-        (DAY // 2, "your token expires today: `recollect sync rotate` replaces it"),
-        (-DAY, "your token has expired: `recollect sync login` again"),
+        (3 * DAY + DAY // 2, "your token expires in 3 days: `recollect team rotate` replaces it"),
+        (DAY // 2, "your token expires today: `recollect team rotate` replaces it"),
+        (-DAY, "your token has expired: `recollect team login` again"),
         (None, ""),
     ],
 )
@@ -69,7 +69,7 @@ def test_the_end_of_a_token_is_told_before(
     save_login(SyncLogin("http://127.0.0.1:1", "rcl_x", "laptop", expires=end))
     (own_home / ".claude" / "projects").mkdir(parents=True)
     for words in (["status", "--json"], ["push"]):
-        assert main(["sync", *words]) == 0
+        assert main(["team", *words]) == 0
         said = capsys.readouterr()
         assert said.err.strip() == told
         if "--json" in words:
@@ -77,7 +77,7 @@ def test_the_end_of_a_token_is_told_before(
 
 
 def test_without_an_identity_provider_it_is_said(team: Team, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sync", "login", team.url, "--sso"]) == 3
+    assert main(["team", "login", team.url, "--sso"]) == 3
     assert "has no identity provider" in capsys.readouterr().err
 
 
@@ -100,7 +100,7 @@ scopes = ["openid", "profile", "groups"]
 staff = "member"
 '''
     )
-    assert main(["admin", "org", "add", "Acme", "--database", address]) == 0
+    assert main(["team", "admin", "org", "add", "Acme", "--database", address]) == 0
     with LiveServer(address, place, "--oidc", str(file)) as server:
         yield server
 
@@ -109,7 +109,7 @@ def test_a_machine_is_logged_in_by_its_owner_in_a_browser(
     sso_server: LiveServer, real_provider: RealProvider, own_home: Path
 ) -> None:
     """`sync login --sso` says where to go, waits, and saves the token; `sync status` then works with it."""
-    words = [sys.executable, "-m", "recollect", "sync", "login", sso_server.url, "--sso", "--machine", "box"]
+    words = [sys.executable, "-m", "recollect", "team", "login", sso_server.url, "--sso", "--machine", "box"]
     process = subprocess.Popen(
         [*words, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
     )

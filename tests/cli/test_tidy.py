@@ -17,13 +17,13 @@ def test_with_apply_the_session_has_the_title_and_the_undo_works(
 ) -> None:
     """What it prints as undo brings the old title back."""
     put(own_home / ".claude", ONE, TALK)
-    main(["rename", "@last", "Old", "--apply"])
-    main(["rename", "@last", "New", "--apply"])
+    main(["rename", "@last", "Old"])
+    main(["rename", "@last", "New"])
     renamed = Home().session(ONE).title
     undo = capsys.readouterr().out.splitlines()[-1]
     main(undo.split()[3:])
 
-    assert ("New", f"Undo with: recollect rename {ONE} Old --apply") == (renamed, undo)
+    assert ("New", f"Undo with: recollect rename {ONE} Old") == (renamed, undo)
     assert "Old" == Home().session(ONE).title
 
 
@@ -33,7 +33,7 @@ def test_the_commands_it_prints_repeat_the_global_options(
     """Or they would act on another home."""
     put(tmp_path / "h", ONE, TALK)
     options = ["--home", str(tmp_path / "h"), "--data", str(tmp_path / "d")]
-    main([*options, "rename", ONE, "X", "--apply"])
+    main([*options, "rename", ONE, "X"])
 
     assert f"recollect --home {tmp_path / 'h'} --data {tmp_path / 'd'} rename" in capsys.readouterr().out
     assert (tmp_path / "d" / "locks").is_dir()
@@ -44,7 +44,7 @@ def test_a_title_nobody_can_see_is_a_usage_error(own_home: Path, capsys: pytest.
     put(own_home / ".claude", ONE, TALK)
     before = state(own_home)
 
-    assert (2, before) == (main(["rename", ONE, "a\x07b", "--apply"]), state(own_home))
+    assert (2, before) == (main(["rename", ONE, "a\u0007b"]), state(own_home))
     assert "U+0007" in capsys.readouterr().err
 
 
@@ -68,7 +68,7 @@ def test_the_undo_brings_back_any_earlier_title(
     line = {"type": "custom-title", "customTitle": before, "sessionId": log.stem}
     with log.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
-    assert 0 == main(["--home", str(home), "rename", "6ada", "New", "--apply"])
+    assert 0 == main(["--home", str(home), "rename", "6ada", "New"])
     undo = capsys.readouterr().out.split("Undo with: ")[1].strip()
     typed = undo.replace("recollect", f"{sys.executable} -m recollect", 1)
     subprocess.run(["bash", "-c", typed], check=True, capture_output=True)
@@ -84,7 +84,7 @@ def test_a_file_outside_every_home_is_only_read(own_home: Path, capsys: pytest.C
     outside = own_home / "notes.jsonl"
     outside.write_text("just text\n")
 
-    assert 3 == main(["--home", str(sample_home()), "rename", str(outside), "T", "--apply"])
+    assert 3 == main(["--home", str(sample_home()), "rename", str(outside), "T"])
     assert "just text\n" == outside.read_text()
     assert "not a session" in capsys.readouterr().err
 
@@ -92,25 +92,15 @@ def test_a_file_outside_every_home_is_only_read(own_home: Path, capsys: pytest.C
 def test_a_tag_is_given_and_taken_away(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The undo of a first tag is the empty one."""
     put(own_home / ".claude", ONE, TALK)
-    main(["tag", ONE, "urgent", "--apply", "--json"])
+    main(["tag", ONE, "urgent", "--json"])
     document = json.loads(capsys.readouterr().out)
     tagged = Home().session(ONE).glance.tag
-    main(["tag", ONE, "", "--apply"])
+    main(["tag", ONE, ""])
 
     assert ("urgent", None) == (tagged, Home().session(ONE).glance.tag)
-    assert ("tag", "", "urgent", True, f"recollect tag {ONE} '' --apply") == tuple(
+    assert ("tag", "", "urgent", True, f"recollect tag {ONE} ''") == tuple(
         document[key] for key in ("what", "before", "after", "applied", "undo")
     )
-
-
-def test_the_plan_can_be_typed(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The line it prints forks at the same entry under the same title."""
-    put(own_home / ".claude", ONE, TALK)
-    main(["fork", ONE, "--at", uuid_of(2)])
-    shown = capsys.readouterr().out
-
-    assert "Would fork 3f2a9c1e at 00000000: 2 entries" in shown
-    assert f"recollect fork {ONE} --at {uuid_of(2)} --title 'Q1 (fork)' --apply" in shown
 
 
 def test_with_apply_there_is_a_new_session_and_the_undo_removes_it(
@@ -120,7 +110,7 @@ def test_with_apply_there_is_a_new_session_and_the_undo_removes_it(
     home = own_home / ".claude"
     put(home, ONE, TALK)
     before = state(home)
-    main(["fork", ONE, "--at", uuid_of(2), "--title", "Again", "--apply", "--json"])
+    main(["fork", ONE, "--at", uuid_of(2), "--title", "Again", "--json"])
     document = json.loads(capsys.readouterr().out)
     fork = Home().session(document["new"])
     texts, title = [message.text for message in fork.conversation().messages], fork.title
@@ -138,5 +128,5 @@ def test_an_entry_that_is_not_there_is_not_found(
     put(own_home / ".claude", ONE, TALK)
     before = state(own_home)
 
-    assert (code, before) == (main(["fork", ONE, "--at", at, "--apply"]), state(own_home))
+    assert (code, before) == (main(["fork", ONE, "--at", at]), state(own_home))
     assert "recollect:" in capsys.readouterr().err

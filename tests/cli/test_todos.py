@@ -1,4 +1,4 @@
-"""`recollect todos`: what is left to do, in both ways clients keep it."""
+"""`recollect show --todos`: what is left to do, in both ways clients keep it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def home(own_home: Path) -> Path:
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
     """The lists of the JSON document."""
-    assert 0 == main(["todos", *arguments, "--json"])
+    assert 0 == main(["show", *arguments, "--todos", "--json"])
     lists: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["lists"]
     return lists
 
@@ -44,7 +44,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str
 def test_lists_and_tasks_with_their_states(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Empty lists are hidden; what waits for what is said; nothing drives the terminal."""
     before = state(home)
-    assert 0 == main(["todos"])
+    assert 0 == main(["show", "--todos"])
     shown = capsys.readouterr().out
 
     assert "[>] Write \\x1b[31mtests" in shown
@@ -66,7 +66,7 @@ def test_one_session_only(
 def test_a_broken_list_is_noted_and_the_others_shown(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The note is on stderr, so the JSON document stays whole."""
     (home / "todos" / f"{TWO}-agent-{TWO}.json").write_text("{torn")
-    assert 0 == main(["todos", "--json"])
+    assert 0 == main(["show", "--todos", "--json"])
     output = capsys.readouterr()
 
     assert 2 == len(json.loads(output.out)["lists"])

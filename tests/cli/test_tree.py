@@ -1,4 +1,4 @@
-"""`recollect tree`: how a session branched."""
+"""`recollect show --tree`: how a session branched."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.cli.session_logs import (
 
 
 def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert 0 == main(["tree", "3f2a", "--json", *arguments])
+    assert 0 == main(["show", "3f2a", "--tree", "--json", *arguments])
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
 def drawn(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The lines below the head, without times and colons."""
-    assert 0 == main(["tree", "3f2a"])
+    assert 0 == main(["show", "3f2a", "--tree"])
     lines = capsys.readouterr().out.split("\n")[1:-1]
     return [" ".join(word.strip(":") for word in line.split() if not word[:1].isdigit()) for line in lines]
 
@@ -65,7 +65,7 @@ def test_a_compaction_is_a_step_of_the_same_conversation(
 ) -> None:
     """What is before it counts as active too, and is no branch of its own."""
     compacted().write(own_home / ".claude")
-    assert 0 == main(["tree", "3f2a"])
+    assert 0 == main(["show", "3f2a", "--tree"])
     shown = capsys.readouterr().out
 
     assert "entries 6, branches 1, compactions 1" in shown
@@ -96,7 +96,7 @@ def test_circles_and_orphans_are_drawn_once(own_home: Path, capsys: pytest.Captu
     log = SessionLog().prompt("u1", "A", parent="u2").prompt("u2", "B", parent="u1")
     log.prompt("u3", "C", parent="gone").write(own_home / ".claude")
     found = document(capsys)
-    assert 0 == main(["tree", "3f2a"])
+    assert 0 == main(["show", "3f2a", "--tree"])
     shown = capsys.readouterr().out
 
     assert ([["u1", "u2"]], ["u3"]) == (found["cycles"], found["orphans"])
@@ -111,7 +111,7 @@ def test_deep_nesting_needs_no_stack(own_home: Path, capsys: pytest.CaptureFixtu
         log.prompt(f"u{number}", "x", parent=f"u{number - 1}", timestamp=moment)
         log.prompt(f"d{number}", "x", parent=f"u{number - 1}", timestamp=moment)
     log.prompt("end", "x", None).write(own_home / ".claude")
-    assert 0 == main(["tree", "3f2a"])
+    assert 0 == main(["show", "3f2a", "--tree"])
     lines = capsys.readouterr().out.split("\n")
 
     assert "branches 5,001" in lines[0]
@@ -122,7 +122,7 @@ def test_the_difference_of_two_branches(own_home: Path, capsys: pytest.CaptureFi
     """What they share is counted, what each has alone is shown."""
     branched().write(own_home / ".claude")
     found = document(capsys, "--diff", "a2", "a3")
-    assert 0 == main(["tree", "3f2a", "--diff", "a2", "a3"])
+    assert 0 == main(["show", "3f2a", "--tree", "--diff", "a2", "a3"])
     shown = capsys.readouterr().out
 
     assert (2, "a1", ["u2", "a2"], ["u3", "a3"]) == (
@@ -141,7 +141,7 @@ def test_hostile_text_is_shown_not_sent(
 ) -> None:
     """W4: one hundred payloads in prompts, ids, titles."""
     hostile().write(own_home / ".claude")
-    assert 0 == main(["tree", "3f2a", *arguments])
+    assert 0 == main(["show", "3f2a", "--tree", *arguments])
     captured = capsys.readouterr()
 
     assert "\\x" in captured.out
@@ -151,7 +151,7 @@ def test_hostile_text_is_shown_not_sent(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ([], 2, "recollect tree @last"),
+        ([], 2, "recollect show @last --tree"),
         (["nothing-like-it"], 3, "recollect list"),
         (["3f2a", "--diff", "u1", "zz"], 3, "is not in this session"),
     ],
@@ -162,5 +162,5 @@ def test_wrong_use_says_what_to_do(
     """Usage 2, not found 3."""
     talk().write(own_home / ".claude")
 
-    assert code == main(["tree", *arguments])
+    assert code == main(["show", *arguments, "--tree"])
     assert words in capsys.readouterr().err

@@ -34,7 +34,7 @@ def torn(home: Path) -> None:
 def archived(home: Path) -> None:
     """A session that is in the archive and was lost in the home."""
     log = put(home, ONE, TALK)
-    assert 0 == main(["archive", "add", ONE])
+    assert 0 == main(["protect", "now", ONE])
     log.unlink()
 
 
@@ -53,13 +53,13 @@ def talk(home: Path) -> None:
 
 # By the word of the change: how a home comes to need it, and the command that makes it.
 KINDS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
-    "repair": (torn, ["repair", ONE, "--in-place"]),
-    "slim": (torn, ["repair", ONE, "--in-place", "--slim"]),
-    "migrate": (put_inline, ["migrate", "--to", "5", ONE]),
+    "repair": (torn, ["doctor", ONE, "--fix", "--in-place"]),
+    "slim": (torn, ["doctor", ONE, "--fix", "--in-place", "--slim"]),
+    "migrate": (put_inline, ["data", "migrate", "--to", "5", ONE]),
     "mv": (talk, ["mv", "/srv/app", "/data/shop"]),
-    "redact": (with_secret, ["redact", ONE]),
-    "settings": (with_settings, ["settings", "set", "cleanupPeriodDays", "99"]),
-    "restore": (archived, ["archive", "restore", ONE]),
+    "redact": (with_secret, ["secrets", "remove", ONE]),
+    "settings": (with_settings, ["rules", "settings", "set", "cleanupPeriodDays", "99"]),
+    "restore": (archived, ["protect", "restore", ONE]),
     "rm": (talk, ["rm", ONE]),
 }
 
@@ -95,7 +95,7 @@ def removed_three(own_home: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     home = own_home / ".claude"
     for number, session in enumerate((ONE, TWO, THREE)):
         put(home, session, TALK, f"/srv/{number}")
-    assert 0 == main(["cleanup", "--days", "0", "--apply"])
+    assert 0 == main(["protect", "tidy", "--older-than", "0d", "--apply"])
     told = capsys.readouterr().out
     assert f"Undo with: recollect undo {answer(capsys, 'undo')['changes'][0]['id']}" in told
     return home
@@ -111,7 +111,7 @@ def test_what_one_command_removed_is_one_line_and_one_undo(
     there = sorted(path.stem for path in removed_three.rglob("*.jsonl"))
     assert 0 == main(back["undo"].split()[1:])
 
-    assert ("cleanup", "done", 3) == (batch["what"], batch["state"], len(batch["members"]))
+    assert ("protect-tidy", "done", 3) == (batch["what"], batch["state"], len(batch["members"]))
     assert {ONE, TWO, THREE} == {one["subject"] for one in each}
     assert sorted([ONE, TWO, THREE]) == there
     assert [] == list(removed_three.rglob("*.jsonl"))
@@ -174,18 +174,6 @@ def test_an_undo_is_refused_while_a_client_has_the_session_open(
     assert before == state(home)
 
 
-def test_the_trash_restores_only_removals(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Others are named with the command that undoes them all: exit 2."""
-    make, words = KINDS["repair"]
-    make(own_home / ".claude")
-    assert 0 == main([*words, "--apply"])
-    capsys.readouterr()
-    (change,) = answer(capsys, "undo")["changes"]
-
-    assert 2 == main(["trash", "restore", change["id"], "--apply"])
-    assert f"recollect undo {change['id']}" in capsys.readouterr().err
-
-
 def test_the_newest_change_stands_first_whatever_its_kind(
     own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,7 +181,7 @@ def test_the_newest_change_stands_first_whatever_its_kind(
     home = own_home / ".claude"
     torn(home)
     put(home, TWO, TALK)
-    for words in (["rm", TWO], ["repair", ONE, "--in-place"], ["rm", ONE]):
+    for words in (["rm", TWO], ["doctor", ONE, "--fix", "--in-place"], ["rm", ONE]):
         assert 0 == main([*words, "--apply"])
     capsys.readouterr()
 
@@ -206,7 +194,7 @@ def test_a_start_that_fits_several_is_refused(own_home: Path, capsys: pytest.Cap
     """Also across the journal and the trash: exit 3."""
     home = own_home / ".claude"
     torn(home)
-    assert 0 == main(["repair", ONE, "--in-place", "--apply"])
+    assert 0 == main(["doctor", ONE, "--fix", "--in-place", "--apply"])
     assert 0 == main(["rm", ONE, "--apply"])
 
     assert 3 == main(["undo", "2", "--apply"])

@@ -76,8 +76,8 @@ def closed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Pat
 def test_what_cannot_be_read_is_named_and_the_rest_is_done(closed: tuple[Path, list[Path]]) -> None:
     """Exit status 4, every closed path in the answer, no word that nothing was found, and no traceback."""
     home, paths = closed
-    scanned, scanned_json = run(home, "scan"), run(home, "scan", "--json")
-    checked, checked_json = run(home, "check"), run(home, "check", "--json")
+    scanned, scanned_json = run(home, "secrets"), run(home, "secrets", "--json")
+    checked, checked_json = run(home, "doctor"), run(home, "doctor", "--json")
 
     for done in (scanned, scanned_json, checked, checked_json):
         assert (done.returncode, "Traceback" in done.stderr) == (INCOMPLETE, False), done.stdout + done.stderr
@@ -105,12 +105,12 @@ def test_redact_does_not_say_that_nothing_is_left(tmp_path: Path) -> None:
     kept.parent.mkdir(parents=True)
     kept.write_text("{}\n")
     kept.chmod(0)
-    plain = run(home, "redact", second.stem)
-    everywhere = run(home, "redact", second.stem, "--everywhere", "--apply")
+    plain = run(home, "secrets", "remove", second.stem)
+    everywhere = run(home, "secrets", "remove", second.stem, "--everywhere", "--apply")
     (second.with_suffix("") / "tool-results" / "x.txt").chmod(0)
-    side = run(home, "redact", second.stem, "--json")
+    side = run(home, "secrets", "remove", second.stem, "--json")
 
     assert (plain.returncode, everywhere.returncode, side.returncode) == (0, INCOMPLETE, INCOMPLETE)
     assert str(kept) in everywhere.stderr
     assert [Path(one["path"]).name for one in json.loads(side.stdout)["unread"]] == ["x.txt"]
-    assert run(home, "redact", first.stem).returncode == 0
+    assert run(home, "secrets", "remove", first.stem).returncode == 0

@@ -1,4 +1,4 @@
-"""`recollect watch`: drawn when something changed, and only then."""
+"""`recollect limits --watch`: drawn when something changed, and only then."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Waiting:
 
 def test_one_look_for_people(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Totals, then two lines for the session."""
-    assert 0 == main(["watch", "--once"])
+    assert 0 == main(["limits", "--watch", "--once"])
     totals, _, heading, figures = capsys.readouterr().out.splitlines()
 
     assert "today $0.30  block $0.30, 293 min left, $18.00/h, $88.20 at its end at this rate" == totals
@@ -86,7 +86,7 @@ def test_it_ends_when_it_is_interrupted(
     """Exit status 130, without a traceback, and what was shown stays."""
     monkeypatch.setattr(time, "sleep", Waiting())
 
-    assert 130 == main(["watch"])
+    assert 130 == main(["limits", "--watch"])
     shown = capsys.readouterr()
     assert ("today $0.30" in shown.out, "recollect: interrupted\n") == (True, shown.err)
 
@@ -98,7 +98,7 @@ def test_nothing_is_drawn_where_nothing_has_changed(
     waiting = Waiting(*[None] * 39)
     monkeypatch.setattr(time, "sleep", waiting)
 
-    main(["watch", "--every", "7"])
+    main(["limits", "--watch", "--every", "7"])
 
     assert 1 == capsys.readouterr().out.count("today $")
     assert [7.0] * 40 == waiting.pauses
@@ -115,7 +115,7 @@ def test_a_change_is_drawn(
 
     monkeypatch.setattr(time, "sleep", Waiting(None, append, None))
 
-    main(["watch"])
+    main(["limits", "--watch"])
 
     shown = capsys.readouterr().out
     assert ["$0.30", "$0.60"] == [line.split()[1] for line in shown.splitlines() if line.startswith("today")]
@@ -132,7 +132,7 @@ def test_on_a_terminal_it_is_drawn_over_the_last(
     monkeypatch.setenv("LINES", "4")
     monkeypatch.setattr(time, "sleep", Waiting())
 
-    main(["watch"])
+    main(["limits", "--watch"])
     shown = capsys.readouterr().out
 
     assert shown.startswith("\x1b[H\x1b[Jtoday $0.30")
@@ -177,5 +177,5 @@ def test_transcripts_cannot_drive_the_terminal(own_home: Path, capsys: pytest.Ca
     evil = "".join(PAYLOADS)
     marker.write_text(json.dumps({"pid": os.getpid(), "sessionId": SESSION, "status": evil, "name": evil}))
 
-    assert 0 == main(["watch", "--once"])
+    assert 0 == main(["limits", "--watch", "--once"])
     assert [] == drives_a_terminal(capsys.readouterr().out)

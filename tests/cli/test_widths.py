@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from wcwidth import wcswidth
 
-from recollect.cli.main import COMMANDS
+from recollect.cli.main import COMMANDS, GROUPS
 from recollect.model.project_key import project_key
 from recollect.sample import sample_home
 from tests.cli.terminals import COLOUR, environment, on_terminal
@@ -29,7 +29,6 @@ HUGE = 987_654_321_098
 
 # What is run, for each session where it names one. Nothing of it changes a home.
 READING = [
-    "overview",
     "list",
     "list --by repo",
     "show {id}",
@@ -42,37 +41,37 @@ READING = [
     "cost --by session --explain",
     "cost --by block",
     "cost --performance",
-    "tree {id}",
-    "agents {id}",
+    "",
+    "show {id} --tree",
+    "show {id} --sub-agents",
     "files {id}",
-    "todos --all",
-    "history",
+    "diff {id}",
+    "show --todos --all",
+    "show --prompts",
+    "report",
+    "limits",
     "resume {id} --print",
-    "check",
-    "check --codes",
-    "fix",
+    "doctor",
+    "doctor --codes",
+    "doctor --fix",
     "protect",
-    "repair {id}",
-    "config check",
-    "settings show",
-    "settings check",
-    "perm check Bash(ls)",
-    "perm explain Bash(ls)",
-    "perm replay",
-    "perm suggest",
-    "flags",
-    "archive list",
-    "archive verify",
-    "scan",
-    "cleanup --days 1",
-    "trash list",
+    "doctor {id} --fix",
+    "rules settings show",
+    "rules settings check",
+    "rules check Bash(ls)",
+    "rules check --explain Bash(ls)",
+    "rules replay",
+    "rules suggest",
+    "rules flags",
+    "protect list",
+    "protect verify",
+    "secrets",
+    "protect tidy --older-than 1d",
     "undo",
-    "index",
+    "data index",
     "mcp list",
     "rm {id}",
-    "fork {id}",
-    "rename {id} Another",
-    "redact {id}",
+    "secrets remove {id}",
     "no-such-command",
     "show no-such-session",
 ]
@@ -179,7 +178,7 @@ def test_no_row_wraps(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_help_fits_every_terminal_and_never_more_than_80_columns(tmp_path: Path) -> None:
     """Of all commands, and of recollect itself."""
-    commands = [["--help"], *([name, "--help"] for name in COMMANDS)]
+    commands = [["--help"], *([*name.split(), "--help"] for name in (*COMMANDS, *GROUPS))]
     asked = [[width, commands] for width in WIDTHS]
     text, _ = on_terminal([sys.executable, "-c", DRIVER, json.dumps(asked)], 80, environment())
     parts = [part.partition("\n") for part in text.split("\x1e")[1:]]

@@ -32,7 +32,7 @@ def log_and_output(home: Path, data: Path) -> None:
 
 
 def redact(home: Path, data: Path, *words: str) -> int:
-    return main(["--home", str(home), "--data", str(data), "redact", ONE, "--json", *words])
+    return main(["--home", str(home), "--data", str(data), "secrets", "remove", ONE, "--json", *words])
 
 
 def applying(home: Path, data: Path) -> None:

@@ -1,4 +1,4 @@
-"""`recollect check` against client 2.1.325: where it says error the client loses or fails, where it does not it resumes all.
+"""`recollect doctor` against client 2.1.325: where it says error the client loses or fails, where it does not it resumes all.
 
 What goes wrong is judged by ``trouble.py``. Damage that is planted in generated logs is asked about too.
 """

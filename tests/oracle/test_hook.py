@@ -1,4 +1,4 @@
-"""`recollect perm hook` in the real client: what it denies is not run, and nothing runs because of it."""
+"""`recollect rules hook` in the real client: what it denies is not run, and nothing runs because of it."""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def loaded(client: Hooked) -> dict[str, Any]:
 def install(client: Hooked, *words: str) -> None:
     client.config.mkdir(parents=True, exist_ok=True)
     data = str(client.config.parent / ".local" / "share" / "recollect")
-    assert 0 == main(["--home", str(client.config), "--data", data, "plugin", "install", *words, "--apply"])
+    assert 0 == main(
+        ["--home", str(client.config), "--data", data, "mcp", "plugin", "install", *words, "--apply"]
+    )
 
 
 def ours(found: dict[str, Any]) -> tuple[set[str], set[str], set[str]]:
@@ -100,7 +102,7 @@ from pathlib import Path
 
 own, place = Path({own!r}), Path({place!r})
 command = [sys.executable, "-m", "recollect", *sys.argv[1:]]
-if sys.argv[1:3] != ["plugin", "archive"]:
+if sys.argv[1:4] != ["mcp", "plugin", "archive"]:
     sys.exit(subprocess.run(command).returncode)
 request = sys.stdin.buffer.read()
 status = subprocess.run(command, input=request).returncode

@@ -443,7 +443,7 @@ def test_corruption_detection_and_repair(own_home: Path, capsys: pytest.CaptureF
     log.write_bytes(data)
     home = recollect.Home(root)
 
-    assert 1 == main(["check", ONE, "--json"])
+    assert 1 == main(["doctor", ONE, "--json"])
     found = json.loads(capsys.readouterr().out)
     assert (5, 4, 1) == tuple(found["summary"][name] for name in ("lines", "valid", "damaged"))
     assert [2] == [one["line"] for one in found["findings"] if one["code"] == "invalid-json"]
@@ -492,15 +492,15 @@ def test_auto_cleanup_of_a_home(own_home: Path, capsys: pytest.CaptureFixture[st
     put(root, fresh, [{**prompt(1, None, "Q"), "timestamp": today}], "/srv/new")
     before = state(root)
 
-    assert 0 == main(["cleanup", "--schedule", "--json"])
+    assert 0 == main(["protect", "tidy", "--schedule", "--json"])
     planned = json.loads(capsys.readouterr().out)
     assert (False, before) == (planned["applied"], state(root))
-    assert 0 == main(["cleanup", "--schedule", "--apply", "--json"])
+    assert 0 == main(["protect", "tidy", "--schedule", "--apply", "--json"])
     undo = json.loads(capsys.readouterr().out)["undo"]
     (hook,) = json.loads((root / "settings.json").read_text())["hooks"]["SessionEnd"]
     command = hook["hooks"][0]["command"]
     words = shlex.split(command)
-    assert ["cleanup", "--days", "30", "--auto"] == words[-4:]
+    assert ["protect", "tidy", "--older-than", "30d", "--auto"] == words[-5:]
     assert [True, str(root)] == [Path(words[0]).is_absolute(), words[words.index("--home") + 1]]
     command = " ".join(["recollect", *words[words.index("--home") :]])
 

@@ -193,7 +193,7 @@ def test_2_2_configuration_is_shown(
     """``settings show`` names the layer and the line."""
     home, project = configured
 
-    assert 0 == main(["settings", "show", "theme", "--cwd", str(project), "--json"])
+    assert 0 == main(["rules", "settings", "show", "theme", "--cwd", str(project), "--json"])
 
     (row,) = json.loads(capsys.readouterr().out)["values"]
     assert ("theme", "dark", "config", str(home.root / "config.json"), 5) == tuple(
@@ -270,7 +270,7 @@ def logged_in(team: Team, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{token}\n"))
-    assert 0 == main(["sync", "login", team.url])
+    assert 0 == main(["team", "login", team.url])
 
 
 @pytest.fixture
@@ -290,7 +290,7 @@ def shared_session(
         logged_in(team, token, monkeypatch)
         if machine == "a":
             put(home, ONE, TALK, str(there))
-            assert 0 == main(["sync", "push"])
+            assert 0 == main(["team", "push"])
     put(home, TWO, TALK, str(here))
     capsys.readouterr()
     return f"{team.url}/v1/sessions/{ONE}", here, home
@@ -300,7 +300,7 @@ def test_3_2_ingress_lists_sessions(
     shared_session: tuple[str, Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """GET /v1/sessions is what a pull reads; the history arrives byte for byte."""
-    assert 0 == main(["sync", "pull", "--json"])
+    assert 0 == main(["team", "pull", "--json"])
     assert [ONE] == json.loads(capsys.readouterr().out)["sessions"]
 
 
@@ -424,7 +424,9 @@ def test_5_sub_agents_correlation(tmp_path: Path, capsys: pytest.CaptureFixture[
     task = {"description": "Look", "prompt": "Look around", "subagent_type": "Explore"}
     workshop.agent(Script([call("Agent", task, "toolu_7")], "Seen.", "Done.")).run("Go")
 
-    assert 0 == main(["--home", str(workshop.home.root), "agents", str(workshop.session.log.id), "--json"])
+    assert 0 == main(
+        ["--home", str(workshop.home.root), "show", str(workshop.session.log.id), "--sub-agents", "--json"]
+    )
 
     (agent,) = json.loads(capsys.readouterr().out)["agents"]
     named = next(line for line in workshop.lines() if isinstance(line.get("toolUseResult"), dict))

@@ -111,12 +111,12 @@ def test_directory_structure(root: Path) -> None:
 
 
 def test_directory_structure_shown(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``recollect history`` shows typed commands, plans and the session's environment."""
+    """``recollect show --prompts`` shows typed commands, plans and the session's environment."""
     whole_home(root)
 
-    assert 0 == main(["history", SESSION, "--json"])
+    assert 0 == main(["show", SESSION, "--prompts", "--json"])
     own = json.loads(capsys.readouterr().out)
-    assert 0 == main(["history", "--limit", "1", "--json"])
+    assert 0 == main(["show", "--prompts", "--limit", "1", "--json"])
     every = json.loads(capsys.readouterr().out)
 
     assert [("Q1", SESSION)] == [(one["text"], one["session"]) for one in own["commands"]]
@@ -128,7 +128,7 @@ def test_directory_structure_shown(root: Path, capsys: pytest.CaptureFixture[str
         [one["text"] for one in every["commands"]],
         [one["name"] for one in every["plans"]],
     )
-    assert 0 == main(["history", SESSION])
+    assert 0 == main(["show", SESSION, "--prompts"])
     assert "export A" not in capsys.readouterr().out
 
 
@@ -147,7 +147,7 @@ def test_directory_structure_archived(root: Path, tmp_path: Path) -> None:
         [
             "--data",
             str(tmp_path / "data"),
-            "archive",
+            "protect",
             "restore",
             SESSION,
             "--to",
@@ -176,9 +176,9 @@ def test_directory_structure_archived_prompts_stay_here(root: Path, tmp_path: Pa
     session = whole_home(root)
     recollect.Home(root, data=tmp_path / "data").archive(session.id)
     bundle, there = tmp_path / "bundle.tar", ["--data", str(tmp_path / "there")]
-    assert 0 == main(["--data", str(tmp_path / "data"), "archive", "export", str(bundle), SESSION])
-    assert 0 == main([*there, "archive", "import", str(bundle)])
-    assert 0 == main([*there, "archive", "restore", SESSION, "--to", str(tmp_path / "to"), "--apply"])
+    assert 0 == main(["--data", str(tmp_path / "data"), "export", "--bundle", str(bundle), SESSION])
+    assert 0 == main([*there, "import", str(bundle), "--archive", "--apply"])
+    assert 0 == main([*there, "protect", "restore", SESSION, "--to", str(tmp_path / "to"), "--apply"])
 
     assert [] == [
         name for name in ("history.jsonl", "plans", "session-env") if (tmp_path / "to" / name).exists()
@@ -190,14 +190,14 @@ def test_directory_structure_archived_prompts_return_once(root: Path, tmp_path: 
     whole_home(root)
     data = ["--data", str(tmp_path / "data")]
     before = (root / "history.jsonl").read_bytes()
-    assert 0 == main([*data, "archive", "add", SESSION])
+    assert 0 == main([*data, "protect", "now", SESSION])
     assert 0 == main([*data, "rm", SESSION, "--apply"])
-    assert 0 == main([*data, "archive", "restore", SESSION, "--apply"])
+    assert 0 == main([*data, "protect", "restore", SESSION, "--apply"])
     assert before == (root / "history.jsonl").read_bytes()
 
     assert 0 == main([*data, "rm", SESSION, "--apply"])
     (root / "history.jsonl").write_bytes(before.splitlines(keepends=True)[1])
-    assert 0 == main([*data, "archive", "restore", SESSION, "--apply"])
+    assert 0 == main([*data, "protect", "restore", SESSION, "--apply"])
 
     assert before == (root / "history.jsonl").read_bytes()
 
@@ -601,7 +601,7 @@ def test_saving_todos(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with todo_path.open("w") as f:
         json.dump([TODO], f)
 
-    assert 0 == main(["todos", SESSION, "--json"])
+    assert 0 == main(["show", SESSION, "--todos", "--json"])
 
     assert "Task description" in capsys.readouterr().out
 

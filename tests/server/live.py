@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 
 
 class LiveServer:
-    """``recollect serve`` on a free port of this machine. ``prelude`` is run in the process before it."""
+    """``recollect team serve`` on a free port of this machine. ``prelude`` is run in the process before it."""
 
     prelude: ClassVar[str] = ""
 
@@ -36,7 +36,7 @@ class LiveServer:
 
     def command(self) -> list[str]:
         program = ["-c", f"{self.prelude}\n{_MAIN}"] if self.prelude else ["-m", "recollect"]
-        return [sys.executable, *program, "serve", "--port", str(self.port), *self._options]
+        return [sys.executable, *program, "team", "serve", "--port", str(self.port), *self._options]
 
     def start(self) -> None:
         # A server outlives the test it was started in: it sees no home of this machine, and none of that test.

@@ -30,7 +30,7 @@ for mine, others in ((b"msg_", b"other_"), (b"req_", b"other_"), (b"00000000-000
 
 
 class PageServer(LiveServer):
-    """``recollect serve --page`` at its own address."""
+    """``recollect team serve --page`` at its own address."""
 
     def command(self) -> list[str]:
         cache = str(self._directory / "mirrors")

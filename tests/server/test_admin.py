@@ -1,4 +1,4 @@
-"""``recollect admin``: organisations, members and tokens, straight in the database."""
+"""``recollect team admin``: organisations, members and tokens, straight in the database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def say(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     monkeypatch.setenv("RECOLLECT_DATABASE", f"sqlite:///{tmp_path / 'team.sqlite'}")
 
     def run(*words: str) -> tuple[int, str]:
-        status = main(["admin", *words])
+        status = main(["team", "admin", *words])
         return status, capsys.readouterr().out
 
     return run

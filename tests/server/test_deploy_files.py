@@ -33,14 +33,14 @@ FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 PORT = 8787
 
 
-def parsed(words: Sequence[str], command: str = "serve") -> Namespace:
-    """The options of ``recollect serve``, or another command; a wrong one ends the test."""
+def parsed(words: Sequence[str], command: str = "team serve") -> Namespace:
+    """The options of ``recollect team serve``, or another command; a wrong one ends the test."""
     return command_parser(command).parse_args(list(words))
 
 
 def test_every_option_is_one_of_the_server() -> None:
     """In the image, the Compose file, the units and the chart."""
-    actions = [*command_parser("serve")._actions, *command_parser("lake")._actions]
+    actions = [*command_parser("team serve")._actions, *command_parser("team lake")._actions]
     known = {option for action in actions for option in action.option_strings}
     served = [path for path in FILES if path.name not in ("recollect-backup.service", "compose-role.sh")]
     lines = [
@@ -82,7 +82,7 @@ def test_the_compose_file_is_what_the_server_takes() -> None:
 def test_the_image_starts_the_server_as_the_chart_and_the_compose_file_expect() -> None:
     image = (DEPLOY / "Containerfile").read_text()
     words = {name: json.loads(text) for name, text in re.findall(r"^(ENTRYPOINT|CMD) (\[.*\])$", image, re.M)}
-    assert words["ENTRYPOINT"] == ["recollect", "serve"]
+    assert words["ENTRYPOINT"] == ["recollect", "team", "serve"]
     assert parsed(words["CMD"]).host == "0.0.0.0"
     assert re.search(rf"^EXPOSE {PORT}$", image, re.M)
     assert f"127.0.0.1:{PORT}/healthz" in image
@@ -97,7 +97,7 @@ def test_the_image_starts_the_server_as_the_chart_and_the_compose_file_expect() 
 
 def test_the_units_start_commands_that_exist() -> None:
     unit = (DEPLOY / "systemd" / "recollect-server.service").read_text()
-    started = re.findall(r"^ExecStart(?:Pre)?=/opt/recollect/bin/recollect serve (.*)$", unit, re.M)
+    started = re.findall(r"^ExecStart(?:Pre)?=/opt/recollect/bin/recollect team serve (.*)$", unit, re.M)
     before, server = (parsed(line.split()) for line in started)
     assert (before.migrate, server.port, server.behind_proxy) == (True, PORT, True)
     assert DATABASE in unit
@@ -105,11 +105,11 @@ def test_the_units_start_commands_that_exist() -> None:
         (DEPLOY / "systemd" / name).read_text()
         for name in ("recollect-worker.service", "recollect-lake@.service")
     )
-    (words,) = re.findall(r"^ExecStart=/opt/recollect/bin/recollect serve (.*)$", worker, re.M)
+    (words,) = re.findall(r"^ExecStart=/opt/recollect/bin/recollect team serve (.*)$", worker, re.M)
     assert parsed(words.split()).role == "worker"
     assert OBJECTS in worker
-    (words,) = re.findall(r"^ExecStart=/opt/recollect/bin/recollect lake (.*)$", lake, re.M)
-    assert parsed(words.split(), "lake").to == "${LAKE}"
+    (words,) = re.findall(r"^ExecStart=/opt/recollect/bin/recollect team lake (.*)$", lake, re.M)
+    assert parsed(words.split(), "team lake").to == "${LAKE}"
     for timer in (DEPLOY / "systemd").glob("*.timer"):
         assert timer.with_suffix(".service").is_file()
 
@@ -175,8 +175,8 @@ def test_the_chart_starts_programs_with_options_and_ports_that_exist() -> None:
         assert server[probe]["httpGet"]["path"] in {endpoint.path for endpoint in ROUTES}
     assert parsed(migrate["args"]).migrate
     assert parsed(worker["args"]).role == "worker"
-    assert (job["command"], lake["concurrencyPolicy"]) == (["recollect", "lake"], "Forbid")
-    assert parsed(job["args"], "lake").organization == "one"
+    assert (job["command"], lake["concurrencyPolicy"]) == (["recollect", "team", "lake"], "Forbid")
+    assert parsed(job["args"], "team lake").organization == "one"
     service = found["Service r-server"]["spec"]
     assert service["selector"] == specs["server"]["selector"]["matchLabels"]
     (path,) = found["Ingress r-server"]["spec"]["rules"][0]["http"]["paths"]

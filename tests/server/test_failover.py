@@ -1,7 +1,7 @@
 """A primary with two synchronous standbys under load: killed, followed by a standby, and no acknowledged line is lost.
 
 Three clusters on the loopback; two real servers that were given all three addresses; clients that repeat a request until
-it is answered, as ``recollect sync`` does. ``RECOLLECT_TORTURE=1`` plays it longer and more often.
+it is answered, as ``recollect team`` does. ``RECOLLECT_TORTURE=1`` plays it longer and more often.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def replicated(*names: str) -> Iterator[list[Cluster]]:
         primary.make()
         clusters.extend(primary.standby(name, free_port()) for name in names)
         primary.wait_for(*names)
-        assert main(["serve", "--migrate", "--database", primary.dsn()]) == 0
+        assert main(["team", "serve", "--migrate", "--database", primary.dsn()]) == 0
         yield clusters
     finally:
         for cluster in clusters:
@@ -206,7 +206,7 @@ def test_servers_and_databases_that_die_again_and_again_lose_nothing(
         if cluster is not None:
             cluster.make()
         where = cluster.dsn() if cluster is not None else f"sqlite:///{tmp_path / 'team.sqlite'}"
-        assert main(["serve", "--migrate", "--database", where]) == 0
+        assert main(["team", "serve", "--migrate", "--database", where]) == 0
         token = token_for(where, capsys)
         with LiveServer(where, tmp_path, "--quiet") as server:
             clients = [Client(number, [server.url], token, LINES) for number in range(CLIENTS)]

@@ -32,9 +32,9 @@ def token_for(address: str, capsys: pytest.CaptureFixture[str], *options: str) -
     """An organisation, a member and a token, made by the command line."""
     org = f"Acme {new_id()}"
     for words in (("org", "add", org), ("user", "add", org, "ada", "--role", "admin")):
-        assert main(["admin", *words, "--database", address]) == 0
+        assert main(["team", "admin", *words, "--database", address]) == 0
     capsys.readouterr()
-    assert main(["admin", "token", "add", org, "ada", "--database", address, "--json", *options]) == 0
+    assert main(["team", "admin", "token", "add", org, "ada", "--database", address, "--json", *options]) == 0
     document: dict[str, str] = json.loads(capsys.readouterr().out)
     return document["token"]
 
@@ -119,8 +119,8 @@ def test_it_listens_in_the_clear_on_this_machine_only(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another address needs TLS, or a proxy that is said to do it."""
-    assert main(["serve", "--migrate", "--database", address]) == 0
-    assert main(["serve", "--host", "0.0.0.0", "--database", address]) == 2
+    assert main(["team", "serve", "--migrate", "--database", address]) == 0
+    assert main(["team", "serve", "--host", "0.0.0.0", "--database", address]) == 2
     assert "TLS" in capsys.readouterr().err
 
 
@@ -159,7 +159,7 @@ def test_only_a_trusted_proxy_says_where_a_request_comes_from(
 ) -> None:
     """Refused tokens are counted by address. The address is the last that a trusted proxy names: what a client writes
     before it changes nothing."""
-    assert main(["serve", "--migrate", "--database", address]) == 0
+    assert main(["team", "serve", "--migrate", "--database", address]) == 0
     with ForgetlessServer(address, tmp_path, *options) as server:
         assert 429 in _refused(server, "203.0.113.9", 60)
         assert _refused(server, "198.51.100.1, 203.0.113.9", 1) == {429}
@@ -172,7 +172,7 @@ def test_a_database_that_is_not_there_is_said_in_plain_words(
     """No traceback: what is missing and what to type."""
     # It is for the rest of a process, and this one goes on.
     monkeypatch.setattr(run, "log_as_json", lambda **_: None)
-    assert main(["serve", "--database", f"sqlite:///{tmp_path / 'none.sqlite'}"]) == 2
-    assert "recollect serve --migrate" in capsys.readouterr().err
-    assert main(["serve", "--database", "mysql://x"]) == 2
-    assert main(["admin", "org", "list", "--database", f"postgresql:///x?host={tmp_path}"]) == 5
+    assert main(["team", "serve", "--database", f"sqlite:///{tmp_path / 'none.sqlite'}"]) == 2
+    assert "recollect team serve --migrate" in capsys.readouterr().err
+    assert main(["team", "serve", "--database", "mysql://x"]) == 2
+    assert main(["team", "admin", "org", "list", "--database", f"postgresql:///x?host={tmp_path}"]) == 5

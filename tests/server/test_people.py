@@ -244,7 +244,7 @@ def test_the_command_plans_first(tmp_path: Path, capsys: pytest.CaptureFixture[s
     asyncio.run(SqliteDatabase(tmp_path / "team.sqlite").migrate())
 
     def say(*words: str) -> tuple[int, str]:
-        status = main(["admin", *words, "--database", address])
+        status = main(["team", "admin", *words, "--database", address])
         said = capsys.readouterr()
         return status, said.out + said.err
 

@@ -241,7 +241,7 @@ def test_an_address_is_https_or_this_machine() -> None:
 )
 def test_the_command_refuses_a_page_without_a_good_address(words: list[str]) -> None:
     """Before anything listens, with the status of a wrong command line."""
-    assert main(["serve", "--database", "memory:", "--quiet", *words]) == 2
+    assert main(["team", "serve", "--database", "memory:", "--quiet", *words]) == 2
 
 
 # ---- what is seen ----------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ async def _tokens(path: Path) -> list[str]:
 
 
 def _push(url: str, tokens: list[str]) -> dict[str, int]:
-    """Each session of the sample home by one of three members, as `recollect sync push` would send it."""
+    """Each session of the sample home by one of three members, as `recollect team push` would send it."""
     owners: dict[str, int] = {}
     with httpx.Client(base_url=url, timeout=60) as client:
         for file in PushScan(sample_home()).files():
@@ -144,7 +144,7 @@ def test_the_page_opens_without_a_transcript_and_says_what_the_commands_of_the_t
     """List, total, cost by person and model, and hits, for each of three members; not one byte of a log was fetched."""
     for browser, token in zip(team.browsers, team.tokens, strict=True):
         monkeypatch.setattr(sys, "stdin", io.StringIO(token))
-        assert main(["sync", "login", team.server.url]) == 0
+        assert main(["team", "login", team.server.url]) == 0
         got(browser, "/api/me")
         listed, costs = got(browser, "/api/sessions?count=500"), told(capsys, "cost", "--by", "person,model")
         shown = got(browser, "/api/cost?by=person,model")
@@ -348,7 +348,7 @@ async def test_what_only_transcripts_tell_is_refused_and_not_nothing(
         status,
         *[None] * 4,
     )
-    assert "UTC" in problem["error"] or "recollect sync pull" in problem["hint"]
+    assert "UTC" in problem["error"] or "recollect team pull" in problem["hint"]
 
 
 @on_a_page(is_signed_in=False, databases=("sqlite",))

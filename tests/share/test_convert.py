@@ -214,17 +214,17 @@ def test_a_plan_that_could_not_be_carried_out_is_refused_with_the_next_step(
     from recollect.cli.main import main
 
     (tmp_path / "file").touch()
-    words = ["--home", str(sample_home()), "convert", "@last", "--to", "codex", "--into"]
+    words = ["--home", str(sample_home()), "export", "@last", "--to", "codex", "-o"]
     assert main([*words, str(tmp_path / "file")]) == 2
     told = capsys.readouterr().err
     assert f"{tmp_path / 'file'}: is a file" in told
-    assert "--into DIR" in told
-    assert main([*words, str(tmp_path / "to"), "--apply"]) == 0
+    assert "--output DIR" in told
+    assert main([*words, str(tmp_path / "to")]) == 0
     capsys.readouterr()
     assert main([*words, str(tmp_path / "to")]) == 2
     told = capsys.readouterr().err
     assert "already exists" in told
-    assert "--into DIR" in told
+    assert "--output DIR" in told
     assert "--force" not in told
 
 
@@ -233,7 +233,7 @@ def test_a_session_of_the_same_client_is_refused(codex: recollect.Session, tmp_p
         convert.planned(codex, "codex", tmp_path)
 
 
-def test_the_command_plans_first_and_writes_with_apply(
+def test_the_command_writes_at_once_and_says_how_to_take_it_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from recollect.cli.main import main
@@ -241,17 +241,15 @@ def test_the_command_plans_first_and_writes_with_apply(
     words = [
         "--home",
         str(sample_home()),
-        "convert",
+        "export",
         "@last",
         "--to",
         "codex",
-        "--into",
+        "-o",
         str(tmp_path / "to"),
         "--json",
     ]
     assert main(words) == 0
     plan = json.loads(capsys.readouterr().out)
-    assert not plan["applied"]
-    assert not Path(plan["path"]).exists()
-    assert main([*words, "--apply"]) == 0
-    assert Path(json.loads(capsys.readouterr().out)["path"]).is_file()
+    assert Path(plan["path"]).is_file()
+    assert plan["undo"] == f"rm {plan['path']}"

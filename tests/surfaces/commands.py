@@ -63,15 +63,17 @@ def readers(case: Case, names: Sequence[str], opened: Sequence[str]) -> Iterator
     yield Surface(
         "show --json", ("messages", "damaged"), {name: one for name, one in shown.items() if one}, names=()
     )
-    agents: Records = {name: {"agents": len(case.document("agents", name)["agents"])} for name in opened}
+    agents: Records = {
+        name: {"agents": len(case.document("show", name, "--sub-agents")["agents"])} for name in opened
+    }
     yield Surface("agents --json", ("agents",), agents, names=opened)
     yield Surface("check --json", ("damaged",), _checked(case, names))
     # The summary counts the logs of sub-agents too, so it is compared where there are none.
-    checked = {name: case.document("check", name, "--no-secrets")["summary"] for name in opened}
+    checked = {name: case.document("doctor", name, "--no-secrets")["summary"] for name in opened}
     counts = ("lines", "damaged")
     alone = {name: _row(one, counts) for name, one in checked.items() if one["logs"] == 1}
     yield Surface("check S --json", counts, alone, names=())
-    newest = case.document("overview")["newest"]
+    newest = case.document()["newest"]
     fields = ("title", "cwd", "last_at")
     yield Surface("overview --json", fields, {row["id"]: _row(row, fields) for row in newest}, names=())
 
@@ -84,7 +86,7 @@ def listed(case: Case, *options: str) -> Records:
 
 def newest(case: Case) -> list[str]:
     """The ids of the sessions the overview shows."""
-    return [row["id"] for row in case.document("overview")["newest"]]
+    return [row["id"] for row in case.document()["newest"]]
 
 
 def _row(row: dict[str, Any], fields: Sequence[str]) -> Record:
@@ -130,7 +132,7 @@ def _shown(case: Case, name: str) -> Record | None:
 
 def _checked(case: Case, names: Sequence[str]) -> Records:
     codes = {*(code.value for code in DamageCode), "skipped-bytes"}
-    findings = case.document("check", "--no-secrets", "--limit", "0")["findings"]
+    findings = case.document("doctor", "--no-secrets", "--limit", "0")["findings"]
     found = Counter(one["session"] for one in findings if one["code"] in codes and not one["agent"])
     return {name: {"damaged": found[name]} for name in names}
 

@@ -1,4 +1,4 @@
-"""A team server in this process, after ``recollect sync push``."""
+"""A team server in this process, after ``recollect team push``."""
 
 from __future__ import annotations
 

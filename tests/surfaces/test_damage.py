@@ -22,13 +22,13 @@ NO_RECORD, TOO_LONG = "unreadable-record", "oversize-record"
 def assert_counted(case: Case, code: str, count: int) -> None:
     """On every surface; the index is asked where it is and where it is not."""
     lines = f"{count} line{'s' * (count > 1)}"
-    by_code = case.document("check")["summary"]["by_code"]
+    by_code = case.document("doctor")["summary"]["by_code"]
     assert count == by_code.get(code, 0)
     logs = [session.file for session in Home(case.home, data=case.data, index=False).sessions()]
     assert count == sum(log_counts(log.path).damaged for log in logs)
-    found = [(one["code"], one["what"]) for one in case.document("overview")["damage"]["findings"]]
+    found = [(one["code"], one["what"]) for one in case.document()["damage"]["findings"]]
     assert ([(code, lines)] if count else []) == found
-    assert (f"{count} {code}" in case.said("overview")) == bool(count)
+    assert (f"{count} {code}" in case.said()) == bool(count)
     assert [count] * bool(count) == [
         one["damaged"] for one in case.document("list")["sessions"] if one["damaged"]
     ]

@@ -88,7 +88,7 @@ def test_the_page_and_exported_html_know_the_edits_that_files_lists(tmp_path: Pa
                     continue
                 assert sorted((one["path"], one["added"], one["removed"]) for one in own) == expected, home
                 seen += len(expected)
-                tree = case.document("tree", session.id)
+                tree = case.document("show", session.id, "--tree")
                 if len(tree["leaves"]) != 1 or tree["compactions"]:
                     continue
                 turns = browser.get(f"/api/sessions/{session.id}/costs")["turns"]

@@ -137,7 +137,7 @@ def test_real_forks_and_reviews_cost_what_cost_says_of_them(transcripts: Path, t
                 one_talk = {
                     row["id"]
                     for row in browser.get("/api/sessions")["sessions"]
-                    if len(case.document("tree", row["id"])["leaves"]) == 1
+                    if len(case.document("show", row["id"], "--tree")["leaves"]) == 1
                 }
                 found = {key: used for key, used in turns(browser).items() if key[0] in one_talk}
             told = {key: used for key, used in costs(case, "session", "prompt").items() if key[0] in one_talk}

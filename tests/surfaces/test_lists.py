@@ -80,7 +80,7 @@ def _index_page(case: Case) -> list[list[str]]:
 _LISTS: dict[str, Callable[[Case], list[str]]] = {
     "list": lambda case: [row["id"] for row in case.document("list")["sessions"]],
     "list --no-index": lambda case: [row["id"] for row in case.document("list", "--no-index")["sessions"]],
-    "overview": lambda case: [row["id"] for row in case.document("overview")["newest"]],
+    "overview": lambda case: [row["id"] for row in case.document()["newest"]],
     "Home.listed": lambda case: [one.id for one in recollect.Home(case.home, data=case.data).listed()],
     "page": lambda case: [row["id"] for row in _page(case)],
     # A file without a message names no directory, so it belongs to no project.
@@ -96,11 +96,11 @@ def test_a_list_is_in_the_order_of_the_last_message(name: str, case: Case) -> No
 
 def test_the_overview_has_as_many_sessions_as_the_list(case: Case) -> None:
     """Those in the home, and those that only the archive has, in text and document, with an index and without one."""
-    told = case.document("overview")
+    told = case.document()
     rows = case.document("list")["sessions"]
     archived = sum(row["is_archive_only"] for row in rows)
     assert (3, 1) == (len(rows) - archived, archived) == (told["sessions"], told["only_archived"])
-    assert "3 sessions (1 more only in the archive)" in case.said("overview")
+    assert "3 sessions (1 more only in the archive)" in case.said()
 
 
 def test_what_only_the_archive_has_is_told_alike(case: Case) -> None:
@@ -149,7 +149,7 @@ def test_the_charts_of_an_exported_project_have_the_figures_of_the_commands(case
     _index_page(case)
     text = (case.place / "exported" / "index.html").read_text().rpartition("<main>")[2]
     days, models, tools, _ = (_cells(table) for table in re.findall(r"<table>(.*?)</table>", text, re.DOTALL))
-    stats = case.document("stats", "-p", _CWD)
+    stats = case.document("report", "-p", _CWD)
     cost = case.document("cost", "--by", "day", "-p", _CWD)
 
     assert [[day["day"], f"{day['responses']:,}", day["cost_usd"]] for day in stats["days"]] == days

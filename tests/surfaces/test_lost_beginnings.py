@@ -28,7 +28,7 @@ def told(case: Case) -> dict[str, str | None]:
             name: found[name] for name in shown
         }
         lacking = {name for name in shown if found[name]}
-        findings = case.document("check")["findings"]
+        findings = case.document("doctor")["findings"]
         assert lacking == {one["session"] for one in findings if one["code"] == "lost-beginning"}
         assert all(
             str(found[one["session"]]) in one["what"] for one in findings if one["code"] == "lost-beginning"
@@ -77,7 +77,7 @@ def deleted_later(case: Case) -> dict[str, str | None]:
 def in_the_archive(case: Case) -> dict[str, str | None]:
     """Only our archive has the original when its fork is first seen."""
     write(case.home, ALPHA)
-    case.said("archive", "add", "--all")
+    case.said("protect", "now")
     file_of(case.home, ALPHA).unlink()
     case.said("rm", ALPHA, "--apply")
     return fork_of_a_fork(case) | {ALPHA: None, BETA: None, GAMMA: None}
@@ -86,7 +86,7 @@ def in_the_archive(case: Case) -> dict[str, str | None]:
 def middle_in_the_archive(case: Case) -> dict[str, str | None]:
     """It lacks its beginning itself, and the archive has it so."""
     write(case.home, BETA)
-    case.said("archive", "add", "--all")
+    case.said("protect", "now")
     file_of(case.home, BETA).unlink()
     case.said("rm", BETA, "--apply")
     write(case.home, GAMMA)
@@ -96,8 +96,8 @@ def middle_in_the_archive(case: Case) -> dict[str, str | None]:
 def restored_elsewhere(case: Case) -> dict[str, str | None]:
     """A copy of what the archive has, in a directory that is no mirror."""
     write(case.home, BETA)
-    case.said("archive", "add", "--all")
-    case.said("archive", "restore", "--all", "--to", str(case.place / "copy"), "--apply")
+    case.said("protect", "now")
+    case.said("protect", "restore", "--all", "--to", str(case.place / "copy"), "--apply")
     case.home, case.data = case.place / "copy", case.place / "other"
     return {BETA: ALPHA}
 

@@ -34,8 +34,8 @@ def test_lists_and_reports_tell_nothing_spent_from_nothing_known(case: Case) -> 
 
 
 def test_overview_statistics_and_page_count_the_one_that_is_unknown(case: Case) -> None:
-    assert case.document("overview")["cost"]["unrecorded_sessions"] == 1
-    assert case.document("stats")["uncertainty"]["unrecorded_sessions"] == 1
+    assert case.document()["cost"]["unrecorded_sessions"] == 1
+    assert case.document("report")["uncertainty"]["unrecorded_sessions"] == 1
     with Browser(served(case.home, case.data)) as browser:
         rows = browser.get("/api/sessions")
         assert rows["unrecorded"] == 1
@@ -47,9 +47,9 @@ def test_overview_statistics_and_page_count_the_one_that_is_unknown(case: Case) 
 def test_tables_tell_them_apart(case: Case) -> None:
     """``sql`` and the lake of this machine."""
     asked = "SELECT id, pico_usd FROM sessions"
-    case.said("export", "--format", "parquet", "--to", str(case.place / "lake"))
+    case.said("data", "parquet", "--to", str(case.place / "lake"))
     for options in ((), ("--lake", str(case.place / "lake"))):
-        rows = dict(case.document("sql", asked, *options)["rows"])
+        rows = dict(case.document("data", "sql", asked, *options)["rows"])
         assert [rows[name] for name in (*SILENT_FORKS, CHANGED)] == [0, 0, None], options
 
 

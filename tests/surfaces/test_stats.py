@@ -35,7 +35,7 @@ def _named(rows: list[dict[str, Any]], key: str = "name") -> dict[str, tuple[str
 
 
 def test_statistics_equal_cost_by_every_key(case: Case) -> None:
-    told = case.document("stats")
+    told = case.document("report")
 
     assert _named(told["models"]) == _rows(case, "model")
     assert _named(told["projects"]) == _rows(case, "project")
@@ -51,8 +51,8 @@ def test_statistics_equal_cost_by_every_key(case: Case) -> None:
 
 def test_the_text_names_the_top_sessions_as_the_document_does_and_stays_narrow(case: Case) -> None:
     """By the id that every command takes; a title of many words is cut."""
-    top = case.document("stats")["top"]["by_cost"][:8]
-    lines = case.said("stats").splitlines()
+    top = case.document("report")["top"]["by_cost"][:8]
+    lines = case.said("report").splitlines()
     assert bool(top) == ("Top sessions" in lines)
     begin = lines.index("Top sessions") + 2 if top else 0
     assert [short_id(one["id"]) for one in top] == [
@@ -62,21 +62,21 @@ def test_the_text_names_the_top_sessions_as_the_document_does_and_stays_narrow(c
 
 
 def test_each_period_equals_cost_between_its_bounds(case: Case) -> None:
-    for one in case.document("stats")["periods"]:
+    for one in case.document("report")["periods"]:
         bounds = [word for name in ("since", "until") if one[name] for word in (f"--{name}", one[name])]
         total = case.document("cost", "--by", "total", *bounds)["totals"]
         assert (one["cost_usd"], one["responses"]) == (total["cost_usd"], total["responses"]), one["name"]
 
 
 def test_the_page_tells_what_the_command_prints_and_its_list_adds_up_to_cost(case: Case) -> None:
-    told = case.document("stats")
+    told = case.document("report")
     sessions = {one["id"]: one for one in case.document("list")["sessions"]}
     with Browser(served(case.home, case.data)) as browser:
         page = browser.get("/api/stats")
         listed = browser.get("/api/sessions?count=500")
 
     # A day or a quarter of an hour may end in between: the page tells what was true before or after.
-    assert {**page, "now": ""} in [{**one, "now": ""} for one in (told, case.document("stats"))]
+    assert {**page, "now": ""} in [{**one, "now": ""} for one in (told, case.document("report"))]
     total = Decimal(listed["total_cost_usd"] or 0) + Decimal(listed["unlisted_cost_usd"])
     assert total == Decimal(case.document("cost")["totals"]["cost_usd"] or 0)
     for row in listed["sessions"]:
@@ -89,7 +89,7 @@ def test_the_page_tells_what_the_command_prints_and_its_list_adds_up_to_cost(cas
 def test_where_no_usage_is_recorded_no_amount_is_zero(tmp_path: Path) -> None:
     """Neither in the document nor in the text, nor in an exported report; another day than that of the session cost nothing."""
     case = Case(made_unrecorded(tmp_path / "home"), tmp_path)
-    told = case.document("stats")
+    told = case.document("report")
     amounts = [told["total_cost_usd"], told["agents"]["cost_usd"], told["blocks"]["most_cost_usd"]]
     amounts += [told["cache"][name] for name in ("saved_usd", "uncached_usd")]
     amounts += [one["cost_usd"] for one in told["days"]]
@@ -99,7 +99,7 @@ def test_where_no_usage_is_recorded_no_amount_is_zero(tmp_path: Path) -> None:
     assert case.document("cost", "--since", "1d")["totals"]["cost_usd"] == "0"
     assert case.document("cost", "--since", "1d", "--no-index")["totals"]["cost_usd"] == "0"
 
-    text = case.said("stats")
+    text = case.said("report")
     (whole,) = (line for line in text.splitlines() if line.startswith("all time"))
     assert whole.split()[2] == "unknown"
     assert "No usage recorded in 1 session of other agents: cost unknown." in text

@@ -39,7 +39,7 @@ def test_the_turns_of_a_session_cost_together_what_the_session_costs(tmp_path: P
         case = Case(home, tmp_path / str(number))
         with Browser(served(home, case.data)) as browser:
             for session in Home(home, data=case.data).sessions():
-                tree = case.document("tree", session.id)
+                tree = case.document("show", session.id, "--tree")
                 if len(tree["leaves"]) != 1 or tree["compactions"]:
                     continue
                 rows = case.document("cost", "--session", session.id, "--by", "agent")["rows"]
@@ -72,7 +72,7 @@ def test_messages_cost_together_what_their_turns_and_their_session_cost(tmp_path
                     for turn in turns:
                         within = [costs[index] for index in range(turn["from"], turn["to"]) if index in costs]
                         assert summed(within) == summed([turn]), (session.path, agent, turn["from"])
-                    tree = case.document("tree", session.id)
+                    tree = case.document("show", session.id, "--tree")
                     if agent in own and len(tree["leaves"]) == 1:
                         assert summed(list(costs.values())) == summed([own[agent]]), (session.path, agent)
                         compared += 1

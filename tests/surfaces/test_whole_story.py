@@ -121,7 +121,7 @@ def test_what_a_resume_loads_stays_what_it_was(torn: tuple[Case, str]) -> None:
 def test_the_tree_says_where_the_story_goes_on(torn: tuple[Case, str]) -> None:
     """The end of the first tree is no leaf that was left."""
     case, _ = torn
-    text = case.said("tree", ONE)
+    text = case.said("show", ONE, "--tree")
     assert "branches 1," in text
     assert "goes on in another tree" in text or "compacted" in text
 

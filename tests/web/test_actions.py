@@ -156,7 +156,7 @@ def test_clean_up_archives_before_it_takes(browser: Browser, home: Path) -> None
     head = browser.get(f"/api/sessions/{ONE}")
     assert (head["is_archive_only"], head["messages"]) == (True, 1)
     line = browser.get(f"/api/sessions/{ONE}/resume")["line"]
-    assert line.startswith(f"recollect --home {home} archive restore {ONE} --apply && ")
+    assert line.startswith(f"recollect --home {home} protect restore {ONE} --apply && ")
     assert line.endswith(f"claude --resume {ONE}")
     browser.post("/api/undo", id=done["batches"][0], apply=True)
     assert not any(one["is_archive_only"] for one in browser.get("/api/sessions")["sessions"])

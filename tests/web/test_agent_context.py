@@ -33,7 +33,7 @@ def test_copied_context_of_a_sub_agent_is_neither_a_prompt_nor_a_turn(tmp_path: 
     assert mapped["turns"] == [costs["turns"][0]["from"]]
     copied = [one for one in shown["messages"] if one["is_copied"]]
     assert [one["kind"] for one in copied] == ["other", "answer", "other", "answer"]
-    assert shown["total"] == case.document("show", parent, "--agent", agent)["total"] == 6
+    assert shown["total"] == case.document("show", parent, "--sub-agent", agent)["total"] == 6
 
 
 def test_a_sub_agent_is_asked_on_the_page_what_it_is_asked_elsewhere(

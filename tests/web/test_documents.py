@@ -71,7 +71,7 @@ def test_windows_of_branches_compactions_and_agents_are_those_of_show(
         agents = sample.get(f"/api/sessions/{name}/agents")["agents"]
         views = [("--branch", "branch", one["leaf"]) for one in head["branches"]]
         views += [("--before-compaction", "before", one["number"]) for one in head["compactions"]]
-        views += [("--agent", "agent", one["id"]) for one in agents]
+        views += [("--sub-agent", "agent", one["id"]) for one in agents]
         for option, parameter, value in views:
             shown = _printed(capfd, tmp_path, "show", name, option, str(value), "--json")
             window = sample.get(f"/api/sessions/{name}/messages?{parameter}={value}&count=200")
@@ -139,7 +139,7 @@ def test_findings_are_those_of_check(
 ) -> None:
     """The same codes at the same places."""
     for name in _ids(sample):
-        printed = _printed(capfd, tmp_path, "check", name, "--json", "--limit", "0")
+        printed = _printed(capfd, tmp_path, "doctor", name, "--json", "--limit", "0")
         found = sample.get(f"/api/sessions/{name}/findings")
         assert [(one["code"], one["offset"]) for one in printed["findings"]] == [
             (one["code"], one["offset"]) for one in found["findings"]
@@ -152,7 +152,7 @@ def test_files_and_todos_are_those_of_the_commands(
     """The same files with the same versions, the same differences, the same lists."""
     seen = 0
     for name in _ids(sample):
-        printed = _printed(capfd, tmp_path, "files", name, "--diff", "--json")
+        printed = _printed(capfd, tmp_path, "diff", name, "--json")
         found = sample.get(f"/api/sessions/{name}/files")
         for left, right in zip(printed["files"], found["files"], strict=True):
             assert left["path"] == right["path"]
@@ -162,7 +162,7 @@ def test_files_and_todos_are_those_of_the_commands(
                 assert version.pop("diff") == change["diff"] or change["problem"] is not None
                 seen += 1
             assert left["versions"] == right["versions"]
-        todos = _printed(capfd, tmp_path, "todos", name, "--all", "--json")["lists"]
+        todos = _printed(capfd, tmp_path, "show", name, "--todos", "--all", "--json")["lists"]
         assert [one["items"] for one in todos] == [
             one["items"] for one in sample.get(f"/api/sessions/{name}/todos")["lists"]
         ]

@@ -36,7 +36,8 @@ def test_what_a_command_refuses_the_page_does_not_offer_and_the_server_refuses_a
             assert head["is_only_read"]
             assert word not in head["commands"]
             before = state(data / "agents")
-            main(["--home", str(home), "--data", str(data), word, row["id"], "--apply"])
+            words = ["fork", row["id"]] if word == "fork" else ["doctor", row["id"], "--fix", "--apply"]
+            main(["--home", str(home), "--data", str(data), *words])
             told = capsys.readouterr().err
             for body in ({}, {"apply": True}, {"in_place": True, "apply": True}):
                 if word == "fork" and "in_place" in body:
@@ -58,7 +59,7 @@ def test_a_damaged_line_of_our_copy_is_told_without_a_repair(tmp_path: Path) -> 
         log.write(b'{"type":"user","uuid":"cut\n')
     with Browser(served(home, data)) as browser:
         found = browser.get(f"/api/sessions/{name}/findings")
-    told = [*found["findings"], *case.document("check", name)["findings"]]
+    told = [*found["findings"], *case.document("doctor", name)["findings"]]
     assert [one["code"] for one in told] == ["invalid-json"] * 2
     assert [one["repair"] for one in told] == [None] * 2
     assert not [one["fix"] for one in told if "repair" in one["fix"]]

@@ -3,7 +3,7 @@
 Looking for the homes of other agents costs a few ``stat`` calls.
 
 A session of another agent never goes into a Claude home: Claude would load it, and does not know its lines. All that
-bring sessions there (``sync pull --into-home``, ``archive restore``, ``import``, ``resume``) ask ``agent_named_in``.
+bring sessions there (``team pull --into-home``, ``protect restore``, ``import``, ``resume``) ask ``agent_named_in``.
 A session whose client wrote down no usage has an unknown cost, which is not 0.
 """
 

@@ -2,7 +2,7 @@
 
 Each dialect says which type the fields it uses have (a *shape*). A field of another type is taken out before the record is
 translated, so that translators meet the expected type or nothing; what was taken out is named beside the record, where
-``check`` counts it. Fields that no shape names are left alone: they are kept with the record's bytes.
+``doctor`` counts it. Fields that no shape names are left alone: they are kept with the record's bytes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def translated(
 
 
 def unexpected(agent: str, voice: Voice, odd: list[str]) -> LineFields:
-    """A line of a type that ``check`` counts as unknown: which fields were not understood.
+    """A line of a type that ``doctor`` counts as unknown: which fields were not understood.
 
     ``about`` is the same where the same is said again.
     """

@@ -314,7 +314,7 @@ class AgentMirror:
     def problem(
         self, path: Path | str, reason: str, *, is_retried: bool = False, is_unknown: bool = False
     ) -> None:
-        """Something that is missing from the mirror; ``check`` and the overview tell it until it is there.
+        """Something that is missing from the mirror; ``doctor`` and the overview tell it until it is there.
 
         ``is_retried``: the next pass looks again although the file has not changed.
         """

@@ -326,7 +326,7 @@ def redacted_again(lines: list[bytes], marked: Iterable[Path], data: Path) -> li
     try:
         key = fingerprint_key(data)
     except RecollectError:
-        return lines  # without the key no mark can be told from another; `scan` still finds what returns
+        return lines  # without the key no mark can be told from another; `secrets` still finds what returns
 
     def digits(secret: str) -> str:
         return fingerprint(secret, key)

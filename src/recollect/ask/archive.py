@@ -205,7 +205,7 @@ def restored_instead(session: str = "S") -> str:
     """What to do with a session of another agent that is in the archive."""
     return (
         f"`recollect show {session}` reads it where it is, --to DIR restores it to another directory,"
-        f" and `recollect convert {session} --to claude` hands it over"
+        f" and `recollect export {session} --to claude` hands it over"
     )
 
 

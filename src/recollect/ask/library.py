@@ -43,7 +43,7 @@ class Home(Homes):
         return command_history(self, chosen, project=place, limit=limit)
 
     def stats(self, *, project: str | Path | None = None, timezone: str | None = None) -> StatsDocument:
-        """What was done and what it cost, as ``recollect stats --json`` has it. The index is brought up to date first."""
+        """What was done and what it cost, as ``recollect report --json`` has it. The index is brought up to date first."""
         with self._index() as opened:
             return stats(opened, project=None if project is None else str(project), timezone=timezone)
 

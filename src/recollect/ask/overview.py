@@ -2,7 +2,7 @@
 
 The index knows the logs and what is damaged in them: every byte was read for it.
 
-The findings are those two. The rules about conversations, and credentials, are left to `recollect check`.
+The findings are those two. The rules about conversations, and credentials, are left to `recollect doctor`.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _known_damage(opened: OpenIndex, logs: Sequence[SessionFile | AgentFile]) ->
 
 
 def _findings(log: SessionFile | AgentFile, codes: Counter[str]) -> list[Finding]:
-    """One for each kind of damage in a log; `recollect check` gives each line its own."""
+    """One for each kind of damage in a log; `recollect doctor` gives each line its own."""
     session = str(log.id) if isinstance(log, SessionFile) and log.id else None
     agent = str(log.agent_id) if isinstance(log, AgentFile) and log.agent_id else None
     if isinstance(log, AgentFile):
@@ -231,12 +231,12 @@ def _findings(log: SessionFile | AgentFile, codes: Counter[str]) -> list[Finding
     found = []
     for code, count in codes.items():
         rule = CODES["unreadable" if code == _UNREADABLE else code]
-        # Whether a message is lost, and whether a repair mends it, only a diagnosis tells; `check` makes one.
+        # Whether a message is lost, and whether a repair mends it, only a diagnosis tells; `doctor` makes one.
         severity = rule.severity if code == _UNREADABLE else Severity.WARNING
         fix = (
             rule.fix
             if code == _UNREADABLE
-            else f"recollect check {hint_name(session or log.path.stem, log.path)}"
+            else f"recollect doctor {hint_name(session or log.path.stem, log.path)}"
         )
         what = "the log cannot be read" if code == _UNREADABLE else f"{count:,} line{'s' * (count > 1)}"
         found.append(Finding(code, severity, what, fix, str(log.path), session, agent))

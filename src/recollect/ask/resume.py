@@ -153,7 +153,7 @@ def resumption(session: Session, cwd: str | None = None) -> Resumption:
     if agent != CLAUDE and agent_of(str(session.home.root)) == CLAUDE:
         raise UsageError(
             f"session {session.id}: a copy of a session of {agent}, whose client does not have it here",
-            hint=f"hand it over to one that is here: recollect convert {shlex.quote(command_name(session.id, session.path))} --to claude",
+            hint=f"hand it over to one that is here: recollect export {shlex.quote(command_name(session.id, session.path))} --to claude",
         )
     if agent != CLAUDE:
         return _other_resumption(session, agent, directory if cwd is None else _absolute(cwd))
@@ -178,13 +178,13 @@ def _other_resumption(session: Session, agent: str, directory: str) -> Resumptio
             hint="write its files, or its rows, out with: recollect export"
             f" {session.id} --format original --no-redact --output DIR"
             ", and put files back below its home"
-            f"; or hand it over: recollect convert {session.id} --to claude",
+            f"; or hand it over: recollect export {session.id} --to claude",
         )
     name = native_name(root, session.id)
     if not is_known_id(agent, name):
         raise UsageError(
             f"session {session.id}: {agent} gives no session such an id as {name[:60]!a}; its client is not given that",
-            hint=f"hand it over to Claude: recollect convert {session.id} --to claude",
+            hint=f"hand it over to Claude: recollect export {session.id} --to claude",
         )
     told = warning_of(agent, "resume", Path(facts.source), source, session.glance.version)
     told = told or refused_fork(session)

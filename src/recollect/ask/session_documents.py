@@ -108,7 +108,7 @@ def version_length(version: FileVersion) -> int | None:
 
 
 class TodosDocument(Struct, frozen=True):
-    """Todo lists; ``todos --json`` also counts them and the empty ones."""
+    """Todo lists; ``show --todos --json`` also counts them and the empty ones."""
 
     lists: list[SessionTodoList]
     total: int | UnsetType = UNSET

@@ -167,7 +167,7 @@ def _only_list(
     found = [one for one in lists if one.items and one.agent == agent and kind in (None, one.kind)]
     if not found:
         whose = f"agent {agent} of session" if agent else "session"
-        raise NotFound(f"{whose} {name}: has nothing to do", hint="`recollect todos` shows all lists")
+        raise NotFound(f"{whose} {name}: has nothing to do", hint="`recollect show --todos` shows all lists")
     if len(found) > 1:
         raise UsageError(
             f"session {name}: has several lists", hint="name one with --kind todos or --kind tasks"

@@ -1,8 +1,8 @@
 """One plan over whole homes: what is broken, what that costs, what would be done; and one undo for all of it.
 
-What is wrong with a session is what ``check`` says and what ``repair`` mends (``model/repair/plan.py``): a session
+What is wrong with a session is what ``doctor`` says and a repair mends (``model/repair/plan.py``): a session
 whose resume fails or loses messages gets a repaired copy beside it. Directories that were moved get their history
-back (``mv``), a config file that the client would reset is restored from its copies (``config restore``), and todo
+back (``mv``), a config file that the client would reset is restored from its copies (``rules restore``), and todo
 lists of deleted sessions are removed. What no command can do for the user is in ``left``, with the reason.
 
 The steps are carried out one after the other, as one batch of changes; one that fails does not stop the others.

@@ -178,7 +178,7 @@ def _taken(session: Session, archive: Archive, data: Path, now: dt.datetime) -> 
     for stored in added.manifest.objects().values():
         for problem in archive.objects.verify(stored):
             raise DamagedData(
-                f"session {session.id}: {problem}", hint="`recollect archive verify` checks every byte"
+                f"session {session.id}: {problem}", hint="`recollect protect verify` checks every byte"
             )
     return remove(session, data)
 

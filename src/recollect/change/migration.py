@@ -87,7 +87,7 @@ def whole_entries(path: Path, session: str) -> list[Entry | Damage]:
     if reader.pending() is not None:
         raise UsageError(
             f"session {session}: its last line is not whole",
-            hint=f"nothing was changed; `recollect repair {short_id(session)}` first",
+            hint=f"nothing was changed; `recollect doctor {short_id(session)} --fix` first",
         )
     return list(reader.entries())
 

@@ -294,7 +294,7 @@ def _refuse_unfit(session: str, items: list[Entry | Damage], owner: dict[str, st
     if any(item.parent_uuid in owner for item in main):
         raise UsageError(
             f"session {session}: its conversation runs through a sub-agent's lines",
-            hint=f"nothing was changed; `recollect check {session[:8]}` says more",
+            hint=f"nothing was changed; `recollect doctor {session[:8]}` says more",
         )
 
 
@@ -315,7 +315,7 @@ def _agent_log(session: str, name: str, group: list[Entry]) -> bytes:
     except ValueError as problem:
         raise UsageError(
             f"session {session}: a sub-agent's line cannot be rewritten: {problem}",
-            hint=f"nothing was changed; `recollect repair {session[:8]}` first",
+            hint=f"nothing was changed; `recollect doctor {session[:8]} --fix` first",
         ) from problem
 
 
@@ -384,7 +384,7 @@ def step_named(name: str) -> MigrationStep:
     for step in STEPS:
         if name == step.name or name.lstrip("0") == str(step.number):
             return step
-    raise NotFound(f"migration step {name!r}: not found", hint="`recollect migrate --list` shows them")
+    raise NotFound(f"migration step {name!r}: not found", hint="`recollect data migrate --list` shows them")
 
 
 def plan_to(target: str) -> tuple[MigrationStep, ...] | None:

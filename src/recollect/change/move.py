@@ -207,7 +207,7 @@ def _plan_config(found: _DirectoryMovePlan) -> None:
         whole = msgspec.json.decode(data, type=dict[str, Raw])
         projects = msgspec.json.decode(whole["projects"], type=dict[str, dict[str, Raw]])
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
-        return  # `recollect config check` handles a config that cannot be read
+        return  # `recollect doctor` handles a config that cannot be read
     changed: dict[str, dict[str, Raw]] = {}
     for path, entry in projects.items():
         moved = found.mapping.moved(path)
@@ -270,7 +270,7 @@ def _found(home: ClaudeHome, folder: str) -> ProjectDir:
             return project
     raise NotFound(
         f"mv --split: {home.root} has no project folder {folder}",
-        hint="`recollect check --code path-collision` lists shared folders",
+        hint="`recollect doctor --code path-collision` lists shared folders",
     )
 
 

@@ -39,7 +39,7 @@ def archive_session(home: Homes, request: bytes, data: Path) -> ArchiveResult:
 
 
 MARKETPLACE = "recollect"
-STATUS_LINE = {"type": "command", "command": "recollect statusline"}
+STATUS_LINE = {"type": "command", "command": "recollect limits statusline"}
 PluginPart = Literal["archive", "guard", "status line"]
 # The plugins of the marketplace; the first is always installed.
 _PLUGINS: dict[str, str] = {"": "recollect", "archive": "recollect-archive", "guard": "recollect-guard"}
@@ -82,7 +82,9 @@ def planned_install(home: ClaudeHome, parts: Collection[PluginPart]) -> PluginPl
             edits.append(SettingEdit(("statusLine",), STATUS_LINE))
             on.append("statusLine")
         else:
-            left.append("statusLine: another command is set; `recollect settings set statusLine` replaces it")
+            left.append(
+                "statusLine: another command is set; `recollect rules settings set statusLine` replaces it"
+            )
     file, plan = planned_edits(home, "plugin", edits)
     return PluginPlan(file, directory, on, [], left, plan)
 

@@ -10,7 +10,7 @@ holds the secrets**. So may archives, the trash, and earlier forks of the sessio
 A session that a client has open is refused. The prompt history belongs to all sessions: while any client runs
 in the home it is not changed, and the plan says so.
 
-A change that a crash interrupted puts its originals back when it is ended: the caller of ``redact`` ends it before
+A change that a crash interrupted puts its originals back when it is ended: the caller ends it before
 (``undo.recovered``), a plan names it. What is found again after a redaction is in ``left``.
 
 ``redact_everywhere`` removes them for good, from every copy that we keep, too. Archive, trash and quarantine are rewritten,

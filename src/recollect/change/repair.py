@@ -1,6 +1,6 @@
 """Repair a session: plan, prove, carry out. ``change/undo.py`` reverts it.
 
-``model/repair/plan.py``, which ``check`` uses too, decides what is wrong and what a repair fixes; this module
+``model/repair/plan.py``, which ``doctor`` uses too, decides what is wrong and what a repair fixes; this module
 applies it to files. By default a repaired copy is created beside the original as a session of its own, which
 the client resumes like any other; the original is only read. In place is possible where no client has the
 session open; then the journal of changes keeps the original. Bytes that are not in the result unchanged go to

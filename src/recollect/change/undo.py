@@ -11,7 +11,7 @@ the time:
 
 What one command changed is one batch, listed and taken back by one id; each of its changes has an id of its own too.
 
-``recollect undo``, ``trash restore`` and the page all find and undo here. Each takes our locks of the session logs that come back or change, and is refused where a client has one
+``recollect undo`` and the page all find and undo here. Each takes our locks of the session logs that come back or change, and is refused where a client has one
 of those sessions open.
 
 Not kept, because nothing is lost: a title or tag is a line that is added to the log, and a fork is a new session.
@@ -96,27 +96,14 @@ def _merged(group: list[Change]) -> Change:
     )
 
 
-def found_change(data: Path, name: str, *, only_removals: bool = False) -> Change:
-    """The batch or change with this id, or the only one whose id starts so; a removal also by its session.
-
-    ``only_removals``: for a command that brings sessions back, which refuses other changes.
-    """
-    matches = ([] if only_removals else _matches(batches(data), name)) or _matches(changes(data), name)
-    own = [one for one in matches if one.what == REMOVAL] if only_removals else matches
-    exact = [one for one in own if one.id == name] or own
+def found_change(data: Path, name: str) -> Change:
+    """The batch or change with this id, or the only one whose id starts so; a removal also by its session."""
+    matches = _matches(batches(data), name) or _matches(changes(data), name)
+    exact = [one for one in matches if one.id == name] or matches
     if len(exact) > 1:
         raise Ambiguous("change", name, tuple(one.id for one in exact))
-    if not exact and matches:
-        (change, *_) = matches
-        raise UsageError(
-            f"change {change.id}: it is no removal", hint=f"undo it with `recollect undo {change.id}`"
-        )
     if not exact:
-        listed = "trash list" if only_removals else "undo"
-        raise NotFound(
-            f"{'removal' if only_removals else 'change'} {name!r}: not found",
-            hint=f"`recollect {listed}` shows what there is",
-        )
+        raise NotFound(f"change {name!r}: not found", hint="`recollect undo` shows what there is")
     return exact[0]
 
 
@@ -215,7 +202,7 @@ def forgotten(data: Path, change: Change) -> Change:
     if not kept:
         raise UsageError(
             f"undo {change.id}: --forget does not apply to removed sessions",
-            hint="`recollect trash empty` deletes them for good",
+            hint="`recollect undo --purge` deletes them for good",
         )
     for one in kept[1:]:
         journal_at(data).forget(one.id)

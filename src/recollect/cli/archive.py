@@ -1,4 +1,4 @@
-"""The command ``archive``: verified copies of sessions."""
+"""The commands below ``protect``, and ``export --bundle``: verified copies of sessions."""
 
 from __future__ import annotations
 
@@ -23,44 +23,33 @@ from recollect.ask.sessions.home_guard import refuse_agent_home
 from recollect.ask.sessions.session import Session
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
-from recollect.cli.terminal.options import add_json, command, flag, own_data, undo_of
+from recollect.cli.terminal.options import add_apply, add_json, add_session, command, flag, own_data, undo_of
 from recollect.cli.terminal.rows import print_data
 from recollect.cli.terminal.sessions import open_home
 from recollect.cli.terminal.text import ago, counted, padded, session_names, shortened, size, visible
 from recollect.errors import UsageError
 from recollect.model.lines.ids import short_id
 from recollect.store.archive.archive import Archive, ArchiveProblem, ArchiveResult
-from recollect.store.archive.bundle import export_bundle, import_bundle
+from recollect.store.archive.bundle import export_bundle
 from recollect.store.archive.manifest import Manifest
 from recollect.store.archive.restore import RestorePlan, plan_restore, take_out
 from recollect.system.locations import client_home
 
 _TITLE_COLUMNS = 44
 # A session is idle if its log has not changed for this many seconds.
-_IDLE_SECONDS = 300.0
+_IDLE_SECONDS, _EVERY = 300.0, 60.0
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=tuple(_ACTIONS), metavar="ACTION", help="see above")
-    parser.add_argument(
-        "names", nargs="*", metavar="S", help="sessions; for export and import, the file first"
-    )
-    flag(parser, "--all", "every session")
-    parser.add_argument(
-        "--to", metavar="DIR", type=Path, help="restore: into this directory, not into the home"
-    )
-    flag(parser, "--apply", "restore, rm: carry out the plan; without this it is only printed")
-    parser.add_argument(
-        "--every", type=float, default=60.0, metavar="SECONDS", help="watch: time between checks (default 60)"
-    )
-    add_json(parser, csv=True)
+def add_now_options(parser: ArgumentParser) -> None:
+    add_session(parser, "*")
+    flag(parser, "--watch", "archive each session once it is idle, until interrupted")
+    add_json(parser)
 
 
-def run(options: Namespace) -> int:
-    return _ACTIONS[options.action](options, archive_service.archive_at(own_data(options)))
-
-
-def _add(options: Namespace, archive: Archive) -> int:
+def run_now(options: Namespace) -> int:
+    if options.watch:
+        return _watch(options)
+    archive = _archive(options)
     home = open_home(options.homes)
     chosen = _chosen(options, home)
     with output.progress_bar("archiving") as progress:
@@ -92,14 +81,21 @@ def _add(options: Namespace, archive: Archive) -> int:
 
 
 def _chosen(options: Namespace, home: Homes) -> list[Session]:
-    if options.all:
+    if not options.sessions:
         return [session for session in home.sessions() if session.session_id is not None]
-    if not options.names:
-        raise UsageError("archive add: no session was named", hint="name sessions, or use --all")
-    return [home.own_session(name) for name in options.names]
+    return [home.own_session(name) for name in options.sessions]
 
 
-def _list(options: Namespace, archive: Archive) -> int:
+def _archive(options: Namespace) -> Archive:
+    return archive_service.archive_at(own_data(options))
+
+
+def add_list_options(parser: ArgumentParser) -> None:
+    add_json(parser, csv=True)
+
+
+def run_list(options: Namespace) -> int:
+    archive = _archive(options)
     unreadable: list[ArchiveProblem] = []
     manifests = archive.manifests(unreadable)
     problems = [archive_service.ArchiveFailure(one.session, one.what) for one in unreadable]
@@ -119,13 +115,18 @@ def _list(options: Namespace, archive: Archive) -> int:
             f"{size(one.stored_bytes):>8}  {title}  {visible(one.cwd)}{home}"
         )
     if not manifests:
-        output.note("The archive is empty. `recollect archive add --all` archives every session.")
+        output.note("The archive is empty. `recollect protect now` archives every session.")
     for problem in problems:
         output.note(visible(f"cannot be read: {problem.session}: {problem.reason}"))
     return 0
 
 
-def _verify(options: Namespace, archive: Archive) -> int:
+def add_verify_options(parser: ArgumentParser) -> None:
+    add_json(parser)
+
+
+def run_verify(options: Namespace) -> int:
+    archive = _archive(options)
     with output.progress_bar("verifying") as progress:
         problems = archive.verify(progress)
     manifests = archive.manifests()
@@ -150,11 +151,19 @@ def _verify(options: Namespace, archive: Archive) -> int:
     return 0
 
 
-def _restore(options: Namespace, archive: Archive) -> int:
+def add_restore_options(parser: ArgumentParser) -> None:
+    add_session(parser, "*")
+    flag(parser, "--all", "every session of the archive")
+    parser.add_argument("--to", metavar="DIR", type=Path, help="into this directory, not into the home")
+    add_apply(parser)
+
+
+def run_restore(options: Namespace) -> int:
+    archive = _archive(options)
     homes = [home.path for home in chosen_homes(options.homes, may_be_missing=True)]
-    chosen = archive.manifests() if options.all else _named(options, archive, options.names)
+    chosen = archive.manifests() if options.all else _named(options, archive, options.sessions)
     if not chosen:
-        raise UsageError("archive restore: no session was named", hint="name sessions, or use --all")
+        raise UsageError("protect restore: no session was named", hint="name sessions, or use --all")
     if options.to is not None:
         refuse_agent_home(options.to, "--to DIR")
     found = archive_service.restore_places(
@@ -190,7 +199,7 @@ def _restore(options: Namespace, archive: Archive) -> int:
     elif not blocked:
         names = ["--all"] if options.all else [short_id(one.session) for one, _ in found.places]
         target = ["--to", str(options.to)] if options.to else []
-        again = command(options, "archive", "restore", *names, *target, "--apply")
+        again = command(options, "protect", "restore", *names, *target, "--apply")
         output.say(f"Nothing was changed. Do it with: {again}")
     return 1 if blocked else 0
 
@@ -218,11 +227,17 @@ def _tell_restored(
         output.note(visible(f"  left out, because it was not archived on this machine: {name}"))
 
 
-def _remove(options: Namespace, archive: Archive) -> int:
+def add_rm_options(parser: ArgumentParser) -> None:
+    add_session(parser, "*")
+    add_apply(parser)
+
+
+def run_rm(options: Namespace) -> int:
     """Take sessions out of the archive; their homes are not touched."""
-    if not options.names:
-        raise UsageError("archive rm: no session was named", hint="recollect archive rm S...")
-    chosen = {one.session: one for one in _named(options, archive, options.names)}
+    if not options.sessions:
+        raise UsageError("protect rm: no session was named", hint="recollect protect rm S...")
+    archive = _archive(options)
+    chosen = {one.session: one for one in _named(options, archive, options.sessions)}
     changes: list[str] = []
     if options.apply:
         with archive.adding():
@@ -236,7 +251,7 @@ def _remove(options: Namespace, archive: Archive) -> int:
         title = shortened(visible(one.title), _TITLE_COLUMNS)
         output.say(f"{verb} {visible(short_id(one.session))} {title} ({size(one.stored_bytes)})")
     if not undo:
-        again = command(options, "archive", "rm", *map(short_id, chosen), "--apply")
+        again = command(options, "protect", "rm", *map(short_id, chosen), "--apply")
         output.say(f"Nothing was changed. Do it with: {again}")
         return 0
     output.say(f"Undo with: {undo[0]}")
@@ -244,12 +259,18 @@ def _remove(options: Namespace, archive: Archive) -> int:
     return 0
 
 
-def _export(options: Namespace, archive: Archive) -> int:
-    if not options.names:
-        raise UsageError("archive export: no file was named", hint="recollect archive export FILE [S...]")
-    target, *names = options.names
+def add_export_options(parser: ArgumentParser) -> None:
+    add_session(parser, "*")
+    parser.add_argument(
+        "--bundle", metavar="FILE", required=True, help="the new file; `recollect import` reads it"
+    )
+    add_json(parser)
+
+
+def run_export(options: Namespace) -> int:
+    target, archive = options.bundle, _archive(options)
     refuse_agent_home(Path(target), "another FILE")
-    chosen = _named(options, archive, names) if names else archive.manifests()
+    chosen = _named(options, archive, options.sessions) if options.sessions else archive.manifests()
     written = export_bundle(archive, chosen, Path(target).expanduser().absolute())
     if options.json:
         output.print_json({"sessions": [archived_session(one) for one in chosen], "bytes": written})
@@ -258,28 +279,17 @@ def _export(options: Namespace, archive: Archive) -> int:
     return 0
 
 
-def _import(options: Namespace, archive: Archive) -> int:
-    if len(options.names) != 1:
-        raise UsageError("archive import: name one file", hint="recollect archive import FILE")
-    with archive.adding():
-        taken = import_bundle(archive, Path(options.names[0]).expanduser().absolute())
-    if options.json:
-        output.print_json({"sessions": [archived_session(one) for one in taken]})
-    else:
-        output.say(f"{counted(len(taken), 'session')} imported, all bytes verified")
-    return 0
-
-
-def _watch(options: Namespace, archive: Archive) -> int:
+def _watch(options: Namespace) -> int:
     """Runs until interrupted; ``main`` turns the interrupt into the exit status."""
     archived: dict[Path, tuple[int, int]] = {}
+    archive = _archive(options)
     while True:
         home = open_home(options.homes)
         idle = [session for session in home.sessions() if session.session_id and _is_idle(session, archived)]
         if idle:
             added, failed = archive_service.add_all(archive, idle, dt.datetime.now(dt.UTC))
             _tell(added, failed)
-        time.sleep(options.every)
+        time.sleep(_EVERY)
 
 
 def _tell(added: Sequence[ArchiveResult], failed: Sequence[archive_service.ArchiveFailure]) -> None:
@@ -300,15 +310,3 @@ def _is_idle(session: Session, archived: dict[Path, tuple[int, int]]) -> bool:
         return False
     archived[session.path] = state
     return True
-
-
-_ACTIONS = {
-    "add": _add,
-    "list": _list,
-    "verify": _verify,
-    "restore": _restore,
-    "rm": _remove,
-    "export": _export,
-    "import": _import,
-    "watch": _watch,
-}

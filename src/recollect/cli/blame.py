@@ -1,4 +1,4 @@
-"""The commands ``blame`` and ``log``: which session wrote a line or changed a file."""
+"""The command ``blame``, and ``files PATH``: which session wrote a line or changed a file."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _LINES = re.compile(r"(.+):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
 _WIDTH = 80
 
 
-def add_blame_options(parser: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH[:LINE[-LINE]]", help="a file, or some of its lines")
     add_json(parser)
 
 
-def run_blame(options: Namespace) -> int:
+def run(options: Namespace) -> int:
     path, first, last = _asked(options.path)
     home = open_home(options.homes)
     found = blame(home, path, 1 if first is None else first, last)
@@ -111,13 +111,8 @@ def _say_writing(writing: FileWriting) -> None:
         head = " " * 11
 
 
-def add_log_options(parser: ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a file; it may be deleted")
-    add_json(parser)
-
-
-def run_log(options: Namespace) -> int:
-    path = Path(options.path).expanduser()
+def say_log(options: Namespace, path: Path) -> int:
+    """The sessions that changed a file, and the commits that hold their lines."""
     home = open_home(options.homes)
     found = file_log(home, path)
     note_unreadable(home)

@@ -1,4 +1,4 @@
-"""The command ``budget``: what is left of budgets, and the warnings given."""
+"""The command ``limits``: what is left of budgets, and the warnings given."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(options: Namespace) -> int:
     settings = budget_settings(config)
     if settings is None:
         raise UsageError(
-            f"{config}: no budget is set", hint='write [budget] and below it day = "20.00"; see --help'
+            "limits: no budget is set", hint=f'in {config} write [budget] and below it day = "20.00"'
         )
     homes = [root.path for root in chosen_homes(options.homes) if root.exists]
     persons = _team(options, settings)

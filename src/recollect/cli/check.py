@@ -1,4 +1,4 @@
-"""The commands ``check``, ``repair`` and ``fix``: what is damaged, and how it is mended."""
+"""The commands ``doctor`` and ``doctor --fix``: what is damaged, and how it is mended."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ _ORDER = [Severity.ERROR, Severity.WARNING, Severity.INFO]
 
 
 def add_check_options(parser: ArgumentParser) -> None:
-    add_session(parser, "*")
-    flag(parser, "--all", "check all sessions and the homes (the default)")
+    parser.add_argument(
+        "sessions", metavar="S|CODE", nargs="*", help="only these sessions; or what a code means"
+    )
     parser.add_argument(
         "--code", action="append", metavar="CODE", help="only findings with this code (repeatable)"
     )
@@ -40,7 +41,7 @@ def add_check_options(parser: ArgumentParser) -> None:
         "--severity", choices=[one.value for one in _ORDER], help="only this severity and worse"
     )
     parser.add_argument(
-        "--limit", type=int, metavar="N", help=f"show at most N findings (default {_SHOWN}; 0: all)"
+        "-n", "--limit", type=int, metavar="N", help=f"show at most N findings (default {_SHOWN}; 0: all)"
     )
     flag(parser, "--no-secrets", "do not look for credentials; much faster")
     flag(parser, "--codes", "list all codes with their meaning and exit")
@@ -49,7 +50,7 @@ def add_check_options(parser: ArgumentParser) -> None:
 
 def run_check(options: Namespace) -> int:
     _require(options)
-    if options.codes:
+    if options.codes or (options.sessions and set(options.sessions) <= CODES.keys()):
         return _list_codes(options)
     # Of whole homes the report lists what could not be read; of sessions it has only what is in their logs.
     home = open_home(options.homes, with_notes=bool(options.sessions))
@@ -105,26 +106,24 @@ class _FoundOnTerminal:
 
 
 def _require(options: Namespace) -> None:
-    if options.all and options.sessions:
-        raise UsageError("check: --all and a session exclude each other", hint="name sessions, or use --all")
     if options.limit is not None and options.limit < 0:
         raise UsageError(f"--limit {options.limit}: must be 0 or more", hint="0 shows all")
     for code in options.code or ():
         if code not in CODES:
-            raise UsageError(f"--code {code}: no such code", hint="`recollect check --codes` lists them")
+            raise UsageError(f"--code {code}: no such code", hint="`recollect doctor --codes` lists them")
 
 
 def _list_codes(options: Namespace) -> int:
+    known = {code: CODES[code] for code in options.sessions or CODES}
     if options.json:
         rows = [
-            {"code": code, "severity": rule.severity, "meaning": rule.meaning} for code, rule in CODES.items()
+            {"code": code, "severity": rule.severity, "meaning": rule.meaning} for code, rule in known.items()
         ]
         return output.print_json({"codes": rows})
-    longest = max(map(len, CODES))
-    for code, rule in CODES.items():
-        for line in wrapped(
-            rule.meaning, f"{code:<{longest}}  {rule.severity.value:<7}  ", " " * (longest + 11)
-        ):
+    longest = max(map(len, known))
+    for code, rule in known.items():
+        head = f"{code:<{longest}}  {rule.severity.value:<7}  "
+        for line in wrapped(rule.meaning, head, " " * len(head)):
             output.say(line)
     return 0
 
@@ -212,14 +211,21 @@ _HEADINGS: dict[FixKind, str] = {
 
 
 def add_fix_options(parser: ArgumentParser) -> None:
+    add_session(parser, "?")
+    flag(parser, "--in-place", "with S: change the session itself, not a copy")
+    flag(parser, "--slim", "with S: also remove what no resume needs")
     add_apply(parser)
 
 
 def run_fix(options: Namespace) -> int:
+    if options.session is not None:
+        return _repair(options)
+    if options.in_place or options.slim:
+        raise UsageError("doctor --fix: --in-place and --slim are for one session", hint="name a session")
     # Clients of other agents have other rules, and nothing is ever written into their homes.
     mine = [root for root in chosen_homes(options.homes) if root.exists and root.agent == CLAUDE]
     if not mine:
-        raise no_claude_home("fix", chosen_homes(options.homes))
+        raise no_claude_home("doctor --fix", chosen_homes(options.homes))
     home = Homes(*[root.path for root in mine], data=options.data)
     data = own_data(options)
     with output.progress_bar("checking") as progress:
@@ -249,7 +255,7 @@ def _tell_fix(options: Namespace, plan: FixPlan) -> None:
         f"{counted(plan.sessions, 'session')} checked: {counted(len(plan.steps), 'thing')} to fix, {len(plan.left):,} left to you"
     )
     if plan.steps and (plan.undo is not None or not plan.applied):
-        say_end(options, command(options, "fix", "--apply"), plan.undo or "")
+        say_end(options, command(options, "doctor", "--fix", "--apply"), plan.undo or "")
 
 
 def _tell_step(step: FixStep, *, is_done: bool) -> None:
@@ -277,14 +283,7 @@ _ACTIONS_SHOWN = 40
 _FINDINGS_SHOWN = 20
 
 
-def add_repair_options(parser: ArgumentParser) -> None:
-    add_session(parser)
-    flag(parser, "--in-place", "change the session itself, not a copy")
-    flag(parser, "--slim", "also remove what no resume needs")
-    add_apply(parser)
-
-
-def run_repair(options: Namespace) -> int:
+def _repair(options: Namespace) -> int:
     session = open_home(options.homes).own_session(options.session)
     with repair.planned_repair(session) as mending:
         plan = with_slimming(mending) if options.slim else mending
@@ -314,7 +313,7 @@ def _tell_repair(options: Namespace, plan: RepairPlan, done: RepairResult | None
         output.say(f"A client has it open (process {plan.open_in}): refused until it is closed", "red")
     if done is not None:
         _tell_done(options, done)
-    words = ["repair", command_name(plan.session, plan.path), *(["--slim"] if options.slim else [])]
+    words = ["doctor", command_name(plan.session, plan.path), "--fix", *(["--slim"] if options.slim else [])]
     again = command(options, *words, *(["--in-place"] if options.in_place else []), "--apply")
     say_end(options, again, undo)
 
@@ -332,10 +331,10 @@ def _tell_nothing_to_do(plan: RepairPlan, name: str) -> None:
 
 
 def _tell_findings(plan: RepairPlan) -> None:
-    """The findings, as `recollect check` prints them."""
+    """The findings, as `recollect doctor` prints them."""
     mended = plan.diagnosis.mended
     if mended:
-        output.say(f"Fixes {counted(len(mended), 'finding')} of `recollect check`:")
+        output.say(f"Fixes {counted(len(mended), 'finding')} of `recollect doctor`:")
     for finding in mended[:_FINDINGS_SHOWN]:
         for line in finding_lines(finding):
             output.say(line)

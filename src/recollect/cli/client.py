@@ -1,4 +1,4 @@
-"""The commands ``plugin``, ``flags`` and ``config``: what the client reads beside its sessions."""
+"""The commands ``mcp plugin``, ``rules flags`` and ``rules restore``: what the client reads beside its sessions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run_plugin(options: Namespace) -> int:
     chosen = _parts(options)
     if options.remove and chosen:
         raise UsageError(
-            f"plugin install: --remove and --{chosen[0]}", hint="--remove switches all of it off"
+            f"mcp plugin install: --remove and --{chosen[0]}", hint="--remove switches all of it off"
         )
 
     home = only_home(options)
@@ -106,7 +106,7 @@ def _tell_plugin(options: Namespace, found: PluginPlan, notes: list[str], undo: 
     if found.plan is not None:
         words = [f"--{part.replace(' ', '-')}" for part in _parts(options)]
         words += ["--remove"] if options.remove else []
-        say_end(options, command(options, "plugin", "install", *words, "--apply"), undo or "")
+        say_end(options, command(options, "mcp", "plugin", "install", *words, "--apply"), undo or "")
 
 
 def _archive(options: Namespace) -> int:
@@ -116,7 +116,7 @@ def _archive(options: Namespace) -> int:
         archive_session(home, sys.stdin.buffer.read(_LARGEST), own_data(options))
     except RecollectError as problem:
         print(
-            f"recollect plugin archive: {visible(problem.message)}\n  {visible(problem.hint)}",
+            f"recollect mcp plugin archive: {visible(problem.message)}\n  {visible(problem.hint)}",
             file=sys.stderr,
         )
         return 1
@@ -153,58 +153,24 @@ def _chosen(found: FeatureFlags, name: str | None) -> tuple[dict[str, bool], dic
     gate = looked_up(found.gates, name, found.hash_used)
     config = looked_up(found.configs, name, found.hash_used)
     if gate is None and config is None and found.file is not None:
-        raise NotFound(f"flag {name!r}: not in {found.file}", hint="`recollect flags` lists all flags")
+        raise NotFound(f"flag {name!r}: not in {found.file}", hint="`recollect rules flags` lists all flags")
     return ({} if gate is None else {name: gate}), ({} if config is None else {name: config})
 
 
 _KEYS_SHOWN = 60
-_MEANS = {
-    "reset": "the client would start with an empty one",
-    "ignored": "the client would ignore all of it, deny rules included",
-    "unreadable": "the client may not find its projects",
-}
 
 
-def add_config_options(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=["check", "restore"], help="check files, or restore .claude.json")
+def add_restore_options(parser: ArgumentParser) -> None:
     add_apply(parser)
 
 
-def run_config(options: Namespace) -> int:
-    return _check(options) if options.action == "check" else _restore(options)
-
-
-# ---- check -----------------------------------------------------------------------------------------------
-
-
-def _check(options: Namespace) -> int:
-    homes = directories(options.homes)
-    found = list({one.path: one for home in homes for one in config_rescue.checked(home)}.values())
-    problems = [one for one in found if one.is_problem]
-    if options.json:
-        output.print_json({"files": found, "problems": len(problems)})
-        return 1 if problems else 0
-    for one in found:
-        colour = "red" if one.is_problem else "green" if one.verdict == "fine" else "dim"
-        output.say(f"{output.styled(one.verdict, colour)}  {visible(str(one.path))}")
-        if one.is_problem:
-            output.say(f"  {visible(one.why)}: {_MEANS[one.verdict]}")
-    output.say(f"{counted(len(problems), 'file')} with problems, {len(found)} checked")
-    if any(one.kind == "config" for one in problems):
-        output.say(f"Restore it with: {command(options, 'config', 'restore')}")
-    return 1 if problems else 0
-
-
-# ---- restore ---------------------------------------------------------------------------------------------
-
-
-def _restore(options: Namespace) -> int:
+def run_restore(options: Namespace) -> int:
     homes = directories(options.homes)
     # Several homes may share one file: restore it once, with the copies of the first.
     first = {home.config_file: home for home in reversed(homes) if home.config_file is not None}
     found = {home: config_rescue.planned_restore(home, homes) for home in reversed(first.values())}
     if not found:
-        raise no_claude_home("config", [])
+        raise no_claude_home("rules restore", [])
     done: list[Change] = []
     for home in found if options.apply else ():
         applied = config_rescue.restored(home, own_data(options), homes)
@@ -215,7 +181,7 @@ def _restore(options: Namespace) -> int:
     for one in found.values():
         _tell_config(options, one)
     if any(one.changes for one in found.values()):
-        say_end(options, command(options, "config", "restore", "--apply"), "; ".join(undo))
+        say_end(options, command(options, "rules", "restore", "--apply"), "; ".join(undo))
     return 0
 
 

@@ -5,32 +5,55 @@ from __future__ import annotations
 import os
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from collections.abc import Iterator
+from pathlib import Path
 
 import argcomplete
 from argcomplete.completers import DirectoriesCompleter, FilesCompleter, SuppressCompleter
 from argcomplete.shell_integration import shellcode
 
 from recollect.ask.list import ListQuery, list_sessions
-from recollect.cli.main import ALIASES, COMMANDS, command_functions
+from recollect.cli.main import COMMANDS, WORDS, command_functions, global_options, members, resolve
+from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
-from recollect.cli.terminal.options import own_cache
+from recollect.cli.terminal.options import flag, own_cache
 from recollect.cli.terminal.text import shortened, visible
-from recollect.errors import RecollectError
+from recollect.errors import RecollectError, UsageError
 from recollect.index.access import open_index
 from recollect.index.refresh import FirstNeed
 from recollect.model.lines.ids import command_name, short_id
+from recollect.system import fsops
 
 _SHELLS = ("bash", "zsh", "fish")
+_PLACES = {
+    "bash": ".local/share/bash-completion/completions/recollect",
+    "zsh": ".zfunc/_recollect",
+    "fish": ".config/fish/completions/recollect.fish",
+}
 _MOST, _TITLE_COLUMNS = 200, 60
 _DIRECTORIES, _FILES = ("DIR", "PROJECT"), ("FILE", "PATH")
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=_SHELLS, help="which script")
+    parser.add_argument("shell", nargs="?", choices=_SHELLS, help="which shell (default: yours)")
+    flag(parser, "--install", "write the script where the shell looks for it")
 
 
 def run(options: Namespace) -> int:
-    print(shellcode(["recollect"], shell=options.shell))
+    shell = options.shell or Path(os.environ.get("SHELL", "")).name
+    if shell not in _SHELLS:
+        raise UsageError("completion: no shell was named", hint=f"one of {', '.join(_SHELLS)}")
+    script = shellcode(["recollect"], shell=shell)
+    if not options.install:
+        print(script)
+        return 0
+    path = Path.home() / _PLACES[shell]
+    fsops.make_directories(path.parent)
+    fsops.replace_file(path, f"{script}\n".encode())
+    output.say(f"Written to {visible(str(path))}; it counts in the next shell.")
+    if shell == "zsh":
+        output.say(
+            "~/.zshrc needs these two lines:\n  fpath=(~/.zfunc $fpath)\n  autoload -Uz compinit && compinit"
+        )
     return 0
 
 
@@ -46,21 +69,49 @@ def complete() -> None:
 
 
 def _parser(typed: list[str], sessions: _Sessions) -> ArgumentParser:
-    """All commands, and the options of those whose names were typed: no other is imported."""
+    """All commands, and the options of the one that was typed: no other module is imported."""
     parser = ArgumentParser("recollect", allow_abbrev=False)
     parser.add_argument("--version", action="store_true")
     _add_global_options(parser)
-    commands = parser.add_subparsers()
-    for name in (*COMMANDS, *ALIASES):
-        command = ALIASES.get(name, name)
-        about = COMMANDS[command][1] if command in COMMANDS else "print the help"
-        options = commands.add_parser(name, help=about, allow_abbrev=False)
-        if name in typed and command in COMMANDS:
-            _add_global_options(options)
-            command_functions(command)[0](options)
-            for action in options._actions:  # noqa: SLF001 - argparse offers no other way
-                _choose_completer(action, command, sessions)
+    command = _command_of(typed)
+    word = command.split(" ")[0]
+    words = parser.add_subparsers()
+    for name in WORDS:
+        below = words.add_parser(name, help=COMMANDS.get(name, ("", ""))[1], allow_abbrev=False)
+        if name == word:
+            _add_typed(below, word, command, sessions)
     return parser
+
+
+def _add_typed(below: ArgumentParser, word: str, command: str, sessions: _Sessions) -> None:
+    """What can follow the word that was typed: its options, and the words below it."""
+    _add_global_options(below)
+    second, options = command.partition(" ")[2], below
+    is_second = bool(second) and not second.startswith("-")
+    if command in COMMANDS and not is_second:
+        command_functions(command)[0](below)
+    if is_second or all(action.option_strings for action in below._actions):  # noqa: SLF001 - no other way
+        seconds = below.add_subparsers()
+        for name in members(word):
+            if not name.startswith("-"):
+                one = seconds.add_parser(name, help=COMMANDS[f"{word} {name}"][1], allow_abbrev=False)
+                options = one if name == second else options
+    if is_second and options is not below:
+        _add_global_options(options)
+        command_functions(command)[0](options)
+    for name in members(command.partition(" --")[0]):
+        if name.startswith("--") and name not in options._option_string_actions:  # noqa: SLF001 - no other way
+            options.add_argument(name, action="store_true", help=COMMANDS[f"{word} {name}"][1])
+    for action in options._actions:  # noqa: SLF001 - argparse offers no other way
+        _choose_completer(action, command, sessions)
+
+
+def _command_of(typed: list[str]) -> str:
+    """What was typed so far, as far as it is a command."""
+    try:
+        return resolve([word for word in global_options(typed[1:])[1] if word != "--json"])[0]
+    except RecollectError:
+        return ""
 
 
 def _add_global_options(parser: ArgumentParser) -> None:

@@ -77,7 +77,7 @@ def add_options(parser: ArgumentParser) -> None:
     flag(parser, "--explain", "explain the figures of each row")
     flag(parser, "--performance", "add speed of answers and tokens per dollar")
     parser.add_argument(
-        "--limit", type=int, metavar="N", help=f"show at most N rows (default on a terminal: {_SHOWN})"
+        "-n", "--limit", type=int, metavar="N", help=f"show at most N rows (default on a terminal: {_SHOWN})"
     )
     add_json(parser, csv=True)
     add_index_options(parser)

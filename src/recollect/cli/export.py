@@ -1,4 +1,4 @@
-"""The command ``export``: a session as Markdown, HTML, JSON or lines; all sessions as Parquet."""
+"""The commands ``export`` and ``data parquet``: a session as Markdown, HTML, JSON or lines; all sessions as tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recollect.ask.sessions.session import Session
 from recollect.cli.show import tell_damage
 from recollect.cli.terminal import conversation_view, output
 from recollect.cli.terminal.conversation_view import DisplayOptions, ToolDetail
-from recollect.cli.terminal.options import add_session, flag, own_data
+from recollect.cli.terminal.options import add_json, add_session, flag, own_data
 from recollect.cli.terminal.sessions import named_session, open_home, tell_lost_beginning
 from recollect.cli.terminal.text import counted, size, visible
 from recollect.errors import UsageError
@@ -32,9 +32,8 @@ from recollect.share.export.project import check_directory, export_project
 from recollect.share.lake_export import export_lake, lake_directory
 from recollect.system import fsops
 
-_LAKE = "parquet"
 _ORIGINAL = "original"
-_FORMATS = ("md", "html", "json", "jsonl", "flat", _ORIGINAL, _LAKE)
+_FORMATS = ("md", "html", "json", "jsonl", "flat", _ORIGINAL)
 _Look = Callable[[], list[Damage]]
 
 
@@ -49,16 +48,19 @@ class _ExportContent(Struct):
 def add_options(parser: ArgumentParser) -> None:
     add_session(parser, "?")
     parser.add_argument(
-        "--format", default="md", metavar="|".join(_FORMATS), help="output format (default md)"
+        "--format",
+        choices=_FORMATS,
+        help="default: what the name of FILE ends in (.html, .json, .jsonl), else md",
     )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="write to this new file instead of stdout"
     )
     parser.add_argument(
-        "--project", metavar="P", help="html: every session of this directory (path or part of its name)"
+        "-p",
+        "--project",
+        metavar="P",
+        help="html: every session of this directory (path or part of its name)",
     )
-    parser.add_argument("--to", metavar="DIR", help="parquet: the directory to write to")
-    flag(parser, "--text", "parquet: also texts, without credentials")
     flag(parser, "--force", "replace FILE if it exists")
     parser.add_argument(
         "--whole",
@@ -77,9 +79,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    if options.format == _LAKE:
-        _check_lake(options)
-        return _export_lake(options)
+    options.format = options.format or _format_of(options)
     _check(options)
     if options.output is not None and options.format != _ORIGINAL:
         refuse_agent_home(options.output, "--output")
@@ -100,22 +100,18 @@ def run(options: Namespace) -> int:
     return 0
 
 
+def _format_of(options: Namespace) -> str:
+    """What the name of the file says; a project is written as pages."""
+    ending = "html" if options.project is not None else str(options.output or "").rpartition(".")[2].lower()
+    return {"htm": "html"}.get(ending, ending) if ending in ("html", "htm", "json", "jsonl") else "md"
+
+
 def _check(options: Namespace) -> None:
-    if options.to is not None or options.text:
-        raise UsageError(
-            f"{'--text' if options.to is None else '--to'}: is for --format parquet",
-            hint="add --format parquet, or write to a file with --output FILE",
-        )
     if options.project is not None:
         _check_project(options)
     elif options.session is None:
         raise UsageError(
             "export: no session was named", hint="for example: recollect export @last --output talk.md"
-        )
-    if options.format not in _FORMATS:
-        raise UsageError(
-            f"--format {options.format!a}: not one of {', '.join(_FORMATS)}",
-            hint="md and html are for reading",
         )
     if options.project is not None:
         check_directory(options.output)
@@ -299,22 +295,13 @@ def _export_project(options: Namespace) -> int:
     return 0
 
 
-def _check_lake(options: Namespace) -> None:
-    """Refuse options of other formats before anything is read."""
-    if options.session is not None or options.project is not None:
-        raise UsageError(
-            "--format parquet: exports all sessions",
-            hint="leave the session out, and filter with `recollect sql`",
-        )
-    if options.output is not None:
-        raise UsageError("--format parquet: writes a directory, not a file", hint="write --to DIR")
-    if options.no_redact:
-        raise UsageError(
-            "--format parquet: texts are always redacted", hint="leave --no-redact out; --text adds texts"
-        )
+def add_parquet_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--to", metavar="DIR", help="the directory to write to")
+    flag(parser, "--text", "also texts, without the credentials in them")
+    add_json(parser)
 
 
-def _export_lake(options: Namespace) -> int:
+def run_parquet(options: Namespace) -> int:
     home, data = open_home(options.homes), own_data(options)
     target = Path(options.to).absolute() if options.to else lake_directory(home, data)
     with output.progress_bar("reading logs") as progress:

@@ -1,7 +1,9 @@
-"""The command ``files``: versions of the files that a session touched."""
+"""The commands ``files`` and ``diff``: versions of the files that a session touched, and who changed a file."""
 
 from __future__ import annotations
 
+import os
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,8 +14,18 @@ from recollect.ask import session_documents as documents
 from recollect.ask.sessions.session import Session
 from recollect.change import rewind
 from recollect.change.rewind import planned_restoration, restore
+from recollect.cli.blame import say_log
 from recollect.cli.terminal import output
-from recollect.cli.terminal.options import add_apply, add_session, command, flag, option, own_data, say_end
+from recollect.cli.terminal.options import (
+    add_apply,
+    add_json,
+    add_session,
+    command,
+    flag,
+    option,
+    own_data,
+    say_end,
+)
 from recollect.cli.terminal.rows import print_data, wants_csv
 from recollect.cli.terminal.sessions import named_session
 from recollect.cli.terminal.text import counted, shortened, size, visible, visible_lines
@@ -24,13 +36,14 @@ from recollect.store.file_backups import touched_files
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
+_FILE_NAME = re.compile(r"[\w.-]+\.[A-Za-z]\w{0,5}")
+
 _Files = dict[str, list[FileVersion]]
 
 
-def add_options(parser: ArgumentParser) -> None:
-    add_session(parser)
+def add_files_options(parser: ArgumentParser) -> None:
+    parser.add_argument("session", metavar="S|PATH", help="a session, or a file (which may be deleted)")
     parser.add_argument("--path", metavar="P", help="only files whose path is or ends in P")
-    flag(parser, "--diff", "show what changed from version to version")
     parser.add_argument("--restore", metavar="PATH", help="write one version of this file")
     parser.add_argument("--at", metavar="N|UUID", help="version: its number, or the id of its entry")
     parser.add_argument(
@@ -47,29 +60,58 @@ def add_options(parser: ArgumentParser) -> None:
     add_apply(parser, csv=True)
 
 
-def run(options: Namespace) -> int:
+def run_files(options: Namespace) -> int:
+    if _is_path(options.session):
+        return say_log(options, Path(options.session).expanduser())
     session = named_session(options, options.session)
     if options.rewind is not None:
         return _rewind(options, session)
+    if options.restore is not None:
+        return _restore(options, session, _touched(session))
+    return _say_files(options, session, with_diff=False)
+
+
+def add_diff_options(parser: ArgumentParser) -> None:
+    add_session(parser)
+    parser.add_argument("--path", metavar="P", help="only files whose path is or ends in P")
+    add_json(parser, csv=True)
+
+
+def run_diff(options: Namespace) -> int:
+    return _say_files(options, named_session(options, options.session), with_diff=True)
+
+
+def _is_path(named: str) -> bool:
+    """Whether this is a file and no session: logs are sessions, ids and titles have no separator."""
+    path = Path(named).expanduser()
+    if path.suffix == ".jsonl" or named.startswith("@"):
+        return False
+    return path.is_file() or (os.sep in named and " " not in named) or bool(_FILE_NAME.fullmatch(named))
+
+
+def _touched(session: Session) -> _Files:
     files = touched_files(session.home, session.file)
     for problem in session.home.problems:
         output.note(f"could not be read: {visible(str(problem.path))}: {visible(str(problem.reason))}")
-    if options.restore is not None:
-        return _restore(options, session, files)
+    return files
+
+
+def _say_files(options: Namespace, session: Session, *, with_diff: bool) -> int:
+    files = _touched(session)
     wanted = {path: found for path, found in files.items() if not options.path or _fits(path, options.path)}
     if options.path and not wanted:
         raise NotFound(
             f"file {options.path!r}: not touched in this session", hint="leave out --path to list all files"
         )
     if wants_csv(options) or options.json:
-        rows = {path: _rows(found, options.diff) for path, found in wanted.items()}
+        rows = {path: _rows(found, with_diff) for path, found in wanted.items()}
         table = [{"path": path} | to_builtins(row) for path, versions in rows.items() for row in versions]
         files_touched = [documents.touched_file(path, versions) for path, versions in rows.items()]
         print_data(options, documents.FilesDocument(session.id, files_touched, len(rows)), table)
         return 0
     for path, found in wanted.items():
         output.say(visible(path), "bold")
-        for line in _diffs(found) if options.diff else _versions(found):
+        for line in _diffs(found) if with_diff else _versions(found):
             output.say(line)
     output.say(counted(len(wanted), "file"), "dim")
     return 0

@@ -1,4 +1,4 @@
-"""The commands ``import``, ``convert`` and ``migrate``: sessions from elsewhere, for elsewhere, and in another layout."""
+"""The commands ``import``, ``export --to`` and ``data migrate``: sessions from elsewhere, for elsewhere, and in another layout."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
 from recollect.cli.terminal.options import (
     add_apply,
+    add_json,
     add_session,
     command,
     flag,
@@ -27,7 +28,7 @@ from recollect.cli.terminal.options import (
 from recollect.cli.terminal.sessions import named_session, open_home, tell_lost_beginning
 from recollect.cli.terminal.text import counted, shortened, size, visible, wrapped
 from recollect.errors import RecollectError, UsageError
-from recollect.model.lines.ids import command_name, short_id
+from recollect.model.lines.ids import short_id
 from recollect.share import convert
 from recollect.share.convert import ConvertPlan
 from recollect.store.changes.journal import Step
@@ -93,7 +94,7 @@ def _carried_out(
     known = {session for _, session in archive.names()}
     taken = import_sessions.import_into_archive(stage, archive) if stage.manifests else []
     new = [one.session for one in taken if one.session not in known]
-    return [command(options, "archive", "rm", *new, "--apply")] if new else []
+    return [command(options, "protect", "rm", *new, "--apply")] if new else []
 
 
 def _instead(options: Namespace) -> str:
@@ -101,7 +102,7 @@ def _instead(options: Namespace) -> str:
     cwd = option("--cwd", options.cwd) if options.cwd else []
     keep = command(options, "import", str(options.source), "--archive", *cwd, "--apply")
     return (
-        f"`{keep}` puts all into the archive, and from there `recollect convert S --to claude` hands one over"
+        f"`{keep}` puts all into the archive, and from there `recollect export S --to claude` hands one over"
     )
 
 
@@ -137,22 +138,19 @@ def _tell_import(
 
 def add_convert_options(parser: ArgumentParser) -> None:
     add_session(parser)
-    parser.add_argument(
-        "--to", required=True, choices=convert.TARGETS, help="the client that goes on with it"
-    )
-    parser.add_argument("--into", type=Path, metavar="DIR", help="write below this directory")
-    add_apply(parser)
+    parser.add_argument("--to", required=True, choices=convert.TARGETS, help="the agent that goes on with it")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="write below this directory")
+    add_json(parser)
 
 
 def run_convert(options: Namespace) -> int:
     session = named_session(options, options.session)
     tell_lost_beginning(session)
-    directory = options.into or own_data(options) / "converted" / options.to
+    directory = options.output or own_data(options) / "converted" / options.to
     plan = convert.planned(session, options.to, directory.absolute())
     convert.refuse_target(plan)
-    if options.apply:
-        convert.apply(plan)
-    undo = f"rm {shell_word(str(plan.path))}" if options.apply else ""
+    convert.apply(plan)
+    undo = f"rm {shell_word(str(plan.path))}"
     if options.json:
         return output.print_json(
             {
@@ -164,35 +162,26 @@ def run_convert(options: Namespace) -> int:
                 "lines": len(plan.lines),
                 "bytes": plan.bytes,
                 "losses": plan.losses,
-                "applied": options.apply,
-                "undo": undo or None,
+                "undo": undo,
             }
         )
-    _tell_convert(plan, done=options.apply)
-    into = option("--into", str(options.into)) if options.into else []
-    again = command(
-        options, "convert", command_name(session.id, session.path), "--to", plan.to_agent, *into, "--apply"
-    )
-    say_end(options, again, undo)
+    _tell_convert(plan)
+    output.say(f"Undo with: {undo}")
     return 0
 
 
-def _tell_convert(plan: ConvertPlan, *, done: bool) -> None:
-    verb = "Converted" if done else "Would convert"
+def _tell_convert(plan: ConvertPlan) -> None:
     output.say(
-        f"{verb} {visible(short_id(plan.session))} of {plan.from_agent} for {plan.to_agent}:"
+        f"Handed {visible(short_id(plan.session))} of {plan.from_agent} over to {plan.to_agent}:"
         f" {counted(len(plan.lines), 'line')}, {size(plan.bytes)}"
     )
     output.say(f"File: {visible(str(plan.path))}")
     for loss in plan.losses:
         output.say(f"  not carried: {visible(loss.what)} ({loss.count:,} x {loss.code})")
-    if done:
-        path = shell_word(str(plan.path))
-        words = f"claude --resume {path}" if plan.to_agent == "claude" else f"codex resume {plan.new}"
-        where = (
-            "" if plan.to_agent == "claude" else ", with its home as CODEX_HOME or the file copied into yours"
-        )
-        output.say(visible(f"Continue it with: {words}{where}"))
+    is_claude = plan.to_agent == "claude"
+    words = f"claude --resume {shell_word(str(plan.path))}" if is_claude else f"codex resume {plan.new}"
+    where = "" if is_claude else ", with its home as CODEX_HOME or the file copied into yours"
+    output.say(visible(f"Continue it with: {words}{where}"))
 
 
 _STEPS_SHOWN = 20
@@ -212,7 +201,7 @@ def add_migrate_options(parser: ArgumentParser) -> None:
 def run_migrate(options: Namespace) -> int:
     if bool(options.list) == bool(options.to):
         raise UsageError(
-            "migrate: give one of --list, --to STEP", hint="`recollect migrate --help` has examples"
+            "data migrate: give one of --list, --to STEP", hint="`recollect data migrate --help` has examples"
         )
     return _list(options) if options.list else _migrate(options)
 
@@ -242,7 +231,8 @@ def _list(options: Namespace) -> int:
 def _migrate(options: Namespace) -> int:
     if bool(options.target) == options.all:
         raise UsageError(
-            "migrate: name a session or a project, or --all", hint="`recollect migrate --help` has examples"
+            "data migrate: name a session or a project, or --all",
+            hint="`recollect data migrate --help` has examples",
         )
     cwd = str(Path(options.cwd).expanduser().absolute()) if options.cwd else None
     found = plan_to(options.to)
@@ -285,7 +275,7 @@ def _tell_end(options: Namespace, outcome: PlanOutcome, to: str) -> None:
     if outcome.planned and not options.apply:
         rest = ["--all"] if options.all else [options.target]
         where = option("--cwd", options.cwd) if options.cwd else []
-        again = command(options, "migrate", "--to", to, *where, "--apply", *rest)
+        again = command(options, "data", "migrate", "--to", to, *where, "--apply", *rest)
         say_end(options, again, "")
 
 

@@ -1,4 +1,4 @@
-"""The commands ``history``, ``plans`` and ``todos``: what lies beside the logs."""
+"""``show --prompts``, ``show --plan`` and ``show --todos``: what lies beside the logs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_history_options(parser: ArgumentParser) -> None:
     add_session(parser, "?")
     parser.add_argument("-p", "--project", metavar="DIR", help="only what was typed in this directory")
     parser.add_argument(
-        "--limit", metavar="N", type=int, default=_SHOWN, help=f"at most N commands (default {_SHOWN})"
+        "-n", "--limit", metavar="N", type=int, default=_SHOWN, help=f"at most N commands (default {_SHOWN})"
     )
     parser.add_argument("--find", metavar="WORDS", help="only what holds all of these words")
     parser.add_argument("--by", choices=["project"], help="count by directory, the most recent first")
@@ -127,7 +127,7 @@ def _named(plans: list[PlanDocument], name: str) -> PlanDocument:
     if len(exact) > 1:
         raise Ambiguous("plan", name, tuple(one.name for one in exact))
     if not exact:
-        raise NotFound(f"plan {name!r}: there is none", hint="`recollect plans` lists them")
+        raise NotFound(f"plan {name!r}: there is none", hint="`recollect show --plan` lists them")
     return exact[0]
 
 
@@ -147,30 +147,23 @@ _MARKS = {
 
 
 def add_todos_options(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "words",
-        metavar="S",
-        nargs="*",
-        help="session: id, start of an id, title, path, or @last; or: set S N STATUS",
-    )
+    add_session(parser, "?")
     flag(parser, "--orphans", "only lists whose session no longer exists")
     flag(parser, "--all", "include empty lists")
-    parser.add_argument("--agent", metavar="A", help="with set: the list of this sub-agent")
-    parser.add_argument("--kind", choices=("todos", "tasks"), help="with set: which of two lists")
+    parser.add_argument(
+        "--set", nargs=2, metavar=("N", "STATUS"), help="take item N of the session's list a step further"
+    )
+    parser.add_argument("--sub-agent", metavar="A", help="with --set: the list of this sub-agent")
+    parser.add_argument("--kind", choices=("todos", "tasks"), help="with --set: which of two lists")
     add_apply(parser, csv=True)
 
 
 def run_todos(options: Namespace) -> int:
-    options.session = options.words[0] if options.words else None
-    move: list[str] = []
-    if options.words[:1] == ["set"] and len(options.words) == 4:
-        _, options.session, *move = options.words
-    elif len(options.words) > 1 or options.words == ["set"]:
-        raise UsageError(
-            "todos: name one session, or set S N STATUS", hint="recollect todos set 6ada00ba 2 completed"
-        )
-    if move:
-        return _move(options, *move)
+    if options.set is not None:
+        if options.session is None:
+            hint = "for example: recollect show 6ada00ba --todos --set 2 completed"
+            raise UsageError("show --todos --set: no session was named", hint=hint)
+        return _move(options, *options.set)
     home = open_home(options.homes)
     lists = lists_of(home, options.session) if options.session else to_do_lists(home)
     chosen = [one for one in lists if one.orphan or not options.orphans]
@@ -192,15 +185,17 @@ def run_todos(options: Namespace) -> int:
 def _move(options: Namespace, number: str, status: str) -> int:
     home = open_home(options.homes)
     data = own_data(options) if options.apply else None
-    step = move_item(home, options.session, number, status, kind=options.kind, agent=options.agent, data=data)
+    step = move_item(
+        home, options.session, number, status, kind=options.kind, agent=options.sub_agent, data=data
+    )
     undo = command(options, "undo", step.undo, "--apply") if step.undo else None
     if options.json:
         return output.print_json(structs.replace(step, undo=undo))
     verb = "Moved" if step.undo else "Would move"
     output.say(f"{verb} {visible(step.number)}. {visible(step.text)}: {visible(step.before)} -> {step.after}")
-    words = ["set", step.session, step.number, step.after, "--kind", step.kind]
-    words += option("--agent", options.agent) if options.agent else []
-    say_end(options, command(options, "todos", *words, "--apply"), undo or "")
+    words = [step.session, "--todos", "--set", step.number, step.after, "--kind", step.kind]
+    words += option("--sub-agent", options.sub_agent) if options.sub_agent else []
+    say_end(options, command(options, "show", *words, "--apply"), undo or "")
     return 0
 
 

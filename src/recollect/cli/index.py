@@ -1,4 +1,4 @@
-"""The command ``index``: its state, built anew, made smaller."""
+"""The command ``data index``: its state, built anew, made smaller."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _status(options: Namespace, homes: list[Path], cache: Path) -> int:
 def _lines(found: IndexStatus, now: dt.datetime) -> Iterator[tuple[str, str]]:
     yield "Index", f"{visible(str(found.path))}  (version {found.version})"
     if not found.exists:
-        yield "State", "none yet: the first search or cost builds it, or `recollect index rebuild`"
+        yield "State", "none yet: the first search or cost builds it, or `recollect data index rebuild`"
         return
     yield "State", _state(found)
     of_logs = "" if found.share is None else f", {found.share:.0%} of {size(found.log_bytes)} of logs"
@@ -64,7 +64,7 @@ def _lines(found: IndexStatus, now: dt.datetime) -> Iterator[tuple[str, str]]:
         yield "Words", f"in {counted(found.segments, 'segment')}"
     if found.stale:
         names = ", ".join(visible(path.name) for path in found.stale)
-        yield "Left over", f"{names}: `recollect index vacuum` removes them"
+        yield "Left over", f"{names}: `recollect data index vacuum` removes them"
 
 
 def _state(found: IndexStatus) -> str:

@@ -32,7 +32,9 @@ def add_options(parser: ArgumentParser) -> None:
     add_project(parser)
     add_span(parser)
     parser.add_argument("--by", choices=["repo"], help="group the sessions by repository")
-    parser.add_argument("--limit", type=int, metavar="N", help=f"list at most N sessions (default {_SHOWN})")
+    parser.add_argument(
+        "-n", "--limit", type=int, metavar="N", help=f"list at most N sessions (default {_SHOWN})"
+    )
     flag(parser, "--all", "list all sessions")
     add_index_options(parser)
     add_json(parser, csv=True)

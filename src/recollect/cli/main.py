@@ -17,118 +17,126 @@ if TYPE_CHECKING:
 
     from recollect.errors import Ambiguous
 
-# Command -> (module, one line for the help). A module has ``add_options`` and ``run``; one with several commands has
-# ``add_tag_options`` and ``run_tag`` for `tag`.
+# The words of a command -> (module and the suffix of its functions, one line for the help). A module has ``add_options``
+# and ``run``, or one pair a suffix: ``add_tag_options`` and ``run_tag``. A command may end in the option that chooses it.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "overview": ("recollect.cli.overview", "what is on this machine (the default command)"),
+    "": ("recollect.cli.overview", "what is here, and what needs attention"),
+    "search": ("recollect.cli.search", "find the session in which something was said or done"),
     "list": ("recollect.cli.list", "list sessions, newest first"),
-    "show": ("recollect.cli.show", "print a conversation as the client would load it"),
-    "search": ("recollect.cli.search", "search prompts, answers, tool calls and their results"),
-    "cost": ("recollect.cli.cost", "tokens and cost by day, session, project, model and more"),
-    "budget": ("recollect.cli.budget", "what is left of your budgets, and the warnings given"),
-    "tree": ("recollect.cli.tree", "branches, forks, compactions and sub-agents of a session"),
-    "agents": ("recollect.cli.tree", "list the sub-agents of a session"),
-    "files": ("recollect.cli.files", "list, compare and restore versions of files a session touched"),
+    "show": ("recollect.cli.show", "print a conversation"),
+    "show --tree": ("recollect.cli.tree:tree", "its branches, forks and compactions"),
+    "show --sub-agents": ("recollect.cli.tree:agents", "its sub-agents"),
+    "show --todos": ("recollect.cli.history:todos", "its todos and tasks; without S, all"),
+    "show --plan": ("recollect.cli.history:plans", "the documents of plan mode"),
+    "show --prompts": ("recollect.cli.history:history", "what was typed; without S, everywhere"),
+    "resume": ("recollect.cli.resume:resume", "find a session and continue it in its agent"),
+    "open": ("recollect.cli.resume:open", "read sessions in the terminal: pick, scroll, search"),
+    "web": ("recollect.cli.web", "read sessions, search and see costs in the browser"),
+    "files": ("recollect.cli.files:files", "the files a session touched; restore a version, rewind a turn"),
+    "diff": ("recollect.cli.files:diff", "what a session changed in its files"),
     "blame": ("recollect.cli.blame", "which session wrote each line of a file, and the prompt"),
-    "log": ("recollect.cli.blame", "the sessions that changed a file, and their commits"),
-    "todos": ("recollect.cli.history", "todo lists and tasks with their states"),
-    "history": ("recollect.cli.history", "typed prompts, plans and shell environment beside the logs"),
-    "plans": ("recollect.cli.history", "the documents of plan mode: list, find, print"),
-    "export": ("recollect.cli.export", "write a session as Markdown, HTML or JSON; all as Parquet tables"),
-    "sql": ("recollect.cli.sql", "run a SELECT over responses, messages, tool calls and sessions"),
-    "resume": ("recollect.cli.resume", "find a session and continue it in the client"),
-    "open": ("recollect.cli.resume", "read sessions in the terminal: pick, scroll, search"),
-    "fork": ("recollect.cli.tidy", "start a new session as a copy of another"),
-    "convert": ("recollect.cli.handover", "hand a session over to another client: claude, codex"),
-    "rename": ("recollect.cli.tidy", "set the title of a session"),
-    "tag": ("recollect.cli.tidy", "set the tag of a session"),
-    "check": ("recollect.cli.check", "find damaged sessions and requests the API would refuse"),
-    "repair": ("recollect.cli.check", "repair a session that cannot be resumed, or make it smaller"),
-    "fix": ("recollect.cli.check", "find everything that is broken in a home, and fix it"),
-    "migrate": ("recollect.cli.handover", "convert sessions from one disk layout to another"),
-    "config": ("recollect.cli.client", "find config files the client would ignore; restore them"),
-    "settings": (
-        "recollect.guard.cli.settings",
-        "which settings apply here and where they are set; change one",
-    ),
-    "perm": ("recollect.guard.cli.perm", "whether a tool call may run: check, explain, replay, suggest"),
-    "flags": ("recollect.cli.client", "the client's cached feature flags"),
-    "archive": ("recollect.cli.archive", "keep verified copies of sessions: add, list, restore and more"),
-    "import": ("recollect.cli.handover", "import sessions of another home, directory, bundle or log"),
-    "protect": ("recollect.cli.protect", "archive all sessions every hour, by itself"),
-    "scan": ("recollect.cli.secrets", "find credentials in sessions, settings and backups"),
-    "redact": ("recollect.cli.secrets", "remove the credentials from a session"),
-    "mv": ("recollect.cli.tidy", "keep the history of a project that moved; split a shared folder"),
-    "cleanup": ("recollect.cli.trash", "archive old sessions, then move them to the trash"),
-    "trash": ("recollect.cli.trash", "removed sessions: list, restore, delete for good"),
-    "undo": ("recollect.cli.trash", "undo a change that a command made in a home"),
-    "watch": ("recollect.cli.watch", "live sessions and their cost, updated as they run"),
-    "web": ("recollect.cli.web", "open sessions, search, costs and findings in the browser"),
-    "stats": ("recollect.cli.stats", "what was done: weeks, hours, tools, agents, savings"),
-    "statusline": ("recollect.cli.statusline", "print one line for the client's status line"),
-    "index": ("recollect.cli.index", "the index of sessions: status, rebuild, vacuum"),
-    "mcp": ("recollect.guard.cli.mcp", "MCP servers of a project: list, trust, call; or serve as one"),
-    "plugin": ("recollect.cli.client", "the Claude Code plugin: ask the past inside the client"),
-    "run": ("recollect.guard.cli.run", "run a command in a sandbox if the permission rules allow it"),
-    "agent": ("recollect.guard.cli.agent", "let the model work on a prompt unattended; record the session"),
-    "rm": ("recollect.cli.trash", "move sessions to the trash"),
-    "serve": ("recollect.server.cli.serve", "run the team server, on SQLite or PostgreSQL"),
-    "sync": ("recollect.cli.sync", "share sessions between machines: login, push, pull, status, watch"),
-    "team": ("recollect.cli.team", "a team's sessions on its server: list, search, show, cost"),
-    "admin": ("recollect.server.cli.admin", "manage organisations, members and tokens of a team server"),
-    "lake": ("recollect.server.cli.lake", "write an organisation's data as Iceberg tables to S3"),
-    "completion": ("recollect.cli.completion", "print a completion script for bash, zsh or fish"),
+    "cost": ("recollect.cli.cost", "tokens and cost by day, project, model and more"),
+    "report": ("recollect.cli.stats", "what was done and what it cost"),
+    "limits": ("recollect.cli.budget", "budgets, the five-hour and weekly limits"),
+    "limits --watch": ("recollect.cli.watch", "live sessions and their cost, as they run"),
+    "limits statusline": ("recollect.cli.statusline", "one line for the agent's status line"),
+    "protect": ("recollect.cli.protect:protect", "archive every session, every hour, by itself"),
+    "protect now": ("recollect.cli.archive:now", "archive sessions now"),
+    "protect list": ("recollect.cli.archive:list", "list the archived sessions"),
+    "protect verify": ("recollect.cli.archive:verify", "read every byte of the archive"),
+    "protect restore": ("recollect.cli.archive:restore", "put sessions back, byte for byte"),
+    "protect rm": ("recollect.cli.archive:rm", "take sessions out of the archive"),
+    "protect tidy": ("recollect.cli.trash:tidy", "archive old sessions, then move them to the trash"),
+    "protect off": ("recollect.cli.protect:off", "end the hourly run"),
+    "doctor": ("recollect.cli.check:check", "what is broken, and how to mend it"),
+    "doctor --fix": ("recollect.cli.check:fix", "mend what is broken: a session, or everything"),
+    "secrets": ("recollect.cli.secrets:scan", "find credentials in sessions, settings and backups"),
+    "secrets remove": ("recollect.cli.secrets:redact", "remove credentials"),
+    "undo": ("recollect.cli.trash:undo", "take back what a command changed"),
+    "undo --purge": ("recollect.cli.trash:purge", "delete removed sessions for good"),
+    "rename": ("recollect.cli.tidy:rename", "set the title of a session"),
+    "tag": ("recollect.cli.tidy:tag", "set the tag of a session"),
+    "mv": ("recollect.cli.tidy:mv", "keep the history of a project that moved"),
+    "rm": ("recollect.cli.trash:rm", "move sessions to the trash"),
+    "fork": ("recollect.cli.tidy:fork", "start a new session as a copy of another"),
+    "import": ("recollect.cli.handover:import", "take in sessions of another home, a bundle or a log"),
+    "export": ("recollect.cli.export", "write a session as Markdown, HTML or JSON"),
+    "export --to": ("recollect.cli.handover:convert", "hand a session over to another agent"),
+    "export --bundle": ("recollect.cli.archive:export", "write archived sessions to one file"),
+    "rules check": ("recollect.guard.cli.perm:check", "whether the rules allow a tool call, and why"),
+    "rules suggest": ("recollect.guard.cli.perm:suggest", "rules that would save prompts"),
+    "rules replay": ("recollect.guard.cli.perm:replay", "decide all calls of the past again"),
+    "rules hook": ("recollect.guard.cli.perm:hook", "answer the agent's PreToolUse hook"),
+    "rules settings": ("recollect.guard.cli.settings", "which settings apply here; change one"),
+    "rules restore": ("recollect.cli.client:restore", "restore .claude.json from its backups"),
+    "rules flags": ("recollect.cli.client:flags", "the agent's cached feature flags"),
+    "rules run": ("recollect.guard.cli.run", "run a command in a sandbox, if the rules allow it"),
+    "mcp": ("recollect.guard.cli.mcp", "MCP servers of a project; be one that agents ask"),
+    "mcp plugin": ("recollect.cli.client:plugin", "the Claude Code plugin"),
+    "agent": ("recollect.guard.cli.agent", "let the model work on a prompt unattended"),
+    "team login": ("recollect.cli.sync:login", "choose the team server and sign in"),
+    "team push": ("recollect.cli.sync:push", "send new lines of every session, without credentials"),
+    "team pull": ("recollect.cli.sync:pull", "fetch sessions of other machines"),
+    "team status": ("recollect.cli.sync:status", "what is to be sent, and where to"),
+    "team watch": ("recollect.cli.sync:watch", "push whenever something changes"),
+    "team list": ("recollect.cli.team:list", "sessions of the members"),
+    "team search": ("recollect.cli.team:search", "find what was said in them"),
+    "team show": ("recollect.cli.team:show", "fetch one session and show it"),
+    "team share": ("recollect.cli.team:share", "choose who sees a session of yours"),
+    "team cost": ("recollect.cli.team:cost", "cost by person, repo, branch, model and more"),
+    "team tokens": ("recollect.cli.sync:tokens", "your tokens and the browsers you signed in with"),
+    "team rotate": ("recollect.cli.sync:rotate", "replace the token of this machine"),
+    "team revoke": ("recollect.cli.sync:revoke", "end a token at once"),
+    "team serve": ("recollect.server.cli.serve", "run the team server, on SQLite or PostgreSQL"),
+    "team admin": ("recollect.server.cli.admin", "organisations, members and tokens of a server"),
+    "team lake": ("recollect.server.cli.lake", "write an organisation's data as Iceberg tables to S3"),
+    "data sql": ("recollect.cli.sql", "run a SELECT over sessions, messages, calls and costs"),
+    "data parquet": ("recollect.cli.export:parquet", "write all sessions as Parquet tables"),
+    "data index": ("recollect.cli.index", "the index: status, rebuild, vacuum"),
+    "data migrate": ("recollect.cli.handover:migrate", "convert sessions to another layout on disk"),
+    "completion": ("recollect.cli.completion", "complete commands, options and sessions in the shell"),
 }
+# Groups have no parser of their own: their help lists their commands.
 GROUPS = {
-    "Look at sessions": "overview list show search tree agents files blame log todos history plans export sql resume open watch web",
-    "Know what they cost": "cost budget stats statusline",
-    "Keep, name, move and remove them": "fork convert rename tag migrate archive import protect mv cleanup trash undo rm",
-    "Mend what is damaged": "check repair fix config index",
-    "Find and remove credentials": "scan redact",
-    "Rules: permissions, settings, tools": "settings perm flags mcp plugin run agent",
-    "Share them in a team": "serve sync team admin lake",
-    "The shell": "completion",
+    "rules": "Permission rules, settings and the sandbox of the agent.",
+    "team": "Share sessions between machines and people, through a server.",
+    "data": "The tables behind the answers.",
 }
-# Words that people type, and what they mean.
-ALIASES = {"doctor": "check", "help": "--help"}
-_DEFAULT = "overview"
+WORDS = tuple(dict.fromkeys(name.split()[0] for name in (*COMMANDS, *GROUPS) if name))
 # Those that need no home, and one that writes into its log that there is none.
 _WITHOUT_A_HOME = ("completion", "protect")
 # The client takes a hook that fails as no opinion: it must answer, home or not.
-_HOOK = ("perm", "hook")
+_HOOK = "rules hook"
+_NEEDED = {"--color": "auto, always or never", "--agent": "the name of an agent"}
+_PLACEHOLDER = {"--color": "WHEN", "--agent": "NAME"}
 _WITH_VALUE = ("--home", "--data", "--color", "--agent")
+_AT_ONCE = ("rename", "tag", "fork")  # these change a home without --apply: they are harmless
+_WITH_A_VALUE = ("export --to", "export --bundle")
 _IN_COMMANDS = ("--home", "--data", "--agent")  # what a command that is printed has too
 _CANDIDATES = 20
 
-HELP = """usage: recollect [--home DIR]... [--data DIR] [COMMAND] [OPTION]...
+HELP = """recollect keeps everything your coding agents did: findable, priced, safe.
+  recollect                what is here, and what needs attention
+Find
+  search WORDS, list       sessions: by words or a question; the newest
+  show S, resume, open     read one, continue one, browse in the terminal
+  web                      the same in the browser
+Code
+  files, diff, blame       files of a session, what changed, who wrote a line
+Money
+  cost, report, limits     by day or model; what was done; what is left
+Safe
+  protect, doctor          archive every hour; find and mend what is broken
+  secrets, undo            find and remove credentials; take back a change
+Tidy
+  rename, tag, mv, rm, fork, import, export
+Groups
+  rules, mcp, agent        what agents may do; servers, plugin; a headless run
+  team, data               share with others; SQL, tables, the index
 
-Read, search, price, repair and archive your coding-agent sessions.
-
-Commands that read change nothing. Commands that change something print a plan
-and do nothing until you add --apply. Without a command: an overview.
-
-{commands}
-
-Also understood: {aliases}.
-
-Global options, before or after the command:
-  --home DIR     use this home, of Claude or another agent, instead of this
-                 machine's (repeatable); :sample is an example home in recollect
-  --agent NAMES  only homes of these agents, with commas between them:
-                 {agents}
-  --data DIR     recollect's data directory (default: $XDG_DATA_HOME/recollect)
-  --color WHEN   auto (the default), always or never; NO_COLOR and FORCE_COLOR
-                 are honoured
-  --version      print the version
-  -h, --help     print this text; `recollect COMMAND --help`: one command
-
-Example:
-  recollect
-  recollect show 6ada00ba
-  recollect --home ~/backup/.claude list --json
-
-Exit status: 0 ok, 1 findings, 2 wrong usage, 3 not found or ambiguous,
-4 damaged data, 5 locked, busy or out of time, 74 I/O error, 130 interrupted.
+S is an id or its start, a title, @last or a number of the last search.
+Options: --home DIR, --agent NAMES, --data DIR, --color WHEN, --version, --json.
+More: recollect COMMAND --help. Changes print a plan first: add --apply.
 """
 
 
@@ -178,36 +186,94 @@ def _dispatch(arguments: list[str]) -> int:
     options, rest = global_options(arguments)
     if options["--color"]:
         _choose_colour(options["--color"][-1])
+    if rest[:1] == ["help"]:
+        rest = [*rest[1:], "--help"]
     if rest[:1] in (["-h"], ["--help"]):
-        topic = next((word for word in rest[1:] if not word.startswith("-")), None)
-        if topic is None:
-            _print_help()
+        rest = [word for word in rest[1:] if not word.startswith("-")]
+        if not rest:
+            _print_wrapped(HELP)
             return 0
-        rest = [ALIASES.get(topic, topic), "--help"]
+        rest.append("--help")
     if rest[:1] == ["--version"]:
         from recollect.version import __version__
 
         print(f"recollect {__version__}")
         return 0
-    named = bool(rest) and not rest[0].startswith("-")
-    command = rest[0] if named else _DEFAULT
-    if options["--data"]:
-        _refuse_data(options["--data"][-1], "--data DIR")
-    if command == "statusline" and "-h" not in rest and "--help" not in rest:
+    data = options["--data"][-1] if options["--data"] else None
+    if data:
+        _refuse_data(data, "--data DIR")
+    if rest[:2] == ["limits", "statusline"] and not {"-h", "--help", "--install"} & {*rest}:
         # Every open client runs this several times a second, so it does without a parser.
         from recollect.cli.statusline import main as status_line
 
-        return status_line(rest[1:], options["--home"], options["--data"][-1] if options["--data"] else None)
-    if command == "budget" and rest[1:] == ["--hook"]:
+        return status_line(rest[2:], options["--home"], data)
+    if rest == ["limits", "--hook"]:
         from recollect.cli.statusline import answer_hook
 
-        return answer_hook(options["--home"], options["--data"][-1] if options["--data"] else None)
-    if command not in COMMANDS:
-        from recollect.cli.terminal.text import near_miss
+        return answer_hook(options["--home"], data)
+    return _named(rest, options)
 
-        near = near_miss(command, [*COMMANDS, *ALIASES])
-        return _failed(f"unknown command {command!a}{near}", "`recollect --help` lists the commands", 2)
-    return _run(command, options, rest[1:] if named else rest)
+
+def _named(rest: list[str], options: dict[str, list[str]]) -> int:
+    """Run the command that was named, or say what it may have been."""
+    command, words = resolve(rest)
+    if command in COMMANDS:
+        return _run(command, options, words)
+    if command in GROUPS:
+        return _group(command, words)
+    from recollect.cli.terminal.text import near_miss
+
+    near = near_miss(command, [*WORDS, "help"])
+    return _failed(f"unknown command {command!a}{near}", "`recollect --help` lists the commands", 2)
+
+
+def resolve(words: list[str]) -> tuple[str, list[str]]:
+    """The command that words name, as in ``COMMANDS``, and its arguments; what it is not, is named as it was typed.
+
+    An option that chooses a command is not among its arguments, unless it has a value.
+    """
+    if not words or words[0].startswith("-"):
+        return "", words
+    command, rest = words[0], words[1:]
+    if rest and not rest[0].startswith("-") and f"{command} {rest[0]}" in COMMANDS:
+        command, rest = f"{command} {rest[0]}", rest[1:]
+    for place, word in enumerate(rest):
+        name = word.partition("=")[0]
+        if word == "--":
+            break
+        if name.startswith("--") and f"{command} {name}" in COMMANDS:
+            is_choice = f"{command} {name}" not in _WITH_A_VALUE or rest[place + 1 :] == ["--help"]
+            return f"{command} {name}", rest[:place] + rest[place + is_choice :]
+    return command, rest
+
+
+def _group(name: str, words: list[str]) -> int:
+    """The commands of a group; without one, or with one that it does not have."""
+    known = members(name)
+    if not words or words[0] in ("-h", "--help"):
+        _print_wrapped(group_help(name))
+        return 0 if words else 2
+    from recollect.cli.terminal.text import near_miss
+
+    near = near_miss(words[0], known)
+    hint = f"one of {', '.join(known)}; `recollect {name} --help` says what they do"
+    return _failed(f"unknown command {f'{name} {words[0]}'!a}{near}", hint, 2)
+
+
+def members(name: str) -> list[str]:
+    """The second words of a command or a group."""
+    return [command[len(name) + 1 :] for command in COMMANDS if name and command.startswith(f"{name} ")]
+
+
+def group_help(name: str) -> str:
+    return f"usage: recollect {name} COMMAND [OPTION]...\n\n{GROUPS[name]}\n\n{members_help(name)}"
+
+
+def members_help(name: str) -> str:
+    """A line for each command below a word, for its help."""
+    rows = [(f"{name} {one}", COMMANDS[f"{name} {one}"][1]) for one in members(name)]
+    longest = max((len(command) for command, _ in rows), default=0)
+    return "".join(f"  {command:<{longest}}  {about}\n" for command, about in rows)
 
 
 def _refuse_data(place: str, option: str) -> None:
@@ -237,32 +303,29 @@ def global_options(arguments: list[str]) -> tuple[dict[str, list[str]], list[str
         elif name not in _WITH_VALUE:
             rest.append(word)
         else:
-            given = value if equals else next(waiting, "")
+            given = _value(name, value if equals else next(waiting, ""))
             if name == "--agent":
-                from recollect.cli.terminal.options import are_agents, no_such_agent
-
-                if not are_agents(given):
-                    if not rest:  # before the command only homes of agents are meant
-                        command = next((word for word in waiting if word in COMMANDS or word in ALIASES), "")
-                        raise no_such_agent(command, given)
-                    rest += [word] if equals else [word, given]  # the sub-agent that some commands take
-                    continue
-            options[name].append(_value(name, given))
-    if rest[:1] == ["--json"] and rest[1:2] and (rest[1] in COMMANDS or rest[1] in ALIASES):
-        rest[:2] = [rest[1], "--json"]
-    if rest:
-        rest[0] = ALIASES.get(rest[0], rest[0])
+                _require_agents(given)
+            options[name].append(given)
+    if rest[:1] == ["--json"] and rest[1:2] and rest[1] in WORDS:
+        rest = [*rest[1:], "--json"]
     return options, rest
+
+
+def _require_agents(given: str) -> None:
+    from recollect.cli.terminal.options import agents_named, no_such_agent
+    from recollect.system.paths import known_agents
+
+    if not set(agents_named(given)) <= {*known_agents()}:
+        raise no_such_agent(given)
 
 
 def _value(name: str, value: str) -> str:
     if not value or value == "--":
         from recollect.errors import UsageError
 
-        what = "auto, always or never" if name == "--color" else "a directory"
-        raise UsageError(
-            f"{name}: needs {what}", hint=f"write {name} {'WHEN' if name == '--color' else 'DIR'}"
-        )
+        what = _NEEDED.get(name, "a directory")
+        raise UsageError(f"{name}: needs {what}", hint=f"write {name} {_PLACEHOLDER.get(name, 'DIR')}")
     return value
 
 
@@ -280,9 +343,12 @@ def command_functions(command: str) -> tuple[Callable[[ArgumentParser], None], C
     """What adds the options of a command, and what runs it."""
     import importlib
 
-    module = vars(importlib.import_module(COMMANDS[command][0]))
-    add_options = module.get("add_options") or module[f"add_{command}_options"]
-    return add_options, module.get("run") or module[f"run_{command}"]
+    place, _, suffix = COMMANDS[command][0].partition(":")
+    module = vars(importlib.import_module(place))
+    return (
+        module[f"add_{suffix}_options" if suffix else "add_options"],
+        module[f"run_{suffix}" if suffix else "run"],
+    )
 
 
 def command_parser(command: str) -> ArgumentParser:
@@ -299,19 +365,19 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
-    parsed: Namespace = command_parser(command).parse_args(arguments)
     from recollect.cli.terminal.options import CHOSEN, agents_named
     from recollect.cli.terminal.output import choose_options
 
+    choose_options([word for name in _IN_COMMANDS for value in options[name] for word in (name, value)])
+    parsed: Namespace = command_parser(command).parse_args(arguments)
     data = options["--data"]
     if not data and os.environ.get("RECOLLECT_DATA"):
         _refuse_data(os.environ["RECOLLECT_DATA"], "$RECOLLECT_DATA")
     parsed.homes, parsed.data = options["--home"], data[-1] if data else None
     parsed.only_agents = [name for given in options["--agent"] for name in agents_named(given)]
-    choose_options([word for name in _IN_COMMANDS for value in options[name] for word in (name, value)])
     # Where a program runs several commands, the choice of one must not be left to the next.
     CHOSEN.replace(parsed.data, parsed.only_agents)
-    is_applied = getattr(parsed, "apply", False)
+    is_applied = getattr(parsed, "apply", command in _AT_ONCE)
     if is_applied and ":sample" in parsed.homes:
         from recollect.errors import UsageError
 
@@ -319,12 +385,12 @@ def _run(command: str, options: dict[str, list[str]], arguments: list[str]) -> i
             "the sample home is part of the package and cannot be changed",
             hint="copy it (`recollect --home :sample` prints its path), then use --home DIR",
         )
-    if command not in _WITHOUT_A_HOME and (command, getattr(parsed, "action", "")) != _HOOK:
+    if command not in _WITHOUT_A_HOME and command != _HOOK:
         _say_homes(parsed)
     if is_applied:
         from recollect.store.changes.batch import one_batch
 
-        with one_batch(command):
+        with one_batch(command.replace(" --", " ").replace(" ", "-")):
             code = run(parsed)
     else:
         code = run(parsed)
@@ -347,26 +413,14 @@ def _say_homes(parsed: Namespace) -> None:
         print(f"recollect: HOME is not set: using {user_home(os.environ)}", file=sys.stderr)
 
 
-def help_text() -> str:
-    from recollect.system.paths import known_agents
-
-    longest = max(map(len, COMMANDS))
-    parts = [
-        "\n".join([f"{title}:", *(f"  {name:<{longest}}  {COMMANDS[name][1]}" for name in names.split())])
-        for title, names in GROUPS.items()
-    ]
-    return HELP.format(
-        commands="\n\n".join(parts), aliases=", ".join(ALIASES), agents=", ".join(known_agents())
-    )
-
-
-def _print_help() -> None:
-    text = help_text()
+def _print_wrapped(text: str) -> None:
+    """At once where it fits; in a narrow terminal, broken between words."""
     if sys.stdout.isatty():
         from recollect.cli.terminal import output
 
-        if output.terminal_size()[0] < 80:
-            text = output.reflowed(text, output.terminal_size()[0])
+        room = output.terminal_size()[0]
+        if room < 80:
+            text = "\n".join(row for line in text.split("\n") for row in output.fitted(line, room))
     print(text, end="")
 
 

@@ -1,4 +1,4 @@
-"""The command ``overview``: what is on this machine."""
+"""``recollect`` alone: what is on this machine."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _resume(found: ResumeSummary, sessions: int) -> str:
         return f"no history is lost ({scope})"
     codes = ", ".join(f"{count:,} {code}" for code, count in sorted(found.by_code.items()))
     lost = f"history is lost in {counted(found.sessions, 'session')}: {codes}"
-    return output.typed(f"{output.styled(lost, 'red')} ({scope}); `recollect fix` mends it")
+    return output.typed(f"{output.styled(lost, 'red')} ({scope}); `recollect doctor --fix` mends it")
 
 
 def _damage(answer: Overview) -> str:
@@ -185,8 +185,8 @@ def _next_step(options: Namespace, answer: Overview) -> tuple[str, str]:
     if answer.damage.lines:
         log = answer.damage.logs[0]
         name = command_name(short_id(log.stem), log)
-        return f"First damaged log: {visible(log.stem)}", command(options, "check", name)
+        return f"First damaged log: {visible(log.stem)}", command(options, "doctor", name)
     if any(one.severity is not Severity.INFO for one in answer.findings):
-        return "To see and fix the findings:", command(options, "check")
+        return "To see and fix the findings:", command(options, "doctor")
     more = output.typed("More: recollect search WORDS, recollect resume, recollect --help")
     return more, command(options, "cost")

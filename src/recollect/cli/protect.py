@@ -1,4 +1,4 @@
-"""The command ``protect``: the hourly run that archives every session."""
+"""The commands ``protect`` and ``protect off``: the hourly run that archives every session."""
 
 from __future__ import annotations
 
@@ -27,22 +27,19 @@ from recollect.system.scheduler import JobEntry
 _SCHEDULERS = ("systemd", "cron", "launchd", "windows")
 
 
-def add_options(parser: ArgumentParser) -> None:
+def add_protect_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--keep-days", type=int, metavar="N", help="also let the client keep sessions for N days"
     )
     parser.add_argument("--scheduler", choices=_SCHEDULERS, help="which scheduler (default: this system's)")
-    flag(parser, "--remove", "remove the hourly run and what came with it")
     flag(parser, "--run", "archive now; this is what the scheduler runs")
     add_apply(parser)
 
 
-def run(options: Namespace) -> int:
+def run_protect(options: Namespace) -> int:
     data = own_data(options)
     if options.run:
         return _run(options, data)
-    if options.remove:
-        return _remove(options, data)
     homes = [home for home in chosen_homes(options.homes) if home.exists]
     if not homes:
         raise NotFound("protect: no Claude home was found", hint="name one with --home DIR")
@@ -170,7 +167,7 @@ def _tell_done(
     _tell_state(state)
     if problem:
         output.note(visible(f"The first run failed: {problem}"))
-    output.say(f"Undo with: {command(options, 'protect', '--remove', '--apply')}")
+    output.say(f"Undo with: {command(options, 'protect', 'off', '--apply')}")
     return 1 if problem else 0
 
 
@@ -185,7 +182,7 @@ def _document(
 ) -> dict[str, object]:
     return {
         "applied": options.apply,
-        "undo": command(options, "protect", "--remove", "--apply") if options.apply and entry else None,
+        "undo": command(options, "protect", "off", "--apply") if options.apply and entry else None,
         "protection": state,
         "scheduler": entry.scheduler if entry is not None else None,
         "entry": entry.texts if entry is not None else {},
@@ -197,7 +194,12 @@ def _document(
 # ---- remove ----------------------------------------------------------------------------------------------
 
 
-def _remove(options: Namespace, data: Path) -> int:
+def add_off_options(parser: ArgumentParser) -> None:
+    add_apply(parser)
+
+
+def run_off(options: Namespace) -> int:
+    data = own_data(options)
     now = dt.datetime.now(dt.UTC)
     installed = protection.read_protection(data, [], now).installed
     if installed is None:
@@ -219,7 +221,7 @@ def _remove(options: Namespace, data: Path) -> int:
         output.say(f"{'Set' if options.apply else 'Would set'} cleanupPeriodDays back")
     for reason in refused:
         output.note(visible(f"not set back: {reason}"))
-    again = command(options, "protect", "--remove", "--apply")
+    again = command(options, "protect", "off", "--apply")
     say_end(options, again, command(options, "protect", "--apply"))
     return 1 if refused else 0
 

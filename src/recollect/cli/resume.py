@@ -52,7 +52,7 @@ def run_resume(options: Namespace) -> int:
     if isinstance(session, ArchivedSession):
         way = resumption(session, options.cwd)  # before anything is restored: it may be refused
         if options.json or options.only_print:
-            return _print_way(options, way, command(options, "archive", "restore", session.id, "--apply"))
+            return _print_way(options, way, command(options, "protect", "restore", session.id, "--apply"))
         home, session = _restored(options, session)
     way = resumption(session, options.cwd)
     _tell_doubts(home, way)

@@ -61,6 +61,7 @@ def add_options(parser: ArgumentParser) -> None:
     flag(parser, "--rank", "best hits first (BM25) instead of newest")
     flag(parser, "--flat", "list messages, not sessions")
     parser.add_argument(
+        "-n",
         "--limit",
         type=int,
         metavar="N",

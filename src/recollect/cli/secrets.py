@@ -1,4 +1,4 @@
-"""The commands ``scan`` and ``redact``: credentials in sessions."""
+"""The commands ``secrets`` and ``secrets remove``: credentials in sessions."""
 
 from __future__ import annotations
 
@@ -42,15 +42,14 @@ _UNREADABLE = 4  # as for check
 
 def add_scan_options(parser: ArgumentParser) -> None:
     add_session(parser, "*")
-    flag(parser, "--all", "everything in the homes (the default)")
     flag(parser, "--everywhere", "also archive, trash, undo, quarantine and left-over files")
-    parser.add_argument("--limit", type=int, metavar="N", help=f"show at most N (default {_SHOWN}; 0: all)")
+    parser.add_argument(
+        "-n", "--limit", type=int, metavar="N", help=f"show at most N (default {_SHOWN}; 0: all)"
+    )
     add_json(parser, csv=True)
 
 
 def run_scan(options: Namespace) -> int:
-    if options.all and options.sessions:
-        raise UsageError("scan: --all and a session exclude each other", hint="name sessions, or use --all")
     if options.limit is not None and options.limit < 0:
         raise UsageError(f"--limit {options.limit}: must be 0 or more", hint="0 shows all")
     home = open_home(options.homes)
@@ -122,7 +121,7 @@ def _tell_scan(options: Namespace, found: SecretScan, seconds: float) -> None:
     sessions = [name for one in redactable if (name := command_name(one.session or "", ""))]
     if sessions:
         first = Counter(sessions).most_common(1)[0][0]
-        output.say(f"Remove them from a session with: {command(options, 'redact', first)}")
+        output.say(f"Remove them from a session with: {command(options, 'secrets', 'remove', first)}")
     output.say("Also revoke them at the service that issued them: they were stored on disk in clear text.")
 
 
@@ -206,7 +205,7 @@ def _tell_everywhere(options: Namespace, plan: RedactionPlan, session: str) -> N
         output.say(f"  {visible(str(copy.path))} ({copy.role}, {len(copy.findings):,})")
     if not options.apply:
         output.say("This cannot be undone, nor can the changes whose originals are listed as undo.")
-        say_end(options, with_apply(options, "redact", session, "--everywhere"), "")
+        say_end(options, with_apply(options, "secrets remove", session, "--everywhere"), "")
     elif not plan.left:
         output.say(
             f"Searched again: none is left{' in what' + read if read else ''}. The next question builds the index again."
@@ -266,7 +265,7 @@ def _tell_redact(options: Namespace, plan: RedactionPlan, applied: Change | None
     if plan.open_in is not None:
         output.say(f"  A client has it open (process {plan.open_in}): refused until it is closed", "red")
     if applied is None:
-        say_end(options, with_apply(options, "redact", session), "")
+        say_end(options, with_apply(options, "secrets remove", session), "")
         return
     say_end(options, "", command(options, "undo", applied.id, "--apply"))
     forget = command(options, "undo", applied.id, "--forget", "--apply")

@@ -58,11 +58,11 @@ def add_options(parser: ArgumentParser) -> None:
     parser.usage = "%(prog)s [-h] [OPTION]... [S]"  # argparse cannot wrap the exclusive group
     part = parser.add_mutually_exclusive_group()
     flag(part, "--all-branches", "show all branches, abandoned ones too")
-    part.add_argument("--branch", metavar="LEAF", help="show the branch that ends at this entry (see `tree`)")
+    part.add_argument("--branch", metavar="LEAF", help="show the branch that ends at this entry (see --tree)")
     part.add_argument(
         "--before-compaction", type=int, metavar="N", help="show the conversation before its Nth compaction"
     )
-    part.add_argument("--agent", metavar="A", help="show the log of a sub-agent (see `agents`)")
+    part.add_argument("--sub-agent", metavar="A", help="show the log of a sub-agent (see --sub-agents)")
     parser.add_argument("--at", metavar="UUID", help="open at this message, with a few around it")
     parser.add_argument(
         "--context",
@@ -86,7 +86,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--offset", type=int, default=0, metavar="N", help="skip N messages; -N: only the last N"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="show at most N messages")
+    parser.add_argument("-n", "--limit", type=int, metavar="N", help="show at most N messages")
     flag(parser, "--api", "show the messages sent to the API on resume")
     flag(parser, "--performance", "add the speed of each answer and its tokens per dollar")
     flag(parser, "--strict", "exit with status 4 if lines are damaged")
@@ -160,8 +160,8 @@ def _check(options: Namespace) -> None:
 
 
 def _reading(session: Session, options: Namespace) -> _ShowDocument:
-    if options.agent is not None:
-        agent = whole_session.agent_talk(session, options.agent)
+    if options.sub_agent is not None:
+        agent = whole_session.agent_talk(session, options.sub_agent)
         heading = f"sub-agent {agent.name}"
         return _ShowDocument(
             session.id, [(heading, agent.conversation.messages)], agent.log.damage, agent.conversation
@@ -200,7 +200,7 @@ def _of_another_dialect(session: Session, options: Namespace, problem: NotFound)
 
 def _reading_at_hit(session: Session, options: Namespace, hit: NumberedHit) -> _ShowDocument:
     """What a number of the last search stands for; other options still choose another part."""
-    is_free = not (options.all_branches or options.branch or options.before_compaction or options.agent)
+    is_free = not (options.all_branches or options.branch or options.before_compaction or options.sub_agent)
     is_free = is_free and not options.offset and options.limit is None and not options.api
     options.at = options.at or (hit.uuid if is_free else None)
     if is_free and hit.uuid is None:
@@ -233,7 +233,7 @@ def _at_message(session: Session, reading: _ShowDocument, options: Namespace) ->
         return reading
     raise NotFound(
         f"message {options.at!r}: not in session {session.id}",
-        hint="`recollect search` names messages; `recollect tree` shows the branches",
+        hint="`recollect search` names messages; `recollect show --tree` shows the branches",
     )
 
 

@@ -1,4 +1,4 @@
-"""The command ``sql``: a SELECT over sessions."""
+"""The command ``data sql``: a SELECT over sessions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--lake", metavar="DIR", help="read the lake in this directory")
     flag(parser, "--no-lake", "read the index and the logs")
     parser.add_argument(
-        "--limit", type=int, default=_LIMIT, metavar="N", help=f"rows at most, 0 for all (default {_LIMIT})"
+        "-n",
+        "--limit",
+        type=int,
+        default=_LIMIT,
+        metavar="N",
+        help=f"rows at most, 0 for all (default {_LIMIT})",
     )
     add_json(parser, csv=True)
 

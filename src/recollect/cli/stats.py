@@ -1,4 +1,4 @@
-"""The command ``stats``: what was done and what it cost."""
+"""The command ``report``: what was done and what it cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``statusline`` and `budget --hook`: an answer to the client within milliseconds.
+"""``limits statusline`` and ``limits --hook``: an answer to the client within milliseconds.
 
 Both load little and never fail. tests/cli/test_statusline.py lists the modules that a line may load.
 """
@@ -97,7 +97,7 @@ def main(arguments: list[str], homes: list[str], data: str | None) -> int:
     if "-h" in arguments or "--help" in arguments:
         from recollect.cli.main import command_parser
 
-        command_parser("statusline").parse_args(["--help"])
+        command_parser("limits statusline").parse_args(["--help"])
     figures = StatusFigures(time.time())
     figures.notes += [f"no option {_shown(one)}" for one in arguments if one not in _OPTIONS]
     payload = attempt(_input) or b""

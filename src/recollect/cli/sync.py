@@ -1,4 +1,4 @@
-"""The command ``sync``: sessions to and from a team server."""
+"""The commands below ``team`` that send and fetch: sessions to and from a team server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recollect.agents.homes import kept_out
 from recollect.cli import sync_login
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes
-from recollect.cli.terminal.options import add_json, command, flag, option, own_data
+from recollect.cli.terminal.options import add_apply, add_json, add_session, command, flag, option, own_data
 from recollect.cli.terminal.sessions import open_home
 from recollect.cli.terminal.text import counted, shortened, size, visible
 from recollect.errors import Busy, UsageError
@@ -32,60 +32,75 @@ _SHOWN = 20
 _EVERY, _SHORTEST = 5.0, 0.2
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=tuple(_ACTIONS), help="see above")
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="WORD",
-        help="login: the address; push: only these sessions; revoke: the token",
-    )
+def add_login_options(parser: ArgumentParser) -> None:
+    parser.add_argument("address", metavar="URL", help="the server")
     parser.add_argument(
         "--sso",
         nargs="?",
         const="",
         metavar="ORGANISATION",
-        help="login: at the identity provider of the organisation",
+        help="sign in at the organisation's identity provider",
     )
+    parser.add_argument("--machine", metavar="NAME", help="name of this machine on the server")
+    flag(parser, "--plain-http", "allow a token over unencrypted http")
+    flag(parser, "--no-redact", "send secrets unchanged from now on")
+    flag(parser, "--encrypt", "encrypt from now on, with a key that stays here")
+    add_json(parser)
+
+
+def add_push_options(parser: ArgumentParser) -> None:
+    add_session(parser, "*")
+    flag(parser, "--no-redact", "do not replace secrets")
+    flag(parser, "--encrypt", "encrypt with a key that stays here")
+    add_json(parser)
+
+
+def add_pull_options(parser: ArgumentParser) -> None:
+    parser.add_argument("sessions", metavar="ID", nargs="*", help="with --into-home: only these sessions")
+    flag(parser, "--mine", "only sessions that you created")
+    parser.add_argument("--repo", metavar="NAME", help="only of this repository (host/owner/name)")
+    parser.add_argument("--since", metavar="DATE", help="only those that changed since then")
+    parser.add_argument("--session", metavar="ID", help="only this session, by its id or the beginning")
+    flag(parser, "--into-home", "also into the Claude home, for `claude --resume`")
     parser.add_argument(
-        "--overlap",
-        type=int,
-        default=24,
-        metavar="HOURS",
-        help="rotate: how long the old token still works (default 24)",
+        "--directory", metavar="DIR", type=Path, help="with --into-home: the sessions' directory here"
     )
-    parser.add_argument("--machine", metavar="NAME", help="login: name of this machine on the server")
-    flag(parser, "--plain-http", "login: allow a token over unencrypted http")
-    flag(parser, "--no-redact", "push: do not replace secrets; login: from now on")
-    flag(parser, "--encrypt", "push: encrypt with a key that stays here; login: from now on")
-    flag(parser, "--mine", "pull: only sessions that you created")
-    parser.add_argument("--repo", metavar="NAME", help="pull: only of this repository (host/owner/name)")
-    parser.add_argument("--since", metavar="DATE", help="pull: only those that changed since then")
-    parser.add_argument("--session", metavar="ID", help="pull: only this session, by its id or the beginning")
-    flag(parser, "--into-home", "pull: also into the Claude home, for `claude --resume`")
-    parser.add_argument(
-        "--directory",
-        metavar="DIR",
-        type=Path,
-        help="pull --into-home: the sessions' directory on this machine",
-    )
-    flag(parser, "--apply", "pull --into-home: carry out the plan")
+    add_apply(parser)
+
+
+def add_status_options(parser: ArgumentParser) -> None:
+    add_json(parser)
+
+
+def add_watch_options(parser: ArgumentParser) -> None:
+    flag(parser, "--no-redact", "do not replace secrets")
+    flag(parser, "--encrypt", "encrypt with a key that stays here")
     parser.add_argument(
         "--every",
         type=float,
         default=_EVERY,
         metavar="SECONDS",
-        help=f"watch: time between checks (default {_EVERY:g})",
+        help=f"time between checks (default {_EVERY:g})",
+    )
+
+
+def add_rotate_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--overlap",
+        type=int,
+        default=24,
+        metavar="HOURS",
+        help="how long the old token still works (default 24)",
     )
     add_json(parser)
 
 
-def run(options: Namespace) -> int:
-    if options.words and options.action not in ("login", "push", "pull", "revoke"):
-        raise UsageError(
-            f"sync {options.action}: takes no arguments", hint="`recollect sync --help` shows them"
-        )
-    return _ACTIONS[options.action](options)
+def add_tokens_options(parser: ArgumentParser) -> None:
+    add_json(parser)
+
+
+def add_revoke_options(parser: ArgumentParser) -> None:
+    parser.add_argument("token", metavar="TOKEN", help="its id, or the beginning of it")
 
 
 def _exchange(options: Namespace) -> SyncClient:
@@ -110,7 +125,7 @@ def warn_of_expiry(login: SyncLogin) -> None:
         if days
         else "expires today"
     )
-    step = "`recollect sync login` again" if login.expires <= now else "`recollect sync rotate` replaces it"
+    step = "`recollect team login` again" if login.expires <= now else "`recollect team rotate` replaces it"
     output.note(f"your token {when}: {step}")
 
 
@@ -118,12 +133,12 @@ def _homes(options: Namespace) -> list[Path]:
     return [home.path for home in chosen_homes(options.homes) if home.exists]
 
 
-def _push(options: Namespace) -> int:
+def run_push(options: Namespace) -> int:
     exchange = _exchange(options)
     only = None
-    if options.words:
+    if options.sessions:
         home = open_home(options.homes)
-        only = [home.own_session(word).id for word in options.words]
+        only = [home.own_session(word).id for word in options.sessions]
     push = Push(
         exchange,
         _homes(options),
@@ -154,7 +169,7 @@ def _say_pushed(done: PushResult) -> None:
             f"{session} was also continued elsewhere; this machine's version is stored there as {branch}"
         )
     for session in done.ahead:
-        output.note(f"{visible(session)}: was continued elsewhere; `recollect sync pull` fetches it")
+        output.note(f"{visible(session)}: was continued elsewhere; `recollect team pull` fetches it")
     for session in done.gone:
         output.note(f"{visible(session)}: was deleted on the server and is not sent again")
     for path, why in done.problems[:_SHOWN]:
@@ -165,17 +180,17 @@ def _say_pushed(done: PushResult) -> None:
         output.note(note)
 
 
-def _pull(options: Namespace) -> int:
+def run_pull(options: Namespace) -> int:
     exchange = _exchange(options)
     remote = exchange.connected()
     try:
         pull = Pull(exchange, remote)
-        only, among = options.words or None, None
+        only, among = options.sessions or None, None
         if options.session:
             session = session_named(remote, options.session)
             done = pull.one(session)
             # One that this machine sent is in its home already, and was not fetched.
-            only = [*options.words, *({session} & exchange.kept.load().pulled.keys())]
+            only = [*options.sessions, *({session} & exchange.kept.load().pulled.keys())]
         else:
             since, filters = _wanted(options, exchange)
             done = pull.run(since, **filters)
@@ -233,8 +248,8 @@ def _into_home(
     roots = [home for home in chosen_homes(options.homes) if home.exists and home.agent == CLAUDE]
     if len(roots) != 1:
         raise UsageError(
-            f"sync pull --into-home: there are {len(roots)} homes, choose one",
-            hint="name one with --home DIR before sync",
+            f"team pull --into-home: there are {len(roots)} homes, choose one",
+            hint="name one with --home DIR",
         )
     directory = options.directory
     if directory is not None:
@@ -266,12 +281,12 @@ def _say_installed(options: Namespace, planned: InstallPlan, store: Path) -> Non
     else:
         where = [] if options.directory is None else ["--directory", str(options.directory)]
         again = command(
-            options, "sync", "pull", *options.words, *_chosen(options), "--into-home", *where, "--apply"
+            options, "team", "pull", *options.sessions, *_chosen(options), "--into-home", *where, "--apply"
         )
         output.say(f"The home was not changed. Do it with: {again}", "dim")
 
 
-def _status(options: Namespace) -> int:
+def run_status(options: Namespace) -> int:
     exchange = _exchange(options)
     login = exchange.login
     push = Push(exchange, _homes(options))
@@ -304,7 +319,7 @@ def _status(options: Namespace) -> int:
     return 0
 
 
-def _watch(options: Namespace) -> int:
+def run_watch(options: Namespace) -> int:
     if options.every < _SHORTEST:
         raise UsageError(f"--every {options.every:g}: too often", hint=f"at least {_SHORTEST:g} seconds")
     exchange = _exchange(options)
@@ -327,13 +342,5 @@ def _watch(options: Namespace) -> int:
         time.sleep(options.every)
 
 
-_ACTIONS = {
-    "login": sync_login.login,
-    "push": _push,
-    "pull": _pull,
-    "status": _status,
-    "watch": _watch,
-    "rotate": sync_login.rotate,
-    "tokens": sync_login.tokens,
-    "revoke": sync_login.revoke,
-}
+run_login, run_rotate = sync_login.login, sync_login.rotate
+run_tokens, run_revoke = sync_login.tokens, sync_login.revoke

@@ -1,4 +1,4 @@
-"""``sync login``, ``rotate``, ``tokens`` and ``revoke``: how this machine gets its token, and what becomes of tokens later."""
+"""``team login``, ``rotate``, ``tokens`` and ``revoke``: how this machine gets its token, and what becomes of tokens later."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ _SLOWER = 5.0
 
 def login(options: Namespace) -> int:
     """Check the address and the token, then save them."""
-    if len(options.words) != 1:
-        raise UsageError("sync login: takes one address", hint="recollect sync login https://…")
-    address = checked_address(options.words[0])
+    address = checked_address(options.address)
     machine = options.machine or platform.node()[:100]
     token = _token(options, address, machine)
     found = SyncLogin(address, token, machine, options.encrypt, not options.no_redact, options.plain_http)
@@ -50,7 +48,7 @@ def login(options: Namespace) -> int:
         )
     scopes = ", ".join(who.scopes)
     output.say(f"{visible(who.user_name)} of {visible(who.organization_name)} at {address} ({scopes})")
-    output.say(f"Saved in {path}, readable only by you. Send with: {command(options, 'sync', 'push')}")
+    output.say(f"Saved in {path}, readable only by you. Send with: {command(options, 'team', 'push')}")
     return 0
 
 
@@ -90,17 +88,15 @@ def tokens(options: Namespace) -> int:
 
 def revoke(options: Namespace) -> int:
     """End one of them at once."""
-    if len(options.words) != 1:
-        raise UsageError("sync revoke: takes one token", hint="`recollect sync tokens` lists them")
-    server, named = SyncClient(load_login(), own_data(options), patience=_PATIENCE).server(), options.words[0]
+    server, named = SyncClient(load_login(), own_data(options), patience=_PATIENCE).server(), options.token
     own = server.own_tokens()
     fits = [one for one in _working(own.tokens) if one.id.startswith(named)]
     if not fits:
-        raise NotFound(f"token {named}: not one of yours", hint="`recollect sync tokens` lists them")
+        raise NotFound(f"token {named}: not one of yours", hint="`recollect team tokens` lists them")
     if len(fits) > 1:
         raise Ambiguous("token", named, tuple(one.id for one in fits))
     server.revoke_own(fits[0].id)
-    after = "; log in again with another token: recollect sync login" if fits[0].id == own.this else ""
+    after = "; log in again with another token: recollect team login" if fits[0].id == own.this else ""
     output.say(f"{visible(fits[0].id)} is revoked{after}.")
     return 0
 
@@ -120,7 +116,7 @@ def _token(options: Namespace, address: str, machine: str) -> str:
     is_typed = sys.stdin.isatty()
     token = (getpass.getpass(f"Token for {address}: ") if is_typed else sys.stdin.readline()).strip()
     if not token:
-        raise UsageError("sync login: no token was given", hint="type it, or pass it on standard input")
+        raise UsageError("team login: no token was given", hint="type it, or pass it on standard input")
     return token
 
 
@@ -145,4 +141,4 @@ def _signed_in(options: Namespace, address: str, machine: str) -> str:
         if answer.token is not None:
             return answer.token
         pause += _SLOWER if answer.waiting == "slow_down" else 0.0
-    raise UsageError("sync login: no one signed in in time", hint="repeat the command")
+    raise UsageError("team login: no one signed in in time", hint="repeat the command")

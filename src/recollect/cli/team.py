@@ -6,14 +6,16 @@ import datetime as dt
 import glob
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 import msgspec
 
 from recollect.cli.main import main
 from recollect.cli.terminal import output
-from recollect.cli.terminal.options import add_json, add_span, flag, own_data, span_of
-from recollect.cli.terminal.rows import aligned
+from recollect.cli.terminal.options import add_json, add_limit, add_span, own_data, span_of
+from recollect.cli.terminal.rows import aligned, wants_csv
 from recollect.cli.terminal.text import padded, shortened, visible, visible_lines
 from recollect.errors import Busy, UsageError
 from recollect.model.budget import dollars
@@ -25,46 +27,81 @@ from recollect.store.own_settings import load_login
 
 _KEYS = ("person", "repo", "branch", "model", "project", "machine", "session", "day")
 _WIDEST = 44
+_WHO = ("private", "team", "organisation", "default")
 _MOST_ROWS, _MOST_HITS = 1_000, 200
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=tuple(_ACTIONS), help="see above")
-    parser.add_argument(
-        "words", nargs="*", metavar="WORD", help="search: the words; show, share: the session"
-    )
-    parser.add_argument("--person", metavar="NAME", help="list: only of this member")
-    parser.add_argument("--repo", metavar="NAME", help="list: only of this repository (host/owner/name)")
-    parser.add_argument("--project", metavar="DIR", help="list, search: only of this project")
-    parser.add_argument(
-        "--limit", type=int, default=50, help="list, search: maximum number of rows (default 50)"
-    )
-    parser.add_argument(
-        "--by", default="person", help=f"{', '.join(_KEYS)}; separate several with commas (default person)"
-    )
+def add_list_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--person", metavar="NAME", help="only of this member")
+    parser.add_argument("--repo", metavar="NAME", help="only of this repository (host/owner/name)")
+    _add_common(parser)
+
+
+def add_search_options(parser: ArgumentParser) -> None:
+    parser.add_argument("words", nargs="+", metavar="WORD", help="what to look for, as in `recollect search`")
+    _add_common(parser)
+
+
+def _add_common(parser: ArgumentParser) -> None:
+    parser.add_argument("-p", "--project", metavar="DIR", help="only of this project")
+    add_limit(parser, "maximum number of rows (default 50)", 50)
     add_span(parser)
-    flag(parser, "--csv", "comma-separated")
     add_json(parser)
 
 
-def run(options: Namespace) -> int:
-    if options.csv and (options.json or options.action != "cost"):
-        raise UsageError("team: --csv is for cost, and not with --json", hint="leave one out")
-    if not 1 <= options.limit <= _MOST_ROWS:
-        raise UsageError(
-            f"--limit {options.limit}: not from 1 to {_MOST_ROWS}", hint="narrow the question instead"
-        )
-    count = {"search": None, "show": 1, "share": 2}.get(options.action, 0)
-    if len(options.words) != count if count is not None else not options.words:
-        raise UsageError(
-            f"team {options.action}: {len(options.words)} words do not fit",
-            hint="`recollect team --help` shows what it takes",
-        )
+def add_show_options(parser: ArgumentParser) -> None:
+    parser.add_argument("session", metavar="S", help="its id, or the beginning of it")
+    add_json(parser)
+
+
+def add_share_options(parser: ArgumentParser) -> None:
+    parser.add_argument("session", metavar="S", help="its id, or the beginning of it")
+    parser.add_argument("who", metavar="WHO", choices=_WHO, help=f"one of {', '.join(_WHO)}")
+
+
+def add_cost_options(parser: ArgumentParser) -> None:
+    keys = f"{', '.join(_KEYS)}; separate several with commas (default person)"
+    parser.add_argument("--by", default="person", metavar="KEYS", help=keys)
+    add_span(parser)
+    add_json(parser, csv=True)
+
+
+@contextmanager
+def _asked(options: Namespace) -> Iterator[HttpRemote]:
+    limit = getattr(options, "limit", 1)
+    if not 1 <= limit <= _MOST_ROWS:
+        raise UsageError(f"--limit {limit}: not from 1 to {_MOST_ROWS}", hint="narrow the question instead")
     server = _client(options).server()
     try:
-        return _ACTIONS[options.action](options, server)
+        yield server
     finally:
         server.close()
+
+
+def run_list(options: Namespace) -> int:
+    with _asked(options) as server:
+        return _list(options, server)
+
+
+def run_search(options: Namespace) -> int:
+    with _asked(options) as server:
+        return _search(options, server)
+
+
+def run_show(options: Namespace) -> int:
+    with _asked(options) as server:
+        return _show(options, server)
+
+
+def run_share(options: Namespace) -> int:
+    with _asked(options) as server:
+        return _share(options, server)
+
+
+def run_cost(options: Namespace) -> int:
+    wants_csv(options)
+    with _asked(options) as server:
+        return _cost(options, server)
 
 
 def _client(options: Namespace) -> SyncClient:
@@ -168,7 +205,7 @@ def _ended_early(searched_to: int) -> str:
 
 def _show(options: Namespace, server: HttpRemote) -> int:
     pull = Pull(_client(options), server)
-    session = session_named(server, options.words[0])
+    session = session_named(server, options.session)
     pull.one(session)
     # What this machine sent, and no other machine went on with, is not fetched: it is here.
     is_fetched = any(pull.root.glob(f"projects/*/{glob.escape(session)}.jsonl"))
@@ -176,17 +213,8 @@ def _show(options: Namespace, server: HttpRemote) -> int:
     return main([*where, "show", session, *(["--json"] if options.json else [])])
 
 
-def _budget(options: Namespace, _: HttpRemote) -> int:
-    where = [word for home in options.homes for word in ("--home", home)]
-    data = ["--data", options.data] if options.data else []
-    return main([*where, *data, "budget", "--team", *(["--json"] if options.json else [])])
-
-
 def _share(options: Namespace, server: HttpRemote) -> int:
-    named, chosen = options.words
-    if chosen not in ("private", "team", "organisation", "default"):
-        raise UsageError(f"share {chosen!a}: unknown", hint="write private, team, organisation or default")
-    session = session_named(server, named)
+    session, chosen = session_named(server, options.session), options.who
     server.set_visibility(session, None if chosen == "default" else chosen)
     who = {"private": "only you", "team": "members of your teams", "organisation": "all members"}
     output.say(f"{visible(session)}: seen by {who.get(chosen, 'those the organisation chose')}")
@@ -231,13 +259,3 @@ def _cells(by: list[str], row: TeamCostRow) -> list[str]:
     numbers = row.responses, tokens.input, tokens.output, writes, tokens.cache_read
     names = [shortened(visible(row.keys.get(name, "")), _WIDEST) for name in by]
     return [*names, *(f"{number:,}" for number in numbers), cost]
-
-
-_ACTIONS = {
-    "cost": _cost,
-    "list": _list,
-    "search": _search,
-    "show": _show,
-    "share": _share,
-    "budget": _budget,
-}

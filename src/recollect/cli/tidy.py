@@ -13,10 +13,12 @@ from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes, directories, no_claude_home
 from recollect.cli.terminal.options import (
     add_apply,
+    add_json,
     add_session,
     command,
     option,
     own_data,
+    positional,
     say_end,
     undo_of,
     with_apply,
@@ -31,28 +33,25 @@ from recollect.store.home import ClaudeHome
 def add_rename_options(parser: ArgumentParser) -> None:
     add_session(parser)
     parser.add_argument("title", metavar="TITLE", help='the new title; "" removes it')
-    add_apply(parser)
+    add_json(parser)
 
 
 def run_rename(options: Namespace) -> int:
     session = open_home(options.homes).own_session(options.session)
-    return carried_out(options, label.titled(session, options.title))
+    return _labelled(options, "rename", label.titled(session, options.title))
 
 
-def carried_out(options: Namespace, plan: label.LabelPlan) -> int:
-    """Print the plan for a title or tag; with ``--apply``, carry it out."""
-    if options.apply:
-        label.apply(plan, own_data(options))
-    name = "rename" if plan.what == "title" else "tag"
-    session = command_name(plan.session, plan.path)
-    undo = with_apply(options, name, session, plan.before)
+def _labelled(options: Namespace, name: str, plan: label.LabelPlan) -> int:
+    """Give a title or a tag at once: the line before it in the log has the old one."""
+    label.apply(plan, own_data(options))
+    undo = command(options, name, *positional(command_name(plan.session, plan.path), plan.before))
     if options.json:
-        return output.print_json(label.label_document(plan, applied=options.apply, undo=undo))
+        return output.print_json(label.label_document(plan, applied=True, undo=undo))
     change = f"{_shown(plan.before)} -> {output.styled(_shown(plan.after), 'bold')}"
     output.say(
         f"{plan.what.capitalize()} of {output.styled(visible(short_id(plan.session)), 'cyan')}: {change}"
     )
-    say_end(options, with_apply(options, name, session, plan.after), undo)
+    output.say(f"Undo with: {undo}")
     return 0
 
 
@@ -63,12 +62,12 @@ def _shown(label_text: str) -> str:
 def add_tag_options(parser: ArgumentParser) -> None:
     add_session(parser)
     parser.add_argument("tag", metavar="TAG", help='the new tag; "" removes it')
-    add_apply(parser)
+    add_json(parser)
 
 
 def run_tag(options: Namespace) -> int:
     session = open_home(options.homes).own_session(options.session)
-    return carried_out(options, label.tagged(session, options.tag))
+    return _labelled(options, "tag", label.tagged(session, options.tag))
 
 
 def add_fork_options(parser: ArgumentParser) -> None:
@@ -77,41 +76,31 @@ def add_fork_options(parser: ArgumentParser) -> None:
         "--at", metavar="UUID", help="last entry to copy; the leaf of a branch copies that branch"
     )
     parser.add_argument("--title", help='title of the new session (default: the old title with "(fork)")')
-    add_apply(parser)
+    add_json(parser)
 
 
 def run_fork(options: Namespace) -> int:
     session = open_home(options.homes).own_session(options.session)
     plan = fork.planned_fork(session, options.at, options.title)
-    if options.apply:
-        fork.apply(plan)
-    undo = command(options, "rm", plan.new, "--apply") if options.apply else ""
+    fork.apply(plan)
+    undo = command(options, "rm", plan.new, "--apply")
     if options.json:
-        return output.print_json(fork_document(plan, applied=options.apply, undo=undo or None))
-    _tell_fork(plan, command(options, "resume", plan.new), done=options.apply)
-    again = [
-        "fork",
-        command_name(session.id, session.path),
-        *option("--at", plan.leaf),
-        *option("--title", plan.title),
-        "--apply",
-    ]
-    say_end(options, command(options, *again), undo)
+        return output.print_json(fork_document(plan, applied=True, undo=undo))
+    _tell_fork(plan)
+    output.say(f"Continue it with: {command(options, 'resume', plan.new)}")
+    output.say(f"Undo with: {undo}")
     return 0
 
 
-def _tell_fork(plan: ForkPlan, resume: str, *, done: bool) -> None:
-    verb = "Forked" if done else "Would fork"
+def _tell_fork(plan: ForkPlan) -> None:
     what = f"{counted(plan.entries, 'entry').replace('entrys', 'entries')}, {size(plan.bytes)}"
     if plan.backups:
         what += f", {counted(len(plan.backups), 'file backup')}"
     output.say(
-        f"{verb} {output.styled(visible(short_id(plan.session)), 'cyan')} at {visible(plan.leaf[:8])}: {what}"
+        f"Forked {output.styled(visible(short_id(plan.session)), 'cyan')} at {visible(plan.leaf[:8])}: {what}"
     )
     output.say(f"Title: {visible(plan.title)}")
-    if done:
-        output.say(f"New session: {output.styled(plan.new, 'bold')}")
-        output.say(f"Continue it with: {resume}")
+    output.say(f"New session: {output.styled(plan.new, 'bold')}")
 
 
 def add_mv_options(parser: ArgumentParser) -> None:

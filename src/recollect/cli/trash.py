@@ -1,4 +1,4 @@
-"""The commands ``rm``, ``trash``, ``undo`` and ``cleanup``: what is put away, and how it comes back."""
+"""The commands ``rm``, ``undo`` and ``protect tidy``: what is put away, and how it comes back."""
 
 from __future__ import annotations
 
@@ -105,72 +105,15 @@ def _named(session: str, title: str, count: int) -> str:
     return f"{visible(session)}  {shortened(visible(title), _TITLE_COLUMNS)}  ({size(count)})"
 
 
-def _list(options: Namespace) -> int:
-    batches = trash_at(own_data(options)).batches()
-    changes = [undo.removal_of(one) for one in batches]
-    if print_data(options, {"changes": changes}, changes):
-        return 0
-    names = session_names(one.session for one in batches)
-    for one, name in zip(batches, names, strict=True):
-        title = padded(shortened(visible(one.title), _TITLE_COLUMNS), _TITLE_COLUMNS)
-        output.say(f"{output.styled(one.batch, 'cyan')}  {size(one.bytes):>8}  {name}  {title}")
-    output.say(f"{counted(len(batches), 'session')} in the trash")
-    return 0
-
-
-def _restore(options: Namespace) -> int:
-    data = own_data(options)
-    if options.apply:
-        undo.recovered(data)  # a killed removal may have left half of a session
-    change = undo.found_change(data, options.batch, only_removals=True)
-    obstacles = [] if options.apply else undo.obstacles(data, change)
-    paths = undo.undo(data, change).paths if options.apply else [step.path for step in change.steps]
-    back = command(options, "rm", undo.subject_name(change.subject, paths), "--apply")
-    if options.json:
-        return output.print_json(
-            {
-                "applied": options.apply,
-                "undo": back,
-                "batch": change.id,
-                "session": change.subject,
-                "restored": paths,
-                "obstacles": obstacles,
-            }
-        )
-    verb = "Restored" if options.apply else "Would restore"
-    output.say(f"{verb}: {_named(change.subject, change.title, change.kept_bytes)}")
-    for path in paths:
-        output.say(f"  {visible(str(path))}")
-    for path in obstacles:
-        output.say(f"  Already exists: {visible(str(path))}", "red")
-    say_end(options, command(options, "trash", "restore", change.id, "--apply"), back)
-    return 0
-
-
-def add_trash_options(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=("list", "restore", "empty"), help="see above")
+def add_purge_options(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "batch", nargs="?", metavar="BATCH", help="restore: a batch, or the start of its name or session id"
+        "--older-than", default="30d", metavar="AGE", help="30d, 12w, or a date (default 30d)"
     )
-    parser.add_argument(
-        "--older-than", default="30d", metavar="AGE", help="empty: 30d, 12w, or a date (default 30d)"
-    )
-    flag(parser, "--not-archived", "empty: also sessions that are not archived")
-    add_apply(parser, csv=True)
+    flag(parser, "--not-archived", "also sessions that are not archived")
+    add_apply(parser)
 
 
-def run_trash(options: Namespace) -> int:
-    if options.action == "empty":
-        return _empty(options)
-    if (options.action == "restore") != (options.batch is not None):
-        raise UsageError(
-            f"trash {options.action}: only restore takes a batch, and it needs one",
-            hint="`recollect trash list` lists them",
-        )
-    return _list(options) if options.action == "list" else _restore(options)
-
-
-def _empty(options: Namespace) -> int:
+def run_purge(options: Namespace) -> int:
     data = own_data(options)
     trash, archive = trash_at(data), archive_service.archive_at(data)
     before = timespan.so_long_ago(options.older_than, dt.datetime.now(dt.UTC))
@@ -200,7 +143,7 @@ def _tell_emptied(options: Namespace, going: list[TrashBatch], staying: list[Tra
     if not options.apply and going:
         flags = ["--not-archived"] if options.not_archived else []
         output.say(
-            f"Nothing was changed. Do it with: {command(options, 'trash', 'empty', '--older-than', options.older_than, *flags, '--apply')}"
+            f"Nothing was changed. Do it with: {command(options, 'undo', '--purge', '--older-than', options.older_than, *flags, '--apply')}"
         )
 
 
@@ -251,6 +194,8 @@ def _plan(options: Namespace, change: Change) -> int:
     output.say(f"{verb} {_name(change)}, {change.state}:")
     for step in change.steps:
         output.say(visible(f"  {step.kind}  {step.path}"))
+    for path in undo.obstacles(own_data(options), change):
+        output.say(f"  Already exists: {visible(str(path))}", "red")
     flags = [
         flag for flag, is_given in (("--forget", options.forget), ("--force", options.force)) if is_given
     ]
@@ -266,7 +211,8 @@ def _show(options: Namespace, changes: list[Change], noun: str) -> int:
     if print_data(options, {"changes": changes}, changes):
         return 0
     for one in changes:
-        output.say(visible(f"{one.id}  {one.state:<11}  {one.what} of {one.subject}"))
+        title = shortened(one.title, _TITLE_COLUMNS)
+        output.say(visible(f"{one.id}  {one.state:<11}  {one.what} of {one.subject}  {title}".rstrip()))
         details = f"{counted(len(one.steps), 'file')}, {size(one.kept_bytes)} kept"
         place = {"trash": "in the trash", "journal": "in the journal"}.get(one.store, "in journal or trash")
         for line in wrapped(visible(f"{one.home}: {details} {place}"), "    ", "    "):
@@ -275,19 +221,17 @@ def _show(options: Namespace, changes: list[Change], noun: str) -> int:
     return 0
 
 
-def add_cleanup_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--days", type=float, default=30.0, metavar="N", help="age in days (default 30)")
+def add_tidy_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--older-than", default="30d", metavar="AGE", help="30d, 12w, or a date (default 30d)"
+    )
     add_project(parser)
     flag(parser, "--auto", "carry it out, at most once a day")
     flag(parser, "--schedule", "let the client run it, once a day")
     add_apply(parser)
 
 
-def run_cleanup(options: Namespace) -> int:
-    if options.days < 0:
-        raise UsageError(
-            f"--days {options.days:g}: must not be negative", hint="0 takes every session that is not open"
-        )
+def run_tidy(options: Namespace) -> int:
     if options.schedule:
         return _schedule(options)
     now = dt.datetime.now(dt.UTC)
@@ -297,7 +241,7 @@ def run_cleanup(options: Namespace) -> int:
     if options.apply:
         undo.recovered(data)  # a killed clean-up may have left half of a session
     home = open_home(options.homes)
-    before = now - dt.timedelta(days=options.days)
+    before = timespan.so_long_ago(options.older_than, now)
     found = candidates(home.sessions(options.project), before) if is_due else []
     if options.apply:
         done = clean_up(found, archive_service.archive_at(data), data, now)
@@ -315,6 +259,10 @@ def run_cleanup(options: Namespace) -> int:
     return 1 if done.failed else 0
 
 
+def _age(options: Namespace) -> list[str]:
+    return option("--older-than", options.older_than)
+
+
 def _tell_others(home: Homes) -> None:
     """Whose sessions were not looked at: nothing would say why they are not in the sum."""
     others = sorted({root.agent for root in home.roots if root.agent != CLAUDE})
@@ -328,7 +276,7 @@ def _schedule(options: Namespace) -> int:
     """Add a hook that runs the clean-up to the user settings of the client."""
     project = option("--project", options.project) if options.project else []
     homes = [home.path for home in chosen_homes(options.homes) if home.exists]
-    words = job_words(homes, own_data(options), "cleanup", "--days", f"{options.days:g}", *project, "--auto")
+    words = job_words(homes, own_data(options), "protect", "tidy", *_age(options), *project, "--auto")
     line = shlex.join(words)
     hook = {"hooks": [{"type": "command", "command": line, "timeout": 600}]}
     home = settings_home(options.homes)
@@ -350,7 +298,7 @@ def _schedule(options: Namespace) -> int:
         return 0
     output.say(visible(f"{'Added' if done else 'Would add'} to hooks.SessionEnd in {change.file}: {line}"))
     output.say(visible(f"Or by cron (crontab -e): 17 4 * * * {line}"))
-    again = command(options, "cleanup", "--days", f"{options.days:g}", *project, "--schedule", "--apply")
+    again = command(options, "protect", "tidy", *_age(options), *project, "--schedule", "--apply")
     say_end(options, again, undo or "")
     return 0
 
@@ -371,7 +319,7 @@ def _tell_cleanup(options: Namespace, done: CleanupDocument, now: dt.datetime) -
             f"{counted(done.total, 'session')}, {size(done.bytes)} would be archived and moved to the trash"
         )
         more = option("--project", options.project) if options.project else []
-        again = command(options, "cleanup", "--days", f"{options.days:g}", *more, "--apply")
+        again = command(options, "protect", "tidy", *_age(options), *more, "--apply")
         say_end(options, again, "")
         return
     output.say(f"{counted(len(done.batches), 'session')} archived and moved to the trash")

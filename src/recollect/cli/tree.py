@@ -1,4 +1,4 @@
-"""The commands ``tree`` and ``agents``: branches and sub-agents of a session."""
+"""``show --tree`` and ``show --sub-agents``: branches and sub-agents of a session."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def add_tree_options(parser: ArgumentParser) -> None:
 
 def run_tree(options: Namespace) -> int:
     if options.session is None:
-        raise UsageError("tree: no session was named", hint="for example: recollect tree @last")
+        raise UsageError("show --tree: no session was named", hint="for example: recollect show @last --tree")
     session = named_session(options, options.session)
     if options.diff:
         _print_difference(session, *options.diff, as_json=options.json)

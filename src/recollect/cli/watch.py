@@ -1,4 +1,4 @@
-"""The command ``watch``: open sessions and their cost."""
+"""``limits --watch``: open sessions and their cost."""
 
 from __future__ import annotations
 

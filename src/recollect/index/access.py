@@ -214,7 +214,7 @@ def open_index(
             if not opened.is_temporary:
                 _repair(opened, problem)
         except (OSError, StorageError, Busy):
-            what, hint = "", "use --no-index to read the logs, or `recollect index rebuild`"
+            what, hint = "", "use --no-index to read the logs, or `recollect data index rebuild`"
         raise DamagedData(f"index {opened.path}: damaged ({problem}){what}", hint=hint) from problem
     except UNUSABLE as problem:
         cause = OSError(0, str(problem))

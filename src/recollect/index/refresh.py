@@ -339,7 +339,7 @@ def _tune(index: IndexDatabase, *, bulk: bool) -> None:
         run(f"INSERT INTO {table}({table}, rank) VALUES('usermerge', 2)")
     if not bulk:
         # Do not merge the few large segments: it costs a tenth of the build and makes search
-        # hardly faster. `recollect index vacuum` does it.
+        # hardly faster. `recollect data index vacuum` does it.
         index.settle()
 
 

@@ -1,4 +1,4 @@
-"""Status, rebuild and vacuum of an index, for `recollect index`.
+"""Status, rebuild and vacuum of an index, for `recollect data index`.
 
 Status changes nothing and never waits. A rebuild keeps the old index until the new one is complete,
 and copies what only the old one knew: the cost of deleted sessions. Vacuum merges the segments of
@@ -183,7 +183,7 @@ def vacuum(homes: Sequence[Path], cache: Path | None = None) -> VacuumResult:
     """Merge the full-text table, free unused pages, and remove files of older versions."""
     opened = OpenIndex(homes, index_path(homes, cache))
     if not opened.path.exists():
-        raise NotFound(f"no index at {opened.path}", hint="`recollect index rebuild` builds one")
+        raise NotFound(f"no index at {opened.path}", hint="`recollect data index rebuild` builds one")
     with contextlib.closing(opened), contextlib.closing(opened.lock(_PATIENCE)) as lock, lock:
         before = _size(opened.path)
         try:
@@ -198,7 +198,7 @@ def vacuum(homes: Sequence[Path], cache: Path | None = None) -> VacuumResult:
                 hint = "nothing was changed; free some space or check the disk, then try again"
                 raise StorageError("vacuum index", opened.path, _as_os_error(problem), hint=hint) from problem
             raise DamagedData(
-                f"index {opened.path}: {problem}", hint="`recollect index rebuild` builds a new one"
+                f"index {opened.path}: {problem}", hint="`recollect data index rebuild` builds a new one"
             ) from problem
         opened.close()
         removed = _stale(opened.path)

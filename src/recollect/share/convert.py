@@ -108,7 +108,7 @@ def _without_usage(line: bytes) -> bytes:
 def refuse_target(plan: ConvertPlan) -> None:
     """The new file must not be there yet, nor below a file, nor below the home of a client: one of this machine, or the one it is read from."""
     refuse_client_home(plan.path)
-    elsewhere = "name another directory with --into DIR"
+    elsewhere = "name another directory with --output DIR"
     if plan.path.resolve().is_relative_to(plan.read_from.resolve()):
         raise UsageError(
             f"{plan.path}: lies in {plan.read_from}, the home of {plan.from_agent} that the session is read from",

@@ -15,7 +15,7 @@ Numbers with a point come as they are written, never as binary floats. The statu
     day = 5
     [budget.models.opus]             # a name, or a part of it
     week = 50
-    [budget.persons."anna@example.org"]     # of the team server: `recollect budget --team`
+    [budget.persons."anna@example.org"]     # of the team server: `recollect limits --team`
     week = 200
 """
 

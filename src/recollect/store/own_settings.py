@@ -13,7 +13,7 @@ Models that are not in the list or cost this user a different amount, secrets th
     [prices."claude-nightly-fast"]   # fast mode has a price of its own or none
 
     [secrets]
-    ignore = ["jwt:1a2b3c4d"]        # as `recollect scan` prints them
+    ignore = ["jwt:1a2b3c4d"]        # as `recollect secrets` prints them
 
     [sync]
     allow = ["~/work"]               # only what is below; default: everything
@@ -114,7 +114,7 @@ def _amount(file: Path, key: str, value: object) -> Decimal:
 
 
 _ENTRY = re.compile(r"[0-9a-z-]{1,60}:[0-9a-f]{8}")
-_IGNORE_EXAMPLE = 'write ignore = ["jwt:1a2b3c4d"], kind and fingerprint as `recollect scan` prints them'
+_IGNORE_EXAMPLE = 'write ignore = ["jwt:1a2b3c4d"], kind and fingerprint as `recollect secrets` prints them'
 
 
 def ignored_secrets(environ: Mapping[str, str] | None = None) -> frozenset[str]:
@@ -191,14 +191,14 @@ def load_login(environ: Mapping[str, str] | None = None) -> SyncLogin:
     try:
         data = _small(path, is_private=True)
     except FileNotFoundError:
-        raise NotFound("sync: not logged in", hint="`recollect sync login URL`") from None
+        raise NotFound("sync: not logged in", hint="`recollect team login URL`") from None
     except OSError as cause:
         raise StorageError("read", path, cause, hint="make it readable, or log in again") from cause
     try:
         return msgspec.json.decode(data, type=SyncLogin)
     except (msgspec.DecodeError, UnicodeDecodeError):
         # The contents are not quoted: they include a token.
-        raise DamagedData(f"{path}: not a login", hint="`recollect sync login URL` writes it again") from None
+        raise DamagedData(f"{path}: not a login", hint="`recollect team login URL` writes it again") from None
 
 
 def encryption_key(data: Path, *, make: bool) -> bytes:

@@ -36,7 +36,7 @@ from recollect.system.fsops import as_storage_error
 from recollect.system.whole_files import digest_at
 
 _MANIFEST, _FILES = "manifest.json", "files"
-_HINT = "nothing is lost; `recollect trash list` shows what is in it"
+_HINT = "nothing is lost; `recollect undo` shows what is in it"
 
 
 class TrashedFile(Struct, frozen=True):
@@ -131,7 +131,7 @@ class Trash:
         if len(exact) == 1:
             return exact[0]
         problem = f"fits {len(exact)} batches" if exact else "is not in the trash"
-        raise NotFound(f"batch {name!r}: {problem}", hint="`recollect trash list` shows what there is")
+        raise NotFound(f"batch {name!r}: {problem}", hint="`recollect undo` shows what there is")
 
     def restore(self, batch: TrashBatch, renewed_before: int = 0) -> list[Path]:
         """Move everything back; refused where a file is in the way.

@@ -125,7 +125,7 @@ class SecretJob:
             problem=self._problem,
             by_kind=[] if scanned is None else _by_kind(scanned),
             total_secrets=None if scanned is None else scanned.secrets,
-            command=self._desk.command("scan"),
+            command=self._desk.command("secrets"),
             action=RequestDocument("/api/health/secrets", {}),
         )
 
@@ -156,7 +156,7 @@ def health_document(desk: PageBackend, listed: PageSessions, secrets: SecretJob)
         not_archived=SessionsAtRisk(
             total=len(missing),
             bytes=sum(row.bytes for row in missing),
-            command=desk.command("archive", "add", "--all"),
+            command=desk.command("protect", "now"),
             action=RequestDocument("/api/archive", {"which": "all"}) if missing else None,
         ),
         damaged=SessionsAtRisk(
@@ -164,7 +164,7 @@ def health_document(desk: PageBackend, listed: PageSessions, secrets: SecretJob)
             total=len(damaged),
             bytes=sum(row.bytes for row in damaged),
             is_complete=all(row.damaged is not None for row in rows),
-            command=desk.command("check"),
+            command=desk.command("doctor"),
         ),
         old=_old(desk, rows),
         homes=_home_findings(desk),
@@ -185,7 +185,7 @@ def _expiring(desk: PageBackend, rows: Sequence[SessionSummary]) -> SessionsAtRi
         bytes=sum(row.bytes for row in soon),
         days=WITHIN_DAYS,
         not_archived=len(missing),
-        command=desk.command("archive", "add", *names) if missing else None,
+        command=desk.command("protect", "now", *names) if missing else None,
         action=RequestDocument("/api/archive", {"which": "expiring"}) if missing else None,
     )
 
@@ -199,7 +199,7 @@ def _old(desk: PageBackend, rows: Sequence[SessionSummary]) -> SessionsAtRisk:
         bytes=sum(row.bytes for row in old),
         days=OLD_DAYS,
         note=f"sessions tagged {HOLD} are kept",
-        command=desk.command("cleanup", "--days", str(OLD_DAYS)),
+        command=desk.command("protect", "tidy", "--older-than", f"{OLD_DAYS}d"),
         action=RequestDocument("/api/cleanup", {"days": OLD_DAYS}) if old else None,
     )
 

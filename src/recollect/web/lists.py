@@ -156,7 +156,7 @@ def cost(page: Page, query: CostQuery) -> CostReport:
 
 @routes.get("/api/stats")
 def stats(page: Page, query: StatsQuery) -> StatsDocument:
-    """What `recollect stats --json` prints."""
+    """What `recollect report --json` prints."""
     backend, now = page.backend, dt.datetime.now(dt.UTC)
     first, end = timespan.bounds(query.since, query.until, now, zone_of(query.timezone))
     with backend.index.opened() as opened:

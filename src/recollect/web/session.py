@@ -133,7 +133,7 @@ def resume(page: Page, session: Name) -> session_documents.PageResumeDocument:
             )
         argv = tuple(opened.id if word == str(opened.path) else word for word in way.argv)
         way = structs.replace(way, argv=argv)
-        restore = f"{desk.command('archive', 'restore', opened.id, '--apply')} && "
+        restore = f"{desk.command('protect', 'restore', opened.id, '--apply')} && "
     line = f"cd {shlex.quote(way.cwd)} && {way.command}" if way.cwd else way.command
     return session_documents.PageResumeDocument(
         session=way.session,

@@ -98,7 +98,7 @@ def test_commands_on_a_copy_name_its_agent(
         assert {row["client"] for row in json.loads(capsys.readouterr().out)["rows"]} == {agent}
         assert main([*places, "show", session.id, "--api", "--json"]) == 0
         told[name] = json.loads(capsys.readouterr().out)["messages"]
-        main([*places, "check", session.id, "--json"])
+        main([*places, "doctor", session.id, "--json"])
         told[f"check {name}"] = json.loads(capsys.readouterr().out)["summary"]["by_code"]
     assert told["copy"] == told["mirror"]
     assert told["check copy"] == told["check mirror"]

@@ -52,9 +52,9 @@ def test_a_fork_whose_original_was_gone_first_says_where_its_beginning_is(
     gone = f"the beginning of this conversation is in session {PARENT}, which is gone"
     html = str(home.parent / "talk.html")
     for words in (
-        *(("show", FORK), ("show", FORK, "--json"), ("show", FORK, "--api"), ("tree", FORK)),
+        *(("show", FORK), ("show", FORK, "--json"), ("show", FORK, "--api"), ("show", FORK, "--tree")),
         *(("export", FORK), ("export", FORK, "--format", "jsonl"), ("export", FORK, "--output", html)),
-        ("convert", FORK, "--to", "claude"),
+        ("export", FORK, "--to", "claude"),
     ):
         assert gone in said(home, capsys, *words), words
     listing = shown(home, capsys, "list")
@@ -89,7 +89,7 @@ def test_codex_is_said_to_refuse_a_fork_whose_original_is_gone(home: Path, is_mi
     refused = refused_fork(fork_in(home)) or ""
     assert f"it goes on from session {PARENT}, whose file is gone" in refused
     assert (f"recollect export {PARENT} --format original" in refused) == is_mirrored
-    assert f"recollect convert {FORK} --to claude" in refused
+    assert f"recollect export {FORK} --to claude" in refused
 
 
 @pytest.mark.parametrize("place", ["archived_sessions", "sessions"])

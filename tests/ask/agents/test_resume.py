@@ -37,7 +37,7 @@ def test_a_session_whose_file_the_client_lost_is_not_offered_to_it(
     with pytest.raises(UsageError, match="no longer has it") as refused:
         resumption(session)
     assert f"export {CHANGED} --format original" in str(refused.value.hint)
-    assert f"convert {CHANGED} --to claude" in str(refused.value.hint)
+    assert f"export {CHANGED} --to claude" in str(refused.value.hint)
 
 
 def test_a_session_of_opencode_whose_store_is_gone_is_not_offered_to_it(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_session_that_opencode_deleted_is_not_offered_to_it_and_its_home_stays
     with pytest.raises(UsageError, match="its client deleted it") as refused:
         resumption(deleted)
     assert f"export {deleted.id} --format original" in str(refused.value.hint)
-    assert f"convert {deleted.id} --to claude" in str(refused.value.hint)
+    assert f"export {deleted.id} --to claude" in str(refused.value.hint)
     assert resumption(kept).argv[-1] == "ses_0b"
     assert tree_state(home) == before
     assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == content

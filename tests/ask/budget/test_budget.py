@@ -184,7 +184,7 @@ def test_eight_sessions_at_once_give_one_warning(home: Path, own_home: Path) -> 
         os.utime(opened.path.with_suffix(".lock"), (NOW, NOW))
     code = (
         f"import sys, time; time.time = lambda: {NOW};"
-        " from recollect.cli.main import main; sys.exit(main(['budget', '--hook']))"
+        " from recollect.cli.main import main; sys.exit(main(['limits', '--hook']))"
     )
 
     def hook(_: int) -> str:
@@ -208,7 +208,7 @@ def test_a_hook_answers_whatever_is_wrong(own_home: Path, capsys: pytest.Capture
     for text in (None, "[budget", BUDGET):
         if text is not None:
             configured(own_home, text)
-        assert 0 == main(["budget", "--hook"])
+        assert 0 == main(["limits", "--hook"])
         assert {} == json.loads(capsys.readouterr().out)
 
 
@@ -276,11 +276,11 @@ def test_the_command_shows_the_state(
     home: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit status 1 where a budget is spent; without settings it says what to write."""
-    assert 2 == main(["budget"])
+    assert 2 == main(["limits"])
     assert "no budget is set" in capsys.readouterr().err
     monkeypatch.setattr(budget, "time", SimpleNamespace(time=lambda: NOW))
     configured(own_home, '[budget]\nday = "0.20"\n[budget.persons.anna]\nday = 1\n')
-    assert 1 == main(["budget", "--json"])
+    assert 1 == main(["limits", "--json"])
     document = json.loads(capsys.readouterr().out)
     (state,) = document["budgets"]
     assert ("day", "0.9", "0.2", 450) == tuple(
@@ -288,7 +288,7 @@ def test_the_command_shows_the_state(
     )
     assert ["budgets of persons are checked with --team"] == document["notes"]
     configured(own_home, "[budget]\nday = 100\n")
-    assert 0 == main(["budget"])
+    assert 0 == main(["limits"])
     assert "day" in capsys.readouterr().out
 
 
@@ -299,7 +299,7 @@ def test_budgets_of_persons_come_from_the_team_server(
 
     monkeypatch.setattr(budget, "person_costs", lambda *_: {"anna": (5 * PICO, []), "ben": (1, [])})
     configured(own_home, "[budget.persons.anna]\nweek = 10\n[budget.persons.clara]\nday = 1\n")
-    assert 0 == main(["budget", "--json", "--team"])
+    assert 0 == main(["limits", "--json", "--team"])
     found = {one["name"]: one["spent_usd"] for one in json.loads(capsys.readouterr().out)["budgets"]}
     assert {"anna": "5", "clara": "0"} == found
 
@@ -312,9 +312,9 @@ def test_a_budget_of_a_person_warns_once(
 
     monkeypatch.setattr(budget, "person_costs", lambda *_: {"anna": (9 * PICO, [])})
     configured(own_home, '[budget]\nday = "0.01"\n[budget.persons.anna]\nweek = 10\n')
-    main(["budget", "--team"])
+    main(["limits", "--team"])
     out, err = capsys.readouterr()
     assert "week of person anna: 90% spent, $9.00 of $10.00" in err
     assert "warned: " in out
-    main(["budget", "--team"])
+    main(["limits", "--team"])
     assert "" == capsys.readouterr().err

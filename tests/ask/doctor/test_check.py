@@ -255,7 +255,9 @@ def test_a_broken_rule_is_found(code: str, tmp_path: Path) -> None:
     assert all(one.fix and one.what for one in found)
 
 
-@pytest.mark.parametrize("code", [code for code in CASES if CODES[code].fix.startswith("recollect repair")])
+@pytest.mark.parametrize(
+    "code", [code for code in CASES if CODES[code].fix.startswith("recollect doctor --fix")]
+)
 def test_where_the_fix_is_repair_there_is_something_to_repair(code: str, tmp_path: Path) -> None:
     """And afterwards check does not find it again."""
     from recollect.change.repair import planned_repair
@@ -360,7 +362,7 @@ def test_the_place_of_a_finding(tmp_path: Path) -> None:
     log = log_of(root, far_orphan())
     found = next(one for one in checked(root).findings if one.code == "history-cut")
 
-    expected = (3, len(lines(TALK[:2])), uuid_of(3), str(log), ONE, "recollect repair 3f2a9c1e")
+    expected = (3, len(lines(TALK[:2])), uuid_of(3), str(log), ONE, "recollect doctor 3f2a9c1e --fix")
     assert expected == (found.line, found.offset, found.uuid, found.path, found.session, found.fix)
 
 

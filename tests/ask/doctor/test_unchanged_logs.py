@@ -154,7 +154,7 @@ def test_the_overview_counts_what_the_check_found(home: Home, capsys: pytest.Cap
     put(home.homes[0].root, ONE, []).write_bytes(b'{"type":"user","uuid":"half\n' + lines(TALK)[100:])
 
     def told() -> dict[str, object] | None:
-        assert 0 == main(["--home", str(home.homes[0].root), "--data", str(data), "overview", "--json"])
+        assert 0 == main(["--home", str(home.homes[0].root), "--data", str(data), "--json"])
         resume: dict[str, object] | None = json.loads(capsys.readouterr().out)["resume"]
         return resume
 

@@ -27,9 +27,9 @@ def kept_everywhere(home: Path, data: Path) -> None:
     """A home with a secret in every place, and our own directory with a copy of the session wherever we keep one."""
     make(home)
     options = ["--home", str(home), "--data", str(data)]
-    assert 0 == main([*options, "archive", "add", "--all"])
+    assert 0 == main([*options, "protect", "now"])
     assert 0 == main([*options, "rm", ONE, "--apply"])
-    assert 0 == main([*options, "archive", "restore", ONE, "--apply"])
+    assert 0 == main([*options, "protect", "restore", ONE, "--apply"])
     log = next(home.glob(f"projects/*/{ONE}.jsonl"))
     (data / "quarantine" / ONE).mkdir(parents=True)
     shutil.copy(log, data / "quarantine" / ONE / "20260101T000000-000000.jsonl")
@@ -138,12 +138,12 @@ def test_the_command_says_what_it_did(home: Path, data: Path, capsys: pytest.Cap
     """A plan, then the removal; a scan of everything afterwards is clean."""
     options = ["--home", str(home), "--data", str(data)]
     capsys.readouterr()
-    assert 1 == main([*options, "scan", ONE, "--everywhere"])
-    assert 0 == main([*options, "redact", ONE, "--everywhere"])
+    assert 1 == main([*options, "secrets", ONE, "--everywhere"])
+    assert 0 == main([*options, "secrets", "remove", ONE, "--everywhere"])
     planned = capsys.readouterr().out
-    assert 0 == main([*options, "redact", ONE, "--everywhere", "--apply"])
+    assert 0 == main([*options, "secrets", "remove", ONE, "--everywhere", "--apply"])
     done = capsys.readouterr().out
-    assert 0 == main([*options, "scan", ONE, "--everywhere"])
+    assert 0 == main([*options, "secrets", ONE, "--everywhere"])
 
     assert "cannot be undone" in planned
     assert all(f"({role}," in planned for role in ROLES)

@@ -108,7 +108,7 @@ def test_only_what_is_still_deleted_is_counted_as_deleted(
     for name, start in ((ONE, 100), (TWO, 200), (THREE, 300)):
         put(home, name, [{**TALK[0], "parentUuid": None}, reply(start, 1, said("paid for"))])
     main(["cost"])
-    main(["archive", "add", THREE])
+    main(["protect", "now", THREE])
     main(["rm", ONE, TWO, THREE, "--apply"])
     capsys.readouterr()
     main(["cost"])

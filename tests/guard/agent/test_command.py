@@ -124,7 +124,7 @@ def test_check_cost_and_show_agree(person: Person) -> None:
     _, out, _ = person.agent(steps, "--output-format", "json")
     session = json.loads(out)["session_id"]
 
-    checked = person.run("check")
+    checked = person.run("doctor")
     cost = json.loads(person.run("cost", "--json")[1])
     shown = person.run("show", session)[1]
 

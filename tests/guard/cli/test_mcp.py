@@ -137,7 +137,7 @@ def test_a_call_needs_a_rule_or_a_yes(
     main(["mcp", "trust", "one", *OPTIONS, "--apply"])
 
     assert code == main(["mcp", "call", "one", "echo", "{}", *(["--yes"] if yes else [])])
-    assert (code == 2) == ("recollect perm explain" in capsys.readouterr().err)
+    assert (code == 2) == ("recollect rules check --explain" in capsys.readouterr().err)
 
 
 def test_yes_is_no_answer_to_a_deny(

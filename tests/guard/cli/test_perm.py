@@ -1,4 +1,4 @@
-"""`recollect perm`: check, explain, replay and suggest, as a person meets them."""
+"""`recollect rules`: check, explain, replay and suggest, as a person meets them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONE = "3f2a9c1e-0000-4000-8000-000000000001"
 
 
 def run(place: Place, *words: str) -> int:
-    return main([*place.options, "perm", *words, "--managed", str(NO_MANAGED)])
+    return main([*place.options, "rules", *words, "--managed", str(NO_MANAGED)])
 
 
 def check(place: Place, call: str, *words: str) -> int:
@@ -81,7 +81,7 @@ def test_hostile_text_does_not_drive_the_terminal(ruled: Place, capsys: pytest.C
 
 def test_explain_shows_every_rule(ruled: Place, capsys: pytest.CaptureFixture[str]) -> None:
     """Matched or not, and why."""
-    assert 0 == run(ruled, "explain", "Bash(git add x)", "--cwd", str(ruled.project), "--json")
+    assert 0 == run(ruled, "check", "--explain", "Bash(git add x)", "--cwd", str(ruled.project), "--json")
 
     assert [("Bash(git add *)", "allow", True), ("Bash(rm *)", "deny", False)] == sorted(
         (row["rule"], row["list"], row["matched"]) for row in document(capsys)["rules"]
@@ -109,7 +109,9 @@ def test_problems_of_the_settings_are_noted(ruled: Place, capsys: pytest.Capture
     assert ("deny Bash(:" in noted, "deny Bahs: no tool is called Bahs" in noted) == (True, True)
 
 
-@pytest.mark.parametrize("words", [["check"], ["explain"], ["check", "Bash(ls"], ["replay", "--compare"]])
+@pytest.mark.parametrize(
+    "words", [["check"], ["check", "--explain"], ["check", "Bash(ls"], ["replay", "--compare"]]
+)
 def test_wrong_use_ends_with_2(ruled: Place, words: list[str]) -> None:
     """No call, half a call, nothing to compare with."""
     assert 2 == run(ruled, *words)
@@ -202,7 +204,7 @@ def test_without_a_home_the_project_has_rules_all_the_same(
     words = ["--cwd", str(tmp_path), "--managed", str(NO_MANAGED), "--json"]
     verdicts = []
     for call in ("Bash(rm x)", "Bash(make)"):
-        assert 1 == main(["perm", "check", call, *words])
+        assert 1 == main(["rules", "check", call, *words])
         verdicts.append(document(capsys)["decision"])
 
     assert ["deny", "ask"] == verdicts

@@ -1,4 +1,4 @@
-"""`recollect run`: decided by the rules, confined by the sandbox, ended as the command ended."""
+"""`recollect rules run`: decided by the rules, confined by the sandbox, ended as the command ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def project(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_it_prints_and_how_it_ends(project: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """Both streams are passed on, and the exit code is the command's."""
-    code = main(["run", "--yes", "--", "sh", "-c", "echo out; echo err >&2; exit 3"])
+    code = main(["rules", "run", "--yes", "--", "sh", "-c", "echo out; echo err >&2; exit 3"])
     out, err = capfdbinary.readouterr()
 
     assert (3, b"out\n") == (code, out)
@@ -41,7 +41,7 @@ def test_what_it_prints_and_how_it_ends(project: Path, capfdbinary: pytest.Captu
 
 def test_its_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One document, with the sandbox that was used."""
-    code = main(["run", "--json", "--", "touch", "made"])
+    code = main(["rules", "run", "--json", "--", "touch", "made"])
     document = json.loads(capsys.readouterr().out)
 
     assert (0, True) == (code, (project / "made").exists())
@@ -54,19 +54,19 @@ def test_its_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_deny_is_a_no_also_with_yes(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is started, and the message says how to see why."""
     (project / "kept").write_text("")
-    codes = [main(["run", *yes, "--", "rm", "kept"]) for yes in ([], ["--yes"])]
+    codes = [main(["rules", "run", *yes, "--", "rm", "kept"]) for yes in ([], ["--yes"])]
     said = capsys.readouterr().err
 
     assert ([2, 2], True) == (codes, (project / "kept").exists())
-    assert "recollect perm explain 'Bash(rm kept)'" in said
+    assert "recollect rules check --explain 'Bash(rm kept)'" in said
     assert "--yes" not in said
 
 
 def test_an_ask_is_a_no_unless_it_is_answered(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--yes is the answer."""
-    without = main(["run", "--", "date", "+%Y"])
+    without = main(["rules", "run", "--", "date", "+%Y"])
     said = capsys.readouterr().err
-    with_yes = main(["run", "--json", "--yes", "--", "date", "+%Y"])
+    with_yes = main(["rules", "run", "--json", "--yes", "--", "date", "+%Y"])
 
     assert (2, 0) == (without, with_yes)
     assert "--yes runs it anyway" in said
@@ -77,15 +77,17 @@ def test_it_cannot_write_elsewhere_unless_named(
 ) -> None:
     """--write opens one more directory."""
     other = tmp_path_factory.mktemp("other")
-    without = main(["run", "--yes", "--", "touch", str(other / "a")])
-    named = main(["run", "--yes", "--write", str(other), "--", "touch", str(other / "b")])
+    without = main(["rules", "run", "--yes", "--", "touch", str(other / "a")])
+    named = main(["rules", "run", "--yes", "--write", str(other), "--", "touch", str(other / "b")])
 
     assert (True, 0, ["b"]) == (without != 0, named, [path.name for path in other.iterdir()])
 
 
 def test_its_time_is_up(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """124, as timeout(1) has it, and what was printed is kept."""
-    code = main(["run", "--yes", "--json", "--timeout", "1.5", "--", "sh", "-c", "echo part; sleep 60"])
+    code = main(
+        ["rules", "run", "--yes", "--json", "--timeout", "1.5", "--", "sh", "-c", "echo part; sleep 60"]
+    )
     document = json.loads(capsys.readouterr().out)
 
     assert (124, "part\n", None, True) == (
@@ -98,7 +100,18 @@ def test_its_time_is_up(project: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_an_interrupt_ends_the_command_and_keeps_its_output(project: Path) -> None:
     """Ctrl-C: what was printed arrives, the exit code is 130."""
-    argv = [sys.executable, "-m", "recollect", "run", "--yes", "--", "sh", "-c", "echo part; sleep 60"]
+    argv = [
+        sys.executable,
+        "-m",
+        "recollect",
+        "rules",
+        "run",
+        "--yes",
+        "--",
+        "sh",
+        "-c",
+        "echo part; sleep 60",
+    ]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=project) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
@@ -111,7 +124,20 @@ def test_an_interrupt_ends_the_command_and_keeps_its_output(project: Path) -> No
 def test_options_of_the_command_are_the_commands(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """After -- nothing is ours, not even what looks like it (E08)."""
     main(
-        ["run", "--json", "--yes", "--", "sh", "-c", 'printf "%s|" "$@"', "sh", "--unconfined", "--", "--yes"]
+        [
+            "rules",
+            "run",
+            "--json",
+            "--yes",
+            "--",
+            "sh",
+            "-c",
+            'printf "%s|" "$@"',
+            "sh",
+            "--unconfined",
+            "--",
+            "--yes",
+        ]
     )
 
     assert "--unconfined|--|--yes|" == json.loads(capsys.readouterr().out)["stdout"]
@@ -122,9 +148,9 @@ def test_without_a_sandbox_it_refuses(
 ) -> None:
     """Unless --unconfined is said; and that is told in the answer."""
     monkeypatch.setattr(launch, "unavailable", lambda: "broken")
-    refused = main(["run", "--", "touch", "a"])
+    refused = main(["rules", "run", "--", "touch", "a"])
     said = capsys.readouterr().err
-    named = main(["run", "--unconfined", "--json", "--", "touch", "b"])
+    named = main(["rules", "run", "--unconfined", "--json", "--", "touch", "b"])
     document = json.loads(capsys.readouterr().out)
 
     assert (2, 0, ["b"], "unconfined") == (
@@ -142,5 +168,5 @@ def test_without_a_sandbox_it_refuses(
 )
 def test_what_cannot_be_meant_is_refused(project: Path, wrong: list[str]) -> None:
     """Before anything is started."""
-    assert 2 == main(["run", *wrong, "--yes", "--", "touch", "a"])
+    assert 2 == main(["rules", "run", *wrong, "--yes", "--", "touch", "a"])
     assert [] == list(project.iterdir())

@@ -1,4 +1,4 @@
-"""`recollect settings`: what counts here, what the client would ignore, and changing it."""
+"""`recollect rules settings`: what counts here, what the client would ignore, and changing it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ SECRET = "sk-ant-api03-never-to-be-printed"
 
 def run(place: Place, *words: str) -> int:
     return main(
-        [*place.options, "settings", *words, "--cwd", str(place.project), "--managed", str(NO_MANAGED)]
+        [
+            *place.options,
+            "rules",
+            "settings",
+            *words,
+            "--cwd",
+            str(place.project),
+            "--managed",
+            str(NO_MANAGED),
+        ]
     )
 
 

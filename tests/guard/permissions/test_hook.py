@@ -1,4 +1,4 @@
-"""`recollect perm hook`: one decision out, and no way to end in between."""
+"""`recollect rules hook`: one decision out, and no way to end in between."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def hook(place: Place, data: bytes, **more: Any) -> subprocess.CompletedProcess[
         "-m",
         "recollect",
         *place.options,
-        "perm",
+        "rules",
         "hook",
         "--managed",
         str(NO_MANAGED),
@@ -186,7 +186,7 @@ def test_a_home_that_is_not_there_yet_is_no_reason_to_let_pass(place: Place) -> 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_where_the_answer_cannot_be_written_the_exit_status_is_2(ruled: Place) -> None:
     """The client holds a call back for 2 alone: a full disk, a closed stdout, a reader that went away."""
-    command = f"{sys.executable} -m recollect {' '.join(ruled.options)} perm hook"
+    command = f"{sys.executable} -m recollect {' '.join(ruled.options)} rules hook"
     data = request(ruled)
 
     def status(shell: str) -> int:

@@ -373,9 +373,12 @@ def test_the_command(
 
     org = in_world(Kind("postgres", postgres), scene)
     for words in (["--json"], ["--rebuild", "--json"]):
-        assert main(["lake", org, "--to", f"{bucket.address}/l", *words]) == 0
+        assert main(["team", "lake", org, "--to", f"{bucket.address}/l", *words]) == 0
         report = json.loads(capsys.readouterr().out)
         assert report["rows"] == {"responses": 1, "messages": 2, "tool_calls": 1, "sessions": 1}
-    assert main(["lake", "nobody", "--to", f"{bucket.address}/l"]) == 3
-    assert main(["lake", org, "--to", "bucket"]) == 2
-    assert main(["lake", org, "--to", f"{bucket.address}/l", "--database", f"sqlite:///{tmp_path}/x"]) == 2
+    assert main(["team", "lake", "nobody", "--to", f"{bucket.address}/l"]) == 3
+    assert main(["team", "lake", org, "--to", "bucket"]) == 2
+    assert (
+        main(["team", "lake", org, "--to", f"{bucket.address}/l", "--database", f"sqlite:///{tmp_path}/x"])
+        == 2
+    )

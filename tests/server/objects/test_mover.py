@@ -355,12 +355,15 @@ def test_the_worker_is_a_role_of_serve(
 ) -> None:
     for name, value in {**bucket.environment, "RECOLLECT_DATABASE": postgres}.items():
         monkeypatch.setenv(name, value)
-    assert main(["serve", "worker", "--once", "--objects", bucket.address]) == 0
+    assert main(["team", "serve", "worker", "--once", "--objects", bucket.address]) == 0
     assert "Moved 0 lines into 0 objects" in capsys.readouterr().out
     for words, told in (
-        (["serve", "--once"], "--once: is for `serve worker`"),
-        (["serve", "worker"], "needs an object store"),
-        (["serve", "worker", "--migrate", "--objects", bucket.address], "--migrate: is not for a worker"),
+        (["team", "serve", "--once"], "--once: is for `serve worker`"),
+        (["team", "serve", "worker"], "needs an object store"),
+        (
+            ["team", "serve", "worker", "--migrate", "--objects", bucket.address],
+            "--migrate: is not for a worker",
+        ),
     ):
         assert main(words) == 2
         assert told in capsys.readouterr().err

@@ -97,7 +97,7 @@ def test_what_a_closed_part_hides_is_said_beside_the_answer(
         closed.chmod(mode)
     assert (False, True) == (is_error, DOCS in answer)
     assert f"Sessions may be missing: read one file or directory below {home}: refused." in answer
-    assert "`recollect check` names each" in answer
+    assert "`recollect doctor` names each" in answer
     assert "-srv-shop" not in answer.split("\n\n")[0] + nothing
     assert (True, True) == (
         is_nothing,

@@ -274,10 +274,10 @@ def test_the_plan_lists_every_target(
     home, options = tmp_path / "named", ["--home", str(tmp_path / "named"), "--data", str(tmp_path / "data")]
     home.mkdir()
     (tmp_path / "elsewhere").mkdir()
-    assert 0 == main([*options, "archive", "import", str(bundle)])
-    assert 0 == main([*options, "archive", "restore", SESSION])
+    assert 0 == main([*options, "import", str(bundle), "--archive", "--apply"])
+    assert 0 == main([*options, "protect", "restore", SESSION])
     told = capsys.readouterr().out
-    assert 0 == main([*options, "archive", "restore", SESSION, "--apply", "--json"])
+    assert 0 == main([*options, "protect", "restore", SESSION, "--apply", "--json"])
 
     paths = {str(home / file["path"]) for file in manifest["files"]}
     assert all(path in told for path in paths)

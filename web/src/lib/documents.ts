@@ -1006,7 +1006,7 @@ export interface StatAgentsDocument {
   types: StatToolDocument[]
 }
 
-/** Five-hour blocks, the newest last, as ``cost --by block`` has them, and the most that one block held. ``limits``: the limit as clients reported it to `recollect statusline`, one for each window, the newest last. */
+/** Five-hour blocks, the newest last, as ``cost --by block`` has them, and the most that one block held. ``limits``: the limit as clients reported it to `recollect limits statusline`, one for each window, the newest last. */
 export interface StatBlocksDocument {
   rows: CostRow[]
   most_tokens: number
@@ -1136,7 +1136,7 @@ export interface SubAgent {
   is_warm_up: boolean
 }
 
-/** Todo lists; ``todos --json`` also counts them and the empty ones. */
+/** Todo lists; ``show --todos --json`` also counts them and the empty ones. */
 export interface TodosDocument {
   lists: SessionTodoList[]
   total?: number

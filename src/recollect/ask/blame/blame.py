@@ -230,14 +230,14 @@ def present_text(path: Path) -> str:
     except FileNotFoundError:
         raise NotFound(
             f"{path}: no such file",
-            hint="give the path of a file that exists; `recollect log PATH` also works for deleted files",
+            hint="give the path of a file that exists; `recollect files PATH` also works for deleted files",
         ) from None
     except OSError as cause:
         raise StorageError("read", path, cause, hint=fsops.next_step(cause)) from cause
     text = reported_text(data)
     if text is None or "\0" in text:
         raise UsageError(
-            f"{path}: not a text file", hint="`recollect log PATH` lists the sessions of any file"
+            f"{path}: not a text file", hint="`recollect files PATH` lists the sessions of any file"
         )
     return text
 

@@ -200,7 +200,7 @@ class BranchesDocument(Struct, frozen=True):
 
 
 class TreeNodeDocument(Struct, frozen=True):
-    """One entry of ``tree --json``."""
+    """One entry of ``show --tree --json``."""
 
     uuid: str
     parent_uuid: str | None

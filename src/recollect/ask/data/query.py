@@ -437,7 +437,7 @@ def _stored(table: LakeTable, lake: Path) -> Any:
     stored = LakeFiles(lake)
     manifest = stored.manifest()
     if manifest is None:
-        raise NotFound(f"{lake}: there is no lake", hint="`recollect export --format parquet` makes one")
+        raise NotFound(f"{lake}: there is no lake", hint="`recollect data parquet` makes one")
     arrow, dataset = pyarrow("sql"), import_module("pyarrow.dataset")
     schema = _with_day(table, with_text=manifest.with_text)
     files = [str(stored.path_of(name)) for name in manifest.files if name.startswith(f"{table.name}/")]
@@ -455,7 +455,7 @@ def _stored(table: LakeTable, lake: Path) -> Any:
     except (OSError, arrow.ArrowException) as cause:
         raise DamagedData(
             f"{lake}: a file of {table.name} is missing or altered: {_first(cause)}",
-            hint="`recollect export --format parquet` writes it again",
+            hint="`recollect data parquet` writes it again",
         ) from cause
 
 

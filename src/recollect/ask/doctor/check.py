@@ -1,6 +1,6 @@
 """Check sessions and homes: every rule of ``model/checks``, as findings with a place and a fix.
 
-Each log is diagnosed by ``model/repair/plan.py``, which ``repair`` uses too: where a finding says that a repair
+Each log is diagnosed by ``model/repair/plan.py``, which ``doctor --fix`` uses too: where a finding says that a repair
 fixes it, it does. Nothing is written and nothing is locked: a session that a client has open can be checked
 too.
 
@@ -292,7 +292,7 @@ class _FindingCollector:
 
 
 def _without_repair(finding: Finding) -> Finding:
-    """For a log that `repair` refuses: what to do instead."""
+    """For a log that `doctor --fix` refuses: what to do instead."""
     if finding.repair is None:
         return finding
     name = hint_name(finding.session or "", finding.path)

@@ -1,4 +1,4 @@
-"""One log read and diagnosed, and what ``check`` lists of it."""
+"""One log read and diagnosed, and what ``doctor`` lists of it."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def sessions_behind(
     project: str | None = None,
     timezone: str | None = None,
 ) -> StatSessionsDocument:
-    """The sessions that make up a figure of ``stats`` with the same bounds."""
+    """The sessions that make up a figure of ``report`` with the same bounds."""
     table = UsageTable(opened, project)
     first, end = quarter_at(since), quarter_at(until)
     clock = LocalTime(offset_of(timezone))

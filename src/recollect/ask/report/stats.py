@@ -1,4 +1,4 @@
-"""The document of ``recollect stats`` and of the page's home screen."""
+"""The document of ``recollect report`` and of the page's home screen."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class SeenLimitDocument(Struct, frozen=True, kw_only=True):
 class StatBlocksDocument(Struct, frozen=True):
     """Five-hour blocks, the newest last, as ``cost --by block`` has them, and the most that one block held.
 
-    ``limits``: the limit as clients reported it to `recollect statusline`, one for each window, the newest last.
+    ``limits``: the limit as clients reported it to `recollect limits statusline`, one for each window, the newest last.
     """
 
     rows: list[CostRow]

@@ -1,6 +1,6 @@
 """Find credentials in a home, reported by kind, place and fingerprint; never by value.
 
-``scan`` searches all files of one or several homes, or of some sessions, in one process per core if there is
+``secrets`` searches all files of one or several homes, or of some sessions, in one process per core if there is
 much to read. Secrets on the allow list (``store.own_settings``) are counted and not listed.
 """
 

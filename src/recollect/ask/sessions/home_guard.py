@@ -78,7 +78,7 @@ def refuse_mirrored(session: Session) -> None:
         raise UsageError(
             f"session {session.id}: it belongs to {session.agent}, whose sessions recollect only reads",
             hint="make one of Claude out of it first:"
-            f" recollect convert {shlex.quote(command_name(session.id, session.path))} --to claude --apply",
+            f" recollect export {shlex.quote(command_name(session.id, session.path))} --to claude",
         )
 
 
@@ -88,7 +88,7 @@ def refuse_client_home(target: Path) -> None:
     for agent, _ in homes[:1]:
         raise UsageError(
             f"{target}: lies in the home of {agent}, where recollect writes no session of another",
-            hint="name another directory with --into DIR, and copy the file yourself",
+            hint="name another directory with --output DIR, and copy the file yourself",
         )
 
 
@@ -226,7 +226,7 @@ def missing_session(name: str, data: Path, homes: Sequence[Path], cache: Path | 
     if gone is not None:
         return NotFound(
             f"session {gone}: its log was deleted from the home, and neither archive nor trash has it",
-            hint="its cost is still in the totals; `recollect archive add --all` keeps the sessions there are",
+            hint="its cost is still in the totals; `recollect protect now` keeps the sessions there are",
         )
     return NotFound(f"session {name!r}: not found", hint="`recollect list` shows what there is")
 

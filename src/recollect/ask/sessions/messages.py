@@ -124,7 +124,7 @@ def before_compaction(session: Session, number: int) -> Conversation:
         there = f"it has {len(boundaries)}" if boundaries else "it has none"
         raise NotFound(
             f"session {session.id}: no compaction {number}, {there}",
-            hint=f"`recollect tree {hint_name(session.id, session.path)}` shows them",
+            hint=f"`recollect show {hint_name(session.id, session.path)} --tree` shows them",
         )
     found = _before(session, boundaries[number - 1])
     if found is None:
@@ -213,7 +213,7 @@ def agent_talk(session: Session, name: str) -> AgentConversation:
     if len(chosen) > 1:
         raise Ambiguous("agent", name, tuple(chosen))
     if not chosen:
-        hint = f"`recollect agents {hint_name(session.id, session.path)}` lists them"
+        hint = f"`recollect show {hint_name(session.id, session.path)} --sub-agents` lists them"
         raise NotFound(f"agent {name!r}: session {session.id} has none of that name", hint=hint)
     if chosen[0] in files:
         log = LogGraph(files[chosen[0]].path)
@@ -228,7 +228,8 @@ def _talk(graph: Graph, name: str, load: Load) -> Conversation:
     leaf = graph.active_leaf
     if leaf is None:
         raise NotFound(
-            f"agent {name}: its log holds no conversation", hint="`recollect agents` shows what it holds"
+            f"agent {name}: its log holds no conversation",
+            hint="`recollect show --sub-agents` shows what it holds",
         )
     return Conversation(graph, leaf, load)
 
@@ -311,7 +312,7 @@ def _placed(
 
 
 def _inline_agent(node: Node, graph: Graph, names: dict[str, str]) -> str:
-    """A sub-agent inside the session's own log is known by its first line, as ``recollect agents`` names it."""
+    """A sub-agent inside the session's own log is known by its first line, as ``recollect show --sub-agents`` names it."""
     way: list[str] = []
     current: Node | None = node
     while current is not None and current.is_sidechain and current.uuid not in names:

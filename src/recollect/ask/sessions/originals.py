@@ -74,7 +74,7 @@ def refused_fork(session: Session) -> str | None:
     )
     return (
         f"it goes on from session {gone}, whose file is gone: Codex refuses to resume it (missing source rollout)."
-        f" To resume it, {back}; or hand it over: recollect convert {session.id} --to claude"
+        f" To resume it, {back}; or hand it over: recollect export {session.id} --to claude"
     )
 
 
@@ -111,7 +111,7 @@ def _log_of(session: Session, name: str) -> Path | None:
 
 
 def unknown_records(session: Session) -> int:
-    """How many a session has; `check` names them."""
+    """How many a session has; `doctor` names them."""
     if session.agent not in AGENTS:
         return 0
     mark = f'{{"type":"{session.agent}:'.encode()

@@ -330,7 +330,7 @@ class Session:
         problem = "fits several entries" if exact else "is not in this session"
         raise NotFound(
             f"entry {uuid!r} {problem}",
-            hint=f"`recollect tree {hint_name(self.id, self.path)}` lists the branches",
+            hint=f"`recollect show {hint_name(self.id, self.path)} --tree` lists the branches",
         )
 
     def _why_not_found(self) -> str:

@@ -123,7 +123,7 @@ def _note_unread_files(homes: Sequence[HomeRoot]) -> None:
     for text in new[:_MOST_TOLD]:
         output.note(visible(text))
     if len(new) > _MOST_TOLD:
-        output.note(f"{len(new) - _MOST_TOLD:,} other files could not be read; `recollect check` names them")
+        output.note(f"{len(new) - _MOST_TOLD:,} other files could not be read; `recollect doctor` names them")
 
 
 def _require_reachable(home: HomeRoot) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+from recollect.cli.main import members_help
 from recollect.cli.terminal import output
 from recollect.cli.terminal.output import fitted, reflowed, terminal_size
 from recollect.cli.terminal.text import near_miss, visible
@@ -56,20 +57,15 @@ def agents_named(given: str) -> list[str]:
     return [name.strip().lower() for name in given.split(",")]
 
 
-def are_agents(given: str) -> bool:
-    """Whether all of these are agents; some commands take a sub-agent by the same option."""
-    return set(agents_named(given)) <= {*known_agents()}
-
-
-def no_such_agent(command: str, given: str) -> UsageError:
-    """Which of the names is wrong, for which command, and what it may have been meant to be."""
+def no_such_agent(given: str) -> UsageError:
+    """Which of the names is wrong, and what it may have been meant to be."""
     known = known_agents()
     choices = f"write one or more of {', '.join(known)}, with commas"
     wrong = [name for name in agents_named(given) if name not in known]
     if not any(wrong):
-        return UsageError(f"{command} --agent: needs the name of an agent".strip(), hint=choices)
+        return UsageError("--agent: needs the name of an agent", hint=choices)
     meant = near_miss(wrong[0], known) if len(wrong) == 1 else ""
-    return UsageError(f"{command} --agent {', '.join(wrong)}: no such agent{meant}".strip(), hint=choices)
+    return UsageError(f"--agent {', '.join(wrong)}: no such agent{meant}", hint=choices)
 
 
 def flag(parser: argparse._ActionsContainer, *words: str) -> None:
@@ -98,12 +94,18 @@ def add_project(parser: ArgumentParser) -> None:
     parser.add_argument("-p", "--project", help="only sessions of this directory (path or part of its name)")
 
 
+def add_limit(parser: ArgumentParser, about: str, default: int | None = None) -> None:
+    parser.add_argument("-n", "--limit", type=int, metavar="N", default=default, help=about)
+
+
 def add_span(parser: ArgumentParser) -> None:
     parser.add_argument("--since", metavar="DATE", help=SINCE)
     parser.add_argument("--until", metavar="DATE", help=UNTIL)
     for period in _PERIODS:
         name = f"--{period.replace(' ', '-')}"
-        parser.add_argument(name, dest="period", action="store_const", const=period, help=f"only {period}")
+        about = "only today; also --yesterday, --this-week, --last-week, --this-month, --last-month, --this-year, --last-year"
+        shown = about if period == _PERIODS[0] else argparse.SUPPRESS
+        parser.add_argument(name, dest="period", action="store_const", const=period, help=shown)
 
 
 def span_of(
@@ -144,11 +146,14 @@ def undo_of(options: Namespace, changes: list[str]) -> list[str]:
     return [command(options, "undo", changes[0] if len(changes) == 1 else open_batch(), "--apply")]
 
 
-def with_apply(options: Namespace, name: str, *positional: str) -> str:
-    """The command with ``--apply``; arguments that look like options come after ``--``."""
-    if any(word.startswith("-") for word in positional):
-        return command(options, name, "--apply", "--", *positional)
-    return command(options, name, *positional, "--apply")
+def with_apply(options: Namespace, name: str, *words: str) -> str:
+    """The command with ``--apply``."""
+    return command(options, *name.split(), "--apply", *positional(*words))
+
+
+def positional(*words: str) -> list[str]:
+    """Arguments that are no options, also if they look like some."""
+    return [*(["--"] if any(word.startswith("-") for word in words) else []), *words]
 
 
 def option(name: str, value: str) -> list[str]:
@@ -199,34 +204,31 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, command: str, about: str) -> None:
         super().__init__(
-            prog=f"recollect {command}", formatter_class=CommandHelpFormatter, allow_abbrev=False
+            prog=f"recollect {command}".rstrip(), formatter_class=CommandHelpFormatter, allow_abbrev=False
         )
         self._command, self._about = command, about
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            self._refuse_agent(unknown)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self._near(unknown)}")
         return parsed
-
-    def _refuse_agent(self, unknown: Sequence[str]) -> None:
-        """The global option takes known agents only; others are left here, for commands that take sub-agents."""
-        name, equals, value = unknown[0].partition("=")
-        if name == "--agent":
-            given = value if equals else "".join(unknown[1:2])
-            raise no_such_agent(self._command, given)
 
     def _near(self, unknown: Sequence[str]) -> str:
         given = next((word.partition("=")[0] for word in unknown if word.startswith("-")), "")
         known = [name for action in self._actions for name in action.option_strings]
         return near_miss(given, [*known, *GLOBAL_OPTIONS]) if given else ""
 
-    def format_help(self) -> str:
-        """In a narrow terminal, what argparse does not break (long choices) is broken here."""
+    def _explanation(self) -> str:
         sections = Path(__file__).parent.with_name("help.md").read_text(encoding="utf-8").split("\n## ")
         texts = dict(section.split("\n", 1) for section in sections[1:])
-        self.description = texts.get(self._command, self._about).strip("\n")
+        return texts.get(self._command or "recollect", self._about).strip("\n")
+
+    def format_help(self) -> str:
+        """In a narrow terminal, what argparse does not break (long choices) is broken here."""
+        self.description = self._explanation()
+        if also := members_help(self._command):
+            self.description += f"\n\nAlso:\n{also}".rstrip("\n")
         text, room = super().format_help(), terminal_size()[0]
         if room >= WIDEST_HELP:
             return text
@@ -237,8 +239,10 @@ class CommandParser(argparse.ArgumentParser):
         if wrong is not None:
             message += near_miss(wrong["given"][1:-1], re.findall(r"[\w-]+", wrong["known"]))
         if message.startswith(_MISSING):
-            message = _MISSING + ", ".join(self._missing(message.removeprefix(_MISSING).split(", ")))
-        super().error(visible(message))
+            message = f"needs {', '.join(self._missing(message.removeprefix(_MISSING).split(', ')))}"
+        example = self._explanation().partition("Example:\n")[2].partition("\n")[0].strip()
+        hint = f"for example: {example}" if example else f"see `{self.prog} --help`"
+        raise UsageError(visible(f"{self._command}: {message}".removeprefix(": ")), hint=hint)
 
     def _missing(self, names: Sequence[str]) -> Iterator[str]:
         """Words to choose from by themselves, not by our name for them; words that may be left out not at all."""

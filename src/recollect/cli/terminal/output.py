@@ -49,9 +49,9 @@ def typed(text: str) -> str:
     if not _GIVEN or "recollect " not in text:
         return text
 
-    from recollect.cli.main import ALIASES, COMMANDS
+    from recollect.cli.main import WORDS
 
-    names = "|".join({*COMMANDS, *ALIASES})
+    names = "|".join(WORDS)
     given = shlex.join(_GIVEN)
     return re.sub(rf"\brecollect (?=(?:{names})\b(?!:| --help))", lambda _: f"recollect {given} ", text)
 

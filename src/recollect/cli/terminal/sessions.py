@@ -60,7 +60,7 @@ def tell_unknown(session: Session) -> None:
         are = "record is" if unknown == 1 else "records are"
         output.note(
             f"recollect: {unknown:,} {are} not known and not shown;"
-            f" `recollect check {visible(shlex.quote(command_name(session.id, session.path)))}` names them"
+            f" `recollect doctor {visible(shlex.quote(command_name(session.id, session.path)))}` names them"
         )
 
 

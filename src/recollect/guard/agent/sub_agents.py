@@ -1,8 +1,8 @@
 """The Agent tool: a planner delegates, an executor works in a conversation of its own.
 
 A sub-agent has its own log below the session (``<session>/subagents/agent-<id>.jsonl``) and a note beside
-it that names the call it was started by, as the client keeps them; so the client, ``recollect agents`` and
-``recollect tree`` find it. It works under the same rules and the same limits, and its changes of files
+it that names the call it was started by, as the client keeps them; so the client, ``recollect show --sub-agents`` and
+``recollect show --tree`` find it. It works under the same rules and the same limits, and its changes of files
 belong to the turn that started it. It cannot start agents itself.
 
 ``Plan`` and ``Explore`` only look; ``general-purpose`` may also change files and run commands. In the

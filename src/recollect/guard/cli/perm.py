@@ -1,4 +1,4 @@
-"""`recollect perm`: decide calls, replay history, suggest rules, answer the hook."""
+"""`recollect rules check`, `suggest`, `replay` and `hook`: decide calls, replay history, suggest rules, answer the hook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from recollect.ask.sessions.projects import ProjectFilter
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import claude_directories, only_home, settings_home
-from recollect.cli.terminal.options import add_span, span_of
+from recollect.cli.terminal.options import add_json, add_span, flag, span_of
 from recollect.cli.terminal.text import counted, shortened, visible
 from recollect.errors import UsageError
 from recollect.guard.permissions.engine import ProjectEngine, answer, answer_hook, permit, rules_from
@@ -33,37 +33,45 @@ _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
 _ROWS = 15
 
 
-def add_options(parser: ArgumentParser) -> None:
+def add_check_options(parser: ArgumentParser) -> None:
+    parser.add_argument("call", metavar="CALL", help="for example 'Bash(git status)'")
+    flag(parser, "--explain", "also what every rule said")
+    parser.add_argument("--cwd", metavar="DIR", default=".", help="directory of the call (default: this one)")
+    _add_rules(parser)
+    add_json(parser)
+
+
+def add_replay_options(parser: ArgumentParser) -> None:
+    flag(parser, "--compare", "show what --rules would change")
+    _add_history(parser)
+
+
+def add_suggest_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--min", metavar="N", type=int, default=2, help="least number of prompts a rule saves (default 2)"
+    )
+    flag(parser, "--project-code", "include rules that run the project's own code")
+    _add_history(parser)
+
+
+def add_hook_options(parser: ArgumentParser) -> None:
+    flag(parser, "--may-allow", "let calls run that one of your allow rules covers")
+    _add_rules(parser)
+
+
+def _add_history(parser: ArgumentParser) -> None:
+    add_span(parser)
+    parser.add_argument("-p", "--project", metavar="DIR", help="only calls in or below this directory")
+    _add_rules(parser)
+    add_json(parser)
+
+
+def _add_rules(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("action", choices=["check", "explain", "replay", "suggest", "hook"], help="see above")
-    add("call", metavar="CALL", nargs="?", help="check, explain: for example 'Bash(git status)'")
-    add("--cwd", metavar="DIR", default=".", help="check, explain: directory of the call (default: this one)")
     add("--mode", metavar="MODE", help="permission mode (default: from the settings)")
     add("--settings", metavar="FILE|JSON", help="like the client's --settings")
     add("--managed", metavar="FILE", help="read this file instead of the managed settings")
     add("--rules", metavar="FILE", help="use these rules instead of those in the settings")
-    add("--may-allow", action="store_true", help="hook: let calls run that one of your allow rules covers")
-    add("--compare", action="store_true", help="replay: show what --rules would change")
-    add_span(parser)
-    add("--project", metavar="DIR", help="replay, suggest: calls in or below this directory")
-    add(
-        "--min",
-        metavar="N",
-        type=int,
-        default=2,
-        help="suggest: least number of prompts a rule saves (default 2)",
-    )
-    add("--project-code", action="store_true", help="suggest: include rules that run the project's own code")
-    add("--json", action="store_true", help="print one JSON document")
-
-
-def run(options: Namespace) -> int:
-    if options.action == "hook":
-        return _hook(options)
-    actions = {"check": _check, "explain": _check, "replay": _replay, "suggest": _suggest}
-    if options.action in ("check", "explain") and not options.call:
-        raise UsageError(f"perm {options.action}: no call was named", hint="write 'Bash(git status)'")
-    return actions[options.action](options)
 
 
 def _managed(options: Namespace) -> Path | None:
@@ -77,7 +85,7 @@ def _rules(options: Namespace) -> RuleSet | None:
 # ---- check and explain -------------------------------------------------------------------------------------
 
 
-def _check(options: Namespace) -> int:
+def run_check(options: Namespace) -> int:
     tool, arguments = call_of(options.call)
     here = permit(
         settings_home(options.homes),
@@ -88,7 +96,7 @@ def _check(options: Namespace) -> int:
         rules=_rules(options),
     )
     decision = here.decide(tool, arguments)
-    explains = options.action == "explain"
+    explains = options.explain
     looks = here.explain(tool, arguments) if explains else ()
     if options.json:
         output.print_json(
@@ -111,7 +119,7 @@ def _check(options: Namespace) -> int:
 
 
 class CheckDocument(Decision, frozen=True, kw_only=True):
-    """What ``perm check --json`` prints; ``rules`` and ``warnings`` come with ``perm explain``."""
+    """What ``rules check --json`` prints; ``rules`` and ``warnings`` come with ``--explain``."""
 
     mode: str
     trusted: bool
@@ -170,9 +178,9 @@ def _replayer(options: Namespace, rules: RuleSet | None) -> Replayer:
     )
 
 
-def _replay(options: Namespace) -> int:
+def run_replay(options: Namespace) -> int:
     if options.compare and not options.rules:
-        raise UsageError("perm replay --compare: no rules were named", hint="add --rules FILE")
+        raise UsageError("rules replay --compare: no rules were named", hint="add --rules FILE")
     before = _replayer(options, None) if options.compare else None
     found = replay(_calls(options), _replayer(options, _rules(options)), before)
     if options.json:
@@ -217,7 +225,7 @@ def _tell_examples(examples: Sequence[CallExample]) -> None:
         output.say(output.styled(f"         {text}   {show}", "dim"))
 
 
-def _suggest(options: Namespace) -> int:
+def run_suggest(options: Namespace) -> int:
     replayer = _replayer(options, _rules(options))
     advice = suggest(_calls(options), replayer, least=max(options.min, 1), project_code=options.project_code)
     if options.json:
@@ -239,14 +247,16 @@ def _tell_advice(advice: RuleAdvice) -> None:
         output.say(f"{output.styled(str(idle.kind), 'yellow')}: {visible(f'{place}: {idle.why}')}")
     if advice.suggestions:
         output.say(
-            output.typed("Add one with: recollect settings add permissions.allow RULE --scope local --apply")
+            output.typed(
+                "Add one with: recollect rules settings add permissions.allow RULE --scope local --apply"
+            )
         )
 
 
 # ---- hook --------------------------------------------------------------------------------------------------
 
 
-def _hook(options: Namespace) -> int:
+def run_hook(options: Namespace) -> int:
     """One answer on stdout, or exit status 2. The client allows the call if a hook ends in any other way."""
     if sys.__stdout__ is None:
         return 2  # stdout was closed; no answer can be given
@@ -273,7 +283,7 @@ def _hook_answer(options: Namespace) -> dict[str, object]:
 
 def _say_why(problem: BaseException) -> None:
     try:
-        print(f"recollect perm hook: {type(problem).__name__}: the call is held back", file=sys.stderr)
+        print(f"recollect rules hook: {type(problem).__name__}: the call is held back", file=sys.stderr)
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, 1)  # the interpreter's last flush must not change the exit status
         os.close(devnull)

@@ -1,4 +1,4 @@
-"""`recollect run`: a command in the sandbox, if the rules allow it."""
+"""`recollect rules run`: a command in the sandbox, if the rules allow it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _require_permission(call: str, cwd: Path, decision: Decision, *, accepts_ask
     short, place = (
         shlex.quote(text if len(text) <= 300 else text[:297] + "...") for text in (call, str(cwd))
     )
-    see = f"`recollect perm explain {short} --cwd {place}` shows why"
+    see = f"`recollect rules check --explain {short} --cwd {place}` shows why"
     more = "; --yes runs it anyway" if decision.verdict is Verdict.ASK else ""
     raise NotPermitted(call, decision.why, hint=see + more)
 

@@ -1,4 +1,4 @@
-"""`recollect settings`: which settings apply in a directory, and changing them."""
+"""`recollect rules settings`: which settings apply in a directory, and changing them."""
 
 from __future__ import annotations
 
@@ -192,7 +192,9 @@ def _check(options: Namespace) -> int:
 def _change(options: Namespace) -> int:
     if not options.key or (options.value is None) != (options.action == "unset"):
         needs = "a key" if options.action == "unset" else "a key and a value"
-        raise UsageError(f"settings {options.action}: needs {needs}", hint="see `recollect settings --help`")
+        raise UsageError(
+            f"rules settings {options.action}: needs {needs}", hint="see `recollect rules settings --help`"
+        )
     value = None if options.value is None else _parsed(options.value, options.key)
     require_rules(tuple(options.key.split(".")), value, options.action)
     change = settings.planned(
@@ -201,7 +203,17 @@ def _change(options: Namespace) -> int:
     applied = settings.changed(change.plan, change_plans.own_data(options)) if options.apply else None
     undo = change_plans.command(options, "undo", applied.id, "--apply") if applied else ""
     rest = [part for part in (options.key, options.value) if part is not None]
-    again = ["settings", options.action, *rest, "--scope", options.scope, "--cwd", options.cwd, "--apply"]
+    again = [
+        "rules",
+        "settings",
+        options.action,
+        *rest,
+        "--scope",
+        options.scope,
+        "--cwd",
+        options.cwd,
+        "--apply",
+    ]
     if options.json:
         secret = Setting(tuple(options.key.split(".")), None, SettingOrigin("user", None, 0))
         return output.print_json(

@@ -200,7 +200,7 @@ class Host:
         verb = "denied" if decision.verdict is Verdict.DENY else "not allowed without approval"
         raise UsageError(
             f"{name}: {verb}{rule}: {decision.why}",
-            hint=f"see `recollect perm explain '{name}'`; nothing was sent to the server",
+            hint=f"see `recollect rules check --explain '{name}'`; nothing was sent to the server",
         )
 
     def _require_small(self, name: str, arguments: Mapping[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""The rules of ``recollect check``: every code, its severity, what the client does, and the fix.
+"""The rules of ``recollect doctor``: every code, its severity, what the client does, and the fix.
 
 ``CODES`` is codes.json; ``docs/reference/checks.md`` is made from it. A rule whose severity depends on the case is two codes. An
 **error** stops a resume or cuts what is resumed: the client finds no conversation, leaves messages out, or sends what the API
@@ -43,7 +43,7 @@ class Finding(Struct, frozen=True, omit_defaults=False):
     repair: str | None = None
 
 
-REPAIR = "recollect repair {session}"
+REPAIR = "recollect doctor {session} --fix"
 # No command mends what a repair cannot; this one saves what can be read.
 _EXPORT = "recollect export {session}"
 

@@ -1,7 +1,7 @@
 """From the errors of a log to the plan of its repair.
 
 Errors depend on one another: a recovered line or a mended link brings entries into the conversation that have
-errors of their own. So the log is repaired in rounds, each of which fixes what the rules of ``check`` find in
+errors of their own. So the log is repaired in rounds, each of which fixes what the rules of ``doctor`` find in
 the result of the one before, until they find nothing that can be fixed. A second repair of the result
 therefore changes nothing, and errors that only a later round finds are findings of the log as well. What is
 said about the conversation without being an error is said about the mended one.
@@ -49,7 +49,7 @@ class RepairProof(Struct, frozen=True):
 
 
 def scan_of(draft: RepairDraft, log: LogIdentity, before: LogScan) -> LogScan:
-    """What ``check`` would find in the result of a log with that scan. Offsets are row numbers."""
+    """What ``doctor`` would find in the result of a log with that scan. Offsets are row numbers."""
     ended = len(draft.rows) - draft.has_tail
     lines = (Line(draft.text(number), number) for number in range(ended))
     tail = Line(draft.text(ended), ended) if draft.has_tail else None

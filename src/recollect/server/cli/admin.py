@@ -25,15 +25,15 @@ Roles: totals (costs only), contributor (reads and writes own sessions), viewer
 (reads), member (reads, writes, deletes own sessions), admin. Scopes: read,
 read:own, cost, write, delete, admin, metrics. A session is seen by its creator
 (private), members of the creator's teams (team) or all (organisation). Uses the
-same database as `recollect serve`; `org add` creates a new SQLite file.
+same database as `recollect team serve`; `org add` creates a new SQLite file.
 `user erase` shows what would be removed of a person and what is kept, and why;
 --apply removes it, which cannot be undone. `user export` writes all that is
 held of a person into one .tar.gz.
 
 Example:
-  recollect admin org add Acme
-  recollect admin user add Acme ada --role admin
-  recollect admin token add Acme ada --machine laptop --days 90
+  recollect team admin org add Acme
+  recollect team admin user add Acme ada --role admin
+  recollect team admin token add Acme ada --machine laptop --days 90
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ async def _acted(options: Namespace, database: Database) -> None:
     act, count = _ACTIONS[options.what, action]
     if len(names) != count and not (count < 0 and len(names) >= -count):
         raise UsageError(
-            f"admin {options.what} {action}: takes {abs(count)} words, not {len(names)}",
-            hint="`recollect admin --help` shows them",
+            f"team admin {options.what} {action}: takes {abs(count)} words, not {len(names)}",
+            hint="`recollect team admin --help` shows them",
         )
     if (options.what, action) == ("org", "add"):
         await database.migrate()
@@ -144,7 +144,7 @@ def _action(options: Namespace) -> tuple[str, list[str]]:
     action, names = (options.words[0] if options.words else ""), options.words[1:]
     if (options.what, action) not in _ACTIONS:
         known = ", ".join(word for what, word in _ACTIONS if what == options.what)
-        raise UsageError(f"admin {options.what} {action!a}: unknown action", hint=f"known: {known}")
+        raise UsageError(f"team admin {options.what} {action!a}: unknown action", hint=f"known: {known}")
     return action, names
 
 
@@ -169,7 +169,7 @@ def _named(known: Iterable[_Named], name: str, what: str, command: str) -> _Name
     for item in known:
         if name in (item.id, item.name):
             return item
-    raise NotFound(f"{what} {name!a}: not found", hint=f"`recollect admin {command}` lists them")
+    raise NotFound(f"{what} {name!a}: not found", hint=f"`recollect team admin {command}` lists them")
 
 
 async def _add_org(options: Namespace, database: Database, names: list[str]) -> _Answer:
@@ -318,7 +318,7 @@ async def _add_token(options: Namespace, database: Database, names: list[str]) -
         database, user, scopes, _author(), machine=options.machine, lasting_ms=lasting
     )
     if not options.json:
-        # On stderr, so that the token can be piped: admin token add ... | recollect sync login URL
+        # On stderr, so that the token can be piped: admin token add ... | recollect team login URL
         output.note(f"Token {token.id} for {visible(user.name)}, shown once:")
     return CreatedToken(**asdict(token), token=secret), secret
 
@@ -339,7 +339,7 @@ async def _revoke_token(options: Namespace, database: Database, names: list[str]
     org = await _org(database, names[0])
     if not await database.revoke_token(org.id, names[1], _author()):
         raise NotFound(
-            f"token {names[1]!a}: not found", hint="`recollect admin token list ORG` lists their ids"
+            f"token {names[1]!a}: not found", hint="`recollect team admin token list ORG` lists their ids"
         )
     return await database.token(org.id, names[1]), f"Token {visible(names[1])} is revoked."
 

@@ -12,8 +12,8 @@ AWS_SECRET_ACCESS_KEY and AWS_REGION (AWS_ENDPOINT_URL for stores other than
 Amazon's). One job at a time writes the lake of an organisation.
 
 Example:
-  recollect lake Acme --to s3://company-lake/recollect
-  recollect lake Acme --to s3://company-lake/recollect --json
+  recollect team lake Acme --to s3://company-lake/recollect
+  recollect team lake Acme --to s3://company-lake/recollect --json
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def run(options: Namespace) -> int:
     if not isinstance(database, PostgresDatabase):
         raise UsageError(
             "lake: needs the server's PostgreSQL",
-            hint="give --database postgresql://…; for one machine: recollect export --format parquet",
+            hint="give --database postgresql://…; for one machine: recollect data parquet",
         )
     parts = urlsplit(options.to)
     if parts.scheme not in ("s3", "file") or not (parts.netloc or parts.scheme == "file"):
@@ -101,7 +101,7 @@ async def _written(options: Namespace, database: PostgresDatabase) -> LakeJobRep
         if not found:
             raise NotFound(
                 f"organisation {options.organization!a}: not found",
-                hint="`recollect admin org list` lists them",
+                hint="`recollect team admin org list` lists them",
             )
         address = options.catalogue or options.database or os.environ.get(DATABASE) or ""
         place, org = LakePlace(address, options.to, os.environ), found[0].id

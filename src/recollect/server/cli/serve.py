@@ -1,31 +1,31 @@
 """Run the team server: sessions of many machines in one database, over HTTP.
 
-  recollect serve --migrate   create or update the tables, then exit
-  recollect serve             listen on 127.0.0.1:8787, with SQLite in the data
-                              directory
+  recollect team serve --migrate   create or update the tables, then exit
+  recollect team serve             listen on 127.0.0.1:8787, with SQLite in the
+                                   data directory
 
 The database is sqlite:////path, postgresql://user@host/name (several hosts for
 failover), or memory: for a trial that stores nothing. $RECOLLECT_DATABASE also
 sets it and keeps a password out of the process list. Several servers can share
-one PostgreSQL. `recollect admin` manages organisations, members and tokens. On
-SIGTERM, open requests finish first. Each request is logged as one JSON line on
-stderr, without content.
+one PostgreSQL. `recollect team admin` manages organisations, members and
+tokens. On SIGTERM, open requests finish first. Each request is logged as one
+JSON line on stderr, without content.
 
 --objects s3://BUCKET moves lines older than an hour out of PostgreSQL into
-objects, and reads them from there. `recollect serve worker` only moves lines;
-with --no-worker a server leaves that to it.
+objects, and reads them from there. `recollect team serve worker` only moves
+lines; with --no-worker a server leaves that to it.
 
 --page ADDRESS also serves the page of `recollect web`, read-only, to members
 with a token, at the public address of this server (docs/guides/team-page.md).
 --oidc FILE lets them sign in at their organisation's identity provider, there
-and with `recollect sync login --sso` (docs/guides/sign-in.md).
+and with `recollect team login --sso` (docs/guides/sign-in.md).
 
 Example:
-  recollect serve --migrate
-  recollect admin org add Acme
-  recollect serve --port 8787
-  recollect serve --behind-proxy --page https://recollect.example.org
-  recollect serve worker --objects s3://recollect-bodies
+  recollect team serve --migrate
+  recollect team admin org add Acme
+  recollect team serve --port 8787
+  recollect team serve --behind-proxy --page https://recollect.example.org
+  recollect team serve worker --objects s3://recollect-bodies
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _mover_of(options: Namespace, database: Database) -> BodyMover | None:
     address = options.objects or os.environ.get(OBJECTS)
     for name in ("once",) if options.role is None else ("no_worker", "migrate", "page"):
         if getattr(options, name):
-            what = "is for `serve worker`" if options.role is None else "is not for a worker"
+            what = "is for `team serve worker`" if options.role is None else "is not for a worker"
             raise UsageError(f"--{name.replace('_', '-')}: {what}", hint="leave it out")
     if not address:
         if options.role is not None or options.no_worker:

@@ -155,7 +155,7 @@ class PostgresDatabase(PostgresBodies, Database):
             await self._pool.close()
             raise UsageError(
                 f"the database has tables of version {version}, this recollect needs version {len(postgres_steps())}",
-                hint="bring them up to date: recollect serve --migrate",
+                hint="bring them up to date: recollect team serve --migrate",
             )
         if await self.bypasses_row_security():
             _log.warning(

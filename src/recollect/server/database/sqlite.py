@@ -176,13 +176,13 @@ class SqliteDatabase(Database):
         if not Path(self._path).exists():
             raise UsageError(
                 f"{self._path}: the database does not exist",
-                hint="create it: recollect serve --migrate, or recollect admin org add",
+                hint="create it: recollect team serve --migrate, or recollect team admin org add",
             )
         version = await asyncio.to_thread(_version, self._path)
         if version != len(sqlite_steps()):
             raise UsageError(
                 f"{self._path}: the tables have version {version}, this recollect needs version {len(sqlite_steps())}",
-                hint="bring them up to date: recollect serve --migrate",
+                hint="bring them up to date: recollect team serve --migrate",
             )
         self._writer = _WriterThread(self._path)
         self._writer.start()

@@ -255,5 +255,5 @@ def unknown_to_the_server(what: str) -> UsageError:
     """A question that only transcripts answer."""
     return UsageError(
         f"{what}: the team's server does not know it without reading transcripts",
-        hint="pull the sessions and ask your own machine: recollect sync pull --into-home --apply",
+        hint="pull the sessions and ask your own machine: recollect team pull --into-home --apply",
     )

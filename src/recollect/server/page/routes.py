@@ -589,7 +589,7 @@ async def _not_offered(request: Request) -> Response:
         )
     else:
         error, hint = "this page is read-only", "change it on"
-    return answers.refusal(403, error, f"pull the session and {hint} your own machine: recollect sync pull")
+    return answers.refusal(403, error, f"pull the session and {hint} your own machine: recollect team pull")
 
 
 def _without_place(response: Response, page: MemberPage) -> None:

@@ -1,4 +1,4 @@
-"""A project as a directory of pages, with an index. Its figures are those of ``recollect stats --json``."""
+"""A project as a directory of pages, with an index. Its figures are those of ``recollect report --json``."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def export_project(
 ) -> ExportDocument:
     """Write every session of a project to a directory, with an index. Unreadable ones are named there.
 
-    Sessions that are only in the archive are included. The index has the figures of ``recollect stats``, if there
+    Sessions that are only in the archive are included. The index has the figures of ``recollect report``, if there
     is one to read them from.
     """
     check_directory(target)

@@ -235,7 +235,7 @@ class RecallTools:
         what = "one file or directory" if len(unread) == 1 else f"{len(unread):,} files or directories"
         homes = self._index.homes
         home = next((home for home in homes if Path(unread[0]).is_relative_to(home)), homes[0])
-        hint = "`recollect check` names each; give this user the right to read them, then ask again"
+        hint = "`recollect doctor` names each; give this user the right to read them, then ask again"
         return StorageError(f"read {what} below", home, None, hint=hint)
 
     def _recalled(

@@ -92,7 +92,7 @@ class HttpRemote:
         # None: a stranger, who may only ask how to sign in.
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
             raise UsageError(
-                "token: is not valid", hint="it is one word, as `recollect admin token add` shows it"
+                "token: is not valid", hint="it is one word, as `recollect team admin token add` shows it"
             )
         self._token = token
         self._patience, self._timeout = patience, timeout
@@ -406,7 +406,7 @@ class HttpRemote:
         if answer.status == 404:
             raise NotFound(f"{self.url}: {said}", hint=hint or "check the name")
         if answer.status == 401:
-            said, hint = "the token is not accepted", "ask for a new one, then `recollect sync login URL`"
+            said, hint = "the token is not accepted", "ask for a new one, then `recollect team login URL`"
         raise UsageError(f"{self.url}: {said}", hint=hint or "check the request")
 
 

@@ -85,7 +85,7 @@ class _SessionLeftOut(Exception):
 def installed_instead(store: Path) -> str:
     """What to do with sessions of other agents: they were fetched, and stay in the store."""
     place = shlex.quote(str(store))
-    return f"--home {place} reads what was fetched; to hand one over: recollect --home {place} convert S --to claude"
+    return f"--home {place} reads what was fetched; to hand one over: recollect --home {place} export S --to claude"
 
 
 class Installer:
@@ -146,7 +146,7 @@ class Installer:
             raise Ambiguous("session", name, tuple(matches))
         if not matches:
             raise NotFound(
-                f"session {name!a}: was not pulled", hint="`recollect sync pull` fetches all sessions"
+                f"session {name!a}: was not pulled", hint="`recollect team pull` fetches all sessions"
             )
         return matches[0]
 

@@ -70,7 +70,7 @@ def session_of(url: str, address: str) -> str:
         there = f"{wanted.scheme}://{wanted.hostname or ''}"
         raise UsageError(
             f"{there}: not the server you are logged in to",
-            hint=f"log in to it with: recollect sync login {there}",
+            hint=f"log in to it with: recollect team login {there}",
         )
     found = _ID.findall(f"{wanted.path[len(base) :]} {wanted.query} {wanted.fragment}")
     if len(set(found)) != 1:

@@ -89,7 +89,7 @@ class Archive:
         exact = [one for one in found if one.session == name] or found
         if not exact:
             raise NotFound(
-                f"session {name!r} is not in the archive", hint="`recollect archive list` shows what is"
+                f"session {name!r} is not in the archive", hint="`recollect protect list` shows what is"
             )
         exact = [one for one in exact if _is_of(one, homes)] or exact
         if len(exact) > 1:
@@ -363,7 +363,7 @@ class Archive:
         if problems:
             raise DamagedData(
                 f"archive: {len(problems)} manifests cannot be read, so the objects in use are unknown",
-                hint="`recollect archive verify` names them",
+                hint="`recollect protect verify` names them",
             )
         return [name for name in self.objects.names() if name not in used]
 

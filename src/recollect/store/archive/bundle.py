@@ -240,7 +240,7 @@ class _BundleContents:
     def _refused(self, problem: str) -> DamagedData:
         return DamagedData(
             f"bundle refused: {problem}",
-            hint="it was not made by `recollect archive export`, or was changed; nothing was imported",
+            hint="it was not made by `recollect export --bundle`, or was changed; nothing was imported",
         )
 
 

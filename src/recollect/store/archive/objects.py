@@ -193,7 +193,7 @@ class SeekableReader:
 
     def _damaged(self, problem: str) -> DamagedData:
         return DamagedData(
-            f"{self._path.name}: {problem}", hint="`recollect archive verify` checks every byte"
+            f"{self._path.name}: {problem}", hint="`recollect protect verify` checks every byte"
         )
 
 
@@ -257,7 +257,7 @@ class ObjectStore:
     def reading(self, sha256: str) -> Iterator[SeekableReader]:
         """Read an object and close it."""
         path = self.path(sha256)
-        hint = "`recollect archive verify` lists what is missing"
+        hint = "`recollect protect verify` lists what is missing"
         with contextlib.ExitStack() as held:
             with fsops.as_storage_error("open", path, hint):
                 fd = held.enter_context(fsops.reading(path))
