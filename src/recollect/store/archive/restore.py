@@ -117,6 +117,6 @@ def _unpacked(archive: Archive, file: ArchivedFile) -> Iterator[bytes]:
     if digest.hexdigest() != file.stored.sha256:
         raise DamagedData(
             f"{file.path}: the archive's copy is damaged",
-            hint="`recollect archive verify` checks every byte",
+            hint="`recollect protect verify` checks every byte",
         )
     yield held
