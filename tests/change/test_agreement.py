@@ -41,8 +41,8 @@ def test_what_check_recommends_is_what_repair_does(seed: int, in_place: bool, tm
             return
         proof = plan.mending.proof
         done = repair.apply_in_place(plan, data) if in_place else repair.apply_as_copy(plan, data)
-    left = findings_of(home, done.session, data)
-    with planned_repair(home.session(done.session)) as again:
+    left = findings_of(home, (done.new or ONE), data)
+    with planned_repair(home.session(done.new or ONE)) as again:
         now = again.diagnosis.scan.resumed
 
     assert not any(one.repair for one in left)

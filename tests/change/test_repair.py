@@ -11,7 +11,7 @@ import pytest
 from recollect.ask.library import Home
 from recollect.ask.sessions.session import Session
 from recollect.change import repair, undo
-from recollect.change.repair import RepairResult, planned_repair
+from recollect.change.repair import SessionRepair, planned_repair
 from recollect.errors import Busy, DamagedData, UsageError
 from recollect.model.repair import plan as proof
 from tests.small_home import ONE, TALK, lines, open_in_this_process, put, state, written
@@ -38,7 +38,7 @@ def session_of(home: Path, name: str = ONE) -> Session:
     return Home(home).session(name)
 
 
-def repaired(home: Path, data: Path, *, in_place: bool) -> RepairResult:
+def repaired(home: Path, data: Path, *, in_place: bool) -> SessionRepair:
     with planned_repair(session_of(home)) as plan:
         apply = repair.apply_in_place if in_place else repair.apply_as_copy
         return apply(plan, data)
@@ -64,16 +64,16 @@ def test_the_copy_is_a_session_of_its_own(home: Path, data: Path) -> None:
     """The whole talk under a new id, each line saying where it came from; the original is not touched."""
     before = state(home)
     done = repaired(home, data, in_place=False)
-    new = session_of(home, done.session)
-    entries = written(done.path)
+    new = session_of(home, done.new or "")
+    entries = written(done.result or home)
 
     assert ["Q1", "A1", "Q2", "A2"] == spoken(new)
-    assert {done.session} == {entry["sessionId"] for entry in entries}
+    assert {done.new} == {entry["sessionId"] for entry in entries}
     assert [{"sessionId": ONE, "messageUuid": entry["uuid"]} for entry in entries[:4]] == [
         entry["forkedFrom"] for entry in entries[:4]
     ]
     assert "Q1 (repaired)" == new.title
-    assert before == {name: what for name, what in state(home).items() if done.session not in name}
+    assert before == {name: what for name, what in state(home).items() if str(done.new) not in name}
 
 
 def test_backups_of_files_come_along(home: Path, data: Path) -> None:
@@ -83,8 +83,8 @@ def test_backups_of_files_come_along(home: Path, data: Path) -> None:
     backup.write_bytes(b"old text")
     before = {name for name in state(home) if not name.startswith("file-history/")}
     done = repaired(home, data, in_place=False)
-    copied = (home / "file-history" / done.session / "abc@v1").read_bytes()
-    undo.undo(data, undo.found_change(data, done.change.id))
+    copied = (home / "file-history" / str(done.new) / "abc@v1").read_bytes()
+    undo.undo(data, undo.found_change(data, done.undo or ""))
 
     assert (b"old text", before) == (
         copied,
@@ -99,7 +99,7 @@ def test_in_place_and_back(home: Path, data: Path) -> None:
     mode = log.stat().st_mode
     done = repaired(home, data, in_place=True)
     after = log.read_bytes()
-    undo.undo(data, undo.found_change(data, done.change.id))
+    undo.undo(data, undo.found_change(data, done.undo or ""))
 
     assert (lines([{**entry, "sessionId": ONE} for entry in TALK]), mode) == (after, log.stat().st_mode)
     assert before == state(home)
@@ -125,7 +125,7 @@ def test_a_session_that_is_open_is_not_changed(home: Path, data: Path) -> None:
     done = repaired(home, data, in_place=True)
     open_in_this_process(home, ONE)
     with pytest.raises(Busy, match="a client has it open"):
-        undo.undo(data, undo.found_change(data, done.change.id))
+        undo.undo(data, undo.found_change(data, done.undo or ""))
     data_of = lines(TALK).split(b"\n")
     session_of(home).path.write_bytes(b"\n".join([data_of[0], data_of[1] + data_of[2], data_of[3], TORN]))
     before = state(home)
@@ -133,7 +133,9 @@ def test_a_session_that_is_open_is_not_changed(home: Path, data: Path) -> None:
     with pytest.raises(Busy, match=f"process {os.getpid()}"):
         repaired(home, data, in_place=True)
     assert before == state(home)
-    assert ["Q1", "A1", "Q2", "A2"] == spoken(session_of(home, repaired(home, data, in_place=False).session))
+    assert ["Q1", "A1", "Q2", "A2"] == spoken(
+        session_of(home, repaired(home, data, in_place=False).new or "")
+    )
 
 
 def test_a_log_that_grew_since_it_was_planned_is_left(home: Path, data: Path) -> None:

@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def slim(home: Path, data: Path) -> repair.RepairResult:
+def slim(home: Path, data: Path) -> repair.SessionRepair:
     with planned_repair(Home(home).session(ONE)) as plan:
         return repair.apply_in_place(with_slimming(plan), data)
 
@@ -90,7 +90,7 @@ def test_undo_restores_it_byte_for_byte(home: Path, tmp_path: Path) -> None:
     done = slim(home, data)
     assert done.quarantine is not None
     aside = done.quarantine.read_bytes().splitlines(keepends=True)
-    undo.undo(data, undo.found_change(data, done.change.id))
+    undo.undo(data, undo.found_change(data, done.undo or ""))
 
     assert ([originals[0], *originals[3:6]], before) == (aside, state(home))
 

@@ -157,7 +157,7 @@ def test_a_damaged_session_is_whole_after_repair(client: Client, tmp_path: Path,
     log = client.put(ONE, [])
     log.write_bytes(damage(entries_for(client)))
     with planned_repair(Home(client.config).session(ONE)) as plan:
-        new = repair.apply_as_copy(plan, tmp_path / "data").session
+        new = repair.apply_as_copy(plan, tmp_path / "data").new or ""
 
     # Paths say where the client works, and are as long as those are.
     given = log.read_bytes().replace(str(client.cwd).encode(), b"$CWD").decode("latin-1")
@@ -175,7 +175,7 @@ def test_an_old_client_resumes_the_repaired_session_too(client: Client, tmp_path
     log = client.put(ONE, [])
     log.write_bytes(damage(entries_for(client)))
     with planned_repair(Home(client.config).session(ONE)) as plan:
-        new = repair.apply_as_copy(plan, tmp_path / "data").session
+        new = repair.apply_as_copy(plan, tmp_path / "data").new or ""
     code, sent = resumed(client, new)
 
     assert (0, [], []) == (code, missing(sent, words), refused(sent))

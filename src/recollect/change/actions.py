@@ -6,7 +6,7 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from recollect.ask import library
 from recollect.ask.archive import ArchiveFailure, add_all, archive_at
@@ -48,12 +48,9 @@ class Home(library.Home):
         ``DamagedData`` where the result would not be sound.
         """
         with repairs.planned_repair(self.own_session(session)) as plan:
-            done = None
             if apply and plan.is_needed:
-                carry_out = repairs.apply_in_place if in_place else repairs.apply_as_copy
-                done = carry_out(plan, self._data)
-            found = repairs.repair_document(plan, done, in_place=in_place)
-            return found if done is None else structs.replace(found, undo=done.change.id)
+                return (repairs.apply_in_place if in_place else repairs.apply_as_copy)(plan, self._data)
+            return repairs.repair_document(plan, in_place=in_place)
 
     def clean_up(
         self, days: float = 30.0, *, project: str | Path | None = None, apply: bool = False

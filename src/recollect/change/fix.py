@@ -341,7 +341,7 @@ def fixed(home: Homes, plan: FixPlan, data: Path) -> FixPlan:
 
 def _repair(home: Homes, step: FixStep, data: Path) -> str:
     with repair.planned_repair(home.own_session(step.subject)) as plan:
-        return repair.apply_as_copy(plan, data).session
+        return repair.apply_as_copy(plan, data).new or ""
 
 
 def _move(home: Homes, step: FixStep, data: Path) -> str:

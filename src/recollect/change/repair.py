@@ -33,7 +33,7 @@ from recollect.model.repair.draft import RepairAction, RepairDraft, SetAsideByte
 from recollect.model.repair.plan import Diagnosis, LogRepair, RepairProof, diagnosed, summed, untouched
 from recollect.model.repair.slim import slimmed
 from recollect.model.text.titles import REPAIRED
-from recollect.store.changes.journal import Change, ChangeJournal, ChangePlan
+from recollect.store.changes.journal import ChangeJournal, ChangePlan
 from recollect.store.changes.plan import FileState
 from recollect.store.home import ClaudeHome
 from recollect.store.logs.reader import OpenLog
@@ -66,15 +66,6 @@ class RepairPlan(Struct, frozen=True):
         return bool(self.mending.actions)
 
 
-class RepairResult(Struct, frozen=True):
-    """A completed repair: its undo id, the resulting log, and the quarantine."""
-
-    change: Change
-    path: Path
-    session: str
-    quarantine: Path | None
-
-
 @contextlib.contextmanager
 def planned_repair(session: Session) -> Iterator[RepairPlan]:
     """Plan the repair of a session; nothing is written."""
@@ -101,7 +92,7 @@ def planned_repair(session: Session) -> Iterator[RepairPlan]:
 # ---- applying --------------------------------------------------------------------------------------------
 
 
-def apply_as_copy(plan: RepairPlan, data: Path) -> RepairResult:
+def apply_as_copy(plan: RepairPlan, data: Path) -> SessionRepair:
     """Create a new session from the repaired lines, like a fork; the original is not changed."""
     _require(plan)
     new = SessionId(str(uuid.uuid4()))
@@ -113,10 +104,12 @@ def apply_as_copy(plan: RepairPlan, data: Path) -> RepairResult:
     change.create(target, _relabelled(plan, new))
     with _quarantined(plan, data) as quarantine:
         applied = ChangeJournal(data / "undo").apply(change)
-    return RepairResult(applied, target, new, quarantine)
+    return structs.replace(
+        repair_document(plan), applied=True, new=new, result=target, quarantine=quarantine, undo=applied.id
+    )
 
 
-def apply_in_place(plan: RepairPlan, data: Path) -> RepairResult:
+def apply_in_place(plan: RepairPlan, data: Path) -> SessionRepair:
     """Replace the log; ``Busy`` where a client has it open or it changed since it was planned."""
     _require(plan)
     with hold_logs([plan.path], data):
@@ -125,7 +118,8 @@ def apply_in_place(plan: RepairPlan, data: Path) -> RepairResult:
         change.replace(plan.path, _counted(plan.mending), expected=plan.seen)
         with _quarantined(plan, data) as quarantine:
             applied = ChangeJournal(data / "undo").apply(change)
-    return RepairResult(applied, plan.path, plan.session, quarantine)
+    document = repair_document(plan, in_place=True)
+    return structs.replace(document, applied=True, result=plan.path, quarantine=quarantine, undo=applied.id)
 
 
 def _require(plan: RepairPlan) -> None:
@@ -270,7 +264,8 @@ class RepairBytes(Struct, frozen=True, kw_only=True):
 class SessionRepair(Struct, frozen=True, kw_only=True):
     """A repair, planned or carried out: what it does, the findings it fixes and leaves, and the result.
 
-    ``refusal`` says why it is refused although there is something to repair. On the page there are the first of very many
+    ``new`` is the repaired copy, ``result`` the repaired log, ``quarantine`` holds what it does not, and ``undo`` is the id of
+    the change, in JSON a command. ``refusal`` says why it is refused although there is something to repair. On the page there are the first of very many
     actions, of which there are ``actions_total``, and ``undo_request``.
     """
 
@@ -297,12 +292,10 @@ class SessionRepair(Struct, frozen=True, kw_only=True):
     undo_request: RequestDocument | None = None
 
 
-def repair_document(
-    plan: RepairPlan, done: RepairResult | None = None, *, in_place: bool = False, slim: bool = False
-) -> SessionRepair:
-    """The plan with every action, and what came of it."""
+def repair_document(plan: RepairPlan, *, in_place: bool = False) -> SessionRepair:
+    """The plan with every action."""
     mending = plan.mending
-    document = SessionRepair(
+    return SessionRepair(
         session=plan.session,
         path=plan.path,
         open_in=plan.open_in,
@@ -323,16 +316,7 @@ def repair_document(
         mends=plan.diagnosis.mended,
         left=plan.diagnosis.left,
         in_place=in_place,
-        slim=slim,
-    )
-    if done is None:
-        return document
-    return structs.replace(
-        document,
-        applied=True,
-        new=None if in_place else done.session,
-        result=done.path,
-        quarantine=done.quarantine,
+        slim=plan.what == "slim",
     )
 
 

@@ -13,7 +13,7 @@ from recollect.ask.homes import Homes
 from recollect.ask.sessions.session import Session
 from recollect.change import repair
 from recollect.change.fix import FixKind, FixPlan, FixStep, fixed, planned_fix
-from recollect.change.repair import RepairPlan, RepairResult, repair_document, with_slimming
+from recollect.change.repair import RepairPlan, SessionRepair, repair_document, with_slimming
 from recollect.cli.terminal import output
 from recollect.cli.terminal.homes import chosen_homes, no_claude_home
 from recollect.cli.terminal.options import add_apply, add_json, add_session, command, flag, own_data, say_end
@@ -289,16 +289,15 @@ def _repair(options: Namespace) -> int:
         plan = with_slimming(mending) if options.slim else mending
         apply = repair.apply_in_place if options.in_place else repair.apply_as_copy
         done = apply(plan, own_data(options)) if options.apply and plan.is_needed else None
-        undo = None if done is None else command(options, "undo", done.change.id, "--apply")
+        undo = command(options, "undo", done.undo, "--apply") if done is not None and done.undo else None
         if options.json:
-            document = repair_document(plan, done, in_place=options.in_place, slim=options.slim)
-            output.print_json(replace(document, undo=undo))
+            output.print_json(replace(done or repair_document(plan, in_place=options.in_place), undo=undo))
         else:
             _tell_repair(options, plan, done, undo or "")
     return 0
 
 
-def _tell_repair(options: Namespace, plan: RepairPlan, done: RepairResult | None, undo: str) -> None:
+def _tell_repair(options: Namespace, plan: RepairPlan, done: SessionRepair | None, undo: str) -> None:
     name = output.styled(visible(short_id(plan.session)), "cyan")
     if not plan.is_needed:
         _tell_nothing_to_do(plan, name)
@@ -389,9 +388,9 @@ def _tell_counts(plan: RepairPlan) -> None:
         output.say(f"{name}: {counted(now, 'message')}{then}")
 
 
-def _tell_done(options: Namespace, done: RepairResult) -> None:
-    if not options.in_place:
-        output.say(f"New session: {output.styled(done.session, 'bold')}")
-        output.say(f"Continue it with: {command(options, 'resume', done.session)}")
+def _tell_done(options: Namespace, done: SessionRepair) -> None:
+    if done.new is not None:
+        output.say(f"New session: {output.styled(done.new, 'bold')}")
+        output.say(f"Continue it with: {command(options, 'resume', done.new)}")
     if done.quarantine is not None:
         output.say(f"Removed lines are in: {visible(str(done.quarantine))}")

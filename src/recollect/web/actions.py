@@ -118,18 +118,14 @@ def make_repair(
     desk = page.backend
     with repair.planned_repair(desk.changing(session)) as mending:
         plan = with_slimming(mending) if slim else mending
-        done = None
         if apply and plan.is_needed:
-            done = (
-                repair.apply_in_place(plan, desk.data) if in_place else repair.apply_as_copy(plan, desk.data)
-            )
-        document = page_repair(repair_document(plan, done, in_place=in_place, slim=slim))
-    if done is None:
-        return document
+            done = (repair.apply_in_place if in_place else repair.apply_as_copy)(plan, desk.data)
+        else:
+            done = repair_document(plan, in_place=in_place)
     return replace(
-        document,
-        undo=desk.command("undo", done.change.id, "--apply"),
-        undo_request=_request("/api/undo", id=done.change.id),
+        page_repair(done),
+        undo=desk.command("undo", done.undo, "--apply") if done.undo else None,
+        undo_request=_request("/api/undo", id=done.undo) if done.undo else None,
     )
 
 

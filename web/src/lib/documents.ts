@@ -856,7 +856,7 @@ export interface SessionListDocument {
   facets?: FacetsDocument
 }
 
-/** A repair, planned or carried out: what it does, the findings it fixes and leaves, and the result. ``refusal`` says why it is refused although there is something to repair. On the page there are the first of very many actions, of which there are ``actions_total``, and ``undo_request``. */
+/** A repair, planned or carried out: what it does, the findings it fixes and leaves, and the result. ``new`` is the repaired copy, ``result`` the repaired log, ``quarantine`` holds what it does not, and ``undo`` is the id of the change, in JSON a command. ``refusal`` says why it is refused although there is something to repair. On the page there are the first of very many actions, of which there are ``actions_total``, and ``undo_request``. */
 export interface SessionRepair {
   session: string
   path: string
