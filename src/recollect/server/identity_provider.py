@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import http.client
 import os
 import ssl
@@ -308,12 +309,16 @@ class IdentityProvider:
         known = self._keys
         if known is not None and time.monotonic() - known[0] < _KEPT_SECONDS:
             return known[1]
-        published = await self._asked("GET", (await self.offer()).jwks_uri)
-        try:
-            own = [key for key in published["keys"] if key.get("use", "sig") == "sig"]
-            keys = jwk.KeySet.import_key_set({"keys": own})
-        except (JoseError, ValueError, TypeError, KeyError, AttributeError):
-            raise provider_failed("its keys are not valid") from None
+        published = (await self._asked("GET", (await self.offer()).jwks_uri)).get("keys")
+        if not isinstance(published, list):
+            raise provider_failed("its keys are not valid")
+        known_keys = []
+        for key in published:
+            # One that is not understood does not hide the others (RFC 7517, section 5).
+            with contextlib.suppress(JoseError, ValueError, TypeError, KeyError, AttributeError):
+                if key.get("use", "sig") == "sig":
+                    known_keys.append(jwk.import_key(key))
+        keys = jwk.KeySet(known_keys)
         self._keys = time.monotonic(), keys
         return keys
 

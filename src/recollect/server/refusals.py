@@ -110,7 +110,7 @@ def refusal_of(problem: Exception) -> RequestRefused:
         return problem
     if isinstance(problem, BodyLost | Unavailable):
         _log.warning("database", extra={"fields": {"problem": str(problem)[:200]}})
-    code, message, wait = _OF_DATABASE[type(problem)]
+    code, message, wait = _OF_DATABASE[next(filter(_OF_DATABASE.__contains__, type(problem).__mro__))]
     head = problem.head if isinstance(problem, PositionConflict) else None
     lost = (
         f"tell the operator to restore {problem.name} in the object store"

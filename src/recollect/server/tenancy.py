@@ -135,6 +135,7 @@ class CallerAuthenticator:
             # Looked up by hash: a timing attack on the comparison would need the hash's preimage.
             grant = None if found is None else await self._database.grant(secret_hash(found[1] or found[2]))
         if grant is None:
+            self._admitted.pop(place, None)
             return None, False
         token, user, org = grant
         given = {scope for known in token.scopes for scope in (known, *_INCLUDED.get(known, ()))}
