@@ -50,7 +50,7 @@ async def erased(database: Database, user: OrgUser, author: Author) -> ErasureRe
     org = user.org
     counts = await database.person_counts(org, user.id)
     await database.change_user(org, user.id, None, True, author)
-    for token in await database.person_tokens(org, user.id):
+    for token in await database.tokens(org, user.id):
         await database.revoke_token(org, token.id, author)
     for session, is_held in await database.person_sessions(org, user.id):
         if not is_held:
@@ -127,7 +127,7 @@ async def person_archive(
 async def _entries(database: Database, user: OrgUser, room: Room | None) -> AsyncIterator[_Entry]:
     org, number = user.org, user.id
     teams = [team.name for team in await database.teams(org) if number in team.members]
-    tokens = await database.person_tokens(org, number)
+    tokens = await database.tokens(org, number)
     identities = await database.person_identities(org, number)
     about = {
         "member": user,

@@ -179,10 +179,10 @@ class TenantTables(SqlRunner):
         act = "page.sign_in" if token.kind == FOR_PAGE else "token.add"
         await note(tx, token.org, author, act, token.id, " ".join(token.scopes))
 
-    async def tokens(self, org: str) -> list[ApiToken]:
-        """All tokens, including revoked ones."""
-        sql = f"SELECT {TOKEN} FROM tokens WHERE org = $1 ORDER BY created, id"  # noqa: S608 - names of columns
-        return [stored_token(row) for row in await self._read_now(org, sql, org)]
+    async def tokens(self, org: str, user: str | None = None) -> list[ApiToken]:
+        """All tokens, or those of a member, including revoked ones."""
+        sql = f"SELECT {TOKEN} FROM tokens WHERE org = $1 AND user_id = coalesce($2, user_id) ORDER BY created, id"  # noqa: S608 - names of columns
+        return [stored_token(row) for row in await self._read_now(org, sql, org, user)]
 
     async def token(self, org: str, token: str) -> ApiToken | None:
         sql = f"SELECT {TOKEN} FROM tokens WHERE org = $1 AND id = $2"  # noqa: S608 - names of columns
@@ -302,10 +302,6 @@ class PersonTables(SqlRunner):
         """The sessions that a member created, in any state, and whether each is under legal hold."""
         sql = "SELECT id, held FROM sessions WHERE org = $1 AND user_id = $2 ORDER BY id"
         return [(str(number), bool(held)) for number, held in await self._read_now(org, sql, org, user)]
-
-    async def person_tokens(self, org: str, user: str) -> list[ApiToken]:
-        sql = f"SELECT {TOKEN} FROM tokens WHERE org = $1 AND user_id = $2 ORDER BY created, id"  # noqa: S608 - names of columns
-        return [stored_token(row) for row in await self._read_now(org, sql, org, user)]
 
     async def person_identities(self, org: str, user: str) -> list[tuple[str, str]]:
         sql = (

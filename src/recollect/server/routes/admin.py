@@ -299,13 +299,13 @@ async def rotate(ask: ServerRequest, body: _Rotation) -> IssuedToken:
 
 async def own_tokens(ask: ServerRequest) -> OwnTokens:
     """The caller's own tokens."""
-    tokens = await ask.database.person_tokens(ask.org, ask.caller.user.id)
+    tokens = await ask.database.tokens(ask.org, ask.caller.user.id)
     return OwnTokens(tokens, ask.caller.token.id)
 
 
 async def revoke_own(ask: ServerRequest, token_id: PathId) -> None:
     """Revoke a token of one's own."""
-    own = await ask.database.person_tokens(ask.org, ask.caller.user.id)
+    own = await ask.database.tokens(ask.org, ask.caller.user.id)
     # Another member's token is answered as one that never was.
     if token_id not in {token.id for token in own if token.revoked is None}:
         raise not_found()
