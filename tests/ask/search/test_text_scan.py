@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.ask.search import text_scan
-from recollect.ask.search.question import OUTPUT_WINDOW, MessagePlace, SearchQuery, finder_of, narrowing
+from recollect.ask.search.question import OUTPUT_WINDOW, SearchQuery, finder_of, narrowing
 from recollect.ask.search.text_scan import (
     _OTHER_SPELLINGS,
     LATE,
@@ -26,6 +26,8 @@ from recollect.ask.search.text_scan import (
     spotted,
 )
 from recollect.errors import Busy
+from recollect.index.schema import SESSION
+from recollect.index.text_queries import MessageCopy, TextLogRow
 from recollect.model.text.terms import folded
 from tests.ask.search.deadlines import SOON, near_after
 from tests.small_home import lines, prompt, uuid_of
@@ -104,9 +106,10 @@ def test_quotes_of_a_pattern_are_cut_in_time_or_not_at_all(
     """The first place fits at once; at the second the search for more of them never ends."""
     task = log_of(tmp_path, "one", "aaa", "aa\n" + "a" * 60 + "!")
     size = len(lines([prompt(1, None, "aaa")]))
+    log = TextLogRow(1, task.path, task.size, 0, SESSION, None, None, None, None, None, None, "")
     places = [
-        MessagePlace(task.path, 0, size, uuid_of(1)),
-        MessagePlace(task.path, size, task.size - size, uuid_of(2)),
+        (log, MessageCopy(0, 1, 0, size, uuid_of(1), None, 0)),
+        (log, MessageCopy(0, 1, size, task.size - size, uuid_of(2), None, 0)),
     ]
     cut = quoted_by_pattern(places, SearchQuery("regex", "(a+)+$"), 80, near_after(monkeypatch, 1))
 

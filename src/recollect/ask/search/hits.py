@@ -8,9 +8,9 @@ import shlex
 from msgspec import UNSET, Struct, UnsetType
 
 from recollect.agents.homes import agent_of_log
-from recollect.ask.search.question import MessagePlace, Quote
-from recollect.index.schema import TOOL_OUTPUT, id_text
-from recollect.index.text_queries import MessageCopy, TextLogRow
+from recollect.ask.search.question import FoundMessage, Quote
+from recollect.index.schema import id_text
+from recollect.index.text_queries import TextLogRow
 from recollect.model.lines.damage import brief_repr
 from recollect.model.lines.ids import command_name, moment_of
 from recollect.model.recall import WEAK
@@ -103,14 +103,9 @@ class SearchDocument(SearchResult, frozen=True, kw_only=True):
     left_out: int
 
 
-def place_of(log: TextLogRow, copy: MessageCopy) -> MessagePlace:
-    """Where a message is read again."""
-    uuid, is_output = id_text(copy.uuid), log.role == TOOL_OUTPUT
-    return MessagePlace(log.path, copy.offset, copy.length, uuid, is_output, (log.size, log.mtime))
-
-
-def hit_of(log: TextLogRow, copy: MessageCopy, quote: Quote | None) -> SearchHit:
-    """A message of a log with its quote; None where it can no longer be read."""
+def hit_of(found: FoundMessage, quote: Quote | None) -> SearchHit:
+    """A message with its quote; None where it can no longer be read."""
+    log, copy = found
     quote = quote or Quote("other", "", [])
     return SearchHit(
         session=log.session,

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct, structs
 
 from recollect.ask.search import text_scan
-from recollect.ask.search.hits import SearchResult, SessionHits, hit_of, place_of, session_hits
+from recollect.ask.search.hits import SearchResult, SessionHits, hit_of, session_hits
 from recollect.ask.search.question import (
     OUTPUT_WINDOW,
     REGEX,
     AnyFinder,
+    FoundMessage,
     Quote,
     QuoteReader,
     SearchQuery,
@@ -43,8 +44,6 @@ from recollect.system.pool import ProgressCallback
 _CANDIDATES, _COPIES = 4, 8
 # A search that used up its time may still quote what it found.
 _SECONDS_TO_QUOTE = 2.0
-
-FoundMessage = tuple[TextLogRow, MessageCopy]
 
 
 class SearchRequest(Struct, frozen=True):
@@ -158,7 +157,7 @@ class IndexSearch:
         if len(text.copies) > 1:
             for copy in text.copies[:_COPIES]:
                 log = self._logs.get(copy.file)
-                facts = None if log is None else self._quotes.facts(place_of(log, copy))
+                facts = None if log is None else self._quotes.facts((log, copy))
                 if facts is not None and not facts.is_forked:
                     return copy
         return text.copies[0]
@@ -233,7 +232,7 @@ class IndexSearch:
         is_exact: bool,
     ) -> SearchResult:
         cut = self._cut(shown)
-        hits = [hit_of(log, copy, quote) for (log, copy), quote in zip(shown, cut, strict=True)]
+        hits = [hit_of(one, quote) for one, quote in zip(shown, cut, strict=True)]
         if missing := cut.count(None):
             lost = f"{missing} messages could not be quoted: their logs changed, or the time was up"
             notes = [*notes, lost]
@@ -241,7 +240,7 @@ class IndexSearch:
         grouped: list[SessionHits] = []
         for candidates, count in sessions:
             if candidates:
-                several = [hit_of(log, copy, next(quotes)) for log, copy in candidates]
+                several = [hit_of(one, next(quotes)) for one in candidates]
                 best = min(several, key=lambda hit: (not hit.snippet.text, hit.kind != "prose"))
                 grouped.append(session_hits([best], count))
         return SearchResult(hits, total, is_exact, 0.0, notes, grouped)
@@ -249,9 +248,8 @@ class IndexSearch:
     def _cut(self, found: Sequence[FoundMessage]) -> list[Quote | None]:
         """The quotes; None if the match is gone, or a pattern took too long to find it again."""
         request, question = self._wanted, self._wanted.question
-        places = [place_of(log, copy) for log, copy in found]
-        if question.how == REGEX and places:
+        if question.how == REGEX and found:
             deadline = max(request.deadline, time.monotonic() + _SECONDS_TO_QUOTE)
-            return quoted_by_pattern(places, question, request.width, deadline)
+            return quoted_by_pattern(found, question, request.width, deadline)
         quote = self._quotes.quote
-        return [quote(place, request.finder, question.kinds, request.width) for place in places]
+        return [quote(one, request.finder, question.kinds, request.width) for one in found]

@@ -13,6 +13,8 @@ from typing import Protocol, Self
 from msgspec import Struct
 
 from recollect.errors import NotFound, StorageError
+from recollect.index.schema import TOOL_OUTPUT, id_text
+from recollect.index.text_queries import MessageCopy, TextLogRow
 from recollect.model.text.query import AllOf, AnyOf, Pattern, Substring, WordQuery
 from recollect.model.text.snippet import PlaceFinder, snippet
 from recollect.model.text.terms import Term
@@ -114,18 +116,8 @@ _OPEN_AT_ONCE = 32
 _CLEANED, _MARGIN = 64_000, 16_000
 
 
-class MessagePlace(Struct, frozen=True):
-    """Where a message is. ``uuid`` is the id its line must have, None if it has none.
-
-    ``seen`` is the size and time of the log when it was indexed; None if it was just read.
-    """
-
-    path: str
-    offset: int
-    length: int
-    uuid: str | None = None
-    is_tool_output: bool = False
-    seen: tuple[int, int] | None = None
+FoundMessage = tuple[TextLogRow, MessageCopy]
+"""A message and the log it is shown in."""
 
 
 class Quote(Struct):
@@ -153,29 +145,30 @@ class QuoteReader:
         while self._open:
             self._open.popitem()[1].close()
 
-    def facts(self, place: MessagePlace) -> LineFacts | None:
+    def facts(self, found: FoundMessage) -> LineFacts | None:
         """The facts of the line; None if another line is there now, or the log cannot be read."""
+        log, copy = found
         try:
-            data = self._line(place.path, place.offset, place.length)
+            data = self._line(log.path, copy.offset, copy.length)
         except StorageError:
             return None
         facts = None if data is None else facts_of(data)
-        return facts if facts is not None and facts.uuid == place.uuid else None
+        return facts if facts is not None and facts.uuid == id_text(copy.uuid) else None
 
     def quote(
-        self, place: MessagePlace, finder: MessageFinder, kinds: Sequence[str], width: int
+        self, found: FoundMessage, finder: MessageFinder, kinds: Sequence[str], width: int
     ) -> Quote | None:
         """The best window of the matching text; None if the match no longer exists, or cannot be read."""
         with contextlib.suppress(StorageError):
-            return self._quote(place, finder, kinds, width)
+            return self._quote(found, finder, kinds, width)
         return None
 
     def _quote(
-        self, place: MessagePlace, finder: MessageFinder, kinds: Sequence[str], width: int
+        self, found: FoundMessage, finder: MessageFinder, kinds: Sequence[str], width: int
     ) -> Quote | None:
         # Tokenizing takes longer than quoting, so only a text that may have changed is matched again.
-        is_known = self._is_unchanged(place)
-        for fields, branch in self._texts(place, kinds):
+        is_known = self._is_unchanged(found[0])
+        for fields, branch in self._texts(found, kinds):
             if is_known or finder.matches(fields):
                 if self._clean is not None:
                     fields = {kind: self._cleaned(text, finder) for kind, text in fields.items()}  # noqa: PLW2901
@@ -186,14 +179,14 @@ class QuoteReader:
         return None
 
     def _texts(
-        self, place: MessagePlace, kinds: Sequence[str]
+        self, found: FoundMessage, kinds: Sequence[str]
     ) -> Iterator[tuple[dict[str, str], str | None]]:
         """The texts of a message with its branch; of a side file, one window after the other."""
-        if place.is_tool_output:
-            log = self._log(place.path)
+        if found[0].role == TOOL_OUTPUT:
+            log = self._log(found[0].path)
             yield from (() if log is None else (({"tool_result": text}, None) for text in windows_of(log)))
             return
-        facts = self.facts(place)
+        facts = self.facts(found)
         if facts is not None:
             yield fields_of(facts, kinds), facts.branch
 
@@ -210,12 +203,12 @@ class QuoteReader:
         clean = self._clean(text[start:end])
         return clean[_MARGIN if start else 0 : len(clean) - (_MARGIN if end < len(text) else 0)]
 
-    def _is_unchanged(self, place: MessagePlace) -> bool:
-        log = self._log(place.path)
-        if log is None or place.seen is None:
+    def _is_unchanged(self, seen: TextLogRow) -> bool:
+        log = self._log(seen.path)
+        if log is None:
             return True
         now = log.stat()
-        return place.seen == (now.st_size, now.st_mtime_ns)
+        return (seen.size, seen.mtime) == (now.st_size, now.st_mtime_ns)
 
     def _line(self, path: str, offset: int, length: int) -> bytes | None:
         log = self._log(path)

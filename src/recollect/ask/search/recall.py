@@ -20,7 +20,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from recollect.ask.search.hits import SearchHit, SessionHits, hit_of, iso_time, place_of, session_hits
+from recollect.ask.search.hits import SearchHit, SessionHits, hit_of, iso_time, session_hits
 from recollect.ask.search.question import QuoteReader, fields_of
 from recollect.ask.search.search import milliseconds
 from recollect.ask.sessions.projects import ProjectFilter
@@ -203,12 +203,12 @@ class _Answer:
         log = self._rows.logs([copy.file]).get(copy.file)
         if log is None:
             return None
-        place, kinds = place_of(log, copy), [roles.TEXT_KIND[row & _ROLE]]
-        quote = reader.quote(place, self._finder, kinds, width)
-        if quote is None and place.uuid is not None:
+        found, kinds = (log, copy), [roles.TEXT_KIND[row & _ROLE]]
+        quote = reader.quote(found, self._finder, kinds, width)
+        if quote is None and copy.uuid is not None:
             # The index has another form of a word: quote the beginning.
-            quote = reader.quote(place, _Anything(), kinds, width)
-        return None if quote is None else hit_of(log, copy, quote)
+            quote = reader.quote(found, _Anything(), kinds, width)
+        return None if quote is None else hit_of(found, quote)
 
     def _text(self, row: int) -> TextMatch | None:
         return next(iter(self._rows.texts([row], self._only)), None)

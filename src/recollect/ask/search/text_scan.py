@@ -19,8 +19,8 @@ from msgspec import structs
 from recollect.ask.search.question import (
     REGEX,
     SUBSTRING,
+    FoundMessage,
     MessageFinder,
-    MessagePlace,
     Quote,
     QuoteReader,
     SearchQuery,
@@ -29,6 +29,7 @@ from recollect.ask.search.question import (
     windows_of,
 )
 from recollect.errors import Busy, NotFound, StorageError
+from recollect.index.text_queries import MessageCopy, TextLogRow
 from recollect.model.lines.damage import Line
 from recollect.model.lines.ids import is_uuid
 from recollect.model.views.facts import LineFacts, facts_of
@@ -116,14 +117,16 @@ def scan(
 
 
 def quoted_by_pattern(
-    places: Sequence[MessagePlace], question: SearchQuery, width: int, deadline: float
+    found: Sequence[FoundMessage], question: SearchQuery, width: int, deadline: float
 ) -> list[Quote | None]:
     """The quotes at some positions, in a process that can be ended; None if the match is gone, or the time was up."""
-    found: list[Quote | None] = [None] * len(places)
+    cut: list[Quote | None] = [None] * len(found)
     pool = WorkerPool(quotes_job, structs.astuple(question), processes=1, deadline=deadline, is_isolated=True)
-    for number, piece in _collected(pool, [([structs.astuple(place) for place in places], width)])[0]:
-        found[number] = Quote(*piece)
-    return found
+    for number, piece in _collected(
+        pool, [([(structs.astuple(log), structs.astuple(copy)) for log, copy in found], width)]
+    )[0]:
+        cut[number] = Quote(*piece)
+    return cut
 
 
 def _collected(
@@ -253,8 +256,8 @@ def quotes_job(plain: tuple[Any, ...]) -> Run:
     def run(task: tuple[list[tuple[Any, ...]], int]) -> Iterator[tuple[int, tuple[Any, ...]]]:
         places, width = task
         with QuoteReader() as quotes:
-            for number, place in enumerate(places):
-                quote = quotes.quote(MessagePlace(*place), finder, question.kinds, width)
+            for number, (log, copy) in enumerate(places):
+                quote = quotes.quote((TextLogRow(*log), MessageCopy(*copy)), finder, question.kinds, width)
                 if quote is not None:
                     yield number, structs.astuple(quote)
 
