@@ -15,7 +15,6 @@ from recollect.model.cost.line_usage import (
     BOTH,
     MAIN,
     SIDECHAIN,
-    CountedResponse,
     ResponseCopy,
     ResponseUsage,
     better,
@@ -54,7 +53,7 @@ def record(
 
 def places(copies: list[ResponseCopy]) -> list[int]:
     """The copies that responses belong with."""
-    return [one.place for one in counted(copies)]
+    return [one[0] for one in counted(copies)]
 
 
 # --- Which copy counts ---------------------------------------------------------------------------
@@ -90,7 +89,7 @@ def test_where_the_conversation_speaks_a_response_belongs_to_it() -> None:
         ResponseCopy("r", MAIN, 7),
     ]
 
-    assert [CountedResponse(2, 2)] == counted(copies)
+    assert [(2, 2)] == counted(copies)
 
 
 def test_the_amounts_are_those_of_the_largest_output_whoever_speaks() -> None:
@@ -101,7 +100,7 @@ def test_the_amounts_are_those_of_the_largest_output_whoever_speaks() -> None:
         ResponseCopy("r", AGENT_PROGRESS, 70, True),
     ]
 
-    assert [CountedResponse(0, 1)] == counted(copies)
+    assert [(0, 1)] == counted(copies)
     assert [BELONGS, AMOUNTS, 0] == marks(copies)
     assert [BOTH] == marks(copies[:1])
 
@@ -110,15 +109,13 @@ def test_a_forks_copy_may_have_the_amounts_and_never_the_place() -> None:
     """The conversation a response was made in keeps it, whatever another session's copy counted."""
     copies = [ResponseCopy("r", MAIN, 5, path="z"), ResponseCopy("r", MAIN, 50, True, 9, True, "a")]
 
-    assert [CountedResponse(0, 1)] == counted(copies)
+    assert [(0, 1)] == counted(copies)
 
 
 def test_of_equal_outputs_one_with_a_stop_reason_is_believed() -> None:
     """Its counts are final; otherwise the copy the response belongs with has the amounts too."""
-    assert [CountedResponse(0, 1)] == counted(
-        [ResponseCopy("r", MAIN, 5), ResponseCopy("r", SIDECHAIN, 5, True)]
-    )
-    assert [CountedResponse(0, 0)] == counted([ResponseCopy("r", MAIN, 5), ResponseCopy("r", SIDECHAIN, 5)])
+    assert [(0, 1)] == counted([ResponseCopy("r", MAIN, 5), ResponseCopy("r", SIDECHAIN, 5, True)])
+    assert [(0, 0)] == counted([ResponseCopy("r", MAIN, 5), ResponseCopy("r", SIDECHAIN, 5)])
 
 
 def test_two_requests_of_the_conversation_are_two_responses() -> None:

@@ -36,13 +36,6 @@ class ResponseCopy(NamedTuple):
     path: str = ""
 
 
-class CountedResponse(NamedTuple):
-    """One response that counts: the copy it belongs with, and the copy with its amounts, by their places."""
-
-    place: int
-    amounts: int
-
-
 def line_rank(copy: ResponseCopy) -> tuple[int, bool, int]:
     """Which of several lines of one log and speaker stands for them: the larger, the later of equals."""
     return copy.output, copy.has_stop, copy.at
@@ -59,8 +52,8 @@ def better(one: ResponseCopy, other: ResponseCopy) -> bool:
     return mine > theirs or (mine == theirs and _place(one) < _place(other))
 
 
-def counted(copies: Sequence[ResponseCopy]) -> list[CountedResponse]:
-    """The responses that all copies of one message come to."""
+def counted(copies: Sequence[ResponseCopy]) -> list[tuple[int, int]]:
+    """The responses that all copies of one message come to: of each the copy it belongs with, and the copy with its amounts, by place."""
     has_main = any(copy.speaker == MAIN for copy in copies)
     best: dict[str, int] = {}
     largest: dict[str, int] = {}
@@ -72,7 +65,7 @@ def counted(copies: Sequence[ResponseCopy]) -> list[CountedResponse]:
             continue
         if request not in best or better(copy, copies[best[request]]):
             best[request] = place
-    return sorted(CountedResponse(place, largest[request]) for request, place in best.items())
+    return sorted((place, largest[request]) for request, place in best.items())
 
 
 def marks(copies: Sequence[ResponseCopy]) -> list[int]:

@@ -59,7 +59,7 @@ class Ledger:
         """The ids of responses, each with the path of the log that it belongs to."""
         for name, kept in self._kept.items():
             copies = [copy for copy, _ in kept.values()]
-            yield from ((name, copies[one.place].path) for one in counted(copies))
+            yield from ((name, copies[place].path) for place, _ in counted(copies))
 
     def _counted(self) -> Iterator[_Said]:
         """Each response by the copy it belongs with, and what the copy with its amounts says."""
